@@ -1,4 +1,4 @@
-//! How many nodes a document has, aliases followed, without building any.
+//! The number of nodes of a document, aliases resolved, without building any.
 
 use std::borrow::Cow;
 
@@ -49,7 +49,7 @@ impl Sink for Counter {
     fn end_map(&mut self) {}
 }
 
-/// How many values and keys the first document of a text has. Of a text that is not YAML, those before the error.
+/// The number of values and keys in the first document. On a syntax error it counts the nodes before the error.
 #[must_use]
 pub fn count_nodes(text: &[u8]) -> usize {
     let mut counter = Counter::default();

@@ -1,7 +1,7 @@
-//! From nodes to values: what go-yaml v2's decoder makes of scalars, keys and merges.
+//! From nodes to values: scalars, keys and merges as go-yaml v2's decoder treats them.
 //!
-//! Owns where in a document a node stands, what tags do, the limits on depth and on aliases, and strict reading's
-//! duplicates. It sees one node at a time: anchors and replays are the reader's business.
+//! Owns the position of a node in the document, tags, the limits on depth and aliases, and duplicate keys in strict mode. Sees
+//! one node at a time: `read` owns anchors and replays.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,40 +13,40 @@ use super::parse::{Style, Tag};
 use super::resolve::{self, Dialect, Resolved};
 use super::sink::{Key, Sink};
 
-/// How deep values may nest. Go allows 10,000, for which walking a tree would need more stack than a thread has.
+/// Maximal nesting of values. Go allows 10,000, but walking such a tree needs more stack than a thread has.
 pub(super) const MAX_DEPTH: usize = 1_000;
 
-/// Where a node stands.
+/// The position of a node in its container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
-    /// The document, or an item of a list.
+    /// The document, or a list item.
     Item,
     Key,
     Value,
     /// The value of a merge key.
     Merge,
-    /// An item of a merge key's list, with how many follow it.
+    /// An item of a merge key's list, with the number of items after it.
     MergeItem(usize),
 }
 
-/// A container that is open.
+/// An open container.
 struct Frame {
     position: Position,
     list: bool,
-    /// Its entries go to the map around it.
+    /// Whether this map is a merge: its entries go to the enclosing map.
     merged: bool,
     strict: Option<Box<Strict>>,
 }
 
-/// What strict reading knows of an open map.
+/// Strict mode's state of an open map.
 #[derive(Default)]
 struct Strict {
     keys: HashSet<(u8, String)>,
-    /// The key whose value is being read, if it was set before, and the value's line once that is known.
+    /// The current key if it is a duplicate, and the line of its value once known.
     duplicate: Option<(Option<u32>, String)>,
 }
 
-/// How much was decoded, and how much of it through aliases.
+/// The number of decoded nodes, and of those decoded through aliases.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     nodes: usize,
@@ -60,12 +60,12 @@ pub(super) struct Decoder<'s, S> {
     strict: bool,
     pub(super) counts: Counts,
     pub(super) alias_depth: usize,
-    /// What go-yaml's decoder fails with. Nothing is decoded after it, but the text is read on, as its errors go first.
+    /// The error of go-yaml's decoder. Nothing is decoded after it, but scanning continues: syntax errors take precedence.
     pub(super) fault: Option<Error>,
     pub(super) duplicates: Vec<(u32, String)>,
-    /// Whether a number was seen that JSON cannot hold.
+    /// Whether the document contains a number that JSON does not support.
     pub(super) not_finite: bool,
-    /// A key that JSON cannot hold, until its value is known.
+    /// A key that JSON does not support, until its value is known.
     pub(super) odd_key: Option<Key<'static>>,
 }
 
@@ -84,18 +84,18 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// Where the next node stands.
+    /// The position of the next node.
     #[inline]
     pub(super) fn position(&self) -> Position {
         self.frames.last().map_or(Position::Item, |frame| frame.position)
     }
 
-    /// How many containers are open.
+    /// The number of open containers.
     pub(super) fn depth(&self) -> usize {
         self.frames.len()
     }
 
-    /// Counts a node, and fails if too much of the document comes out of aliases.
+    /// Counts a node. Fails if aliases produce too much of the document.
     #[inline]
     pub(super) fn count(&mut self) {
         self.counts.nodes += 1;
@@ -107,7 +107,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// Notes a failure; the first one counts.
+    /// Records an error, unless there is one already.
     pub(super) fn fail(&mut self, line: u32, problem: impl Into<Cow<'static, str>>) {
         if self.fault.is_none() {
             self.fault = Some(Error::plain(line, problem));
@@ -138,7 +138,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// A scalar that is a key, and no merge key.
+    /// A scalar key that is not a merge key.
     #[inline]
     pub(super) fn key(&mut self, value: Cow<'_, str>, style: Style, line: u32) {
         self.count();
@@ -165,7 +165,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         self.sink.key(key);
     }
 
-    /// A list or map that starts at a position where it is a value or is merged.
+    /// Starts a list or map that is a value or is merged.
     pub(super) fn open(&mut self, list: bool, line: u32) {
         let merged = match self.position() {
             Position::Merge | Position::MergeItem(_) if !list => true,
@@ -187,7 +187,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         self.frames.push(Frame { position, list, merged, strict });
     }
 
-    /// The innermost list or map ends.
+    /// Ends the innermost list or map.
     pub(super) fn close(&mut self) {
         match self.frames.pop() {
             Some(Frame { list: true, .. }) => self.sink.end_list(),
@@ -197,20 +197,20 @@ impl<'s, S: Sink> Decoder<'s, S> {
         self.done();
     }
 
-    /// The items of a merge key's list follow, the last of the text first.
+    /// Expects the items of a merge key's list, in reverse order of the text.
     pub(super) fn expect_merge_items(&mut self, count: usize) {
         if let Some(frame) = self.frames.last_mut() {
             frame.position = count.checked_sub(1).map_or(Position::Key, Position::MergeItem);
         }
     }
 
-    /// A null instead of a value whose key was found to be impossible.
+    /// Replaces the value of an unsupported key with null.
     pub(super) fn skip_value(&mut self) {
         self.sink.null();
         self.done();
     }
 
-    /// Notes the line of a value, for strict reading's errors.
+    /// Records the line of a value, for errors in strict mode.
     #[inline]
     pub(super) fn value_line(&mut self, line: u32) {
         if self.strict
@@ -222,7 +222,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// A node is complete: what comes next in the container around it?
+    /// Completes a node: updates the position in the enclosing container.
     #[inline]
     fn done(&mut self) {
         let Some(frame) = self.frames.last_mut() else { return };
@@ -240,7 +240,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// What strict reading knows of the map that the innermost frame fills.
+    /// Strict mode's state of the map that receives the entries of the innermost frame.
     fn strict_map(&mut self) -> Option<&mut Strict> {
         self.frames.iter_mut().rev().find(|frame| !frame.merged)?.strict.as_deref_mut()
     }
@@ -279,7 +279,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// What the text means under its tag.
+    /// The value of a scalar under its tag.
     #[inline]
     fn resolve(&mut self, value: &str, style: Style, line: u32) -> Resolved {
         match style.tag {
@@ -325,7 +325,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
         }
     }
 
-    /// The text of a string: itself, or what its base64 spells.
+    /// A string's value: the text, or the decoded base64 of `!!binary`.
     #[inline]
     fn text<'t>(&mut self, value: Cow<'t, str>, style: Style, line: u32) -> Cow<'t, str> {
         if style.tag == Tag::Binary { Cow::Owned(self.binary(&value, line)) } else { value }
@@ -334,7 +334,7 @@ impl<'s, S: Sink> Decoder<'s, S> {
     #[cold]
     fn binary(&mut self, value: &str, line: u32) -> String {
         let packed: Vec<u8> = value.bytes().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
-        // Go does not mind what the unused bits of the last digit are.
+        // Go ignores the unused bits of the last digit.
         let lax = base64::engine::GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
         match base64::engine::GeneralPurpose::new(&base64::alphabet::STANDARD, lax).decode(packed) {
             Ok(bytes) => crate::json::replace_invalid(&bytes).into_owned(),
@@ -347,8 +347,8 @@ impl<'s, S: Sink> Decoder<'s, S> {
 }
 
 impl Counts {
-    /// go-yaml's rule: up to 400,000 nodes 99 of 100 may come from aliases, from 4,000,000 on 10, and in between in
-    /// proportion.
+    /// go-yaml's rule: up to 400,000 nodes, 99% may come from aliases; from 4,000,000 nodes, 10%; in between the limit falls
+    /// linearly.
     #[allow(clippy::cast_precision_loss)]
     fn excessive(self) -> bool {
         const LOW: usize = 400_000;

@@ -1,38 +1,38 @@
-//! What reading YAML can fail with, in go-yaml's words.
+//! YAML read errors, with go-yaml's messages.
 //!
-//! Owns the error type and the rule by which go-yaml numbers lines; knows nothing of how text is read.
+//! Owns the error type and go-yaml's line numbering in messages. Knows nothing of reading.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a YAML text could not be read. `Display` is the text that Go's `sigs.k8s.io/yaml` answers.
+/// A YAML read error. `Display` is the message of Go's `sigs.k8s.io/yaml`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Which step of the reading failed.
+    /// The step that failed.
     kind: ErrorKind,
     /// The prefix of the Go call that failed, "" or `error converting YAML to JSON: `.
     prefix: &'static str,
 }
 
-/// The step of the reading that failed.
+/// The step that failed, with its details.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ErrorKind {
-    /// The text is no YAML. `shown` is the line that go-yaml prints (0: none), `v3` the one that its version 3 does, `line`
-    /// the true one (0: unknown).
+    /// The text is not valid YAML. `shown` is the line in go-yaml's message (0: none), `v3` the line in go-yaml v3's message,
+    /// `line` the actual line (0: unknown).
     Syntax { shown: u32, v3: u32, line: u32, problem: Cow<'static, str> },
-    /// Strict reading found keys that were set before.
+    /// Strict mode found duplicate keys.
     Duplicates { lines: Vec<(u32, String)> },
-    /// The text is YAML, but has no JSON form, or not the one that was asked for.
+    /// The text is valid YAML, but has no JSON form or not the requested type.
     Shape { message: String },
 }
 
-/// The prefix that sigs' `Unmarshal` puts before an error of the conversion to JSON.
+/// Prefix of sigs' `Unmarshal` for errors of the conversion to JSON.
 const TO_JSON: &str = "error converting YAML to JSON: ";
-/// The prefix that sigs' `Unmarshal` puts before an error of the conversion from JSON.
+/// Prefix of sigs' `Unmarshal` for errors of the conversion from JSON.
 const FROM_JSON: &str = "error unmarshaling JSON: while decoding JSON: ";
 
 impl Error {
-    /// A scanner's error: go-yaml shows the line after adding one, or the context's line as it is, or no line.
+    /// A scanner error. go-yaml shows the line plus one, or else the context's line unchanged, or no line.
     pub(super) fn scanner(line: u32, context: u32, problem: impl Into<Cow<'static, str>>) -> Self {
         let shown = if line != 0 { line + 1 } else { context };
         let v3 = match (context, line) {
@@ -43,19 +43,19 @@ impl Error {
         Self::of(ErrorKind::Syntax { shown, v3, line: line + 1, problem: problem.into() })
     }
 
-    /// A parser's error: go-yaml shows the line counted from zero, or the context's, or no line.
+    /// A parser error. go-yaml shows the zero-based line, or else the context's line, or no line.
     pub(super) fn parser(line: u32, context: u32, problem: &'static str) -> Self {
         let shown = if line != 0 { line } else { context };
         let v3 = if context != 0 { context } else { line };
         Self::of(ErrorKind::Syntax { shown, v3, line: line + 1, problem: problem.into() })
     }
 
-    /// An error that go-yaml reports without a line, though `line` (from 1, 0: unknown) is where it is.
+    /// An error that go-yaml reports without a line. `line` is the actual line (from 1, 0: unknown).
     pub(super) fn plain(line: u32, problem: impl Into<Cow<'static, str>>) -> Self {
         Self::of(ErrorKind::Syntax { shown: 0, v3: 0, line, problem: problem.into() })
     }
 
-    /// The same, on a line that the text has: what is missing at its end is missed on the last one.
+    /// Limits the line to the lines of the text: an error at the end is reported on the last line.
     pub(super) fn within(mut self, text: &[u8]) -> Self {
         if let ErrorKind::Syntax { line, .. } = &mut self.kind {
             let lines = memchr::memchr_iter(b'\n', text).count() + usize::from(!text.ends_with(b"\n"));
@@ -64,17 +64,17 @@ impl Error {
         self
     }
 
-    /// The keys that strict reading found twice, with their lines.
+    /// The duplicate keys that strict mode found, with their lines.
     pub(super) fn duplicates(lines: Vec<(u32, String)>) -> Self {
         Self::of(ErrorKind::Duplicates { lines })
     }
 
-    /// An error of the conversion from YAML to JSON, in its own words.
+    /// An error of the conversion from YAML to JSON, with its complete message.
     pub(super) fn shape(message: String) -> Self {
         Self::of(ErrorKind::Shape { message })
     }
 
-    /// A failure to decode the JSON form into the Go type that was asked for.
+    /// An error of the conversion from JSON to the requested Go type.
     pub(super) fn unmarshal(message: String) -> Self {
         Self { kind: ErrorKind::Shape { message }, prefix: FROM_JSON }
     }
@@ -83,7 +83,7 @@ impl Error {
         Self { kind, prefix: "" }
     }
 
-    /// The same error as sigs' `Unmarshal` words it, rather than go-yaml's.
+    /// The error with the message of sigs' `Unmarshal` instead of go-yaml's.
     pub(super) fn while_converting(mut self) -> Self {
         if self.prefix.is_empty() {
             self.prefix = TO_JSON;
@@ -91,7 +91,7 @@ impl Error {
         self
     }
 
-    /// The same in the words of go-yaml v3, which counts lines from where a broken node starts.
+    /// The message of go-yaml v3, which uses the line where the invalid node starts.
     pub(crate) fn in_v3(mut self) -> String {
         if let ErrorKind::Syntax { shown, v3, .. } = &mut self.kind {
             *shown = *v3;
@@ -99,7 +99,7 @@ impl Error {
         self.to_string()
     }
 
-    /// What is wrong, without the calls that failed and without a line.
+    /// The problem, without prefixes and line.
     #[must_use]
     pub fn problem(&self) -> &str {
         match &self.kind {
@@ -109,7 +109,7 @@ impl Error {
         }
     }
 
-    /// The line (from 1) where the reading failed, where it is known. It is the true one: the text may show another.
+    /// The actual line of the error (from 1), if known. The line in the message can differ.
     #[must_use]
     pub fn line(&self) -> Option<u32> {
         let line = match &self.kind {

@@ -1,20 +1,20 @@
-//! Values as Go's `%#v` prints them, for the error texts that show a value.
+//! Values as Go's `%#v` prints them, for error messages.
 //!
-//! Owns that notation only.
+//! Owns only this notation.
 
 use std::borrow::Cow;
 
 use super::sink::{Key, Sink};
 use crate::go::strconv::{format_float, quote};
 
-/// Prints what it is given.
+/// A sink that prints its values.
 #[derive(Default)]
 pub(super) struct GoSyntax {
     root: String,
     open: Vec<Open>,
 }
 
-/// A container that is being printed.
+/// An open container.
 enum Open {
     List(Vec<String>),
     Map { entries: Vec<(Key<'static>, String)>, key: Option<Key<'static>> },
@@ -39,8 +39,8 @@ impl GoSyntax {
     }
 }
 
-/// The order in which Go prints a map's keys: nil first, then by type, then by value. The order of the types is that of
-/// their descriptors in the binary, as found in Helm's.
+/// The order in which Go prints the keys of a map: nil first, then by type, then by value. Types are in the order of their
+/// descriptors in Helm's binary.
 fn rank(key: &Key<'_>) -> u8 {
     match key {
         Key::Null => 0,

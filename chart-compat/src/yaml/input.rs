@@ -1,27 +1,27 @@
-//! From bytes to the characters that go-yaml's reader lets through.
+//! From bytes to the characters that go-yaml's reader accepts.
 //!
-//! Owns encodings, the check of characters, and the rule by which a bad character is noticed; knows no YAML.
+//! Owns encodings, the check for invalid characters, and the point at which one is reported. Knows no YAML.
 //!
-//! go-yaml decodes its input in pieces of 512 bytes while it scans, and reports a bad character as soon as it decodes
-//! the piece that holds it. So what stands before that piece is scanned first, and may fail first.
+//! go-yaml decodes its input in pieces of 512 bytes while it scans, and reports an invalid character when it decodes the piece
+//! that contains it. So the text before that piece is scanned first, and its errors take precedence.
 
 use std::borrow::Cow;
 
-/// The size of the pieces in which go-yaml reads.
+/// The size of go-yaml's read buffer, in bytes.
 const PIECE: usize = 512;
 
-/// A text that may be scanned, up to the piece that holds its first bad character.
+/// The text to scan, up to the piece that contains the first invalid character.
 pub(super) struct Input<'a> {
-    /// What may be scanned.
+    /// The text to scan.
     pub(super) text: Cow<'a, str>,
-    /// What is wrong with the piece after `text`, if anything is.
+    /// The error of the piece after `text`, if any.
     pub(super) bad: Option<&'static str>,
-    /// Whether any line may end in something else than a line feed.
+    /// Whether the text contains line breaks other than line feeds.
     pub(super) odd_breaks: bool,
 }
 
 impl<'a> Input<'a> {
-    /// Reads the byte order mark, decodes, and looks for the first character that YAML does not allow.
+    /// Strips the byte order mark, decodes, and searches for the first character that YAML does not allow.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         match bytes {
             [0xFF, 0xFE, rest @ ..] => Self::utf16(rest, u16::from_le_bytes),
@@ -85,7 +85,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What go-yaml says of the bytes at which UTF-8 ends being valid.
+/// go-yaml's message for the bytes where UTF-8 becomes invalid.
 fn utf8_problem(rest: &[u8]) -> &'static str {
     let (Some(width), Some(&lead)) = (width(rest), rest.first()) else {
         return "invalid leading UTF-8 octet";
@@ -104,7 +104,7 @@ fn utf8_problem(rest: &[u8]) -> &'static str {
     }
 }
 
-/// The length that a UTF-8 sequence claims by its first byte.
+/// The length of a UTF-8 sequence according to its first byte.
 fn width(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         0..=0x7F => Some(1),
@@ -115,12 +115,12 @@ fn width(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where the piece starts in whose decoding go-yaml meets the bad character at `bad`.
+/// The start of the piece in which go-yaml finds the invalid character at `bad`.
 fn piece_start(bytes: &[u8], start: usize, bad: usize) -> usize {
     let (mut from, mut end) = (start, PIECE);
     loop {
         let last = end.min(bytes.len());
-        // A character that the piece's end cuts is left for the next piece.
+        // A character that crosses the end of a piece belongs to the next piece.
         let cut = if bad < last { bad } else { last_character(bytes, last) };
         let whole = width(bytes.get(cut..).unwrap_or_default()).is_none_or(|w| cut + w <= last);
         match (bad < last, whole) {
@@ -133,23 +133,23 @@ fn piece_start(bytes: &[u8], start: usize, bad: usize) -> usize {
     }
 }
 
-/// Where the last character before `end` starts.
+/// The start of the last character before `end`.
 fn last_character(bytes: &[u8], end: usize) -> usize {
     let tail = bytes.get(..end).unwrap_or_default();
     tail.iter().rposition(|b| b & 0xC0 != 0x80).unwrap_or(end)
 }
 
-/// Whether go-yaml's reader refuses the character.
+/// Whether go-yaml's reader rejects the character.
 fn is_control(c: char) -> bool {
     !matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The first character that go-yaml's reader refuses.
+/// The position of the first character that go-yaml's reader rejects.
 fn first_control(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut from = 0;
     for block in bytes.chunks(64) {
-        // The compiler turns this into vector code; only a suspicious block is checked by character.
+        // The compiler vectorizes this; only a suspicious block is checked by character.
         let suspicious = block
             .iter()
             .fold(0_u8, |acc, &b| acc | u8::from(b < 0x20 && b != b'\n') | u8::from(b == 0x7F) | (b & 0x80));
@@ -174,7 +174,7 @@ fn first_control(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether the text holds a carriage return, or one of Unicode's own line breaks.
+/// Whether the text contains a carriage return or a Unicode line break.
 fn has_odd_breaks(text: &str) -> bool {
     let bytes = text.as_bytes();
     if memchr::memchr(b'\r', bytes).is_some() {

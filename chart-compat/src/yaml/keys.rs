@@ -1,19 +1,18 @@
-//! The order in which go-yaml writes a mapping's keys.
+//! The order in which go-yaml writes the keys of a mapping.
 //!
-//! Owns the comparison and a sort that survives it: it is no total order, as among "2", "10" and "1a" each comes before
-//! another.
+//! Owns the comparison, and a sort that tolerates it: the comparison is not a total order. Among "2", "10" and "1a" it is cyclic.
 
 use std::cmp::Ordering;
 
 use crate::go::unicode::{is_digit, is_letter};
 
-/// How go-yaml v2 compares two keys: by characters, but letters after anything else, and runs of digits as numbers.
+/// go-yaml v2's comparison of two keys: by character, with letters after other characters, and runs of digits as numbers.
 #[must_use]
 pub fn compare_keys(a: &str, b: &str) -> Ordering {
     compare(a, b, false)
 }
 
-/// How go-yaml v3 compares two keys: as v2 does, but after a common digit letters come first.
+/// go-yaml v3's comparison of two keys: like v2's, but letters come first after a common digit.
 #[must_use]
 pub fn compare_keys_pretty(a: &str, b: &str) -> Ordering {
     compare(a, b, true)
@@ -21,7 +20,7 @@ pub fn compare_keys_pretty(a: &str, b: &str) -> Ordering {
 
 fn compare(a: &str, b: &str, pretty: bool) -> Ordering {
     let common = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
-    // The first different byte may lie inside a character.
+    // The first different byte can be inside a character.
     let at = (0..=common).rev().find(|&i| a.is_char_boundary(i) && b.is_char_boundary(i)).unwrap_or(0);
     let (head, tail_a) = a.split_at(at);
     let tail_b = b.get(at..).unwrap_or_default();
@@ -37,7 +36,7 @@ fn compare(a: &str, b: &str, pretty: bool) -> Ordering {
             return if letter_a == after_digit { Ordering::Less } else { Ordering::Greater };
         }
     }
-    // A zero says nothing by itself: whether it leads depends on the digits before it.
+    // Whether a zero is a leading zero depends on the digits before it.
     let zero = first_a == '0' || first_b == '0';
     let inside = zero && head.chars().rev().take_while(|c| is_digit(*c)).any(|c| c != '0');
     let (value_a, length_a) = digits(tail_a, inside);
@@ -45,7 +44,7 @@ fn compare(a: &str, b: &str, pretty: bool) -> Ordering {
     value_a.cmp(&value_b).then(length_a.cmp(&length_b)).then(first_a.cmp(&first_b))
 }
 
-/// The value and the length of the digits at the start, computed as Go does, in an `int64` that wraps.
+/// Value and number of the leading digits. As in Go, the value is an `int64` that wraps on overflow.
 fn digits(text: &str, inside: bool) -> (i64, usize) {
     let mut value = i64::from(inside);
     let mut length = 0;
@@ -56,13 +55,13 @@ fn digits(text: &str, inside: bool) -> (i64, usize) {
     (value, length)
 }
 
-/// Sorts entries by their keys. It is stable, and never panics on an order that is none.
+/// Sorts entries by key. The sort is stable and does not panic if `compare` is not a total order.
 pub fn sort_by_key<T>(entries: &mut Vec<T>, key: impl Fn(&T) -> &str, compare: fn(&str, &str) -> Ordering) {
     let in_order = |a: &T, b: &T| compare(key(a), key(b)) != Ordering::Greater;
     if entries.is_sorted_by(in_order) {
         return;
     }
-    // A merge sort from the bottom up, over runs of 1, 2, 4, … entries.
+    // A bottom-up merge sort, over runs of 1, 2, 4, … entries.
     let mut from: Vec<Option<T>> = entries.drain(..).map(Some).collect();
     let mut width = 1;
     while width < from.len() {

@@ -1,7 +1,7 @@
-//! The head of a manifest, which Helm reads first: version, kind, name and annotations.
+//! The head of a manifest, as Helm decodes it first: version, kind, name and annotations.
 //!
-//! Owns the decoding of Helm's `SimpleHead`, which converts numbers and booleans to strings where the field is one, without decoding
-//! the rest of the document; knows nothing of the meaning of fields.
+//! Owns the decoding of Helm's `SimpleHead`, which accepts numbers and booleans for string fields, without decoding the rest of
+//! the document. Knows nothing of the meaning of fields.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub struct Head {
     pub has_metadata: bool,
     /// `metadata.name`.
     pub name: String,
-    /// `metadata.namespace`, which Helm's own head does not have: what is no scalar counts as absent.
+    /// `metadata.namespace`, which Helm's `SimpleHead` does not have. Empty if it is not a scalar.
     pub namespace: String,
     /// `metadata.annotations`, ordered by key.
     pub annotations: Vec<(String, String)>,
@@ -37,10 +37,10 @@ impl Head {
     }
 }
 
-/// Reads a manifest's head as sigs' `Unmarshal` does into Helm's `SimpleHead`, checking the whole first document.
+/// Decodes a manifest's head as sigs' `Unmarshal` does into Helm's `SimpleHead`. Checks the whole first document.
 ///
 /// # Errors
-/// If the text is no YAML, has no JSON form, or a field of the head is not what it must be.
+/// If the text is not valid YAML, has no JSON form, or a field of the head has the wrong type.
 pub fn head(text: &[u8]) -> Result<Head, Error> {
     let mut sink = HeadSink::default();
     if super::read::read(text, &mut sink, false).map_err(Error::while_converting)?.not_finite {
@@ -49,7 +49,7 @@ pub fn head(text: &[u8]) -> Result<Head, Error> {
     sink.finish()
 }
 
-/// Why a manifest that is no UTF-8 is not read: go-yaml's reason, or, where it has none, our own, as no API server takes it.
+/// The error for a manifest that is not valid UTF-8: go-yaml's, or our own if go-yaml accepts it, because no API server does.
 pub(crate) fn refuse_bytes(text: &[u8]) -> Error {
     match head(text) {
         Err(e) => e,
@@ -59,7 +59,7 @@ pub(crate) fn refuse_bytes(text: &[u8]) -> Error {
     }
 }
 
-/// Fails if a number that JSON cannot hold stands where no text is wanted.
+/// Fails if a number that JSON does not support is outside the string fields of the head.
 fn check_numbers(text: &[u8]) -> Result<(), Error> {
     let blank = |map: &mut Map, field: &str| {
         map.iter_mut()
@@ -84,17 +84,17 @@ fn check_numbers(text: &[u8]) -> Result<(), Error> {
     super::check_finite(&data)
 }
 
-/// A value, as far as it matters.
+/// A value, reduced to what the head needs.
 #[derive(Debug)]
 enum Value {
     Null,
-    /// A scalar's text, which JSON gets where Go's type wants a string, and what the scalar is to JSON elsewhere.
+    /// A scalar: its text, for fields of type string, and its JSON type, for error messages.
     Text(String, &'static str),
     List,
     Map(Option<BTreeMap<String, Value>>),
 }
 
-/// How far a container is from the document, and whether its entries are kept.
+/// The level of a container in the document. Entries of `Below` are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
     Top,
@@ -103,13 +103,13 @@ enum Depth {
     Below,
 }
 
-/// A container that is open.
+/// An open container.
 #[derive(Debug)]
 struct Open {
     depth: Depth,
     entries: Option<BTreeMap<String, Value>>,
     key: String,
-    /// The current key's value is kept.
+    /// Whether the current key's value is kept.
     wanted: bool,
 }
 
@@ -121,11 +121,11 @@ struct HeadSink {
 
 const FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 const METADATA_FIELDS: [&str; 2] = ["name", "annotations"];
-/// How Go's errors name the type of `metadata`.
+/// The type of `metadata` in Go's error messages.
 const METADATA_TYPE: &str =
     r#"struct { Name string "json:\"name\""; Annotations map[string]string "json:\"annotations\"" }"#;
 
-/// Whether Go's JSON decoder takes the key for the field: letter case does not matter to it.
+/// Whether Go's JSON decoder matches the key to the field, which ignores letter case.
 fn is_field(key: &str, field: &str) -> bool {
     key == field
         || key.chars().count() == field.len()
@@ -182,7 +182,7 @@ impl HeadSink {
             Some(Value::List) => return fail("array", "value of type util.SimpleHead"),
             Some(Value::Text(_, kind)) => return fail(kind, "value of type util.SimpleHead"),
         };
-        // Go's decoder goes on after a wrong type, but the first one is reported. Keys come in JSON's order.
+        // Go's decoder continues after a wrong type, but reports only the first. Keys are in JSON's order.
         for (key, value) in top {
             if is_field(&key, "metadata") {
                 match value {
@@ -231,7 +231,7 @@ impl HeadSink {
     }
 }
 
-/// Fills in what `metadata` says.
+/// Sets the fields of `metadata`.
 fn metadata(head: &mut Head, entries: BTreeMap<String, Value>) -> Result<(), Error> {
     let fail = |value: &str, field: &str| {
         Err(Error::unmarshal(format!("json: cannot unmarshal {value} into Go struct field {field}")))

@@ -1,9 +1,9 @@
 //! YAML as sigs.k8s.io/yaml (go-yaml v2, YAML 1.1) reads and writes it.
 //!
-//! Owns decoding and encoding, as Helm's calls do it; knows no chart and no template.
+//! Owns decoding and encoding as Helm's calls do it. Knows neither charts nor templates.
 //!
-//! Reading: `input` (characters) → `scan` (tokens) → `parse` (events) → `read` (anchors, replay) → `machine` (what nodes
-//! mean) → a `Sink`. Writing: values pushed into an `Emitter`.
+//! Decoding: `input` (characters) → `scan` (tokens) → `parse` (events) → `read` (anchors, replay) → `decode` (values) → a `Sink`.
+//! Encoding: values are pushed into an `Emitter`.
 
 mod count;
 mod decode;
@@ -34,7 +34,7 @@ pub use spanned::{Content, Entry, Node, plain_meaning, spanned};
 use crate::data::{Data, Map};
 use crate::json;
 
-/// Reads the first document, as sigs' `YAMLToJSON` does; integers stay integers.
+/// Decodes the first document as sigs' `YAMLToJSON` does. Integers stay integers.
 ///
 /// ```
 /// use chart_compat::{json, yaml};
@@ -46,24 +46,24 @@ use crate::json;
 /// ```
 ///
 /// # Errors
-/// If the text is no YAML, or has no JSON form.
+/// If the text is not valid YAML or has no JSON form.
 pub fn from_slice(text: &[u8]) -> Result<Data, Error> {
     build(text, DataBuilder::new(), false)
 }
 
-/// Reads the first document as `from_slice` does, refusing keys that are set twice, as `YAMLToJSONStrict` does.
+/// Decodes the first document like `from_slice`, but rejects duplicate keys, as `YAMLToJSONStrict` does.
 ///
 /// # Errors
-/// If the text is no YAML, has no JSON form, or sets a key of a map twice.
+/// If the text is not valid YAML, has no JSON form, or a map has a duplicate key.
 pub fn from_slice_strict(text: &[u8]) -> Result<Data, Error> {
     build(text, DataBuilder::new(), true)
 }
 
-/// Reads the first document as sigs' `Unmarshal` does into a `map[string]interface{}`: all numbers are floats, and an
-/// empty document leaves the map empty.
+/// Decodes the first document as sigs' `Unmarshal` does into a `map[string]interface{}`: all numbers are floats, and an empty
+/// document is an empty map.
 ///
 /// # Errors
-/// If the text is no YAML, or no mapping that has a JSON form.
+/// If the text is not valid YAML, or is not a mapping with a JSON form.
 pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
     match build(text, DataBuilder::with_float_numbers(), false).map_err(Error::while_converting)? {
         Data::Null => Ok(Map::new()),
@@ -72,11 +72,11 @@ pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
     }
 }
 
-/// Reads the first document as sigs' `Unmarshal` does into an `[]interface{}`: all numbers are floats, and an empty
-/// document leaves the list empty.
+/// Decodes the first document as sigs' `Unmarshal` does into an `[]interface{}`: all numbers are floats, and an empty document is
+/// an empty list.
 ///
 /// # Errors
-/// If the text is no YAML, or no sequence that has a JSON form.
+/// If the text is not valid YAML, or is not a sequence with a JSON form.
 pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
     match build(text, DataBuilder::with_float_numbers(), false).map_err(Error::while_converting)? {
         Data::Null => Ok(Vec::new()),
@@ -85,13 +85,13 @@ pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
     }
 }
 
-/// Reads the first document into a sink.
+/// Decodes the first document into a sink.
 ///
 /// # Errors
-/// If the text is no YAML, or has no JSON form.
+/// If the text is not valid YAML or has no JSON form.
 pub fn read_into(text: &[u8], sink: &mut impl Sink) -> Result<(), Error> {
     if read::read(text, sink, false)?.not_finite {
-        // Whether a number without a JSON form stays in the document, only the whole document shows.
+        // Later entries can replace a number that JSON does not support. Only the whole document shows that.
         from_slice(text)?;
     }
     Ok(())
@@ -106,12 +106,12 @@ fn build(text: &[u8], mut builder: DataBuilder, strict: bool) -> Result<Data, Er
     Ok(data)
 }
 
-/// Fails if the tree holds a number that JSON cannot.
+/// Fails if the tree contains a number that JSON does not support.
 fn check_finite(data: &Data) -> Result<(), Error> {
     not_finite(data).map_or(Ok(()), |name| Err(Error::shape(format!("json: unsupported value: {name}"))))
 }
 
-/// The first number, in the order of JSON, that JSON cannot hold.
+/// The first number that JSON does not support, in JSON's order.
 fn not_finite(data: &Data) -> Option<&'static str> {
     match data {
         Data::Float(value) if value.is_nan() => Some("NaN"),
@@ -123,10 +123,10 @@ fn not_finite(data: &Data) -> Option<&'static str> {
     }
 }
 
-/// Writes a tree as sigs' `Marshal` does, which is Helm's `toYaml` before it drops the last line feed.
+/// Encodes a tree as sigs' `Marshal` does. Helm's `toYaml` strips the final line feed.
 ///
 /// # Errors
-/// If a number is infinite or none, or a text has no way through JSON and go-yaml's reader.
+/// If a number is infinite or NaN, or go-yaml's reader rejects a string's JSON form.
 pub fn to_string(data: &Data) -> Result<String, WriteError> {
     let mut out = String::new();
     let mut emitter = Emitter::new(&mut out);
@@ -138,19 +138,19 @@ pub fn to_string(data: &Data) -> Result<String, WriteError> {
     }
 }
 
-/// Writes a tree as Helm's `toYamlPretty` does before it drops the last line feed: go-yaml v3 with an indentation of 2.
+/// Encodes a tree with go-yaml v3 and an indentation of 2. Helm's `toYamlPretty` strips the final line feed.
 #[must_use]
 pub fn to_string_pretty(data: &Data) -> String {
     let mut out = String::new();
     let mut emitter = Emitter::pretty(&mut out);
     push(&mut emitter, data, compare_keys_pretty);
-    // This layout has a form for every value.
+    // This layout can represent every value.
     let finished = emitter.finish();
     debug_assert!(finished.is_ok());
     out
 }
 
-/// Rewrites JSON as YAML by reading it as YAML, as sigs' `JSONToYAML` does.
+/// Converts JSON to YAML by reading it as YAML, as sigs' `JSONToYAML` does.
 ///
 /// # Errors
 /// If go-yaml cannot read the JSON.
@@ -164,13 +164,13 @@ pub fn json_to_yaml(text: &str) -> Result<String, WriteError> {
     Ok(out)
 }
 
-/// Why a tree could not be written.
+/// A YAML write error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// A value has no form.
+    /// A value has no representation.
     #[error(transparent)]
     Emit(#[from] EmitError),
-    /// The detour through JSON ended in a text that go-yaml cannot read.
+    /// go-yaml cannot read the intermediate JSON.
     #[error(transparent)]
     Read(#[from] Error),
 }

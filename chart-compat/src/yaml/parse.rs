@@ -1,6 +1,6 @@
-//! From tokens to events: the grammar of YAML, as go-yaml v2's parser does it.
+//! From tokens to events: the YAML grammar, as go-yaml v2's parser implements it.
 //!
-//! Owns the states between events and what a parse error says; knows neither what a scalar means nor where values go.
+//! Owns the parser states and the messages of parse errors. Knows neither the meaning of scalars nor the destination of values.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::error::Error;
 use super::input::Input;
 use super::scan::{Kind, Notes, Scanner};
 
-/// A step of the document's structure.
+/// A parser event.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     StreamEnd,
@@ -22,23 +22,23 @@ pub(super) enum Event<'a> {
     MapEnd,
 }
 
-/// What precedes a node.
+/// The properties of a node.
 #[derive(Debug, Default)]
 pub(super) struct Props<'a> {
     pub(super) anchor: Option<Cow<'a, str>>,
-    /// The line, from 0, on which the node starts.
+    /// The zero-based line of the node's start.
     pub(super) line: u32,
 }
 
-/// What decides how a scalar's text is understood.
+/// The parts of a scalar's style that decide its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) tag: Tag,
-    /// Written plain and without a tag, or tagged `!`.
+    /// Whether the scalar is plain without a tag, or has the tag `!`.
     pub(super) implicit: bool,
 }
 
-/// A tag, as far as tags are distinguished.
+/// The tags that the decoder distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     None,
@@ -50,7 +50,7 @@ pub(super) enum Tag {
     Timestamp,
     Binary,
     Merge,
-    /// Every other tag says nothing.
+    /// Any other tag; it has no effect.
     Other,
 }
 
@@ -70,32 +70,32 @@ impl Tag {
     }
 }
 
-/// The style of an event in the text, needed only to write it again.
+/// The presentation of an event in the text, needed only to write it again.
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub(super) notes: Notes,
-    /// The tag in its long form, or nothing.
+    /// The tag in its long form; empty if there is none.
     pub(super) tag: String,
-    /// Whether a list or map is in brackets.
+    /// Whether a list or map is in flow style.
     pub(super) flow: bool,
-    /// The first byte of a scalar: its quote or block indicator, if it has one.
+    /// The first byte of a quoted or block scalar: its quote or block indicator.
     pub(super) first: u8,
 }
 
-/// What a parser that keeps looks knows.
+/// The state of a parser that keeps presentation.
 #[derive(Default)]
 struct Looks {
-    /// The comments of the tokens up to the next one that no event has got.
+    /// The comments of consumed tokens that no event has received yet.
     pending: Notes,
-    /// The head of a list or map in a list, which is not its first entry's.
+    /// The head comment of a list or map that is a list item; not the head of its first entry.
     stem: Option<String>,
-    /// That of the last event.
+    /// The presentation of the last event.
     event: Look,
-    /// What could not be read while a comment's place was looked for; what is read after it does not count.
+    /// An error of a lookahead for comments; it takes precedence over later errors.
     failed: Option<Error>,
 }
 
-/// What the parser expects next.
+/// The parser's next expectation.
 #[derive(Clone, Copy)]
 enum State {
     StreamStart,
@@ -121,25 +121,25 @@ enum State {
     End,
 }
 
-/// Where a node stands, which decides what it may be.
+/// The position of a node, which decides its possible kinds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Flow,
     Block,
-    /// Where a sequence may start without being indented: a block mapping's key or value.
+    /// A block mapping's key or value, where a sequence can start without indentation.
     BlockOrIndentless,
 }
 
-/// The parser's state.
+/// The YAML parser.
 pub(super) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
     states: Vec<State>,
-    /// The lines on which the open collections start.
+    /// The start lines of the open collections.
     lines: Vec<u32>,
     /// The `%TAG` directives: handle and prefix.
     handles: Vec<(String, String)>,
-    /// How events look, where that is kept.
+    /// The presentation of events, if it is kept.
     looks: Option<Box<Looks>>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
         Self { scanner: plain.scanner.keep_comments(), looks: Some(Box::default()), ..plain }
     }
 
-    /// The event gets the comments that wait for one (`yaml_parser_set_event_comments`).
+    /// Attaches the pending comments to the event (`yaml_parser_set_event_comments`).
     #[inline]
     fn note(&mut self) {
         if let Some(looks) = &mut self.looks {
@@ -171,7 +171,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A list's or map's start gets the head that is its own.
+    /// Attaches the stem comment to the start event of a list or map.
     #[inline]
     fn note_stem(&mut self) {
         if let Some(looks) = &mut self.looks {
@@ -187,7 +187,7 @@ impl<'a> Parser<'a> {
         self.note();
     }
 
-    /// The next event and how it looks, of a parser `with_looks`.
+    /// The next event with its presentation, for a parser created by `with_looks`.
     pub(super) fn next_with_look(&mut self) -> Result<(Event<'a>, Look), Error> {
         let event = self.next()?;
         let Some(looks) = self.looks.as_mut() else { return Ok((event, Look::default())) };
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The kind of the next token, and the line on which it starts.
+    /// The kind of the next token, and its start line.
     #[inline]
     fn peek(&mut self) -> Result<(Kind, u32), Error> {
         let token = self.scanner.peek()?;
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
         Ok((kind, mark.line))
     }
 
-    /// Steps over the token that is next, telling the line on which it ends.
+    /// Skips the next token. Returns its end line.
     #[inline]
     fn step(&mut self) -> Result<u32, Error> {
         let line = self.scanner.peek()?.end_line;
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         Ok(line)
     }
 
-    /// Steps over the token that opens a collection.
+    /// Skips the token that opens a collection.
     fn open(&mut self) -> Result<(), Error> {
         let (_, line) = self.peek()?;
         self.lines.push(line);
@@ -274,7 +274,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Steps over the dash of an item. A head before it is the whole item's, if that is a list or map
+    /// Skips the dash of an item. If the item is a list or map, a head comment before the dash belongs to the whole item
     /// (`yaml_parser_split_stem_comment`).
     fn step_item(&mut self) -> Result<u32, Error> {
         let stem = self.looks.as_ref().map_or(0, |looks| looks.pending.head.len());
@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         if stem == 0 {
             return Ok(end);
         }
-        // go-yaml goes on after a failure here, and reports the next failure, if any.
+        // go-yaml continues after an error here, and reports the next error, if any.
         let next = self.peek();
         if let Some(looks) = &mut self.looks {
             match next {
@@ -298,7 +298,7 @@ impl<'a> Parser<'a> {
         Ok(end)
     }
 
-    /// Steps over the token that closes a collection.
+    /// Skips the token that closes a collection.
     fn close(&mut self, event: Event<'a>) -> Event<'a> {
         self.lines.pop();
         self.scanner.skip_token();
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         Err(Error::parser(line, self.lines.last().copied().unwrap_or(0), problem))
     }
 
-    /// An empty scalar, after which the parser is in `state`.
+    /// Emits an empty scalar and sets the next state.
     #[allow(clippy::unnecessary_wraps)]
     fn empty(&mut self, state: State, line: u32) -> Result<Event<'a>, Error> {
         self.state = state;
@@ -325,7 +325,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A node, after which the parser is in `state`.
+    /// Parses a node; the parser then continues in `state`.
     #[inline]
     fn node_then(&mut self, state: State, place: Place) -> Result<Event<'a>, Error> {
         self.states.push(state);
@@ -444,7 +444,7 @@ impl<'a> Parser<'a> {
             kind = self.peek()?.0;
         }
         if kind == Kind::Tag {
-            // An undefined handle is noticed only when all properties are read.
+            // go-yaml reports an undefined handle only after all properties are read.
             let read = self.tag(start);
             kind = self.peek()?.0;
             if kind == Kind::Anchor && anchor.is_none() {
@@ -503,7 +503,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes a tag token: what it means, and whether it is the lone `!`.
+    /// Takes a tag token. Returns the tag, and whether it is the non-specific `!`.
     fn tag(&mut self, start: u32) -> Result<(Tag, bool), Error> {
         let Some(token) = self.scanner.take() else { return Ok((Tag::None, false)) };
         let suffix = token.suffix.as_deref().unwrap_or_default();
@@ -620,7 +620,7 @@ impl<'a> Parser<'a> {
     fn flow_pair_key(&mut self) -> Result<Event<'a>, Error> {
         match self.peek()?.0 {
             Kind::Value | Kind::FlowEntry | Kind::FlowSequenceEnd => {
-                // As go-yaml does, the token is lost: the pair ends without a value.
+                // As in go-yaml, the token is lost: the pair ends without a value.
                 let line = self.step()?;
                 self.empty(State::FlowPairValue, line)
             }
@@ -681,7 +681,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Takes what stands above the last empty line off a head: it is the document's (`yaml_parser_parse_document_start`).
+/// Removes the comments above the last empty line from a head: they belong to the document (`yaml_parser_parse_document_start`).
 fn take_head(head: &mut String) -> String {
     let bytes = head.as_bytes();
     let border = (1..bytes.len()).rev().find(|&i| {

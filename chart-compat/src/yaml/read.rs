@@ -1,8 +1,9 @@
 //! Decodes one document: from events to values.
 //!
-//! Owns anchors, aliases and their replay, and nodes that are complete before they are checked. `decode` gives a node its meaning.
+//! Owns anchors, aliases and their replay, and the nodes that must be complete before they can be decoded. `decode` interprets a
+//! node.
 //!
-//! Values are built while the text is scanned. Only anchored nodes, lists of merges, and keys that are collections are recorded.
+//! Values are built while the text is scanned. Only anchored nodes, merge lists and collections used as keys are recorded.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use super::input::Input;
 use super::parse::{Event, Parser, Style};
 use super::sink::{Key, Sink};
 
-/// A node, or an end of one, that is kept.
+/// A recorded node, or the end of one.
 enum Entry<'a> {
     Scalar {
         value: Cow<'a, str>,
@@ -26,7 +27,7 @@ enum Entry<'a> {
         name: Cow<'a, str>,
         line: u32,
     },
-    /// A list or map; `end` is where its entries end, 0 while it is open.
+    /// A list or map. `end` is the index after its entries, 0 while it is open.
     Open {
         list: bool,
         line: u32,
@@ -35,40 +36,40 @@ enum Entry<'a> {
     Close,
 }
 
-/// Why a node is kept before it is judged.
+/// Why a node is recorded before it is decoded.
 enum Capture {
-    /// A collection stands as a key: that fails, and the message shows it.
+    /// A collection is used as a key. That is an error, whose message shows the collection.
     Key,
-    /// The value of a key that JSON cannot hold: that fails, and the message shows it.
+    /// The value of a key that JSON does not support. That is an error, whose message shows the value.
     OddValue(Key<'static>),
-    /// A merge's list, whose last item goes first.
+    /// A merge key's list, which is decoded from the last item to the first.
     Merge,
 }
 
-/// The kept nodes.
+/// The recorded nodes.
 #[derive(Default)]
 struct Tape<'a> {
     entries: Vec<Entry<'a>>,
-    /// The collections that are still open.
+    /// The collections that are still open, by index.
     open: Vec<usize>,
-    /// Whether something that is being read must be kept.
+    /// Whether the current node must be recorded.
     recording: bool,
 }
 
-/// A stretch of the tape that is being replayed.
+/// A range of the tape that is being replayed.
 struct Cursor {
     at: usize,
     end: usize,
     alias: bool,
 }
 
-/// What is known when a document is read.
+/// The result of reading a document.
 pub(super) struct Outcome {
-    /// Whether a number was seen that JSON cannot hold.
+    /// Whether the document contains a number that JSON does not support.
     pub(super) not_finite: bool,
 }
 
-/// Reads the first document of a text.
+/// Reads the first document into the sink.
 pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<Outcome, Error> {
     let input = Input::new(text);
     let mut parser = Parser::new(&input);
@@ -100,15 +101,15 @@ pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<O
 struct Reader<'a, 's, S> {
     decoder: Decoder<'s, S>,
     tape: Tape<'a>,
-    /// Where on the tape the anchored nodes start.
+    /// The tape index of each anchored node.
     anchors: HashMap<Cow<'a, str>, usize>,
-    /// What is being replayed, the innermost last.
+    /// The active replays, the innermost last.
     cursors: Vec<Cursor>,
-    /// What is being kept, from where on, and how deep it stands among what is kept.
+    /// The reason of the current capture, its start on the tape, and the number of collections open at that point.
     capture: Option<(Capture, usize, usize)>,
-    /// The failure to give the document a JSON form: how deep it is, and for which key.
+    /// The error for a key without a JSON form, with the depth of its map and the key.
     shape: Option<(usize, Key<'static>, Error)>,
-    /// Whether failures are ignored, because the document is only shown.
+    /// Whether such errors are ignored, because the document is only printed.
     quiet: bool,
 }
 
@@ -170,10 +171,10 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         }
     }
 
-    /// A node that is kept, or may have to be.
+    /// Records a node, or decodes it if it need not be recorded.
     #[cold]
     fn kept(&mut self, entry: Entry<'a>) {
-        // After a failure nothing is decoded; only the anchors' names still count.
+        // Nothing is decoded after an error; only the names of anchors still matter.
         if self.decoder.fault.is_some() {
             return;
         }
@@ -191,7 +192,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             self.capture = why.map(|why| (why, self.tape.entries.len(), self.tape.open.len()));
         }
         let captured = self.capture.is_some();
-        // Only an alias comes here that need not stay.
+        // Only an alias reaches this point without need to stay on the tape.
         let stays = captured || self.tape.recording;
         let at = self.tape.push(entry);
         if captured {
@@ -212,7 +213,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         }
     }
 
-    /// A node that was kept before it was judged is complete.
+    /// Handles a captured node once it is complete.
     fn captured(&mut self, why: Capture, at: usize) {
         match why {
             Capture::Key => self.fail_key(at),
@@ -228,17 +229,17 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         }
     }
 
-    /// The collection at `at` stands as a key.
+    /// Fails because the collection at `at` is used as a key.
     fn fail_key(&mut self, at: usize) {
         let shown = self.show(at);
         let line = self.tape.line(at) + 1;
         self.decoder.fail(line, format!("invalid map key: {shown}"));
     }
 
-    /// The value at `at` has a key that JSON cannot hold.
+    /// Records the error of a key that JSON does not support; `at` is its value.
     fn fail_shape(&mut self, key: Key<'static>, at: usize) {
         let depth = self.decoder.depth();
-        // The error names the last value of a key.
+        // The error shows the last value of a key.
         if self.quiet || self.shape.as_ref().is_some_and(|(d, k, _)| *d != depth || *k != key) {
             return;
         }
@@ -252,7 +253,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         self.shape = Some((depth, key, error));
     }
 
-    /// The node at `at` as Go's `%#v` prints it. What fails in it fails the document.
+    /// The node at `at` as Go's `%#v` prints it. A decoding error in it is an error of the document.
     fn show(&mut self, at: usize) -> String {
         let mut sink = GoSyntax::default();
         let mut inner = Reader {
@@ -276,7 +277,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         sink.finish()
     }
 
-    /// Has the items of a merge's list replayed, the last one first.
+    /// Queues the items of a merge list for replay, the last one first.
     fn merge_items(&mut self, at: usize) {
         let end = self.tape.end(at);
         let mut item = at + 1;
@@ -290,13 +291,13 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
         self.decoder.expect_merge_items(count);
     }
 
-    /// Decodes a stretch of the tape.
+    /// Replays a range of the tape.
     fn replay(&mut self, at: usize, end: usize) {
         self.cursors.push(Cursor { at, end, alias: false });
         self.run();
     }
 
-    /// Decodes what is to be replayed.
+    /// Decodes all queued replays.
     fn run(&mut self) {
         while self.decoder.fault.is_none() {
             let Some(cursor) = self.cursors.last_mut() else { return };
@@ -325,7 +326,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
                 },
                 Some(Entry::Alias { .. }) => self.alias(at),
             }
-            // The value of an impossible key follows, unless it is yet to be scanned.
+            // The value of an unsupported key is next on the tape, unless it is not scanned yet.
             if rest && let Some(key) = self.decoder.odd_key.take() {
                 self.fail_shape(key, at + 1);
             }
@@ -343,7 +344,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
             {
                 return self.decoder.fail_merge(line);
             }
-            // Still open, or replayed as a part of what it names.
+            // The target is still open, or is replayed as part of itself.
             Some(Entry::Open { end, .. }) if *end == 0 || (target + 1..*end).contains(&at) => {
                 return self.decoder.fail(line + 1, format!("anchor '{name}' value contains itself"));
             }
@@ -393,7 +394,7 @@ impl<'a> Tape<'a> {
         }
     }
 
-    /// Where the node at `at` ends.
+    /// The index after the node at `at`.
     fn end(&self, at: usize) -> usize {
         match self.entries.get(at) {
             Some(Entry::Open { end, .. }) => *end,

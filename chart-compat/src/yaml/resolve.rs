@@ -1,11 +1,11 @@
-//! What a scalar's text means: YAML 1.1 as go-yaml understands it.
+//! The meaning of scalars: YAML 1.1 as go-yaml implements it.
 //!
-//! Owns the words and forms of null, booleans, numbers and timestamps; knows nothing of quotes, tags or documents.
+//! Owns the forms of null, booleans, numbers and timestamps. Knows nothing of quotes, tags and documents.
 
 use super::timestamp::is_timestamp;
 use crate::go::strconv::{parse_float, parse_int, parse_uint};
 
-/// What a text resolves to.
+/// The resolved value of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Resolved {
     Null,
@@ -14,19 +14,19 @@ pub(super) enum Resolved {
     /// An integer beyond `i64`.
     Uint(u64),
     Float(f64),
-    /// A date or time, which is read as its text.
+    /// A date or time, which stays a string.
     Timestamp,
     Str,
 }
 
-/// Which go-yaml resolves: v2, or v3, which has two more forms of octal numbers and no words but true and false.
+/// The version of go-yaml. v3 has two more forms of octal numbers, and only `true` and `false` as booleans.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     V2,
     V3,
 }
 
-/// What an untagged plain text resolves to.
+/// Resolves an untagged plain scalar.
 #[inline]
 pub(super) fn resolve(text: &str) -> Resolved {
     match text.as_bytes().first() {
@@ -38,18 +38,18 @@ pub(super) fn resolve(text: &str) -> Resolved {
     }
 }
 
-/// Whether a text, written plain, would read as something else than itself.
+/// Whether a string, written plain, would be read as another value.
 #[inline]
 pub(super) fn needs_quotes(text: &str, dialect: Dialect) -> bool {
     match text.as_bytes().first() {
         None => true,
         Some(b'+' | b'-' | b'0'..=b'9') => number(text, true, dialect) != Resolved::Str || is_base_60(text),
-        // The words that v3 no longer resolves it still quotes.
+        // v3 still quotes the words that it no longer resolves.
         _ => resolve(text) != Resolved::Str,
     }
 }
 
-/// Numbers, infinities and timestamps: what starts with a digit or a sign.
+/// Resolves numbers, infinities and timestamps, which start with a digit or a sign.
 pub(super) fn number(text: &str, timestamps: bool, dialect: Dialect) -> Resolved {
     let bytes = text.as_bytes();
     if let [b'+' | b'-', b'.', ..] = bytes {
@@ -64,7 +64,7 @@ pub(super) fn number(text: &str, timestamps: bool, dialect: Dialect) -> Resolved
     if timestamps && is_timestamp(text) {
         return Resolved::Timestamp;
     }
-    // Most words that start with a digit are not numbers, which the bytes show.
+    // Fast path: most words that start with a digit contain bytes that no number has.
     if !bytes.iter().all(|b| b.is_ascii_hexdigit() || b"+-._xXoO".contains(b)) {
         return Resolved::Str;
     }
@@ -90,7 +90,7 @@ pub(super) fn number(text: &str, timestamps: bool, dialect: Dialect) -> Resolved
         Ok(value) => Some(Resolved::Int(value)),
         Err(_) => parse_uint(digits, base).ok().map(Resolved::Uint),
     };
-    // A sign after the prefix is let through.
+    // A sign after the prefix is accepted.
     let odd = if let Some(digits) = plain.strip_prefix("0b") {
         signed(digits, 2)
     } else if let Some(digits) = plain.strip_prefix("-0b") {
@@ -107,7 +107,7 @@ pub(super) fn number(text: &str, timestamps: bool, dialect: Dialect) -> Resolved
     odd.unwrap_or(Resolved::Str)
 }
 
-/// What starts with a dot.
+/// Resolves a scalar that starts with a dot.
 pub(super) fn dotted(text: &str) -> Resolved {
     match text {
         ".nan" | ".NaN" | ".NAN" => Resolved::Float(f64::NAN),
@@ -116,7 +116,7 @@ pub(super) fn dotted(text: &str) -> Resolved {
     }
 }
 
-/// The words of YAML 1.1.
+/// Resolves the words of YAML 1.1.
 pub(super) fn word(text: &str) -> Resolved {
     match text {
         "~" | "null" | "Null" | "NULL" => Resolved::Null,
@@ -130,7 +130,7 @@ pub(super) fn word(text: &str) -> Resolved {
     }
 }
 
-/// Digits with at most one dot and maybe an exponent, as YAML 1.1 writes them.
+/// Digits with at most one dot and an optional exponent, as in YAML 1.1.
 fn is_decimal(text: &str) -> bool {
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -150,7 +150,7 @@ fn is_decimal(text: &str) -> bool {
     exponent_ok && mantissa_ok
 }
 
-/// A number to the base of 60, as `12:30:45`: never read as one, but never written plain either.
+/// A base-60 number such as `12:30:45`. It is never read as a number, but always quoted.
 fn is_base_60(text: &str) -> bool {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     let (body, decimals) = body.split_once('.').unwrap_or((body, ""));

@@ -1,6 +1,6 @@
-//! What a document's values are handed to while it is read.
+//! The receiver of a document's values.
 //!
-//! Owns the trait and the sink that builds a `Data` tree; knows nothing of text.
+//! Owns the trait and the sink that builds a `Data` tree. Knows nothing of text.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use crate::data::Data;
 use crate::go::strconv::{format_float_32, quote};
 
-/// Takes a document's values in the order of the text, so that a tree of any kind can be built, or none at all.
+/// Receives a document's values in the order of the text, to build any kind of tree, or none.
 ///
-/// A map may be given the same key again, by a duplicate or a merge: the last value holds. If reading fails, what was
-/// handed over so far means nothing.
+/// A map can receive a key several times, because of duplicates or merges: the last value wins. If reading fails, the received
+/// values are meaningless.
 pub trait Sink {
     /// A null.
     fn null(&mut self);
@@ -21,9 +21,9 @@ pub trait Sink {
     fn int(&mut self, value: i64);
     /// An integer beyond `i64`.
     fn uint(&mut self, value: u64);
-    /// A floating-point number. If it is none that JSON can hold, reading fails, but only in the end.
+    /// A floating-point number. One that JSON does not support is an error at the end of the document.
     fn float(&mut self, value: f64);
-    /// A text.
+    /// A string.
     fn string(&mut self, text: Cow<'_, str>);
     /// A sequence starts.
     fn begin_list(&mut self);
@@ -31,31 +31,31 @@ pub trait Sink {
     fn end_list(&mut self);
     /// A mapping starts.
     fn begin_map(&mut self);
-    /// The key to which the next value belongs.
+    /// The key of the next value.
     fn key(&mut self, key: Key<'_>);
     /// The innermost mapping ends.
     fn end_map(&mut self);
 }
 
-/// A mapping's key, which YAML lets be more than text.
+/// The key of a mapping. YAML allows more than strings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Key<'k> {
-    /// A text.
+    /// A string.
     Str(Cow<'k, str>),
     /// An integer.
     Int(i64),
-    /// An integer beyond `i64`: reading fails in the end.
+    /// An integer beyond `i64`: an error at the end of the document.
     Uint(u64),
     /// A floating-point number.
     Float(f64),
     /// A boolean.
     Bool(bool),
-    /// A null: reading fails in the end.
+    /// A null: an error at the end of the document.
     Null,
 }
 
 impl<'k> Key<'k> {
-    /// The key as sigs' conversion to JSON spells it.
+    /// The key as sigs' conversion to JSON prints it.
     #[must_use]
     pub fn into_text(self) -> Cow<'k, str> {
         match self {
@@ -95,7 +95,7 @@ pub struct DataBuilder {
     floats: bool,
 }
 
-/// A container that is being filled.
+/// An open container.
 #[derive(Debug)]
 enum Open {
     List(Vec<Data>),
@@ -109,7 +109,7 @@ impl DataBuilder {
         Self::default()
     }
 
-    /// A builder that turns every number into a float, as Go's `json.Unmarshal` into `interface{}` does.
+    /// A builder that converts every number to a float, as Go's `json.Unmarshal` into `interface{}` does.
     #[must_use]
     pub fn with_float_numbers() -> Self {
         Self { floats: true, ..Self::default() }

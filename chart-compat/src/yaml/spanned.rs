@@ -1,6 +1,6 @@
 //! A document with the line of each node, for messages.
 //!
-//! Owns a second, slower decoder that stores lines and spellings. The ordinary decoder defines the meaning of the document.
+//! Owns a second, slower decoder that stores lines and spellings. The main decoder defines the meaning of the document.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::path::Step;
 pub struct Node {
     /// Its line, from 1.
     pub line: u32,
-    /// What it is.
+    /// Its content.
     pub content: Content,
 }
 
-/// What a node is.
+/// The content of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing was written, or what follows is nested too deeply.
+    /// An empty node, or one that is nested too deeply.
     #[default]
     Nothing,
-    /// Text as written but for its quotes; `plain` if it had none, and no tag, so that it may mean a number or boolean.
+    /// A scalar without its quotes. `plain`: it has neither quotes nor a tag, so it can be a number or boolean.
     Scalar {
         /// The text.
         text: String,
@@ -38,14 +38,14 @@ pub enum Content {
     List(Vec<Arc<Node>>),
     /// A mapping, duplicates included.
     Map(Vec<Entry>),
-    /// Another node's value, by its anchor.
+    /// A reference to an anchored node.
     Alias(Arc<Node>),
 }
 
 /// An entry of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key as values spell it: `yes` and `1.0` are `true` and `1`.
+    /// The key as the main decoder returns it: `true` for `yes`, `1` for `1.0`.
     pub key: String,
     /// The key as written.
     pub written: String,
@@ -57,10 +57,10 @@ pub struct Entry {
     pub value: Arc<Node>,
 }
 
-/// Reads the first document with its lines.
+/// Decodes the first document with its lines.
 ///
 /// # Errors
-/// If the text is no YAML.
+/// If the text is not valid YAML.
 pub fn spanned(text: &[u8]) -> Result<Node, Error> {
     let input = Input::new(text);
     let mut parser = Parser::new(&input);
@@ -90,11 +90,11 @@ pub fn spanned(text: &[u8]) -> Result<Node, Error> {
     }
 }
 
-/// A collection that is being read.
+/// An open collection.
 struct Open {
     node: Node,
     anchor: Option<String>,
-    /// The key whose value comes next: key, spelling, whether it is unquoted, line.
+    /// The key of the next value: key, spelling, whether it is unquoted, line.
     key: Option<(String, String, bool, u32)>,
 }
 
@@ -102,7 +102,7 @@ struct Open {
 struct Builder {
     root: Option<Node>,
     open: Vec<Open>,
-    /// How many collections are open below the greatest depth: they are passed over.
+    /// The number of open collections beyond the maximal depth; they are skipped.
     too_deep: usize,
     anchors: HashMap<String, Arc<Node>>,
 }
@@ -160,7 +160,7 @@ impl Builder {
                 Some((key, written, plain, line)) => {
                     entries.push(Entry { key, written, plain, line, value: node });
                 }
-                // A collection or an alias as a key; the ordinary reading judges it.
+                // A collection or an alias as a key. The main decoder reports an error if necessary.
                 None => {
                     let text = match &node.content {
                         Content::Alias(target) => match &target.content {
@@ -177,7 +177,7 @@ impl Builder {
     }
 }
 
-/// A key as sigs' conversion to JSON spells it.
+/// A key as sigs' conversion to JSON prints it.
 fn key_text(text: &str, plain: bool) -> String {
     use super::sink::Key;
     if !plain || text == "<<" {
@@ -194,11 +194,11 @@ fn key_text(text: &str, plain: bool) -> String {
     key.into_text().into_owned()
 }
 
-/// How many aliases one look-up follows at most.
+/// The maximal number of aliases that one lookup follows.
 const MAX_ALIASES: usize = 32;
 
 impl Node {
-    /// The line on which the value at a path is set: that of its key, or of its item in a list.
+    /// The line that sets the value at a path: the line of its key, or of its list item.
     #[must_use]
     pub fn line_of(&self, way: &[Step]) -> Option<u32> {
         self.search(way, MAX_ALIASES)
@@ -224,7 +224,7 @@ impl Node {
         }
     }
 
-    /// Looks in what a merge key names: a map, or a list of maps whose first one counts.
+    /// Searches the value of a merge key: a map, or a list of maps, of which the first match wins.
     fn search_merged(&self, way: &[Step], aliases: usize) -> Option<u32> {
         match &self.content {
             Content::List(items) => items.iter().find_map(|item| item.search(way, aliases)),
@@ -233,7 +233,7 @@ impl Node {
     }
 }
 
-/// How the ordinary reading takes an unquoted text, where that is no text: `bool`, `number`, `null` or `date`.
+/// The type that the main decoder gives an unquoted scalar that is not a string: `bool`, `number`, `null` or `date`.
 #[must_use]
 pub fn plain_meaning(text: &str) -> Option<&'static str> {
     Some(match resolve::resolve(text) {

@@ -1,4 +1,4 @@
-//! Whole documents, read and written.
+//! Whole documents, decoded and encoded.
 
 mod errors;
 mod metadata_head;

@@ -1,8 +1,8 @@
-//! Whether a text is a date or a time in one of the forms that go-yaml reads with Go's `time.Parse`.
+//! Recognition of the date and time formats that go-yaml reads with Go's `time.Parse`.
 //!
-//! Owns these forms only: the value itself is never needed, as a timestamp is read as its text.
+//! Owns only the formats. The value is never needed, because a timestamp stays a string.
 
-/// A date, a date and a time after `T`, `t` with a zone, or after spaces without one.
+/// A date; or a date and time, separated by `T` or `t` with a zone, or by spaces without one.
 pub(super) fn is_timestamp(text: &str) -> bool {
     let [a, b, c, d, b'-', rest @ ..] = text.as_bytes() else { return false };
     if ![a, b, c, d].iter().all(|b| b.is_ascii_digit()) {
@@ -20,7 +20,7 @@ pub(super) fn is_timestamp(text: &str) -> bool {
     })
 }
 
-/// Reads `M-D`, leaving what follows.
+/// Parses `M-D`. Returns the rest.
 fn date(text: &[u8], year: u32) -> Option<&[u8]> {
     let (month, rest) = number(text)?;
     let (day, rest) = number(rest.strip_prefix(b"-")?)?;
@@ -35,7 +35,7 @@ fn date(text: &[u8], year: u32) -> Option<&[u8]> {
     (1..=days).contains(&day).then_some(rest)
 }
 
-/// Reads `h:m:s`, maybe with decimals, leaving what follows.
+/// Parses `h:m:s` with optional decimals. Returns the rest.
 fn time(text: &[u8]) -> Option<&[u8]> {
     let (hour, rest) = number(text)?;
     let (minute, rest) = number(rest.strip_prefix(b":")?)?;
@@ -57,14 +57,14 @@ fn zone(text: &[u8]) -> bool {
     match text {
         b"Z" => true,
         [b'+' | b'-', a, b, b':', c, d] if [a, b, c, d].iter().all(|b| b.is_ascii_digit()) => {
-            // Go lets 24 hours and 60 minutes pass.
+            // Go accepts 24 hours and 60 minutes.
             (a - b'0') * 10 + (b - b'0') <= 24 && (c - b'0') * 10 + (d - b'0') <= 60
         }
         _ => false,
     }
 }
 
-/// Reads a number of one or two digits, leaving what follows.
+/// Parses a number of one or two digits. Returns it and the rest.
 fn number(text: &[u8]) -> Option<(u32, &[u8])> {
     let digit = |b: u8| u32::from(b - b'0');
     match text {

@@ -1,31 +1,31 @@
-//! In which styles a text can be written.
+//! The possible styles of a string.
 //!
-//! Owns go-yaml's analysis of a scalar; writes nothing.
+//! Owns go-yaml's analysis of a scalar. Writes nothing.
 
 use super::Layout;
 
-/// What a text allows.
+/// The result of the analysis: the possible styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::yaml) struct Analysis {
-    /// It holds a line break of any kind.
+    /// Contains a line break of any kind.
     pub(in crate::yaml) multiline: bool,
-    /// It holds a line feed.
+    /// Contains a line feed.
     pub(in crate::yaml) feeds: bool,
     pub(in crate::yaml) plain: bool,
     pub(in crate::yaml) single: bool,
     pub(in crate::yaml) block: bool,
-    /// It holds a character that JSON lets pass and go-yaml's reader does not.
+    /// Contains a character that JSON allows but go-yaml's reader rejects.
     pub(in crate::yaml) unreadable: bool,
 }
 
-/// What a byte may mean for the analysis; 0 for what stands for itself anywhere.
+/// Classes of bytes. 0: the byte has no special meaning anywhere.
 mod class {
-    /// Nothing by itself, but not at the start.
+    /// Has a special meaning only at the start.
     pub(super) const LEAD: u8 = 1;
     pub(super) const SPACE: u8 = 2;
-    /// A colon or a hash, which depend on the blanks around them.
+    /// A colon or a hash, whose meaning depends on adjacent blanks.
     pub(super) const MARK: u8 = 4;
-    /// Whether a check by character is necessary.
+    /// The string needs a check by character.
     pub(super) const REST: u8 = 8;
 }
 
@@ -52,7 +52,7 @@ const fn classes() -> [u8; 256] {
     table
 }
 
-/// Looks at a text.
+/// Analyzes a string.
 pub(super) fn analyze(text: &str, layout: Layout) -> Analysis {
     let bytes = text.as_bytes();
     let seen = bytes.iter().fold(0, |seen, &b| seen | CLASS[b as usize]);
@@ -76,7 +76,7 @@ pub(super) fn analyze(text: &str, layout: Layout) -> Analysis {
     Analysis { multiline: false, feeds: false, plain, single: true, block: last != b' ', unreadable: false }
 }
 
-/// Whether the first characters keep a text from being plain.
+/// Whether the first characters rule out the plain style.
 fn leads_wrong(bytes: &[u8]) -> bool {
     let blank_after = matches!(bytes.get(1), None | Some(b' ' | b'\t'));
     match bytes {
@@ -92,7 +92,7 @@ fn leads_wrong(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether a colon before a blank or a hash after one keeps a text from being plain.
+/// Whether a colon before a blank or a hash after one rules out the plain style.
 fn marks_wrong(bytes: &[u8]) -> bool {
     let blank = |b: u8| matches!(b, b' ' | b'\t');
     let mut before = b'x';
@@ -107,7 +107,7 @@ fn marks_wrong(bytes: &[u8]) -> bool {
     })
 }
 
-/// The whole analysis.
+/// The complete analysis, by character.
 fn by_character(text: &str, layout: Layout) -> Analysis {
     let mut special = false;
     let mut tabs = false;

@@ -1,7 +1,7 @@
-//! Writing YAML as go-yaml lays it out, one value after the other.
+//! A YAML emitter with go-yaml's layout.
 //!
-//! Owns indentation, indicators and the place of every line break between nodes; how a scalar looks is decided in
-//! `scalar`. It knows no value type: callers push their values, keys in the order they want.
+//! Owns indentation, indicators and the line breaks between nodes; `scalar` decides the style of a scalar. Knows no value type:
+//! callers push their values, with keys in the order of their choice.
 
 mod analysis;
 mod scalar;
@@ -11,81 +11,80 @@ pub(super) use scalar::{escape, stands_for_itself};
 
 use crate::go::strconv::{Shortest, format_float};
 
-/// Which emitter's layout is written.
+/// The layout of an emitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// go-yaml v2 after a detour through JSON, which is sigs' `Marshal`.
+    /// sigs' `Marshal`: go-yaml v2 after a conversion to JSON.
     Sigs,
-    /// go-yaml v3 with an indentation of 2, which is Helm's `toYamlPretty`.
+    /// Helm's `toYamlPretty`: go-yaml v3 with an indentation of 2.
     Pretty,
 }
 
-/// In which styles go-yaml v3 can write a text.
+/// The styles in which go-yaml v3 can write a string.
 pub(super) fn analyze_pretty(text: &str) -> Analysis {
     analysis::analyze(text, Layout::Pretty)
 }
 
-/// Why a value could not be written.
+/// The reason why a value could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmitError {
-    /// A number that JSON cannot hold: its name in Go.
+    /// A number that JSON does not support: its name in Go.
     #[error("error marshaling into JSON: json: unsupported value: {0}")]
     Number(&'static str),
-    /// A text that does not survive the detour through JSON unchanged: write the value as JSON, and that with
-    /// `json_to_yaml`.
+    /// A string that the conversion through JSON changes. Encode the value as JSON and convert that with `json_to_yaml`.
     #[error("a text changes on its way through JSON")]
     Detour,
 }
 
 /// Writes a document into a string.
 ///
-/// Begin and end containers, and push scalars, in the order of the document; in a map, `key` before each value, with
-/// keys sorted by `compare_keys` (`compare_keys_pretty` for the pretty layout). `finish` ends the document.
+/// Call the methods in the order of the document. In a map, call `key` before each value, with keys sorted by `compare_keys`
+/// (`compare_keys_pretty` for the pretty layout). `finish` ends the document.
 pub struct Emitter<'o> {
     out: &'o mut String,
     layout: Layout,
     levels: Vec<Level>,
     indent: i32,
     column: i32,
-    /// Whether the last character was white space, or began the document.
+    /// Whether the last character was white space, or the document is empty.
     whitespace: bool,
-    /// Whether the line holds nothing but indentation and indicators that count as such.
+    /// Whether the line contains only indentation and indicators that count as indentation.
     indention: bool,
     error: Option<EmitError>,
-    /// Whether texts that would change on the detour through JSON are written as they are.
+    /// Whether strings that the conversion through JSON would change are written unchanged.
     verbatim: bool,
 }
 
-/// A container that is open.
+/// An open container.
 struct Level {
     list: bool,
-    /// Whether it is a map's value.
+    /// Whether it is the value of a map entry.
     in_map: bool,
     started: bool,
-    /// The indentation around it.
+    /// The indentation of the enclosing container.
     outer: i32,
 }
 
-/// Where a scalar stands.
+/// The position of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Value,
-    /// A key that is followed by `:` on its line.
+    /// A key followed by `:` on the same line.
     SimpleKey,
 }
 
 impl<'o> Emitter<'o> {
-    /// Writes as sigs' `Marshal` does, which is Helm's `toYaml`.
+    /// An emitter with the layout of sigs' `Marshal`, which is Helm's `toYaml`.
     pub fn new(out: &'o mut String) -> Self {
         Self::with_layout(out, Layout::Sigs)
     }
 
-    /// Writes as Helm's `toYamlPretty` does.
+    /// An emitter with the layout of Helm's `toYamlPretty`.
     pub fn pretty(out: &'o mut String) -> Self {
         Self::with_layout(out, Layout::Pretty)
     }
 
-    /// Writes what came back from a detour through JSON.
+    /// An emitter for values that were already converted through JSON.
     pub(super) fn verbatim(out: &'o mut String) -> Self {
         Self { verbatim: true, ..Self::with_layout(out, Layout::Sigs) }
     }
@@ -107,62 +106,62 @@ impl<'o> Emitter<'o> {
     /// Ends the document.
     ///
     /// # Errors
-    /// If a value has no YAML form, or only one that the detour through JSON finds; the output is then worth nothing.
+    /// If a value has no YAML representation, or one that only the conversion through JSON finds. The output is then invalid.
     pub fn finish(mut self) -> Result<(), EmitError> {
         self.write_indent(0);
         self.error.map_or(Ok(()), Err)
     }
 
-    /// A list starts.
+    /// Starts a list.
     pub fn begin_list(&mut self) {
         self.begin(true);
     }
 
-    /// The innermost list ends.
+    /// Ends the innermost list.
     pub fn end_list(&mut self) {
         self.end("[]");
     }
 
-    /// A map starts.
+    /// Starts a map.
     pub fn begin_map(&mut self) {
         self.begin(false);
     }
 
-    /// The innermost map ends.
+    /// Ends the innermost map.
     pub fn end_map(&mut self) {
         self.end("{}");
     }
 
-    /// The key of the next value.
+    /// Writes the key of the next value.
     pub fn key(&mut self, key: &str) {
         self.start();
         self.write_indent(self.indent);
         self.scalar_key(key);
     }
 
-    /// A null.
+    /// Writes a null.
     pub fn null(&mut self) {
         self.plain("null");
     }
 
-    /// A boolean.
+    /// Writes a boolean.
     pub fn bool(&mut self, value: bool) {
         self.plain(if value { "true" } else { "false" });
     }
 
-    /// An integer.
+    /// Writes an integer.
     pub fn int(&mut self, value: i64) {
         self.before_value();
         self.write_plain(&value.to_string());
     }
 
-    /// An integer beyond `i64`.
+    /// Writes an integer beyond `i64`.
     pub fn uint(&mut self, value: u64) {
         self.before_value();
         self.write_plain(&value.to_string());
     }
 
-    /// A floating-point number. A whole one is written as the integer that JSON makes of it, except by `pretty`.
+    /// Writes a floating-point number. A whole number is written as an integer, as JSON does, except by `pretty`.
     pub fn float(&mut self, value: f64) {
         self.before_value();
         let text = match self.layout {
@@ -188,13 +187,13 @@ impl<'o> Emitter<'o> {
         self.write_plain(&text);
     }
 
-    /// A text.
+    /// Writes a string.
     pub fn string(&mut self, text: &str) {
         self.before_value();
         self.scalar(text, Role::Value);
     }
 
-    /// A text that may not be UTF-8: sigs' `Marshal` replaces what is none, `toYamlPretty` writes it as base64.
+    /// Writes a string that may not be valid UTF-8: sigs' `Marshal` replaces invalid bytes, `toYamlPretty` writes base64.
     pub fn bytes(&mut self, text: &[u8]) {
         match (std::str::from_utf8(text), self.layout) {
             (Ok(text), _) => self.string(text),
@@ -226,14 +225,14 @@ impl<'o> Emitter<'o> {
         }
     }
 
-    /// Puts the innermost container's first entry on its way.
+    /// Prepares the first entry of the innermost container.
     fn start(&mut self) {
         let Some(level) = self.levels.last_mut() else { return };
         if level.started {
             return;
         }
         level.started = true;
-        // v2 leaves a list where its key is, unless the list starts on a line of its own.
+        // v2 does not indent a list in a map, unless the list starts on a new line.
         let flush = level.list && level.in_map && !self.indention && self.layout == Layout::Sigs;
         self.indent = match self.indent {
             ..0 => 0,
@@ -242,7 +241,7 @@ impl<'o> Emitter<'o> {
         };
     }
 
-    /// Writes what stands before a value: in a list its dash.
+    /// Writes the dash of a list item, if the value is one.
     #[inline]
     fn before_value(&mut self) {
         if self.levels.last().is_some_and(|level| level.list) {
@@ -252,12 +251,12 @@ impl<'o> Emitter<'o> {
         }
     }
 
-    /// The indentation of a scalar's further lines.
+    /// The indentation of the continuation lines of a scalar.
     fn scalar_indent(&self) -> i32 {
         if self.indent < 0 { 2 } else { self.indent + 2 }
     }
 
-    /// Begins a line at the indentation, unless this one has nothing on it.
+    /// Starts a new indented line, unless the current line is empty.
     fn write_indent(&mut self, indent: i32) {
         let indent = indent.max(0);
         if !self.indention || self.column > indent || self.column == indent && !self.whitespace {
@@ -300,7 +299,7 @@ impl<'o> Emitter<'o> {
     }
 }
 
-/// A finite number as it comes back from JSON: go-yaml reads whole numbers as integers.
+/// A finite number after the conversion through JSON: go-yaml reads whole numbers as integers.
 fn number_through_json(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

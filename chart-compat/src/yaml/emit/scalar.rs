@@ -1,4 +1,4 @@
-//! Scalars: which style is chosen, and how each is written.
+//! Scalars: the choice of style, and the output of each style.
 
 use base64::Engine;
 
@@ -8,14 +8,14 @@ use crate::yaml::resolve::{Dialect, needs_quotes};
 
 /// The column after which go-yaml v2 breaks a line at the next space.
 const WIDTH: i32 = 80;
-/// How long a key without `?` may be, in bytes.
+/// Maximal length of a key without `?`, in bytes.
 const MAX_KEY: usize = 128;
 
 impl Emitter<'_> {
     /// Writes a key and its colon.
     pub(super) fn scalar_key(&mut self, key: &str) {
         let analysis = analyze(key, self.layout);
-        // A reader takes no key of over 1024 characters, and JSON may spell one with six.
+        // The reader rejects keys of more than 1024 characters, and JSON can escape one character as six.
         if !self.verbatim && key.len() > MAX_KEY {
             self.error.get_or_insert(EmitError::Detour);
         }
@@ -30,7 +30,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes a text in the style that go-yaml chooses for it.
+    /// Writes a string in the style that go-yaml chooses for it.
     pub(super) fn scalar(&mut self, text: &str, role: Role) {
         let analysis = analyze(text, self.layout);
         self.analyzed(text, role, analysis);
@@ -58,7 +58,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Writes bytes that are no UTF-8, as base64 in lines of 70.
+    /// Writes bytes that are not valid UTF-8 as base64, in lines of 70 characters.
     pub(super) fn binary(&mut self, bytes: &[u8]) {
         let packed = base64::engine::general_purpose::STANDARD.encode(bytes);
         self.write_indicator("!!binary", true, false);
@@ -73,7 +73,7 @@ impl Emitter<'_> {
         self.write_literal(&text);
     }
 
-    /// Writes a text that is known to be plain and short.
+    /// Writes a short string that is known to be plain.
     pub(super) fn write_plain(&mut self, text: &str) {
         if !self.whitespace {
             self.put(' ');
@@ -88,7 +88,7 @@ impl Emitter<'_> {
         self.column += columns(text);
     }
 
-    /// Whether a text may reach the column at which lines are broken.
+    /// Whether a string can reach the column at which lines are folded.
     fn may_fold(&self, text: &str, role: Role) -> bool {
         role == Role::Value
             && self.layout == Layout::Sigs
@@ -108,8 +108,8 @@ impl Emitter<'_> {
         self.indention = false;
     }
 
-    /// Writes words, breaking the line at single spaces after the width is passed. `breaks` tells whether it may be
-    /// broken at the space at a position, and whether another space follows that.
+    /// Writes words. Folds the line at single spaces after the line width. `breaks` receives the position of a space, the length
+    /// of the text and whether another space follows; it returns whether the line can be folded there.
     fn write_folded(&mut self, text: &str, breaks: impl Fn(usize, usize, bool) -> bool) {
         let indent = self.scalar_indent();
         let mut after_space = false;
@@ -152,7 +152,7 @@ impl Emitter<'_> {
         self.write_indicator("'", false, false);
     }
 
-    /// Writes the inside of a single-quoted text that holds Unicode's line or paragraph separators.
+    /// Writes the content of a single-quoted string that contains Unicode line or paragraph separators.
     fn write_single_lines(&mut self, text: &str, role: Role) {
         let indent = self.scalar_indent();
         let folds = role == Role::Value && self.layout == Layout::Sigs;
@@ -192,7 +192,7 @@ impl Emitter<'_> {
         self.write_indicator("\"", true, false);
         let folds = role == Role::Value && self.layout == Layout::Sigs;
         let indent = self.scalar_indent();
-        // go-yaml takes every character for a byte order mark if the text starts with one.
+        // If the string starts with a byte order mark, go-yaml treats every character as one.
         let all = text.starts_with('\u{FEFF}');
         let mut after_space = false;
         let mut chars = text.char_indices().peekable();
@@ -264,7 +264,7 @@ impl Emitter<'_> {
     }
 }
 
-/// Where the line ends: at a line feed, or one of Unicode's separators.
+/// The end of the line: a line feed, or a Unicode separator.
 fn line_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let feed = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
@@ -272,7 +272,7 @@ fn line_end(text: &str) -> usize {
     line.find(['\u{2028}', '\u{2029}']).unwrap_or(feed)
 }
 
-/// A character in a double-quoted text that does not stand for itself.
+/// The escape sequence of a character in a double-quoted string.
 pub(in crate::yaml) fn escape(c: char) -> String {
     let short = match c {
         '\0' => '0',
@@ -301,7 +301,7 @@ pub(in crate::yaml) fn escape(c: char) -> String {
     format!("\\{short}")
 }
 
-/// Whether a double-quoted text holds the character as it is.
+/// Whether a double-quoted string contains the character without an escape.
 pub(in crate::yaml) fn stands_for_itself(c: char) -> bool {
     match c {
         '"' | '\\' | '\u{2028}' | '\u{2029}' => false,
@@ -310,7 +310,7 @@ pub(in crate::yaml) fn stands_for_itself(c: char) -> bool {
     }
 }
 
-/// How many columns a text takes: one for each character.
+/// The width of a string: one column for each character.
 fn columns(text: &str) -> i32 {
     let count = if text.is_ascii() { text.len() } else { text.chars().count() };
     i32::try_from(count).unwrap_or(i32::MAX)

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Mark, Scanner};
 use crate::yaml::error::Error;
 
-/// What becomes of the line breaks at a block scalar's end.
+/// The treatment of the final line breaks of a block scalar.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chomp {
     Strip,
@@ -14,7 +14,7 @@ enum Chomp {
 }
 
 impl<'a> Scanner<'a> {
-    /// Scans a block scalar, from its `|` or `>` on.
+    /// Scans a block scalar, starting at its `|` or `>`.
     pub(super) fn scan_block(&mut self, literal: bool, start: Mark) -> Result<Cow<'a, str>, Error> {
         self.pos += 1;
         let (chomp, increment) = self.scan_block_header(start)?;
@@ -30,7 +30,7 @@ impl<'a> Scanner<'a> {
         let mut last_blank = false;
         while self.block_column() == indent && self.pos < self.bytes.len() {
             let blank = matches!(self.byte(0), b' ' | b'\t');
-            // A line feed between two lines that start with text is folded; further ones stay.
+            // A single line feed between two lines that start with text is folded; further line feeds are kept.
             if !literal && !last_blank && !blank && last_break == Some('\n') {
                 if breaks.is_empty() {
                     out.push(' ');
@@ -55,7 +55,7 @@ impl<'a> Scanner<'a> {
         Ok(Cow::Owned(out))
     }
 
-    /// The indicators after `|` or `>`, and the rest of that line.
+    /// Scans the indicators after `|` or `>`, and the rest of that line.
     fn scan_block_header(&mut self, start: Mark) -> Result<(Chomp, i32), Error> {
         self.need(1)?;
         let mut chomp = Chomp::Clip;
@@ -107,14 +107,14 @@ impl<'a> Scanner<'a> {
         self.need(1)
     }
 
-    /// The rest of the line, stepped over.
+    /// Skips the rest of the line and returns it.
     fn rest_of_line(&mut self) -> &'a str {
         let from = self.pos;
         self.skip_comment();
         self.text.get(from..self.pos).unwrap_or_default()
     }
 
-    /// Skips indentation and empty lines, keeping their breaks; finds out the indentation if it is not yet known.
+    /// Skips indentation and empty lines, and collects the line breaks. Determines the indentation if it is unknown.
     fn skip_block_breaks(&mut self, indent: &mut i32, breaks: &mut String, start: Mark) -> Result<(), Error> {
         let mut widest = 0;
         loop {
@@ -143,7 +143,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// The column, where nothing but spaces stands before it.
+    /// The column, valid only if the line has only spaces so far.
     #[inline]
     fn block_column(&self) -> i32 {
         i32::try_from(self.pos - self.line_start).unwrap_or(i32::MAX)

@@ -1,22 +1,22 @@
-//! Comments, as go-yaml v3 keeps them while it scans: at the head of a node, in its line, or at its foot.
+//! Comments as go-yaml v3's scanner collects them: head, line and foot comments of a node.
 //!
-//! Owns where a comment belongs before anything is known of the node; which event gets it is the parser's business.
-//! Only a scanner that was asked to keeps comments: the others skip them.
+//! Owns the assignment of a comment before its node is known; the parser attaches comments to events. Only a scanner created with
+//! `keep_comments` collects comments; others skip them.
 //!
-//! A comment is for the first token that starts at or after `token`. Columns of heads and feet count from 1.
+//! A comment belongs to the first token that starts at or after `token`. Columns of head and foot comments count from 1.
 
 use super::{Kind, Mark, Scanner};
 use crate::yaml::error::Error;
 
-/// How far go-yaml looks ahead for a comment, over blanks and empty lines.
+/// How many bytes of blanks and empty lines go-yaml looks ahead for a comment.
 const AHEAD: usize = 512;
 
-/// One comment of any number of lines.
+/// A comment of one or more lines.
 #[derive(Default)]
 struct Comment {
-    /// Where the white space before it starts.
+    /// The start of the white space before it.
     scan: Mark,
-    /// The token that it is for starts here or after it.
+    /// It belongs to the first token that starts here or later.
     token: Mark,
     start: Mark,
     end: Mark,
@@ -29,11 +29,11 @@ struct Comment {
 #[derive(Default)]
 pub(super) struct Comments {
     all: Vec<Comment>,
-    /// How many of them were handed out.
+    /// The number of comments already attached to a token.
     taken: usize,
 }
 
-/// What was written around a node.
+/// The comments of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::yaml) struct Notes {
     pub(in crate::yaml) head: String,
@@ -54,12 +54,12 @@ impl Notes {
 }
 
 impl<'a> Scanner<'a> {
-    /// Hands out the comments for the token that is next (`yaml_parser_unfold_comments`).
+    /// Returns the comments of the next token (`yaml_parser_unfold_comments`).
     pub(in crate::yaml) fn unfold(&mut self, kind: Kind, at: usize, notes: &mut Notes) {
         let Some(comments) = &mut self.comments else { return };
         while let Some(comment) = comments.all.get_mut(comments.taken)
             && at >= comment.token.pos
-            // An end has no head: that waits for what comes next.
+            // The end of a block has no head comment: it belongs to the next token.
             && (comment.head.is_empty() || kind != Kind::BlockEnd)
         {
             Notes::add(&mut notes.head, &comment.head);
@@ -76,13 +76,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// How many line breaks stand before the scanner, blanks aside.
+    /// The number of line breaks directly before the scanner, ignoring blanks.
     fn breaks_before(&self) -> usize {
         let before = self.bytes.get(..self.pos).unwrap_or_default();
         before.iter().rev().take_while(|b| matches!(b, b' ' | b'\t' | b'\n')).filter(|b| **b == b'\n').count()
     }
 
-    /// Keeps the comment in the rest of this line, if nothing else is there (`yaml_parser_scan_line_comment`).
+    /// Collects the comment in the rest of this line, if there is nothing else (`yaml_parser_scan_line_comment`).
     pub(super) fn scan_line_comment(&mut self, token: Mark) -> Result<(), Error> {
         if self.comments.is_none() || self.breaks_before() > 0 {
             return Ok(());
@@ -98,14 +98,14 @@ impl<'a> Scanner<'a> {
         self.need(1)
     }
 
-    /// The rest of the line, stepped over.
+    /// Skips the rest of the line and returns it.
     fn comment_text(&mut self) -> String {
         let from = self.pos;
         self.skip_comment();
         self.text.get(from..self.pos).unwrap_or_default().to_owned()
     }
 
-    /// A comment right after the first `-` of a sequence is rather a head of what follows.
+    /// A line comment after the first `-` of a sequence becomes the head comment of the item.
     pub(super) fn raise_line_comment(&mut self) {
         let mark = self.mark();
         let mut last = self.tokens.iter().rev().map(|t| t.kind);
@@ -122,7 +122,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Keeps the comments from here to the next token, split into feet of what was and a head of what comes
+    /// Collects the comments up to the next token: foot comments of the previous node and the head comment of the next
     /// (`yaml_parser_scan_comments`).
     pub(super) fn scan_comments(&mut self, mut scan: Mark) -> Result<(), Error> {
         let mut tokens = self.tokens.iter().rev();
@@ -135,7 +135,7 @@ impl<'a> Scanner<'a> {
         let next_indent = self.indent.max(0);
         let mut first_empty = breaks <= 1;
         let mut recent_empty = false;
-        // The line on which a comment still is the foot of what stands above it.
+        // The last line on which a comment is a foot comment of the node above it.
         let foot_line = (scan.line > 0).then(|| {
             let above = (self.line as usize + 1).saturating_sub(breaks);
             above + usize::from(breaks == 0 && self.column() > 1)
@@ -160,7 +160,7 @@ impl<'a> Scanner<'a> {
                     let below = Some(start.line as usize) == foot_line && kind != Kind::Value;
                     if closes || first_empty && (below || dedented) {
                         if !text.is_empty() {
-                            // What stands further out is not about the token before it.
+                            // A comment with less indentation does not belong to the previous token.
                             let about = if dedented { start } else { token };
                             self.keep_foot(scan, about, start, here, &mut text);
                             (scan, token) = (here, here);
@@ -200,7 +200,7 @@ impl<'a> Scanner<'a> {
             }
             text.push_str(&self.comment_text());
             self.need(1)?;
-            // The break of this line is no empty line.
+            // The line break of this line does not make an empty line.
             ahead = 1;
             column = 0;
             line = self.line;
@@ -216,7 +216,7 @@ impl<'a> Scanner<'a> {
         self.keep(Comment { scan, token, start, end, foot: std::mem::take(text), ..Comment::default() });
     }
 
-    /// Where the end of a block goes: before the comments that stand as far in as the block did, which are feet in it.
+    /// The position of a block's end: before the comments with the block's indentation, which are foot comments inside it.
     pub(super) fn block_end(&self, mut mark: Mark) -> Mark {
         let Some(comments) = &self.comments else { return mark };
         let mut stop = mark.pos;

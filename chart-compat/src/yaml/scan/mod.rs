@@ -1,10 +1,9 @@
 //! From characters to tokens, as go-yaml v2's scanner does it.
 //!
-//! Owns indentation, simple keys and the token queue; the scalars and the properties are scanned by the modules below.
-//! It knows no grammar: which tokens may follow each other is the parser's business.
+//! Owns indentation, simple keys and the token queue; submodules scan scalars and properties. Knows no grammar: the parser
+//! decides which tokens may follow each other.
 //!
-//! A mapping's key is known only by the `:` after it, so tokens wait in a queue while the first of them may still turn
-//! out to be a key.
+//! The `:` after a mapping's key identifies it, so tokens stay in the queue while the first of them can still become a key.
 
 mod block;
 mod comments;
@@ -23,18 +22,18 @@ use super::error::Error;
 use super::input::Input;
 use comments::Comments;
 
-/// How deep go-yaml lets indentation or brackets nest.
+/// Maximal nesting of indentation or brackets in go-yaml.
 const MAX_DEPTH: usize = 10_000;
-/// How many characters after its start a simple key's `:` may stand.
+/// Maximal distance between the start of a simple key and its `:`, in characters.
 const MAX_KEY: usize = 1024;
 
-/// A place where a key without `?` may have started.
+/// A position where a key without `?` can have started.
 #[derive(Clone, Copy, Default)]
 struct SimpleKey {
     possible: bool,
-    /// The indentation demands that this is a key: it is an error if it is none.
+    /// Whether the indentation requires a key here; anything else is an error.
     required: bool,
-    /// Whether the scanner waits for it: go-yaml forgets to for an empty flow collection, once that is closed.
+    /// Whether the scanner waits for it. Like go-yaml, it does not wait for a closed empty flow collection.
     awaited: bool,
     token: usize,
     mark: Mark,
@@ -51,18 +50,18 @@ pub(super) struct Scanner<'a> {
     line: u32,
     line_start: usize,
     tokens: VecDeque<Token<'a>>,
-    /// How many tokens left the queue.
+    /// The number of tokens taken from the queue.
     taken: usize,
-    /// Whether the token at the queue's head is settled.
+    /// Whether the first token of the queue is final.
     ready: bool,
     started: bool,
     indent: i32,
     indents: Vec<i32>,
     flow_level: usize,
     key_allowed: bool,
-    /// One place for each flow level.
+    /// The possible simple key of each flow level.
     keys: Vec<SimpleKey>,
-    /// The comments, where they are kept.
+    /// The comments, if they are kept.
     comments: Option<Box<Comments>>,
 }
 
@@ -92,13 +91,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The same, keeping comments.
+    /// A scanner that keeps comments.
     pub(super) fn keep_comments(mut self) -> Self {
         self.comments = Some(Box::default());
         self
     }
 
-    /// The next token, left in the queue.
+    /// The next token, which stays in the queue.
     #[inline]
     pub(super) fn peek(&mut self) -> Result<&mut Token<'a>, Error> {
         if !self.ready {
@@ -106,18 +105,18 @@ impl<'a> Scanner<'a> {
         }
         match self.tokens.front_mut() {
             Some(token) => Ok(token),
-            // `fetch_more` leaves a token or fails; past the end there is nothing to say.
+            // `fetch_more` leaves a token or fails, so the queue is empty only after the end.
             None => Err(Error::plain(0, "attempted to go past the end of stream; corrupted value?")),
         }
     }
 
-    /// The first byte of the token that `peek` showed.
+    /// The first byte of the token that `peek` returned.
     pub(super) fn first_byte(&self) -> u8 {
         let at = self.tokens.front().map_or(0, |token| token.mark.pos);
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
-    /// Drops the token that `peek` showed.
+    /// Drops the token that `peek` returned.
     #[inline]
     pub(super) fn skip_token(&mut self) {
         self.ready = false;
@@ -125,7 +124,7 @@ impl<'a> Scanner<'a> {
         self.tokens.pop_front();
     }
 
-    /// Takes the token that `peek` showed.
+    /// Takes the token that `peek` returned.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Token<'a>> {
         self.ready = false;
@@ -134,7 +133,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn fetch_more(&mut self) -> Result<(), Error> {
-        // A comment's place is known two tokens later.
+        // A comment can be assigned only two tokens later.
         let ahead = if self.comments.is_some() { 2 } else { 0 };
         while self.tokens.len() <= ahead || self.head_may_be_key()? {
             self.fetch_next()?;
@@ -143,7 +142,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Whether the token at the queue's head may still become a key.
+    /// Whether the first token of the queue can still become a key.
     #[inline]
     fn head_may_be_key(&mut self) -> Result<bool, Error> {
         let head = self.taken;
@@ -160,7 +159,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    /// Whether the key of a flow level is still possible: on one line, and not too long.
+    /// Whether the simple key of a flow level is still possible: on one line, and not too long.
     fn still_possible(&mut self, level: usize) -> Result<bool, Error> {
         let (pos, line, mark) = (self.pos, self.line, self.mark());
         let Some(key) = self.keys.get_mut(level) else { return Ok(false) };
@@ -185,7 +184,7 @@ impl<'a> Scanner<'a> {
         self.need(1)?;
         if !self.started {
             self.started = true;
-            // The reader strips one byte order mark, the scanner another.
+            // go-yaml's reader strips one byte order mark, its scanner another.
             if self.text.starts_with('\u{FEFF}') {
                 self.pos += 3;
             }
@@ -210,7 +209,7 @@ impl<'a> Scanner<'a> {
         if self.comments.is_none() {
             return self.fetch_content(byte);
         }
-        // A comment after a colon or a comma is about what stands before that.
+        // A comment after a colon or a comma belongs to the token before it.
         let about = match (self.tokens.back(), byte) {
             (Some(last), b':') if self.flow_level == 0 => last.mark,
             (Some(last), b',') if self.flow_level > 0 => last.mark,
@@ -223,7 +222,7 @@ impl<'a> Scanner<'a> {
         self.scan_line_comment(about)
     }
 
-    /// Fetches a token that is neither a directive nor a border of documents, by its first byte.
+    /// Fetches a token that is neither a directive nor a document marker, by its first byte.
     #[inline]
     fn fetch_content(&mut self, byte: u8) -> Result<(), Error> {
         let flow = self.flow_level > 0;
@@ -250,7 +249,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Skips blanks, comments and line ends.
+    /// Skips blanks, comments and line breaks.
     fn skip_to_next_token(&mut self) -> Result<(), Error> {
         let scan = self.mark();
         loop {
@@ -297,7 +296,7 @@ impl<'a> Scanner<'a> {
         self.pos += end.unwrap_or(rest.len());
     }
 
-    /// Closes the blocks that stand further in than the column; `scan` is where the white space before that began.
+    /// Closes the blocks that are indented more than the column. `scan` is the start of the preceding white space.
     fn unroll_indent(&mut self, column: i32, scan: Mark) {
         if self.flow_level > 0 {
             return;
@@ -313,7 +312,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Opens a block collection if the column is further in; its token goes before token `number`, or last.
+    /// Opens a block collection if the column is indented more. Its token is inserted before token `number`, or appended.
     fn roll_indent(&mut self, number: Option<usize>, kind: Kind, mark: Mark) -> Result<(), Error> {
         if self.flow_level > 0 || self.indent >= mark.column {
             return Ok(());
@@ -330,7 +329,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Notes that a simple key may start here.
+    /// Records that a simple key can start here.
     fn save_key(&mut self) -> Result<(), Error> {
         if !self.key_allowed {
             return Ok(());
@@ -345,7 +344,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Forgets the possible key of this flow level.
+    /// Discards the possible key of this flow level.
     fn remove_key(&mut self) -> Result<(), Error> {
         let line = self.line;
         if let Some(key) = self.keys.last_mut()
@@ -511,7 +510,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    /// Appends the token of one character and steps over it.
+    /// Appends a token of one character and skips the character.
     fn single(&mut self, kind: Kind, mark: Mark) {
         self.pos += 1;
         self.append(kind, mark);
@@ -529,19 +528,19 @@ impl<'a> Scanner<'a> {
     fn insert(&mut self, number: usize, kind: Kind, mark: Mark) {
         match number.checked_sub(self.taken) {
             Some(at) if at <= self.tokens.len() => self.tokens.insert(at, Token::new(kind, mark)),
-            // The key was taken already, as nothing waited for it.
+            // The key is already taken from the queue, because nothing waited for it.
             _ => self.append(kind, mark),
         }
     }
 
-    /// Where the scanner stands.
+    /// The scanner's position.
     #[inline]
     fn mark(&self) -> Mark {
         Mark { pos: self.pos, line: self.line, column: self.column() }
     }
 
-    /// The number of characters before this one on its line. In a flow collection it does not matter, and the line may
-    /// be long: there it is the number of bytes.
+    /// The number of characters before this one on its line. In a flow collection the column does not matter and lines can be
+    /// long, so there it is the number of bytes.
     #[inline]
     fn column(&self) -> i32 {
         let width = if self.ascii || self.flow_level > 0 {
@@ -553,13 +552,13 @@ impl<'a> Scanner<'a> {
         i32::try_from(width).unwrap_or(i32::MAX)
     }
 
-    /// The byte `ahead` of the scanner; 0 past the end, as no text holds a NUL.
+    /// The byte at offset `ahead`; 0 after the end, because no text contains NUL.
     #[inline]
     fn byte(&self, ahead: usize) -> u8 {
         self.bytes.get(self.pos + ahead).copied().unwrap_or(0)
     }
 
-    /// Fails if go-yaml, looking for `count` characters, would have to decode the piece that holds a bad one.
+    /// Fails if a lookahead of `count` characters makes go-yaml decode the piece with the invalid character.
     #[inline]
     fn need(&self, count: usize) -> Result<(), Error> {
         match self.bad {
@@ -574,7 +573,7 @@ impl<'a> Scanner<'a> {
         if left < count { Err(Error::plain(self.line + 1, problem)) } else { Ok(()) }
     }
 
-    /// The length of the line break `ahead` of the scanner, 0 if there is none.
+    /// The length of the line break at offset `ahead`; 0 if there is none.
     #[inline]
     fn at_break(&self, ahead: usize) -> usize {
         match self.byte(ahead) {
@@ -595,23 +594,23 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a blank, a line break or the end is `ahead`.
+    /// Whether a blank, a line break or the end is at offset `ahead`.
     #[inline]
     fn blank_or_end(&self, ahead: usize) -> bool {
         matches!(self.byte(ahead), b' ' | b'\t' | 0) || self.at_break(ahead) > 0
     }
 
-    /// Whether `---` or `...` stands here, followed by a blank. Only meant at the start of a line.
+    /// Whether `---` or `...` is here, followed by a blank. Valid only at the start of a line.
     fn at_indicator(&self, mark: u8) -> bool {
         self.byte(0) == mark && self.byte(1) == mark && self.byte(2) == mark && self.blank_or_end(3)
     }
 
-    /// Whether the scanner stands at the start of a line that is a document indicator.
+    /// Whether the scanner is at a document marker at the start of a line.
     fn at_document_indicator(&self) -> bool {
         self.pos == self.line_start && (self.at_indicator(b'-') || self.at_indicator(b'.'))
     }
 
-    /// Steps over a line break, if one is here.
+    /// Skips a line break, if there is one.
     fn skip_break(&mut self) {
         let width = self.at_break(0);
         if width > 0 {
@@ -621,7 +620,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Steps over the line break that is here and tells what it reads as: all but Unicode's separators are line feeds.
+    /// Skips a line break and returns its value: Unicode separators stay, other line breaks become line feeds.
     fn read_break(&mut self) -> Option<char> {
         let read = match self.at_break(0) {
             0 => return None,

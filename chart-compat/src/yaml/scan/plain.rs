@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use super::{Mark, Scanner};
 use crate::yaml::error::Error;
 
-/// The byte may end a plain scalar's word: a blank, the start of a line break, or a colon.
+/// Can end a word of a plain scalar: a blank, the start of a line break, or a colon.
 const STOP: u8 = 1;
-/// The byte ends a plain scalar in a flow collection.
+/// Ends a plain scalar in a flow collection.
 const FLOW: u8 = 2;
 
 static CLASS: [u8; 256] = classes();
@@ -30,12 +30,12 @@ const fn classes() -> [u8; 256] {
 }
 
 impl<'a> Scanner<'a> {
-    /// Scans a plain scalar: what one line holds is borrowed, further lines are folded into a copy.
+    /// Scans a plain scalar. A single line is borrowed; several lines are folded into a new string.
     pub(super) fn scan_plain(&mut self, start: Mark) -> Result<Cow<'a, str>, Error> {
         let stops = if self.flow_level > 0 { STOP | FLOW } else { STOP };
         let indent = self.indent + 1;
         let mut folded: Option<String> = None;
-        // What is not yet in `folded`: the words since the last line break.
+        // The words since the last line break, which are not yet in `folded`.
         let (mut from, mut end) = (start.pos, start.pos);
         let mut broken = false;
         loop {
@@ -67,7 +67,7 @@ impl<'a> Scanner<'a> {
             if self.flow_level == 0 && column < indent {
                 break;
             }
-            // The next word decides whether the line goes on; only then is the break folded into the text.
+            // The line break is folded only if another word follows.
             if self.goes_on(stops) {
                 let text = self.text.get(from..end).unwrap_or_default();
                 let folded = folded.get_or_insert_with(String::new);
@@ -89,12 +89,12 @@ impl<'a> Scanner<'a> {
         })
     }
 
-    /// Whether at least one more character of the scalar stands here.
+    /// Whether the scalar continues here.
     fn goes_on(&self, stops: u8) -> bool {
         !self.at_document_indicator() && self.byte(0) != b'#' && self.word_end(stops) > self.pos
     }
 
-    /// Where the run of characters ends that a plain scalar may hold.
+    /// The end of the characters that a plain scalar can contain.
     #[inline]
     fn word_end(&self, stops: u8) -> usize {
         let mut at = self.pos;
@@ -145,19 +145,19 @@ impl<'a> Scanner<'a> {
 /// Line breaks between two words of a scalar.
 #[derive(Default)]
 pub(super) struct Breaks {
-    /// What the first line ended with. NUL stands for an escaped break, which reads as nothing.
+    /// The first line break. NUL is an escaped line break, which is dropped.
     first: Option<char>,
     /// The further breaks.
     more: String,
 }
 
 impl Breaks {
-    /// What follows a line break that was escaped.
+    /// The state after an escaped line break.
     pub(super) fn escaped() -> Self {
         Self { first: Some('\0'), more: String::new() }
     }
 
-    /// Takes note of a line break.
+    /// Adds a line break.
     pub(super) fn add(&mut self, read: Option<char>) {
         if self.first.is_none() {
             self.first = read;
@@ -166,7 +166,7 @@ impl Breaks {
         }
     }
 
-    /// Folds: one line feed becomes a space, of several all but the first stay.
+    /// Folds the line breaks: a single line feed becomes a space; of several the first is dropped.
     pub(super) fn fold_into(&self, out: &mut String) {
         match self.first {
             Some('\n') if self.more.is_empty() => out.push(' '),

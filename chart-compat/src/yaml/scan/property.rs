@@ -141,7 +141,7 @@ impl<'a> Scanner<'a> {
         Ok(self.text.get(from..self.pos).unwrap_or_default())
     }
 
-    /// A number of a `%YAML` directive.
+    /// Scans a number of a `%YAML` directive.
     fn scan_version(&mut self, start: Mark) -> Result<u8, Error> {
         self.need(1)?;
         let from = self.pos;
@@ -160,7 +160,7 @@ impl<'a> Scanner<'a> {
         Ok(value)
     }
 
-    /// A tag's handle: `!`, `!word!`, or the `!word` that turns out to be a whole tag.
+    /// Scans a tag handle: `!`, `!word!`, or `!word`, which is a whole tag.
     fn scan_handle(&mut self, directive: bool, start: Mark) -> Result<&'a str, Error> {
         self.need(1)?;
         if self.byte(0) != b'!' {
@@ -177,7 +177,7 @@ impl<'a> Scanner<'a> {
         Ok(self.text.get(from..self.pos).unwrap_or_default())
     }
 
-    /// A tag's URI, after what `head` already holds of it.
+    /// Scans the URI of a tag; `head` is its part that was already read.
     fn scan_uri(&mut self, head: &str, start: Mark) -> Result<String, Error> {
         let mut bytes = head.get(1..).unwrap_or_default().as_bytes().to_vec();
         let mut any = !head.is_empty();
@@ -198,7 +198,7 @@ impl<'a> Scanner<'a> {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A `%XX` sequence that spells one character.
+    /// Scans a `%XX` sequence that encodes one character.
     fn scan_octets(&mut self, out: &mut Vec<u8>, start: Mark) -> Result<(), Error> {
         let fail = |line, problem| Err(Error::scanner(line, start.line, problem));
         let mut left = None;

@@ -1,4 +1,4 @@
-//! Scalars in single and double quotes.
+//! Single-quoted and double-quoted scalars.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use super::{Mark, Scanner};
 use crate::yaml::error::Error;
 
 impl<'a> Scanner<'a> {
-    /// Scans a quoted scalar: it is borrowed if it has one line and no escapes.
+    /// Scans a quoted scalar. It is borrowed if it has one line and no escapes.
     pub(super) fn scan_quoted(&mut self, single: bool, start: Mark) -> Result<Cow<'a, str>, Error> {
         let quote = if single { b'\'' } else { b'"' };
         self.pos += 1;
-        // What is not yet in `done` starts at `from`.
+        // The text from `from` on is not yet in `done`.
         let mut from = self.pos;
         let mut done: Option<String> = None;
         self.check_line(start)?;
@@ -58,7 +58,7 @@ impl<'a> Scanner<'a> {
                 let mut breaks = Breaks::escaped();
                 self.skip_folded(&mut breaks)?;
                 breaks.fold_into(done);
-                // A quote here ends the scalar before the line is checked.
+                // A closing quote here ends the scalar before the line is checked.
                 if self.byte(0) != quote {
                     self.check_line(start)?;
                 }
@@ -71,7 +71,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Where the run of characters ends that stand for themselves, blanks included.
+    /// The end of the characters that need no processing, blanks included.
     #[inline]
     fn run_end(&self, quote: u8) -> usize {
         let mut at = self.pos;
@@ -90,7 +90,7 @@ impl<'a> Scanner<'a> {
         at
     }
 
-    /// A document indicator must not start a line of a quoted scalar.
+    /// Fails if a line of a quoted scalar starts with a document marker.
     fn check_line(&self, start: Mark) -> Result<(), Error> {
         self.need(4)?;
         if self.at_document_indicator() {

@@ -1,19 +1,19 @@
-//! What the scanner hands to the parser.
+//! The tokens that the scanner passes to the parser.
 
 use std::borrow::Cow;
 
-/// A place in the text.
+/// A position in the text.
 #[derive(Clone, Copy, Default)]
 pub(in crate::yaml) struct Mark {
-    /// The byte.
+    /// The byte offset.
     pub(in crate::yaml) pos: usize,
-    /// The line, from 0.
+    /// The zero-based line.
     pub(in crate::yaml) line: u32,
-    /// The column, from 0, in characters.
+    /// The zero-based column, in characters.
     pub(in crate::yaml) column: i32,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::yaml) enum Kind {
     StreamStart,
@@ -36,27 +36,27 @@ pub(in crate::yaml) enum Kind {
     Alias,
     Anchor,
     Tag,
-    /// A scalar without quotes.
+    /// An unquoted scalar.
     Plain,
-    /// A scalar with quotes, or a block scalar.
+    /// A quoted scalar, or a block scalar.
     Quoted,
 }
 
 /// One token.
 pub(in crate::yaml) struct Token<'a> {
     pub(in crate::yaml) kind: Kind,
-    /// Where it starts.
+    /// Its start.
     pub(in crate::yaml) mark: Mark,
-    /// The line on which it ends.
+    /// The line of its end.
     pub(in crate::yaml) end_line: u32,
-    /// A scalar's text, an anchor's name, a tag's or `%TAG` directive's handle.
+    /// A scalar's text, an anchor's name, or the handle of a tag or a `%TAG` directive.
     pub(in crate::yaml) value: Cow<'a, str>,
-    /// A tag's suffix, a `%TAG` directive's prefix, a `%YAML` directive's version.
+    /// A tag's suffix, the prefix of a `%TAG` directive, or the version of a `%YAML` directive.
     pub(in crate::yaml) suffix: Option<Box<str>>,
 }
 
 impl Token<'_> {
-    /// A token that is nothing but its kind.
+    /// A token without a value.
     pub(super) fn new(kind: Kind, mark: Mark) -> Self {
         Self { kind, mark, end_line: mark.line, value: Cow::Borrowed(""), suffix: None }
     }

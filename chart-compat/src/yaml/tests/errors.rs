@@ -1,4 +1,4 @@
-//! What is wrong with texts. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 over go-yaml v2 2.4.4.
+//! Errors. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 with go-yaml v2 2.4.4.
 
 use super::*;
 
@@ -155,7 +155,7 @@ fn bytes_are_checked() {
     }
 }
 
-/// A bad byte is noticed when the piece of 512 bytes that holds it is decoded; what fails before that goes first.
+/// An invalid byte is reported when its piece of 512 bytes is decoded; errors before that take precedence.
 #[test]
 fn bad_bytes_are_noticed_by_the_piece() {
     let text = |filling: usize| [b"x: ]\n#".as_slice(), &vec![b'#'; filling], b"\xff"].concat();
@@ -187,7 +187,7 @@ fn depth_is_bounded() {
     for text in [nested(1_001), nested(9_999), "a: &a ".to_owned() + &nested(1_001)] {
         assert_eq!(read(&text), "yaml: exceeded max depth of 1000");
     }
-    // The scanner's own bounds are go-yaml's.
+    // The limits of the scanner are go-yaml's.
     for text in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000)] {
         assert_eq!(read(&text), "yaml: exceeded max depth of 10000");
     }
@@ -204,7 +204,7 @@ fn aliases_are_bounded() {
 
 #[test]
 fn long_lines_take_linear_time() {
-    // Quadratic work on a megabyte would not end within the test run.
+    // With quadratic run time a text of a megabyte would not finish within the test run.
     let text = format!("{{\"é\": [{}]}}", "\"ü\", ".repeat(150_000));
     assert!(from_slice(text.as_bytes()).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What texts read as. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 over go-yaml v2 2.4.4.
+//! Decoded values. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 with go-yaml v2 2.4.4.
 
 use super::*;
 

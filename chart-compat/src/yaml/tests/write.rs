@@ -1,9 +1,9 @@
-//! How values are written. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 (go-yaml v2 2.4.4) and go-yaml v3
-//! 3.0.5 with an indentation of 2.
+//! Encoded values. Expectations were recorded from sigs.k8s.io/yaml 1.6.0 (go-yaml v2 2.4.4) and go-yaml v3 3.0.5 with an
+//! indentation of 2.
 
 use super::*;
 
-/// Each case: what is written, as sigs' `Marshal` writes it, and as `toYamlPretty` does (`=`: alike).
+/// Each case: the input, the output of sigs' `Marshal`, and the output of `toYamlPretty` (`=`: the same).
 type Cases<'c> = &'c [(&'c str, &'c str, &'c str)];
 
 fn check(cases: Cases<'_>, value: impl Fn(&str) -> Data) {
@@ -16,7 +16,7 @@ fn check(cases: Cases<'_>, value: impl Fn(&str) -> Data) {
     }
 }
 
-/// JSON with its integers.
+/// Decodes JSON; integers stay integers.
 fn tree(text: &str) -> Data {
     from_slice(text.as_bytes()).unwrap()
 }
@@ -373,7 +373,7 @@ fn trees() {
 
 #[test]
 fn keys_are_sorted_naturally() {
-    // As written by v2, and by v3 (`=`: alike).
+    // The output of v2, and of v3 (`=`: the same).
     let cases = [
         (r#""9" "10" A a a.b a1 a01 a2 a10 aB ab"#, "="),
         (r#"'-' . _ "1" A a é"#, "="),
@@ -427,7 +427,7 @@ fn what_json_cannot_hold_fails() {
 #[test]
 fn the_detour_through_json_is_taken() {
     let written = |text: &str| to_string(&Data::from(text)).map_err(|error| error.to_string());
-    // go-yaml's reader refuses what JSON leaves as it is, and folds a line at U+0085.
+    // go-yaml's reader rejects a character that JSON does not escape, and folds a line at U+0085.
     assert_eq!(written("a\u{7f}"), Err("yaml: control characters are not allowed".to_owned()));
     assert_eq!(written("a\u{85}b"), Ok("a b\n".to_owned()));
     let long = Data::Map(Map::from([("k".repeat(1_030), Data::Null)]));

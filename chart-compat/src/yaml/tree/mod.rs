@@ -1,7 +1,7 @@
-//! YAML as a tree that remembers how it was written: comments, order, quotes, anchors and tags, as go-yaml v3's `Node`.
+//! YAML as a tree with its presentation: comments, order, quotes, anchors and tags, like go-yaml v3's `Node`.
 //!
-//! Owns the tree, reading it, and writing it with an indentation of 2 and lists no further in than their keys, as kyaml
-//! has go-yaml write. What a tree means is others' business.
+//! Owns the tree, its decoding, and its encoding with an indentation of 2 and lists at the indentation of their keys, which is
+//! kyaml's style. Does not interpret the tree.
 
 mod read;
 mod scalar;
@@ -10,59 +10,59 @@ mod write;
 pub use read::read;
 pub use write::Writer;
 
-/// How deep a tree may be.
+/// The maximal depth of a tree.
 pub const MAX_DEPTH: usize = 500;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A document, which holds one node.
+    /// A document, with one node.
     Document,
-    /// Keys and values, in turns.
+    /// Alternating keys and values.
     Map,
-    /// Items.
+    /// A list of items.
     List,
-    /// A text, which its tag says the meaning of.
+    /// A scalar, interpreted by its tag.
     #[default]
     Scalar,
-    /// The name of an anchor.
+    /// A reference to an anchor.
     Alias,
 }
 
-/// How a scalar is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// As it is, where that can be read again.
+    /// Unquoted, if it can be read again that way.
     #[default]
     Plain,
-    /// In `'`.
+    /// In single quotes.
     Single,
-    /// In `"`.
+    /// In double quotes.
     Double,
-    /// After `|`.
+    /// A literal block, `|`.
     Literal,
-    /// After `>`.
+    /// A folded block, `>`.
     Folded,
 }
 
-/// A node with what was written around it.
+/// A node with its presentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its tag in the short form, such as `!!str`; empty for what has none.
+    /// Its tag in the short form, such as `!!str`; empty if it has none.
     pub tag: String,
-    /// Whether the tag is written.
+    /// Whether the tag is explicit in the text.
     pub tagged: bool,
-    /// How a scalar is written.
+    /// The style of a scalar.
     pub style: Style,
-    /// Whether a list or map is written in brackets.
+    /// Whether a list or map is in flow style.
     pub flow: bool,
-    /// A scalar's text, an alias's name.
+    /// A scalar's text, or an alias's name.
     pub value: String,
-    /// The name by which aliases know it.
+    /// The anchor that aliases refer to.
     pub anchor: String,
-    /// What it holds: a document its node, a list its items, a map its keys and values in turns.
+    /// The children: a document's node, a list's items, a map's alternating keys and values.
     pub content: Vec<Node>,
     /// The comment above it, with its `#`.
     pub head: String,
@@ -73,7 +73,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A text that is meant as one (`Node.SetString`).
+    /// A node with a string (`Node.SetString`).
     #[must_use]
     pub fn string(value: &str) -> Self {
         let style = if value.contains('\n') { Style::Literal } else { Style::Plain };
@@ -86,36 +86,36 @@ impl Node {
         Self { kind: Kind::Map, ..Self::default() }
     }
 
-    /// Whether it is a null, written or not.
+    /// Whether it is null, explicitly or because it is empty.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.tag == "!!null"
     }
 
-    /// The value of a map's key.
+    /// The value of a key in a map.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Self> {
         self.place(key).and_then(|at| self.content.get(at + 1))
     }
 
-    /// The same, to be changed.
+    /// The mutable value of a key in a map.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
         self.place(key).and_then(|at| self.content.get_mut(at + 1))
     }
 
-    /// Takes a key and its value out of a map.
+    /// Removes a key from a map and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Self> {
         let at = self.place(key)?;
         self.content.drain(at..at + 2).nth(1)
     }
 
-    /// Adds a key at a map's end.
+    /// Appends a key and its value to a map.
     pub fn push(&mut self, key: &str, value: Self) {
         self.content.push(Self { value: key.to_owned(), ..Self::default() });
         self.content.push(value);
     }
 
-    /// Where a key stands in a map.
+    /// The index of a key in a map's content.
     #[must_use]
     pub fn place(&self, key: &str) -> Option<usize> {
         if self.kind != Kind::Map {
@@ -126,7 +126,7 @@ impl Node {
     }
 }
 
-/// What go-yaml v3 takes an untagged plain text for.
+/// The tag that go-yaml v3 resolves an untagged plain scalar to.
 #[must_use]
 pub fn meaning(text: &str) -> &'static str {
     use super::resolve::{Dialect, Resolved, dotted, number, word};
@@ -151,7 +151,7 @@ pub fn meaning(text: &str) -> &'static str {
     }
 }
 
-/// A number as go-yaml v3 reads it.
+/// A number as go-yaml v3 decodes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// A Go `int64`.
@@ -162,7 +162,7 @@ pub enum Number {
     Float(f64),
 }
 
-/// The number that an untagged plain text is for go-yaml v3, if [`meaning`] is `!!int` or `!!float`.
+/// The value of an untagged plain number in go-yaml v3, if [`meaning`] is `!!int` or `!!float`.
 #[must_use]
 pub fn number(text: &str) -> Option<Number> {
     use super::resolve::{Dialect, Resolved, dotted, number};

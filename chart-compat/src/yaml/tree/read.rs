@@ -1,17 +1,17 @@
-//! From text to trees, as go-yaml v3's `parser` builds its nodes.
+//! From text to trees, as go-yaml v3's parser builds its nodes.
 
 use super::{Kind, MAX_DEPTH, Node, Style, meaning};
 use crate::yaml::error::Error;
 use crate::yaml::input::Input;
 use crate::yaml::parse::{Event, Look, Parser};
 
-/// What tags of YAML itself begin with.
+/// The prefix of YAML's own tags.
 const LONG: &str = "tag:yaml.org,2002:";
 
-/// Reads the first document; nothing if the text has none.
+/// Decodes the first document; `None` if the text has none.
 ///
 /// # Errors
-/// If the text is no YAML, names an anchor that is not there, or is deeper than [`MAX_DEPTH`].
+/// If the text is not valid YAML, refers to an unknown anchor, or is deeper than [`MAX_DEPTH`].
 pub fn read(text: &str) -> Result<Option<Node>, Error> {
     let input = Input::new(text.as_bytes());
     let mut reader = Reader { parser: Parser::with_looks(&input), anchors: Vec::new() };
@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
                 node.kind = Kind::Map;
                 props
             }
-            // The parser lets nothing else stand here.
+            // The parser emits no other event here.
             Event::StreamEnd | Event::DocumentStart | Event::DocumentEnd | Event::ListEnd | Event::MapEnd => {
                 return Err(Error::plain(0, "did not find expected node content"));
             }
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
             let mut key = self.node(event, look, depth + 1)?;
-            // Less far in, it is the foot of the entry before.
+            // A foot comment with less indentation belongs to the previous entry.
             let before = node.content.len().wrapping_sub(2);
             if !node.flow
                 && !key.foot.is_empty()

@@ -1,11 +1,11 @@
-//! Scalars of trees: which style is chosen, and how each is written.
+//! Scalars of trees: the choice of style, and the output of each style.
 
 use super::write::{Role, Writer, asked_style, is_break};
 use super::{Node, Style};
 use crate::yaml::emit::{Analysis, analyze_pretty, escape, stands_for_itself};
 
 impl Writer {
-    /// Writes a scalar in the style it has, or the nearest that its text allows (`yaml_emitter_select_scalar_style`).
+    /// Writes a scalar in its style, or the nearest style that its text allows (`yaml_emitter_select_scalar_style`).
     pub(super) fn scalar(&mut self, node: &Node, role: Role) {
         let text = node.value.as_str();
         let analysis = analyze_pretty(text);
@@ -82,7 +82,7 @@ impl Writer {
 
     fn double(&mut self, text: &str) {
         self.indicator("\"", true, false, false);
-        // go-yaml takes every character for a byte order mark if the text starts with one.
+        // If the text starts with a byte order mark, go-yaml treats every character as one.
         let all = text.starts_with('\u{FEFF}');
         for c in text.chars() {
             if all || !stands_for_itself(c) {
@@ -95,7 +95,7 @@ impl Writer {
         (self.whitespace, self.indention) = (false, false);
     }
 
-    /// Writes the indicator of a block scalar with its hints, and the comment in its line.
+    /// Writes the indicator of a block scalar with its hints, and the line comment.
     fn block_head(&mut self, indicator: &str, text: &str) {
         self.indicator(indicator, true, false, false);
         if text.starts_with(|c| c == ' ' || is_break(c)) {
@@ -132,7 +132,7 @@ impl Writer {
 
     fn folded(&mut self, text: &str) {
         self.block_head(">", text);
-        // go-yaml looks at the start of the text where it means the next line.
+        // go-yaml checks the start of the text, where it should check the next line.
         let starts_blank = text.chars().find(|c| !is_break(*c)).is_none_or(|c| matches!(c, ' ' | '\t'));
         let (mut breaks, mut blank) = (true, true);
         for c in text.chars() {

@@ -1,49 +1,49 @@
-//! From trees to text, as go-yaml v3's encoder lays them out for kyaml.
+//! From trees to text, with go-yaml v3's layout for kyaml.
 //!
-//! Owns indentation, indicators, and the place of every comment and line break; how a scalar looks is decided in
-//! `scalar`. What `emitterc.go` does in states between events is done here on the way through the tree: a node starts,
-//! the comments in its line follow, and only then what it holds.
+//! Owns indentation, indicators, and the position of comments and line breaks; `scalar` decides the style of a scalar.
+//! `emitterc.go` uses states between events. Here a walk over the tree does the same: the start of a node, its line comment, and
+//! only then its content.
 
 use super::{Kind, Node, Style};
 
-/// How long a key without `?` may be, in bytes.
+/// Maximal length of a key without `?`, in bytes.
 const MAX_KEY: usize = 128;
 
-/// Writes documents one after the other.
+/// An encoder for one or more documents.
 pub struct Writer {
     pub(super) out: String,
     documents: usize,
     pub(super) indent: i32,
     pub(super) column: i32,
     pub(super) whitespace: bool,
-    /// Whether the line holds nothing but indentation and indicators that count as such.
+    /// Whether the line contains only indentation and indicators that count as indentation.
     pub(super) indention: bool,
-    /// The indentation of a foot that was just written: an empty line goes before what follows it there.
+    /// The indentation of the last written foot comment. An empty line precedes the next entry with that indentation.
     foot_indent: i32,
     pub(super) flow_level: usize,
     waiting: Waiting,
 }
 
-/// Comments that are yet to be written.
+/// Pending comments.
 #[derive(Default)]
 struct Waiting {
     head: String,
     line: String,
     foot: String,
-    /// The foot of a key, which comes when all of its value is written.
+    /// The foot comment of a key, which follows the key's value.
     tail: String,
-    /// That in the line of a key, which goes behind its value.
+    /// The line comment of a key, which follows the key's value.
     key_line: String,
 }
 
-/// What a node is in the collection around it.
+/// The role of a node in its collection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// The root of a document, or an item of a list in brackets.
+    /// The root of a document, or an item of a flow list.
     Other,
-    /// An item of a list of dashes.
+    /// An item of a block list.
     Item,
-    /// A key that is followed by `:` on its line.
+    /// A key followed by `:` on the same line.
     SimpleKey,
     /// A key after `?`, or a value.
     Entry,
@@ -56,7 +56,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// A writer at the start of a text.
+    /// An encoder without documents.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -72,13 +72,13 @@ impl Writer {
         }
     }
 
-    /// What was written.
+    /// The encoded text.
     #[must_use]
     pub fn finish(self) -> String {
         self.out
     }
 
-    /// Writes a document, or a node as one; all but the first begin with `---`.
+    /// Writes a document, or a node as a document. All but the first begin with `---`.
     pub fn document(&mut self, node: &Node) {
         let (root, head, foot) = match node.kind {
             Kind::Document => (node.content.first(), node.head.as_str(), node.foot.as_str()),
@@ -100,17 +100,17 @@ impl Writer {
         self.write_head();
         self.node(root, Role::Other);
         wait(&mut self.waiting.foot, foot);
-        // The foot of a document stands apart.
+        // An empty line separates the foot comment of a document.
         self.foot_indent = 0;
         self.write_foot();
         self.foot_indent = -1;
         self.write_indent();
     }
 
-    /// The comments with which a node starts wait to be written (`yaml_emitter_analyze_event`).
+    /// Queues the comments of a node's start event (`yaml_emitter_analyze_event`).
     fn load(&mut self, node: &Node, tail: &str, foot: bool) {
         wait(&mut self.waiting.head, &node.head);
-        // Those of a list or map come with its end.
+        // The line and foot comments of a list or map belong to its end.
         if matches!(node.kind, Kind::Scalar | Kind::Alias) {
             wait(&mut self.waiting.line, &node.line);
             if foot {
@@ -128,13 +128,13 @@ impl Writer {
         wait(&mut self.waiting.tail, tail);
     }
 
-    /// Whether a comment waits that ends the line of an entry in brackets.
+    /// Whether a pending comment ends the line of a flow entry.
     fn trails(&self) -> bool {
         let Waiting { line, foot, tail, .. } = &self.waiting;
         !line.is_empty() || !foot.is_empty() || !tail.is_empty()
     }
 
-    /// Writes a node, and the comments in its line and at its foot.
+    /// Writes a node with its line and foot comments.
     fn node(&mut self, node: &Node, role: Role) {
         self.start(node, role);
         self.write_line(false);
@@ -142,7 +142,7 @@ impl Writer {
         self.body(node, role);
     }
 
-    /// An entry in brackets: comments behind it push its comma before them. Tells whether that was so.
+    /// Writes a flow entry. Its comma precedes the comments that follow it. Returns whether such comments were pending before.
     fn flow_node(&mut self, node: &Node, role: Role) -> bool {
         let trails = self.trails();
         self.start(node, role);
@@ -155,7 +155,7 @@ impl Writer {
         trails
     }
 
-    /// Writes a scalar or an alias, or what stands before a list or map.
+    /// Writes a scalar or an alias, or the properties of a list or map.
     fn start(&mut self, node: &Node, role: Role) {
         if node.kind == Kind::Alias {
             self.indicator("*", true, false, false);
@@ -176,7 +176,7 @@ impl Writer {
         }
     }
 
-    /// Writes what a list or map holds.
+    /// Writes the content of a list or map.
     fn body(&mut self, node: &Node, role: Role) {
         let flow = self.flow_level > 0 || node.flow || node.content.is_empty();
         match (node.kind, flow) {
@@ -232,7 +232,7 @@ impl Writer {
         self.indent = outer;
     }
 
-    /// Writes a key, after `?` if it is none that fits before a colon.
+    /// Writes a key; one that is not a simple key follows `?`.
     fn key(&mut self, key: &Node, simple: bool, block: bool) {
         let role = if simple { Role::SimpleKey } else { Role::Entry };
         if !simple {
@@ -242,7 +242,7 @@ impl Writer {
         self.body(key, role);
     }
 
-    /// The comment in a key's line goes behind its value, or before the block that follows.
+    /// Moves the line comment of a key after its value, or writes it before a block value.
     fn place_key_line(&mut self, value: &Node) {
         if self.waiting.key_line.is_empty() {
             return;
@@ -311,7 +311,7 @@ impl Writer {
         self.write_foot();
     }
 
-    /// What stands before an entry in brackets.
+    /// Writes the comma, comments and indentation before a flow entry.
     fn flow_entry(&mut self, comma: bool) {
         if comma {
             self.indicator(",", false, false, false);
@@ -322,7 +322,7 @@ impl Writer {
         }
     }
 
-    /// Sets the indentation of what a node holds; tells that around it (`yaml_emitter_increase_indent_compact`).
+    /// Increases the indentation for the content of a node. Returns the previous one (`yaml_emitter_increase_indent_compact`).
     fn deeper(&mut self, flow: bool, in_item: bool, compact: bool) -> i32 {
         let outer = self.indent;
         self.indent = match outer {
@@ -349,7 +349,7 @@ impl Writer {
         }
     }
 
-    /// Writes the comment in the line; `ends`: the line ends here in any case.
+    /// Writes the line comment. `ends`: the line ends here even without a comment.
     pub(super) fn write_line(&mut self, ends: bool) {
         if self.waiting.line.is_empty() {
             if ends {
@@ -401,7 +401,7 @@ impl Writer {
         self.whitespace = true;
     }
 
-    /// Begins a line at the indentation, unless this one has nothing on it.
+    /// Starts a new indented line, unless the current line is empty.
     pub(super) fn write_indent(&mut self) {
         let indent = self.indent.max(0);
         if !self.indention || self.column > indent || self.column == indent && !self.whitespace {
@@ -468,19 +468,19 @@ impl Writer {
     }
 }
 
-/// A comment waits, if there is one.
+/// Queues a comment, if there is one.
 fn wait(place: &mut String, comment: &str) {
     if !comment.is_empty() {
         comment.clone_into(place);
     }
 }
 
-/// Whether a character ends a line.
+/// Whether a character is a line break.
 pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The tag that is written with a node: what its text or kind does not say already.
+/// The tag to write with a node: only a tag that its text or kind does not imply.
 fn tag(node: &Node) -> Option<String> {
     let says = match node.kind {
         _ if node.tag.is_empty() || node.tagged => false,
@@ -491,7 +491,7 @@ fn tag(node: &Node) -> Option<String> {
     (!says && !node.tag.is_empty()).then(|| node.tag.clone())
 }
 
-/// Whether a key fits before a colon (`yaml_emitter_check_simple_key`).
+/// Whether a key can be a simple key (`yaml_emitter_check_simple_key`).
 fn is_simple_key(key: &Node) -> bool {
     let tag = tag(key).map_or(0, |tag| tag.len());
     match key.kind {
@@ -501,7 +501,7 @@ fn is_simple_key(key: &Node) -> bool {
     }
 }
 
-/// The end of a tag, what it cannot hold as `%` and two digits.
+/// The suffix of a tag, percent-encoded where necessary.
 fn escaped(tag: &str) -> String {
     let mut out = String::with_capacity(tag.len());
     for byte in tag.bytes() {
@@ -514,7 +514,7 @@ fn escaped(tag: &str) -> String {
     out
 }
 
-/// The style in which go-yaml is asked to write a scalar (`encoder.node`).
+/// The style that go-yaml's encoder requests for a scalar (`encoder.node`).
 pub(super) fn asked_style(node: &Node) -> Style {
     let untagged_text = node.tag == "!!str" && !node.tagged;
     match node.style {
