@@ -1,13 +1,13 @@
-//! Where the values of one render live.
+//! The allocator of one render's values.
 //!
-//! Owns their memory and the record of whether templates changed what they all share. Knows nothing of what the values are.
+//! Owns the memory of values, and records changes to maps that several templates share. Knows nothing of the values.
 
 use std::cell::Cell;
 use std::ops::Deref;
 
 use bumpalo::Bump;
 
-/// What one render allocates from, a [`Bump`] by way of `Deref`. Nothing in it is dropped on its own: it is freed whole when the
+/// The allocator of one render; dereferences to [`Bump`]. Values are not dropped individually: all memory is freed when the
 /// render ends.
 #[derive(Default)]
 pub struct Arena {
@@ -25,14 +25,14 @@ impl Arena {
         Self::default()
     }
 
-    /// The number of a new map.
+    /// A number for a new map.
     pub(super) fn number(&self) -> usize {
         let number = self.maps.get();
         self.maps.set(number + 1);
         number
     }
 
-    /// Takes note that the map of that number was changed.
+    /// Records a change to the map with this number.
     pub(super) fn note_change(&self, number: usize) {
         if number < self.shared.get() {
             self.is_changed.set(true);
@@ -49,18 +49,18 @@ impl Arena {
         self.watched_read.get()
     }
 
-    /// Says that all maps made so far are shared by the templates that run from now on.
+    /// Marks all existing maps as shared by the templates that run after this call.
     pub fn share(&self) {
         self.shared.set(self.maps.get());
     }
 
-    /// The memory that was taken so far, in bytes.
+    /// The allocated memory, in bytes.
     #[must_use]
     pub fn taken_bytes(&self) -> usize {
         self.bump.allocated_bytes() - self.bump.chunk_capacity()
     }
 
-    /// Whether a shared map was changed: templates that run later may see it.
+    /// Whether a shared map was changed, which later templates can observe.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.is_changed.get()

@@ -1,4 +1,4 @@
-//! Go's `unicode` classes that only a few functions ask for, taken from the tables of the regular expression parser.
+//! Go's `unicode` classes that only a few functions need, from the tables of the regular expression parser.
 
 use std::sync::LazyLock;
 

@@ -1,8 +1,8 @@
-//! Go's durations: reading and rounding them. Their text is made in `time`.
+//! Go's durations: parsing and rounding. `time` formats them.
 
 use super::time::quote;
 
-/// Nanoseconds of each unit by its name.
+/// Nanoseconds of each unit, by unit name.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -14,13 +14,13 @@ const UNITS: [(&str, u64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The largest magnitude: that of the least `int64`.
+/// The largest magnitude: that of the smallest `int64`.
 const LIMIT: u64 = 1 << 63;
 
-/// Reads a duration in nanoseconds, e.g. `1h15m30.918s` (`time.ParseDuration`).
+/// Parses a duration into nanoseconds, e.g. `1h15m30.918s` (`time.ParseDuration`).
 ///
 /// # Errors
-/// Go's text, e.g. `time: missing unit in duration "15"`.
+/// Go's error text, e.g. `time: missing unit in duration "15"`.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn parse(text: &str) -> Result<i64, String> {
     let error = |what: &str| Err(format!("time: {what} {}", quote(text.as_bytes())));
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Result<i64, String> {
             return error(&format!("unknown unit {} in duration", quote(name.as_bytes())));
         };
         let Some(mut nanos) = value.checked_mul(*unit).filter(|n| *n <= LIMIT) else { return invalid() };
-        // As many digits as fit into an int64 count.
+        // Digits that do not fit into an `int64` are ignored.
         let (mut part, mut scale) = (0u64, 1f64);
         for digit in fraction.bytes().map(|b| u64::from(b - b'0')) {
             match part.checked_mul(10).and_then(|p| p.checked_add(digit)).filter(|p| *p < LIMIT) {
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<i64, String> {
     i64::try_from(total).map_or_else(|_| invalid(), Ok)
 }
 
-/// The nearest multiple of `unit`, halfway away from zero (`Duration.Round`).
+/// The nearest multiple of `unit`; a half is rounded away from zero (`Duration.Round`).
 #[must_use]
 pub fn round(nanos: i64, unit: i64) -> i64 {
     if unit <= 0 {

@@ -1,6 +1,6 @@
-//! Go's `fmt`: `%v` of every value, and `Sprintf` with its verbs, flags and complaints.
+//! Go's `fmt`: `%v` of every value, and `Sprintf` with its verbs, flags and error texts.
 //!
-//! Owns printing only. What a bad verb or a missing argument prints is Go's text, since charts' outputs contain it.
+//! Owns only printing. Error texts for an invalid verb or a missing argument are Go's, because charts' outputs contain them.
 
 mod number;
 
@@ -9,10 +9,10 @@ use super::strconv;
 use super::time::{duration_string, time_string};
 use super::value::Value;
 
-/// Appends what `fmt.Fprint(out, value)` prints, that is `%v`; nil prints as `<nil>`.
+/// Appends the output of `fmt.Fprint(out, value)`, that is `%v`; nil prints as `<nil>`.
 pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
-        // The hot cases of template output, without the general machinery.
+        // Fast paths for the common values.
         Value::Str(s) => out.extend_from_slice(s),
         Value::Bool(b) => out.extend_from_slice(if b { b"true" } else { b"false" }),
         Value::Int(i) | Value::Int64(i) => integer(out, i),
@@ -20,11 +20,12 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
             Some(whole) => integer(out, whole),
             None => Printer::new(out, "common.Values").arg(value, 'v'),
         },
-        // A template can take the address of what it prints, and so finds `String` of the pointer; no function can.
+        // A template action prints an addressable value, so Go finds `String` of the pointer. Functions get a copy, which is not
+        // addressable.
         Value::Object(Object::Struct(Struct { text: Some(text), .. })) => {
             out.extend_from_slice(text.as_bytes());
         }
-        // What it points at is what a template prints (`printableValue`).
+        // A template action prints the value that a pointer points to (`printableValue`).
         Value::Object(Object::Struct(s)) if let Some(s) = s.pointed_at() => {
             Printer::new(out, "common.Values").structure(&s, 'v', 0);
         }
@@ -32,7 +33,7 @@ pub fn print(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
-/// The digits of a whole number.
+/// Appends the digits of an integer.
 fn integer(out: &mut Vec<u8>, n: i64) {
     let mut digits = [0; 20];
     let (mut at, mut rest) = (digits.len(), n.unsigned_abs());
@@ -50,14 +51,14 @@ fn integer(out: &mut Vec<u8>, n: i64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// A float that `%v` prints as a whole number: beyond these it has an exponent. Numbers of values are floats, ports and such.
+/// A float that `%v` prints as an integer; larger ones have an exponent. Numbers of values are floats, so this is common.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 fn short_integer(f: f64) -> Option<i64> {
     let whole = f as i64;
     (f.abs() < 1e6 && whole as f64 == f && (whole != 0 || f.is_sign_positive())).then_some(whole)
 }
 
-/// `fmt.Sprint` of one value as text.
+/// `fmt.Sprint` of one value.
 #[must_use]
 pub fn sprint(value: Value<'_>) -> Vec<u8> {
     let mut out = Vec::new();
@@ -65,7 +66,7 @@ pub fn sprint(value: Value<'_>) -> Vec<u8> {
     out
 }
 
-/// `%v` of a function's argument.
+/// Appends `%v` of a function's argument.
 fn argument(out: &mut Vec<u8>, value: Value<'_>) {
     match value {
         Value::Object(_) => Printer::new(out, "common.Values").arg(value, 'v'),
@@ -100,7 +101,7 @@ pub fn sprintln(args: &[Value<'_>]) -> Vec<u8> {
     out
 }
 
-/// `fmt.Sprintf`; `values_type` names the type of `.Values` for `%T` and for complaints.
+/// `fmt.Sprintf`. `values_type` is Go's name of the type of `.Values`, for `%T` and error texts.
 #[must_use]
 pub fn sprintf(format: &[u8], args: &[Value<'_>], values_type: &'static str) -> Vec<u8> {
     let mut out = Vec::with_capacity(format.len() + 16);
@@ -114,7 +115,7 @@ pub fn float(f: f64) -> String {
     short_integer(f).map_or_else(|| format_g(f, None), |whole| whole.to_string())
 }
 
-/// `strconv.FormatFloat(f, 'g', -1, 32)`: the digits that tell it from other 32-bit floats.
+/// `strconv.FormatFloat(f, 'g', -1, 32)`: the shortest digits that identify a 32-bit float.
 #[must_use]
 #[allow(clippy::cast_possible_truncation)]
 pub fn float32(f: f64) -> String {
@@ -143,7 +144,7 @@ fn format_g(f: f64, prec: Option<usize>) -> String {
     }
 }
 
-/// Lays out a number in Rust's scientific form as Go's `%g` does.
+/// Converts a number from Rust's scientific format to Go's `%g`.
 fn layout_g(sci: &str, prec: Option<usize>) -> String {
     let (mantissa, exp) = sci.split_once('e').unwrap_or((sci, "0"));
     let exp: i32 = exp.parse().unwrap_or(0);
@@ -153,7 +154,7 @@ fn layout_g(sci: &str, prec: Option<usize>) -> String {
         digits.pop();
     }
     let point = usize::try_from(exp + 1).unwrap_or(0);
-    // With the shortest digits, Go decides as if the precision were 6.
+    // For the shortest digits Go assumes a precision of 6 here.
     let limit = match prec {
         None => 6,
         Some(p) if p.max(1) > digits.len() && digits.len() >= point => digits.len(),
@@ -196,7 +197,7 @@ pub fn stringer(object: &Object<'_>) -> Option<String> {
     }
 }
 
-/// `semver.Version.String`: the normal form, without a leading `v`.
+/// `semver.Version.String`: the normalized version, without a leading `v`.
 #[must_use]
 pub fn version_string(v: &Version<'_>) -> String {
     let mut s = format!("{}.{}.{}", v.major, v.minor, v.patch);
@@ -226,14 +227,14 @@ struct Flags {
     prec: Option<usize>,
 }
 
-/// Longest width or precision that a format may ask for (Go's own bound).
+/// The maximal width or precision in a format (Go's own limit).
 const MAX_NUMBER: usize = 1_000_000;
 
 struct Printer<'o> {
     out: &'o mut Vec<u8>,
     flags: Flags,
     values_type: &'static str,
-    /// Whether a complaint is being written.
+    /// Whether an error text is being written.
     erroring: bool,
 }
 
@@ -377,7 +378,7 @@ impl<'o> Printer<'o> {
         } else {
             self.out.extend_from_slice(value.type_name(self.values_type).as_bytes());
             self.out.push(b'=');
-            // The flags stay, and methods are not asked.
+            // The flags still apply, but methods are not called.
             let erroring = std::mem::replace(&mut self.erroring, true);
             self.value(value, 'v', 0);
             self.erroring = erroring;
@@ -402,12 +403,12 @@ impl<'o> Printer<'o> {
 
     fn value(&mut self, value: Value<'_>, verb: char, depth: usize) {
         if depth > 1000 {
-            // Go would overflow its stack on a cyclic map; a bounded text is kinder.
+            // Go would overflow its stack on a cyclic map; here the output is cut.
             self.out.extend_from_slice(b"...");
             return;
         }
         if verb == 'w' && !self.erroring {
-            // Only `Errorf` knows it.
+            // Only `Errorf` supports `%w`.
             return self.bad_verb(value, verb);
         }
         match value {
@@ -500,7 +501,7 @@ impl<'o> Printer<'o> {
             }
             Object::Duration(d) => self.integer(value, d.unsigned_abs(), *d < 0, verb),
             Object::Enum(e) => self.integer(value, e.value.unsigned_abs(), e.value < 0, verb),
-            // A pointer within another value prints as its address, or not at all.
+            // A pointer inside another value prints as its address, or as an invalid verb.
             Object::Version(_) if depth > 0 && !self.erroring && !self.flags.sharp_v => {
                 self.bad_verb(value, verb);
             }
@@ -589,7 +590,7 @@ impl<'o> Printer<'o> {
         }
     }
 
-    /// Writes text in the flags' width, counted in runes.
+    /// Appends text padded to the width flag, counted in runes.
     fn pad(&mut self, text: &[u8]) {
         let width = self.flags.width.unwrap_or(0);
         let runes = if width == 0 { 0 } else { count(text) };
@@ -604,7 +605,7 @@ impl<'o> Printer<'o> {
     }
 }
 
-/// How many characters a text has; each byte that is no UTF-8 is one.
+/// The number of characters of a text; each invalid byte counts as one.
 fn count(text: &[u8]) -> usize {
     let (mut at, mut runes) = (0, 0);
     while at < text.len() {
@@ -634,7 +635,7 @@ fn number(format: &[u8], i: &mut usize) -> Option<usize> {
     (*i > start && n <= MAX_NUMBER).then_some(n)
 }
 
-/// The first rune and its length in bytes, U+FFFD and 1 for invalid UTF-8, as Go's `utf8.DecodeRune`.
+/// The first rune and its length in bytes; U+FFFD and 1 for invalid UTF-8 (`utf8.DecodeRune`).
 pub(crate) fn decode(s: &[u8]) -> (char, usize) {
     match s.first() {
         None => (char::REPLACEMENT_CHARACTER, 0),

@@ -1,27 +1,27 @@
-//! Path patterns of gobwas/glob, the library behind `.Files.Glob`: `*` and `?` stop at slashes, `**` does not.
+//! Path patterns of gobwas/glob, the library of `.Files.Glob`: `*` and `?` do not match slashes, `**` does.
 
 /// A parsed pattern.
 pub struct Glob(Vec<Node>);
 
 enum Node {
     Char(char),
-    /// `?`: any character but a slash.
+    /// `?`: any character except a slash.
     One,
     /// `*`: any text without a slash.
     Any,
     /// `**`: any text.
     Super,
-    /// `[abc]` or `[a-z]`, and whether what is not in it matches.
+    /// `[abc]` or `[a-z]`, and whether the set is negated.
     Set(Vec<(char, char)>, bool),
     /// `{a,b}`
     Either(Vec<Vec<Node>>),
 }
 
-/// How much work a match may be, in steps, before it counts as no match: nested alternatives can multiply.
+/// Maximal work of one match, in steps; beyond it there is no match. Nested alternatives can multiply.
 const MAX_STEPS: usize = 1 << 20;
 
 impl Glob {
-    /// Parses a pattern; none if gobwas refuses it.
+    /// Parses a pattern; `None` if gobwas rejects it.
     ///
     /// ```
     /// use chart_compat::go::glob::Glob;
@@ -32,7 +32,7 @@ impl Glob {
     /// ```
     #[must_use]
     pub fn parse(pattern: &str) -> Option<Self> {
-        // The library stops at a NUL, and takes U+FFFD for what cannot be read.
+        // The library stops at NUL, and reads U+FFFD as invalid UTF-8.
         let chars: Vec<char> = pattern.chars().take_while(|c| *c != '\0').collect();
         if chars.contains(&char::REPLACEMENT_CHARACTER) {
             return None;
@@ -40,11 +40,11 @@ impl Glob {
         sequence(&chars, &mut 0, 0).map(Self)
     }
 
-    /// Whether the whole of `text` matches.
+    /// Whether the pattern matches the whole of `text`.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         if let Some((prefix, suffix)) = self.around_super() {
-            // The library lets the two overlap.
+            // As in the library, prefix and suffix can overlap.
             return text.starts_with(&prefix) && text.ends_with(&suffix);
         }
         let text: Vec<char> = text.chars().collect();
@@ -55,7 +55,7 @@ impl Glob {
 }
 
 impl Glob {
-    /// The texts before and after the `**` of a pattern that has nothing else.
+    /// The literals before and after `**`, if the pattern has no other nodes.
     fn around_super(&self) -> Option<(String, String)> {
         let literal = |nodes: &[Node]| -> Option<String> {
             let chars = nodes.iter().map(|n| if let Node::Char(c) = n { Some(*c) } else { None });
@@ -66,7 +66,7 @@ impl Glob {
     }
 }
 
-/// Parses up to the end, or inside of braces up to a comma or the closing brace.
+/// Parses up to the end of the pattern; in braces, up to a comma or the closing brace.
 fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
     if depth > 100 {
         return None;
@@ -96,7 +96,7 @@ fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
                     branches.push(sequence(p, at, depth + 1)?);
                     match p.get(*at) {
                         Some(',') => {}
-                        // Unclosed braces end with the pattern.
+                        // The end of the pattern closes open braces.
                         _ => break,
                     }
                 }
@@ -104,7 +104,7 @@ fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
             }
             '\\' => {
                 *at += 1;
-                // One at the end stands for nothing.
+                // A trailing backslash is ignored.
                 nodes.extend(p.get(*at).map(|c| Node::Char(*c)));
             }
             c => nodes.push(Node::Char(*c)),
@@ -114,7 +114,7 @@ fn sequence(p: &[char], at: &mut usize, depth: usize) -> Option<Vec<Node>> {
     Some(nodes)
 }
 
-/// A set in brackets: either one range or a list of characters, as gobwas has it.
+/// A set in brackets: as in gobwas, either one range or a list of characters.
 fn set(p: &[char], at: &mut usize) -> Option<Node> {
     *at += 1;
     let negated = p.get(*at) == Some(&'!');

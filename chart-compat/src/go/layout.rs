@@ -1,13 +1,13 @@
-//! Go's time layouts: the reference time `Mon Jan 2 15:04:05 MST 2006` written the way a time is to be shown or read.
+//! Go's time layouts: the reference time `Mon Jan 2 15:04:05 MST 2006`, written in the desired format.
 
 use super::object::Time;
 use super::time::{Civil, days_from_civil, quote};
 use super::zone::Zone;
 
-/// How Go's JSON shows a time.
+/// The layout of times in Go's JSON.
 pub(crate) const RFC3339_NANO: &str = "2006-01-02T15:04:05.999999999Z07:00";
 
-/// Month names; the first three letters are the short ones.
+/// Month names; their first three letters are the short names.
 pub(crate) const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -23,11 +23,11 @@ pub(crate) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Names of the days of the week from Sunday; the first three letters are the short ones.
+/// Weekday names from Sunday; their first three letters are the short names.
 pub(crate) const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// How a number is filled up to its width.
+/// The padding of a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pad {
     None,
@@ -35,7 +35,7 @@ enum Pad {
     Zero,
 }
 
-/// What a piece of a layout stands for.
+/// An element of a layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Piece {
     Year { long: bool },
@@ -54,11 +54,11 @@ enum Piece {
     Fraction { digits: usize, all: bool, comma: bool },
 }
 
-/// The literal text before the next piece, the piece with its own text, and what follows.
+/// The literal text before the next element, the element with its text, and the rest of the layout.
 type Next<'l> = (&'l [u8], Option<(Piece, &'l [u8])>, &'l [u8]);
 
 const OFFSETS: [(&str, bool, bool, bool); 5] = [
-    // text after the sign, colon, minutes, seconds; longer ones first where one starts another
+    // text after the sign, colon, minutes, seconds; a text precedes its own prefixes
     ("070000", false, true, true),
     ("07:00:00", true, true, true),
     ("0700", false, true, false),
@@ -66,10 +66,10 @@ const OFFSETS: [(&str, bool, bool, bool); 5] = [
     ("07", false, false, false),
 ];
 
-/// The piece at the start of `s` and its length (one step of `nextStdChunk`).
+/// The element at the start of `s` and its length (one step of `nextStdChunk`).
 fn piece(s: &[u8]) -> Option<(Piece, usize)> {
     let name = |text: &str| s.starts_with(text.as_bytes());
-    // `Jan` in `January` is one thing, in `Janet` it is no month at all.
+    // `Jan` is not a month if another lower-case letter follows, as in `Janet`.
     let short = |text: &str| name(text) && !s.get(3).is_some_and(u8::is_ascii_lowercase);
     let offset = |zulu: bool| {
         let (text, colon, minutes, seconds) =
@@ -142,7 +142,7 @@ fn padded(out: &mut Vec<u8>, n: u32, pad: Pad, width: usize) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Shows a time by a layout (`Time.Format`).
+/// Formats a time with a layout (`Time.Format`).
 #[must_use]
 pub fn format(t: &Time<'_>, layout: &[u8]) -> Vec<u8> {
     let c = t.civil();
@@ -183,7 +183,7 @@ fn write(out: &mut Vec<u8>, t: &Time<'_>, c: &Civil, piece: Piece) {
         Piece::Offset { zulu: true, .. } if t.offset == 0 => out.push(b'Z'),
         Piece::Offset { colon, minutes, seconds, .. } => {
             let size = t.offset.unsigned_abs();
-            // Go takes the sign from the minutes.
+            // Go takes the sign of the offset in minutes.
             out.push(if t.offset / 60 < 0 { b'-' } else { b'+' });
             padded(out, size / 3600, Pad::Zero, 2);
             if minutes {
@@ -219,27 +219,27 @@ fn write(out: &mut Vec<u8>, t: &Time<'_>, c: &Civil, piece: Piece) {
     }
 }
 
-/// A time as it was read.
+/// A parsed time.
 pub(crate) struct Parsed {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub seconds: i64,
     /// Nanoseconds within the second.
     pub nanos: u32,
-    /// Where it is shown.
+    /// Its zone.
     pub place: Place,
 }
 
-/// The zone of a time that was read.
+/// The zone of a parsed time.
 pub(crate) enum Place {
     /// UTC
     Utc,
     /// The local zone.
     Local,
-    /// An offset that is not the local zone's, with the abbreviation that was read.
+    /// An offset that differs from the local zone's, with the parsed abbreviation.
     Fixed(i32, String),
 }
 
-/// Why a piece could not be read.
+/// The reason why an element does not parse.
 enum Bad {
     Text,
     Range(&'static str),
@@ -257,7 +257,7 @@ struct Fields {
     minute: u32,
     second: u32,
     nanos: u32,
-    /// PM or AM was read.
+    /// Whether PM (true) or AM was parsed.
     afternoon: Option<bool>,
     utc: bool,
     offset: Option<i32>,
@@ -268,7 +268,7 @@ fn digit(s: &[u8], i: usize) -> Option<u32> {
     s.get(i).filter(|b| b.is_ascii_digit()).map(|b| u32::from(b - b'0'))
 }
 
-/// One or two digits, or exactly two (`getnum`).
+/// Parses one or two digits, or exactly two if `fixed` (`getnum`).
 fn number(s: &mut &[u8], fixed: bool) -> Read<u32> {
     let (n, len) = match (digit(s, 0), digit(s, 1)) {
         (Some(a), Some(b)) => (a * 10 + b, 2),
@@ -294,7 +294,7 @@ fn in_range(n: u32, limit: u32, what: &'static str) -> Read<u32> {
     if n < limit { Ok(n) } else { Err(Bad::Range(what)) }
 }
 
-/// A separator and digits, `len` in all, as nanoseconds.
+/// Parses a separator and digits, `len` bytes in all, as nanoseconds.
 fn nanoseconds(s: &mut &[u8], len: usize) -> Read<u32> {
     if s.len() < len || !matches!(s.first(), Some(b'.' | b',')) {
         return Err(Bad::Text);
@@ -313,13 +313,13 @@ fn nanoseconds(s: &mut &[u8], len: usize) -> Read<u32> {
     Ok(nanos)
 }
 
-/// How long the fraction at the start of `s` is, its separator included.
+/// The length of the fraction at the start of `s`, separator included.
 fn fraction(s: &[u8]) -> Option<usize> {
     let digits = s.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
     (matches!(s.first(), Some(b'.' | b',')) && digits > 0).then_some(1 + digits)
 }
 
-/// How long the abbreviation at the start of `s` is (`parseTimeZone`).
+/// The length of the abbreviation at the start of `s` (`parseTimeZone`).
 fn zone_name(s: &[u8]) -> Option<usize> {
     let signed = |s: &[u8]| -> usize {
         let digits = s.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
@@ -348,11 +348,11 @@ fn zone_name(s: &[u8]) -> Option<usize> {
 }
 
 impl Fields {
-    /// Reads one piece; `after` is the layout behind it.
+    /// Parses one element; `after` is the rest of the layout.
     fn read(&mut self, piece: Piece, s: &mut &[u8], after: &[u8]) -> Read<()> {
         match piece {
             Piece::Year { long: false } => {
-                // Two characters, of which the first may be a sign.
+                // Two characters; the first can be a sign.
                 let text = s.get(..2).and_then(|t| std::str::from_utf8(t).ok()).ok_or(Bad::Text)?;
                 let year: i64 = text.parse().map_err(|_| Bad::Text)?;
                 self.year = year + if year >= 69 { 1900 } else { 2000 };
@@ -419,7 +419,7 @@ impl Fields {
                 *s = &s[1..];
             }
             Piece::Offset { colon, minutes, seconds, .. } => {
-                // The sign is judged last; a value out of range is reported before it.
+                // The sign is checked last, so a number out of range takes precedence.
                 let parts = 1 + usize::from(minutes) + usize::from(seconds);
                 let step = if colon { 3 } else { 2 };
                 let size = 1 + 2 * parts + if colon { parts - 1 } else { 0 };
@@ -501,7 +501,7 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// How many days a month has.
+/// The number of days of a month.
 fn days_in(month: u32, year: i64) -> u32 {
     match month {
         2 if is_leap(year) => 29,
@@ -511,7 +511,7 @@ fn days_in(month: u32, year: i64) -> u32 {
     }
 }
 
-/// The value behind a layout's literal text, in which blanks stand for any number of them (`skip`).
+/// Skips the literal text of a layout. A blank in it matches any number of blanks (`skip`).
 fn skip<'v>(value: &'v [u8], prefix: &[u8]) -> Result<&'v [u8], &'v [u8]> {
     let (mut value, mut prefix) = (value, prefix);
     while let Some(wanted) = prefix.first() {
@@ -541,10 +541,10 @@ impl Blanks for [u8] {
     }
 }
 
-/// Reads a time by a layout; without a zone in it, it is `local` (`time.ParseInLocation`).
+/// Parses a time with a layout. A time without a zone is in `local` (`time.ParseInLocation`).
 ///
 /// # Errors
-/// Go's text, e.g. `parsing time "x" as "2006": cannot parse "x" as "2006"`.
+/// Go's error text, e.g. `parsing time "x" as "2006": cannot parse "x" as "2006"`.
 pub(crate) fn parse(layout: &[u8], value: &[u8], local: &Zone) -> Result<Parsed, String> {
     let cannot = |rest: &[u8], piece: &[u8]| {
         format!(
@@ -588,7 +588,7 @@ pub(crate) fn parse(layout: &[u8], value: &[u8], local: &Zone) -> Result<Parsed,
 }
 
 impl Fields {
-    /// The moment and zone of a date and time that is given as if it were UTC.
+    /// The time and zone of a parsed date; `at` is the date in seconds as if it were UTC.
     fn place(self, at: i64, local: &Zone) -> (i64, Place) {
         if self.utc {
             return (at, Place::Utc);
@@ -605,7 +605,7 @@ impl Fields {
         if let Some(offset) = local.offset_of(&self.zone, at) {
             return (at - i64::from(offset), Place::Local);
         }
-        // An abbreviation alone says nothing of the offset, but for GMT with hours: then the time is as if UTC all the same.
+        // An unknown abbreviation has no offset, except GMT with hours. As in Go, the seconds are those of UTC in either case.
         let hours = self.zone.strip_prefix("GMT").and_then(|h| h.parse::<i32>().ok()).unwrap_or(0);
         (at, Place::Fixed(hours * 3600, self.zone))
     }

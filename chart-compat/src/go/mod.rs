@@ -1,6 +1,6 @@
-//! Go's values and the parts of its standard library whose exact behaviour charts can see.
+//! Go's values, and the parts of its standard library whose exact behavior charts can observe.
 //!
-//! The lowest layer of the crate: it knows no template, no chart and no text format beyond Go's own printing.
+//! The lowest layer of the crate. Knows neither templates nor charts, and no text format except Go's own printing.
 
 mod arena;
 pub(crate) mod classes;

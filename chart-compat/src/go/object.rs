@@ -1,7 +1,6 @@
 //! Values with fields and methods: Helm's context structs, versions, times.
 //!
-//! Owns their data, their fields and how they print. Their methods are listed with the template functions, because some of them need
-//! YAML and time layouts.
+//! Owns their data, fields and printing. Their methods are in `sprig`, because some of them need YAML and time layouts.
 
 use super::value::Value;
 
@@ -21,18 +20,18 @@ pub enum Object<'a> {
     Complex(f64, f64),
     /// `time.Duration`, nanoseconds
     Duration(i64),
-    /// A named integer that prints as text, e.g. `time.Month`.
+    /// A named integer that prints as a name, e.g. `time.Month`.
     Enum(Enum),
 }
 
-/// A value of an integer type with names.
+/// A value of an integer type with named constants.
 #[derive(Clone, Copy)]
 pub struct Enum {
     /// The type as `%T` prints it.
     pub type_name: &'static str,
     /// The number.
     pub value: i64,
-    /// What its `String` method returns.
+    /// The result of its `String` method.
     pub text: &'static str,
 }
 
@@ -40,26 +39,26 @@ pub struct Enum {
 pub struct Struct<'a> {
     /// The type as `%T` prints it, e.g. `*common.Capabilities`.
     pub type_name: &'a str,
-    /// Fields by Go name, in order of declaration; those in lower case are printed and nothing else.
+    /// Fields by Go name, in order of declaration. Fields in lower case are only printed.
     pub fields: &'a [(&'a str, Value<'a>)],
-    /// What the `String` method of a pointer to it returns, if there is one.
+    /// The result of the `String` method of a pointer to it, if there is one.
     pub text: Option<&'a str>,
 }
 
 impl<'a> Struct<'a> {
-    /// What a pointer points at; nothing if this is no pointer.
+    /// The struct that a pointer points to; `None` if this is not a pointer.
     #[must_use]
     pub fn pointed_at(&self) -> Option<Self> {
         let type_name = self.type_name.strip_prefix('*')?;
         Some(Self { type_name, fields: self.fields, text: None })
     }
 
-    /// The fields that code outside its package sees.
+    /// The exported fields.
     pub fn exported(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
         self.fields.iter().copied().filter(|(name, _)| is_exported(name))
     }
 
-    /// The struct that an unnamed one embeds as its first field, and whose fields are found in it.
+    /// The struct that an unnamed struct embeds as its first field; its fields are promoted.
     #[must_use]
     pub fn embedded(&self) -> Option<&'a Struct<'a>> {
         match self.fields.first() {
@@ -70,20 +69,20 @@ impl<'a> Struct<'a> {
         }
     }
 
-    /// What a field of this name holds, be it its own or of what it embeds.
+    /// The value of a field, its own or a promoted one.
     fn field(&self, name: &[u8]) -> Option<Value<'a>> {
         let own = self.fields.iter().find(|f| f.0.as_bytes() == name).map(|f| f.1);
         own.or_else(|| self.embedded()?.field(name))
     }
 }
 
-/// Whether a field's name says that code outside its package sees it.
+/// Whether a field of this name is exported.
 #[must_use]
 pub fn is_exported(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// A parsed semantic version (`semver.Version` of Masterminds).
+/// A parsed semantic version (`semver.Version` of Masterminds/semver).
 #[derive(Clone, Copy)]
 pub struct Version<'a> {
     /// Major number.
@@ -98,11 +97,11 @@ pub struct Version<'a> {
     pub metadata: &'a str,
     /// The text it was parsed from.
     pub original: &'a str,
-    /// The struct itself, as its increments return it, instead of a pointer.
+    /// Whether this is the struct itself, as its `Inc` methods return it, instead of a pointer.
     pub by_value: bool,
 }
 
-/// A moment with the zone in which it is shown (`time.Time`).
+/// A point in time with a zone (`time.Time`).
 #[derive(Clone, Copy)]
 pub struct Time<'a> {
     /// Seconds since 1970-01-01T00:00:00Z.
@@ -127,7 +126,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Whether there is a field of this name that no template can use.
+    /// Whether there is an unexported field of this name.
     #[must_use]
     pub fn has_private(&self, name: &str) -> bool {
         match self {
@@ -142,7 +141,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Go's truth: structs and pointers are true, collections by length, numbers by value.
+    /// Go's truth: structs and pointers are true, collections if not empty, numbers if not zero.
     #[must_use]
     pub fn truth(&self) -> bool {
         match self {

@@ -1,8 +1,8 @@
-//! Slash-separated paths (`path`, and `path/filepath` as it is on Unix).
+//! Slash-separated paths (`path`, and `path/filepath` on Unix).
 
 use std::borrow::Cow;
 
-/// The last element; `.` for an empty path, `/` for one of slashes (`path.Base`).
+/// The last element; `.` for an empty path, `/` for a path of only slashes (`path.Base`).
 #[must_use]
 pub(crate) fn base(path: &[u8]) -> &[u8] {
     if path.is_empty() {
@@ -22,7 +22,7 @@ pub(crate) fn dir(path: &[u8]) -> Cow<'_, [u8]> {
     clean(&path[..path.iter().rposition(|b| *b == b'/').map_or(0, |n| n + 1)])
 }
 
-/// The suffix from the last dot of the last element on (`path.Ext`).
+/// The suffix of the last element, starting at its last dot (`path.Ext`).
 #[must_use]
 pub(crate) fn ext(path: &[u8]) -> &[u8] {
     let start = path.iter().rposition(|b| *b == b'/').map_or(0, |n| n + 1);
@@ -38,7 +38,7 @@ pub(crate) fn is_abs(path: &[u8]) -> bool {
     path.first() == Some(&b'/')
 }
 
-/// The shortest path of the same meaning (`path.Clean`).
+/// The shortest equivalent path (`path.Clean`).
 #[must_use]
 pub(crate) fn clean(path: &[u8]) -> Cow<'_, [u8]> {
     if path.is_empty() {

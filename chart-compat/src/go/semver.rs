@@ -1,17 +1,17 @@
-//! Semantic versions and ranges as Masterminds/semver 3.5 reads and compares them.
+//! Semantic versions and ranges as Masterminds/semver 3.5 parses and compares them.
 //!
-//! Versions are lenient (`v` prefix, one or two parts); a range matches a prerelease only if one of its parts names one.
+//! Parsing is lenient (`v` prefix, one or two numbers). A range matches a prerelease only if one of its parts has a prerelease.
 
 use std::cmp::Ordering;
 
 use super::object::Version;
 use super::strconv::quote;
 
-/// Longest version text (`MaxVersionLen`).
+/// Maximal length of a version (`MaxVersionLen`).
 const MAX_VERSION: usize = 256;
-/// Longest range text (`MaxConstraintLen`).
+/// Maximal length of a range (`MaxConstraintLen`).
 const MAX_RANGE: usize = 512;
-/// Most `||` groups of a range (`MaxConstraintGroups`).
+/// Maximal number of `||` groups in a range (`MaxConstraintGroups`).
 const MAX_GROUPS: usize = 32;
 
 fn identifiers(s: &str) -> Option<usize> {
@@ -29,7 +29,7 @@ fn identifiers(s: &str) -> Option<usize> {
     }
 }
 
-/// The suffixes `-prerelease` and `+metadata` at the start of `s`, and how long they are together.
+/// The suffixes `-prerelease` and `+metadata` at the start of `s`, and their total length.
 fn suffixes(s: &str) -> (&str, &str, usize) {
     let (mut pre, mut meta, mut at) = ("", "", 0);
     if s.starts_with('-')
@@ -47,10 +47,10 @@ fn suffixes(s: &str) -> (&str, &str, usize) {
     (pre, meta, at)
 }
 
-/// Reads a version leniently (`semver.NewVersion`).
+/// Parses a version leniently (`semver.NewVersion`).
 ///
 /// # Errors
-/// The library's text, e.g. `invalid semantic version`.
+/// The library's error text, e.g. `invalid semantic version`.
 pub fn parse(text: &str) -> Result<Version<'_>, String> {
     if text.len() > MAX_VERSION {
         return Err(format!("version string is too long (max {MAX_VERSION} bytes)"));
@@ -75,7 +75,7 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
     if used != rest.len() {
         return Err(invalid());
     }
-    // The form of the whole is judged before any part of it.
+    // The library checks the syntax of the whole version before its parts.
     let mut numbers = [0u64; 3];
     for (number, text) in numbers.iter_mut().zip(texts) {
         *number = text.parse().map_err(|_| {
@@ -90,7 +90,7 @@ pub fn parse(text: &str) -> Result<Version<'_>, String> {
     Ok(Version { major, minor, patch, prerelease, metadata, original: text, by_value: false })
 }
 
-/// Whether a number of a prerelease starts with a zero that it does not need.
+/// Whether a number in a prerelease has a leading zero.
 fn leading_zero(prerelease: &str) -> bool {
     prerelease.split('.').any(|p| p.len() > 1 && p.starts_with('0') && p.bytes().all(|c| c.is_ascii_digit()))
 }
@@ -122,7 +122,7 @@ fn compare_prerelease(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// The order of two versions; build metadata does not count (`Version.Compare`).
+/// The order of two versions; build metadata is ignored (`Version.Compare`).
 #[must_use]
 pub fn compare(a: &Version<'_>, b: &Version<'_>) -> Ordering {
     (a.major, a.minor, a.patch)
@@ -152,7 +152,7 @@ enum Op {
     Caret,
 }
 
-/// Operators in the order in which the library's pattern tries them.
+/// Operators, in the order in which the library's pattern tries them.
 const OPS: [(&str, Op); 12] = [
     ("=", Op::TildeOrEqual),
     ("", Op::TildeOrEqual),
@@ -181,7 +181,7 @@ fn component(s: &str) -> usize {
     s.bytes().take_while(|c| c.is_ascii_digit() || matches!(c, b'|' | b'x' | b'X' | b'*')).count()
 }
 
-/// A version pattern at the start of `s`: its three components, prerelease and length.
+/// A version pattern at the start of `s`: its three components, its prerelease, and its length.
 fn pattern(s: &str) -> Option<([&str; 3], &str, usize)> {
     let mut at = usize::from(s.starts_with('v'));
     let mut parts = [""; 3];
@@ -211,7 +211,7 @@ fn blanks(s: &str) -> usize {
     s.bytes().take_while(|c| matches!(c, b' ' | b'\t' | b'\n' | b'\r' | 0x0c)).count()
 }
 
-/// Turns `a - b` into `>= a, <= b` (`rewriteRange`).
+/// Rewrites `a - b` to `>= a, <= b` (`rewriteRange`).
 fn rewrite_hyphens(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -276,7 +276,7 @@ fn part(op: Op, numbers: [&str; 3], prerelease: &str) -> Result<Part, String> {
 }
 
 impl Range {
-    /// Reads a range (`semver.NewConstraint`).
+    /// Parses a range (`semver.NewConstraint`).
     ///
     /// ```
     /// use chart_compat::go::semver::{Range, parse};
@@ -287,7 +287,7 @@ impl Range {
     /// ```
     ///
     /// # Errors
-    /// The library's text, e.g. `improper constraint: "x"`.
+    /// The library's error text, e.g. `improper constraint: "x"`.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > MAX_RANGE {
             return Err(format!("constraint string is too long (max {MAX_RANGE} bytes)"));
@@ -303,7 +303,7 @@ impl Range {
 
     fn group(text: &str) -> Result<Group, String> {
         let improper = || format!("improper constraint: {}", quote(text.as_bytes()));
-        // The form of the whole is judged before any part of it.
+        // The library checks the syntax of the whole range before its parts.
         let mut found_parts = Vec::new();
         let mut rest = &text[blanks(text)..];
         loop {
@@ -407,7 +407,7 @@ impl Part {
     }
 }
 
-/// Whether `version` lies in `range`; false when either does not parse (`chartutil.IsCompatibleRange`).
+/// Whether `version` is in `range`; false if either is invalid (`chartutil.IsCompatibleRange`).
 #[must_use]
 pub fn is_compatible(range: &str, version: &str) -> bool {
     match (Range::parse(range), parse(version)) {
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn ranges_match_as_masterminds_does() {
-        // range, version, whether Masterminds/semver 3.5 says yes
+        // range, version, result of Masterminds/semver 3.5
         let table = [
             (">=1.20-0", "v1.31.0", true),
             (">=1.20-0", "1.31.0-gke.1", true),

@@ -1,6 +1,6 @@
-//! Log lines as Go's `slog.TextHandler` writes them without a time.
+//! Log lines in the format of Go's `slog.TextHandler`, without a time.
 //!
-//! Owns their form; whoever renders decides where they go.
+//! Owns the format. The caller decides where the lines go.
 
 use super::strconv;
 
@@ -14,7 +14,7 @@ pub fn line(level: &str, message: &str, attributes: &[(&str, &str)]) -> String {
     out
 }
 
-/// A value, quoted if it could not be told from what stands around it.
+/// A value, quoted if necessary.
 fn value(text: &str) -> String {
     let plain = |c: char| !c.is_control() && !matches!(c, ' ' | '"' | '=' | '\u{FFFD}') && !c.is_whitespace();
     if !text.is_empty() && text.chars().all(plain) {

@@ -1,6 +1,6 @@
-//! Numbers and quoted text as Go's `strconv` reads and writes them.
+//! Numbers and quoted text as Go's `strconv` parses and formats them.
 //!
-//! Owns conversions between text and numbers and Go's quoting; knows no formats around them.
+//! Owns conversions between text and numbers, and Go's quoting. Knows no format that contains them.
 
 mod float;
 mod int;
@@ -12,10 +12,10 @@ pub(crate) use int::{parse_int, parse_uint};
 pub use quote::quote;
 pub(crate) use quote::{can_backquote, quote_byte, quote_rune, quote_to_ascii};
 
-/// Why a number could not be read, as Go's `strconv.ErrSyntax` and `strconv.ErrRange` tell it.
+/// A number parse error (Go's `strconv.ErrSyntax` and `strconv.ErrRange`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NumError {
-    /// The text is no number.
+    /// The text is not a number.
     #[error("invalid syntax")]
     Syntax,
     /// The number does not fit the type.
@@ -23,7 +23,7 @@ pub(crate) enum NumError {
     Range,
 }
 
-/// Whether underscores stand only between digits, or between a base prefix and a digit, as Go's literals demand.
+/// Whether each underscore is between digits, or between a base prefix and a digit, as Go's literals require.
 fn underscores_ok(text: &[u8]) -> bool {
     let body = match text {
         [b'+' | b'-', rest @ ..] => rest,

@@ -1,13 +1,13 @@
-//! Go's durations and moments as text (`time.Duration.String`, `time.Time.String`).
+//! Go's durations and times as text (`time.Duration.String`, `time.Time.String`).
 //!
-//! Pure arithmetic on seconds and offsets; the clock and the zone database are the caller's.
+//! Arithmetic on seconds and offsets. The caller provides the clock and the time zone database.
 
 use super::object::Time;
 
 /// A calendar date and time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
-    /// Year, may be negative.
+    /// Year; can be negative.
     pub year: i64,
     /// Month, 1 to 12.
     pub month: u32,
@@ -37,7 +37,7 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
 }
 
 impl Time<'_> {
-    /// The date and time of day in the moment's own zone.
+    /// The date and time of day in the time's own zone.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     pub fn civil(&self) -> Civil {
@@ -67,7 +67,7 @@ impl Time<'_> {
 /// `time.Time.String`: `2006-01-02 15:04:05.999999999 -0700 MST`.
 #[must_use]
 pub fn time_string(t: &Time<'_>) -> String {
-    // A year below zero and a zone without a name are the layout's business.
+    // The layout handles negative years and zones without a name.
     let text = super::layout::format(t, b"2006-01-02 15:04:05.999999999 -0700 MST");
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -103,7 +103,7 @@ pub fn duration_string(nanos: i64) -> String {
     }
 }
 
-/// How the package `time` quotes texts in its errors: every byte that is not printable ASCII by its number.
+/// The quoting of the package `time` in its errors: every byte that is not printable ASCII is escaped.
 #[must_use]
 pub fn quote(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -1,4 +1,4 @@
-//! Blanks and other characters cut from the ends of bytes that need be no UTF-8 (`strings.TrimSpace` and similar functions).
+//! Trimming of byte strings that need not be valid UTF-8 (`strings.TrimSpace` and similar functions).
 
 use super::fmt;
 
@@ -40,7 +40,7 @@ pub(crate) fn space(s: &[u8]) -> &[u8] {
     runes(s, char::is_whitespace)
 }
 
-/// `strings.TrimLeftFunc` of blanks
+/// `strings.TrimLeftFunc` with `unicode.IsSpace`
 pub(crate) fn start_space(s: &[u8]) -> &[u8] {
     start(s, char::is_whitespace)
 }

@@ -1,4 +1,4 @@
-//! Go's `unicode` classes, where they are not Rust's.
+//! Go's `unicode` classes that differ from Rust's.
 
 #[rustfmt::skip]
 #[path = "unicode_tables.rs"]

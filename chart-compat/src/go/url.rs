@@ -1,31 +1,31 @@
-//! Go's `net/url`: taking URLs apart and putting them together.
+//! Go's `net/url`: parsing and formatting of URLs.
 
 use super::strconv::quote;
 
-/// A URL in its parts; all but the query are unescaped.
+/// The parts of a URL. All but the query are unescaped.
 #[derive(Default)]
 pub struct Url {
     /// The scheme in lower case.
     pub scheme: Vec<u8>,
-    /// What follows the scheme where no slash does.
+    /// The part after the scheme, if it does not start with a slash.
     pub opaque: Vec<u8>,
-    /// The user.
+    /// User and password, if present.
     pub user: Option<User>,
-    /// The host, with the port.
+    /// The host with the port.
     pub host: Vec<u8>,
     /// The path.
     pub path: Vec<u8>,
-    /// The path as it was written, where escaping the path does not give it back.
+    /// The original path, if escaping `path` does not reproduce it.
     pub raw_path: Vec<u8>,
-    /// Whether the query is empty but its `?` is there.
+    /// Whether there is a `?` with an empty query.
     pub force_query: bool,
     /// The query.
     pub raw_query: Vec<u8>,
     /// The fragment.
     pub fragment: Vec<u8>,
-    /// The fragment as it was written, where escaping the fragment does not give it back.
+    /// The original fragment, if escaping `fragment` does not reproduce it.
     pub raw_fragment: Vec<u8>,
-    /// Whether the authority is left out even where there is a scheme.
+    /// Whether the authority is omitted although there is a scheme.
     pub omit_host: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct User {
     password: Option<Vec<u8>>,
 }
 
-/// The part of a URL that is being escaped.
+/// A part of a URL, with its own escaping rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -102,7 +102,7 @@ fn unescape(s: &[u8], part: Part) -> Result<Vec<u8>, String> {
             let Some((high, low)) = hex(1).zip(hex(2)) else { return bad(&s[at..]) };
             let value = u8::try_from(high * 16 + low).unwrap_or(0);
             let percent = &s[at..at + 3] == b"%25";
-            // A host may only escape what is beyond ASCII.
+            // A host can escape only bytes beyond ASCII.
             if part == Part::Host && high < 8 && !percent
                 || part == Part::Zone && !percent && value != b' ' && should_escape(value, Part::Host)
             {
@@ -193,10 +193,10 @@ fn authority(scheme: &[u8], s: &[u8]) -> Result<(Option<User>, Vec<u8>), String>
 }
 
 impl Url {
-    /// Takes a URL apart (`url.Parse`).
+    /// Parses a URL (`url.Parse`).
     ///
     /// # Errors
-    /// Go's text, e.g. `parse ":x": missing protocol scheme`.
+    /// Go's error text, e.g. `parse ":x": missing protocol scheme`.
     pub fn parse(s: &[u8]) -> Result<Self, String> {
         let (before, fragment) = cut(s, b'#');
         let error = |url: &[u8], e: String| format!("parse {}: {e}", quote(url));
@@ -258,7 +258,7 @@ impl Url {
         if self.path == b"*" { self.path.clone() } else { escaped(&self.path, &self.raw_path, Part::Path) }
     }
 
-    /// Where a reference leads from here (`URL.ResolveReference`).
+    /// Resolves a reference against this URL (`URL.ResolveReference`).
     #[must_use]
     pub fn resolve(&self, reference: Self) -> Self {
         let (relative, bare) = (reference.scheme.is_empty(), reference.path.is_empty());
@@ -285,7 +285,7 @@ impl Url {
         } else {
             resolved_path(&out.escaped_path(), b"")
         };
-        // Both paths were escaped just now, so this one is.
+        // Both paths were just escaped, so this cannot fail.
         drop(out.set_path(&path));
         out
     }
@@ -301,7 +301,7 @@ impl Url {
         host.strip_prefix(b"[").and_then(|h| h.strip_suffix(b"]")).unwrap_or(host)
     }
 
-    /// Puts the parts together (`URL.String`).
+    /// Formats the URL (`URL.String`).
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -341,7 +341,7 @@ impl Url {
         if !path.is_empty() && path[0] != b'/' && !self.host.is_empty() {
             out.push(b'/');
         }
-        // Else its first segment would read as a scheme.
+        // Otherwise the first segment would be parsed as a scheme.
         if out.is_empty() && cut(&path, b'/').0.contains(&b':') {
             out.extend_from_slice(b"./");
         }
@@ -349,7 +349,7 @@ impl Url {
     }
 }
 
-/// A path from another, without dots (`resolvePath`).
+/// The path of a reference, resolved against `base` and without dot segments (`resolvePath`).
 fn resolved_path(base: &[u8], reference: &[u8]) -> Vec<u8> {
     let whole = match reference.first() {
         None => base.to_vec(),
@@ -382,23 +382,23 @@ fn resolved_path(base: &[u8], reference: &[u8]) -> Vec<u8> {
     if matches!(last, b"." | b"..") {
         out.push(b'/');
     }
-    // A path that begins with a slash has two by now.
+    // A path with a leading slash has two now.
     if out.get(1) == Some(&b'/') {
         out.remove(0);
     }
     out
 }
 
-/// Undoes percent encoding (`url.PathUnescape`).
+/// Reverses percent encoding (`url.PathUnescape`).
 ///
 /// # Errors
-/// Go's text, e.g. `invalid URL escape "%"`.
+/// Go's error text, e.g. `invalid URL escape "%"`.
 pub fn path_unescape(s: &[u8]) -> Result<Vec<u8>, String> {
-    // Of what a path may hold everything may be escaped.
+    // In a path every character can be escaped.
     unescape(s, Part::Path)
 }
 
-/// A part as it was written, if that is valid, else escaped anew.
+/// The original form of a part if it is valid, otherwise the escaped text.
 fn escaped(text: &[u8], raw: &[u8], part: Part) -> Vec<u8> {
     let valid = |c: &u8| b"!$&'()*+,;=:@[]%".contains(c) || !should_escape(*c, part);
     if !raw.is_empty() && raw.iter().all(valid) && unescape(raw, part).is_ok_and(|u| u == text) {
@@ -408,7 +408,7 @@ fn escaped(text: &[u8], raw: &[u8], part: Part) -> Vec<u8> {
 }
 
 impl User {
-    /// User and password as they stand in a URL.
+    /// User and password, escaped for a URL.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = escape(&self.name, Part::User);

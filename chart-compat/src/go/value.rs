@@ -1,4 +1,4 @@
-//! The values of one render: Go's kinds, cheap to copy, living in an arena that is freed whole.
+//! The values of one render: Go's kinds, cheap to copy, allocated in an arena.
 //!
 //! Owns the value enum, its shared mutable map and its list. Knows nothing of templates, text formats or functions.
 
@@ -11,18 +11,18 @@ use super::arena::Arena;
 use super::object::Object;
 use crate::data::Data;
 
-/// A value as a Go template sees it. Copying it copies a handle: maps are shared and mutable, as in Go.
+/// A value of a Go template. Copying it copies a handle: maps are shared and mutable, as in Go.
 //
-// A tag of words: beside one of a byte a `bool` is the next byte, so that each copy of any value moves bytes 1 to 8 in two pieces
-// that overlap, and a reader waits for both writes. That was half the time of a loop.
+// The tag is a word. With a byte as tag, a `bool` would be the next byte, and a copy would move bytes 1 to 8 in two overlapping
+// pieces; a reader then waits for both writes. That was half the time of a loop.
 #[derive(Clone, Copy, Default)]
 #[repr(u64)]
 pub enum Value<'a> {
     /// Go's invalid `reflect.Value` or untyped nil.
     #[default]
     Nil,
-    /// A nil that sits in an `interface{}` slot (missing map entry, nil list item): unlike [`Value::Nil`] it makes a
-    /// further field access fail. Only the engine sees it; functions get [`Value::Nil`].
+    /// A nil in an `interface{}` slot (missing map entry, nil list item). Unlike [`Value::Nil`] it makes a further field access
+    /// fail. Only the engine uses it; functions get [`Value::Nil`].
     NilInterface,
     /// `bool`
     Bool(bool),
@@ -38,15 +38,15 @@ pub enum Value<'a> {
     Str(&'a [u8]),
     /// `[]byte`
     Bytes(&'a [u8]),
-    /// A slice of any element type but bytes.
+    /// A slice of any element type except bytes.
     List(&'a List<'a>),
     /// A map with string keys.
     Map(&'a Map<'a>),
-    /// A value with methods or a struct.
+    /// A struct, or a value with methods.
     Object(&'a Object<'a>),
 }
 
-/// What a slice's static Go type says of its items.
+/// The element type of a slice's static Go type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elem {
     /// `[]interface {}`
@@ -59,21 +59,21 @@ pub enum Elem {
     Map,
     /// `[][]interface {}`
     List,
-    /// Of pointers to what is named, e.g. `[]*chart.Maintainer`; the whole type as it prints.
+    /// A slice of pointers to a named type, e.g. `[]*chart.Maintainer`; holds the type as Go prints it.
     Named(&'static str),
 }
 
-/// A Go slice. No template function changes one in place, so it is immutable.
+/// A Go slice. It is immutable, because no template function changes one in place.
 pub struct List<'a> {
     /// The element type.
     pub elem: Elem,
-    /// Whether this is Go's nil slice: it has no items, and JSON shows it as null.
+    /// Whether this is Go's nil slice: it has no items, and its JSON is null.
     pub nil: bool,
     /// The items.
     pub items: &'a [Value<'a>],
 }
 
-/// What a map's static Go type is.
+/// The static Go type of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapKind {
     /// `map[string]interface {}`
@@ -82,7 +82,7 @@ pub enum MapKind {
     Values,
     /// `map[string]string`
     Strings,
-    /// A nil `map[string]interface {}`: it has no entries and takes none, and JSON shows it as null.
+    /// A nil `map[string]interface {}`: it has no entries, accepts none, and its JSON is null.
     Nil,
     /// A nil `map[string]string`
     NilStrings,
@@ -91,30 +91,30 @@ pub enum MapKind {
 /// One entry of a [`Map`].
 pub type Entry<'a> = (&'a [u8], Value<'a>);
 
-/// A Go map with string keys, shared by handle and mutable through it, kept sorted by key bytes: Go prints and ranges
-/// over maps in that order.
+/// A Go map with string keys: a mutable map shared by handle. Entries are sorted by key bytes, the order in which Go prints and
+/// ranges over maps.
 pub struct Map<'a> {
     kind: MapKind,
     entries: &'a RefCell<Entries<'a>>,
 }
 
-/// The entries of a map, and the [`prefix`] of each: a search touches the keys themselves only where prefixes are equal.
+/// The entries of a map, with the [`prefix`] of each key. A search compares keys only if their prefixes are equal.
 struct Entries<'a> {
     arena: &'a Arena,
     number: usize,
-    /// Keys whose reads are noted.
+    /// Keys whose reads are recorded.
     watched: &'static [&'static [u8]],
     prefixes: BumpVec<'a, u64>,
     entries: BumpVec<'a, Entry<'a>>,
 }
 
-/// The first eight bytes of a key as a number that orders as the bytes do.
+/// The first eight bytes of a key, as a number with the same order.
 #[must_use]
 pub fn prefix(key: &[u8]) -> u64 {
     if let Some(bytes) = key.first_chunk::<8>() {
         return u64::from_be_bytes(*bytes);
     }
-    // The ends of a shorter one: where they overlap they are alike.
+    // The ends of a shorter key; where they overlap, they are equal.
     if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
         let [first, last] = [first, last].map(|part| u64::from(u32::from_be_bytes(*part)));
         return first << 32 | last << (8 * (8 - key.len()));
@@ -122,11 +122,11 @@ pub fn prefix(key: &[u8]) -> u64 {
     key.iter().chain(&[0; 8]).take(8).fold(0, |all, byte| all << 8 | u64::from(*byte))
 }
 
-/// Up to this many entries, looking at each prefix is faster than halving.
+/// Up to this many entries, a linear search over the prefixes is faster than a binary search.
 const FEW: usize = 24;
 
 impl<'a> Entries<'a> {
-    /// Where a key is, or where it would be.
+    /// The index of a key, or its insertion index.
     fn find(&self, prefix: u64, key: &[u8]) -> Result<usize, usize> {
         let prefixes = &self.prefixes[..];
         if prefixes.len() > FEW {
@@ -165,7 +165,7 @@ impl<'a> Map<'a> {
         arena.alloc(Self { kind, entries: arena.alloc(RefCell::new(entries)) })
     }
 
-    /// A map of entries that come in order of their keys, each key once.
+    /// A map of entries that are sorted by key, without duplicates.
     pub(crate) fn sorted(
         arena: &'a Arena,
         kind: MapKind,
@@ -186,35 +186,35 @@ impl<'a> Map<'a> {
         arena.alloc(Self { kind, entries: arena.alloc(RefCell::new(all)) })
     }
 
-    /// The same map seen under another static type: a change through one handle shows through the other.
+    /// The same map with another static type. Changes are visible through both handles.
     pub fn with_kind(&self, arena: &'a Arena, kind: MapKind) -> &'a Self {
         arena.alloc(Self { kind, entries: self.entries })
     }
 
-    /// Whether both are handles of one map.
+    /// Whether both are handles of the same map.
     #[must_use]
     pub fn same(&self, other: &Map<'a>) -> bool {
         std::ptr::eq(self.entries, other.entries)
     }
 
-    /// As [`Map::same`], whatever the lifetimes.
+    /// Like [`Map::same`], for any lifetimes.
     #[must_use]
     pub(crate) fn is(&self, other: &Map<'_>) -> bool {
         std::ptr::addr_eq(self.entries, other.entries)
     }
 
-    /// Its number among the maps of the arena.
+    /// The map's number in its arena.
     #[must_use]
     pub fn number(&self) -> usize {
         self.entries.borrow().number
     }
 
-    /// Records in the arena whether a later read covers one of these entries, by its key or with all others.
+    /// Makes the arena record later reads of these keys, or of all entries.
     pub fn watch(&self, keys: &'static [&'static [u8]]) {
         self.entries.borrow_mut().watched = keys;
     }
 
-    /// The entries, of which that one is read, or all.
+    /// The entries, recorded as a read of `key`, or of all entries.
     fn read(&self, key: Option<&[u8]>) -> Ref<'_, Entries<'a>> {
         let all = self.entries.borrow();
         if !all.watched.is_empty() && key.is_none_or(|key| all.watched.contains(&key)) {
@@ -229,7 +229,7 @@ impl<'a> Map<'a> {
         matches!(self.kind, MapKind::Nil | MapKind::NilStrings)
     }
 
-    /// Whether its static type is `map[string]string`, be it nil or not: what it lacks is an empty string.
+    /// Whether its static type is `map[string]string`, nil or not: a missing entry is an empty string.
     #[must_use]
     pub fn holds_strings(&self) -> bool {
         matches!(self.kind, MapKind::Strings | MapKind::NilStrings)
@@ -241,13 +241,13 @@ impl<'a> Map<'a> {
         self.kind
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read(None).entries.len()
     }
 
-    /// Whether there is no entry.
+    /// Whether the map has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -259,21 +259,21 @@ impl<'a> Map<'a> {
         self.get_with(prefix(key), key)
     }
 
-    /// The value under `key`, whose [`prefix`] is known.
+    /// The value under `key`, with its [`prefix`] computed before.
     #[must_use]
     pub fn get_with(&self, prefix: u64, key: &[u8]) -> Option<Value<'a>> {
         let all = self.read(Some(key));
         all.find(prefix, key).ok().map(|i| all.entries[i].1)
     }
 
-    /// Sets `key`, replacing what was there.
+    /// Sets `key`, replacing its value.
     pub fn insert(&self, key: &'a [u8], value: Value<'a>) {
         self.place(key, value);
         let all = self.entries.borrow();
         all.arena.note_change(all.number);
     }
 
-    /// As [`Map::insert`], for what the engine itself sets for each template: it does not count as a change.
+    /// Like [`Map::insert`], for entries that the engine sets for each template. Not recorded as a change.
     pub fn place(&self, key: &'a [u8], value: Value<'a>) {
         let prefix = prefix(key);
         let all = &mut *self.entries.borrow_mut();
@@ -301,12 +301,12 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The entries as they are now, in key order. Must not be held over a call that changes the map.
+    /// The current entries, in key order. Do not hold them over a call that changes the map.
     pub fn entries(&self) -> Ref<'_, [Entry<'a>]> {
         Ref::map(self.read(None), |v| v.entries.as_slice())
     }
 
-    /// A copy of the entries, for walks during which the map may change.
+    /// A copy of the entries, for loops during which the map can change.
     pub fn snapshot(&self, arena: &'a Arena) -> &'a [Entry<'a>] {
         arena.alloc_slice_copy(&self.read(None).entries)
     }
@@ -319,7 +319,7 @@ impl<'a> Value<'a> {
         matches!(self, Self::Nil | Self::NilInterface)
     }
 
-    /// The value that a function sees: the engine's inner nil becomes the plain one.
+    /// The value that a function receives: [`Value::NilInterface`] becomes [`Value::Nil`].
     #[must_use]
     pub fn plain(self) -> Self {
         if matches!(self, Self::NilInterface) { Self::Nil } else { self }
@@ -340,7 +340,7 @@ impl<'a> Value<'a> {
         Self::List(arena.alloc(List { elem, nil: false, items: arena.alloc_slice_copy(items) }))
     }
 
-    /// A slice whose items already live in the arena.
+    /// A slice of items in the arena.
     pub fn list_of(arena: &'a Arena, elem: Elem, items: &'a [Value<'a>]) -> Self {
         Self::List(arena.alloc(List { elem, nil: false, items }))
     }
@@ -356,12 +356,12 @@ impl<'a> Value<'a> {
         Self::typed_list(arena, Elem::String, &items)
     }
 
-    /// An object placed in the arena.
+    /// An object, moved to the arena.
     pub fn object(arena: &'a Arena, object: Object<'a>) -> Self {
         Self::Object(arena.alloc(object))
     }
 
-    /// JSON-shaped data copied into the arena: maps become `map[string]interface {}`, lists `[]interface {}`.
+    /// A copy of JSON data in the arena: maps become `map[string]interface {}`, lists `[]interface {}`.
     pub fn from_data(arena: &'a Arena, data: &Data) -> Self {
         match data {
             Data::Null => Self::Nil,
@@ -416,11 +416,11 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The Go type as `%T` prints it; `values_type` names the type of `.Values`, which differs between Helm versions.
+    /// The Go type as `%T` prints it. `values_type` is the type of `.Values`, which differs between Helm versions.
     #[must_use]
     pub fn type_name(self, values_type: &'static str) -> &'a str {
         match self {
-            // Its package is that of the values.
+            // It is in the same package as the type of `.Values`.
             Self::Object(super::Object::ApiVersions(_)) if values_type.starts_with("chartutil.") => {
                 "chartutil.VersionSet"
             }

@@ -1,4 +1,4 @@
-//! Time zones by IANA name, from the zone database that comes with the program.
+//! Time zones by IANA name, from the bundled time zone database.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ pub(crate) struct Zone {
     rules: TimeZone,
 }
 
-/// Offset and abbreviation at a moment.
+/// Offset and abbreviation at a point in time.
 pub(crate) struct Offset {
     /// Seconds east of UTC.
     pub seconds: i32,
@@ -20,16 +20,16 @@ pub(crate) struct Offset {
 }
 
 impl Zone {
-    /// The zone of that name, with Go's regard for case; an empty name is UTC.
+    /// The zone named `name`, case-sensitive as in Go; an empty name is UTC.
     #[must_use]
     pub(crate) fn named(name: &str) -> Option<Self> {
         if matches!(name, "" | "UTC") {
             return Some(Self::utc());
         }
-        // Not the global database: that one may read the file system.
+        // Not the global database, which may read the file system.
         static DATABASE: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
         let rules = DATABASE.get(name).ok()?;
-        // The database ignores case, the file system in which Go looks does not.
+        // The database ignores case; Go's lookup in the file system does not.
         (rules.iana_name() == Some(name)).then(|| Self { name: name.to_owned(), rules })
     }
 
@@ -45,7 +45,7 @@ impl Zone {
         &self.name
     }
 
-    /// What is in force at a moment in seconds since 1970.
+    /// The offset in effect at a point in time, in seconds since 1970.
     #[must_use]
     pub(crate) fn at(&self, seconds: i64) -> Offset {
         let near = seconds.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
@@ -54,17 +54,17 @@ impl Zone {
         Offset { seconds: info.offset().seconds(), abbreviation: info.abbreviation().to_owned() }
     }
 
-    /// The moment of a local date and time, given as if it were UTC (`time.Date`).
+    /// Converts a local time, in seconds as if it were UTC, to seconds since 1970 (`time.Date`).
     #[must_use]
     pub(crate) fn moment(&self, local: i64) -> i64 {
         let first = i64::from(self.at(local).seconds);
         local - i64::from(self.at(local - first).seconds)
     }
 
-    /// The offset that an abbreviation means around a moment that is given as if it were UTC (`Location.lookupName`).
+    /// The offset of an abbreviation near a local time, in seconds as if it were UTC (`Location.lookupName`).
     #[must_use]
     pub(crate) fn offset_of(&self, abbreviation: &str, local: i64) -> Option<i32> {
-        // Whoever uses an abbreviation means one in use now or within a year.
+        // The abbreviation is in use at that time, or half a year before or after.
         const HALF_YEAR: i64 = 182 * 86_400;
         let around = [local, local - HALF_YEAR, local + HALF_YEAR];
         let offsets = around.map(|at| self.at(at));

@@ -1,14 +1,14 @@
-//! Verbs of numbers: integers in every base, floats in every layout, and what the flags make of them.
+//! Verbs of numbers: integers in every base, floats in every layout, and their flags.
 
 use super::{Printer, format_g, special};
 use crate::go::value::Value;
 use crate::go::{strconv, unicode};
 
-/// More digits than any float has; what a format asks for beyond is zeros.
+/// More digits than any float has. Beyond it, a format gets zeros.
 const DIGITS: usize = 1100;
 
 impl Printer<'_> {
-    /// An integer by its size and sign (`fmtInteger`).
+    /// Formats an integer from its magnitude and sign (`fmtInteger`).
     pub(super) fn integer(&mut self, value: Value<'_>, n: u64, negative: bool, verb: char) {
         let unsigned = matches!(value, Value::Uint64(_));
         let (digits, base) = match verb {
@@ -71,7 +71,7 @@ impl Printer<'_> {
         self.pad(text.as_bytes());
     }
 
-    /// `U+0041`, with a sharp flag the character too.
+    /// `U+0041`; with the sharp flag also the character.
     fn code_point(&mut self, n: u64) {
         let width = self.flags.prec.unwrap_or(4).max(4);
         let c = u32::try_from(n).ok().and_then(char::from_u32);
@@ -82,7 +82,7 @@ impl Printer<'_> {
         self.pad_with_blanks(&format!("U+{zeros}{digits}{shown}"));
     }
 
-    /// A float (`fmtFloat`).
+    /// Formats a float (`fmtFloat`).
     pub(super) fn float(&mut self, value: Value<'_>, f: f64, verb: char) {
         let layout = match verb {
             'v' => 'g',
@@ -118,7 +118,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Pads, but never with zeros.
+    /// Pads with blanks, never with zeros.
     fn pad_with_blanks(&mut self, text: &str) {
         let zero = std::mem::take(&mut self.flags.zero);
         self.pad(text.as_bytes());
@@ -126,7 +126,7 @@ impl Printer<'_> {
     }
 }
 
-/// A float that is neither negative nor special, as `strconv.FormatFloat` lays it out.
+/// A float that is neither negative nor special, as `strconv.FormatFloat` formats it.
 fn laid_out(f: f64, layout: char, prec: Option<usize>) -> String {
     match layout {
         'f' => {
@@ -153,7 +153,7 @@ fn laid_out(f: f64, layout: char, prec: Option<usize>) -> String {
     }
 }
 
-/// The 53 bits of a float's mantissa and the exponent of its first bit.
+/// The 53-bit mantissa of a float, and the exponent of its first bit.
 fn parts(f: f64) -> (u64, i64) {
     let bits = f.to_bits();
     let fraction = bits & ((1 << 52) - 1);
@@ -195,7 +195,7 @@ fn hexadecimal(f: f64, prec: Option<usize>) -> String {
     format!("0x{lead}{point}{digits}p{sign}{:02}", exp.unsigned_abs())
 }
 
-/// The digits with the point and the zeros that the sharp flag keeps.
+/// The digits with the decimal point and the trailing zeros of the sharp flag.
 fn sharp(digits: &str, layout: char, prec: Option<usize>) -> String {
     let end = match layout {
         'x' | 'X' => digits.find(['p', 'P']),
@@ -207,7 +207,7 @@ fn sharp(digits: &str, layout: char, prec: Option<usize>) -> String {
     want = want.saturating_sub(significant);
     let mut out = head.to_owned();
     if !head.contains('.') {
-        // A zero alone counts once.
+        // A single zero counts as one digit.
         want = want.saturating_sub(usize::from(head == "0"));
         out.push('.');
     }

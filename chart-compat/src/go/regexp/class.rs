@@ -1,4 +1,4 @@
-//! Character classes of Go's dialect: Perl's and POSIX's are ASCII, `\p` knows categories and scripts.
+//! Character classes of Go's dialect: Perl and POSIX classes are ASCII, `\p` supports categories and scripts.
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
@@ -6,7 +6,7 @@ fn of_ranges(ranges: &[(char, char)]) -> ClassUnicode {
     ClassUnicode::new(ranges.iter().map(|(a, b)| ClassUnicodeRange::new(*a, *b)))
 }
 
-/// `\d`, `\s`, `\w` by their letter in lower case.
+/// `\d`, `\s` or `\w`, by its lower-case letter.
 pub(super) fn perl(letter: char) -> Option<ClassUnicode> {
     Some(match letter {
         'd' => of_ranges(&[('0', '9')]),
@@ -47,7 +47,7 @@ pub(super) fn unicode(name: &str) -> Option<ClassUnicode> {
     {
         return None;
     }
-    // Go knows no other properties, and none by `name=value`.
+    // Go supports no other properties, and no `name=value`.
     let pattern = [format!(r"\p{{gc={name}}}"), format!(r"\p{{sc={name}}}")];
     pattern.iter().find_map(|p| match regex_syntax::parse(p).map(regex_syntax::hir::Hir::into_kind) {
         Ok(HirKind::Class(Class::Unicode(class))) => Some(class),

@@ -1,7 +1,7 @@
-//! Go's regular expressions: its dialect and its ways of finding, replacing and splitting.
+//! Go's regular expressions: the dialect, and how Go finds, replaces and splits.
 //!
-//! Owns the dialect's parser and the loops around single matches; the matching itself is the `regex` engine's, which has
-//! Go's leftmost-first rule and its linear time.
+//! Owns the dialect's parser and the loops over single matches. The `regex` engine does the matching; like Go's, it is
+//! leftmost-first and runs in linear time.
 
 mod class;
 mod parse;
@@ -19,22 +19,22 @@ use super::strconv;
 pub struct Regexp {
     regex: Regex,
     names: Vec<Option<Box<str>>>,
-    /// Whether the pattern is the empty text.
+    /// Whether the pattern is empty.
     empty: bool,
 }
 
-/// Memory that one pattern may take when compiled.
+/// Maximal memory of one compiled pattern, in bytes.
 const MAX_SIZE: usize = 32 << 20;
 
-/// The compiled form of a pattern (`regexp.Compile`).
+/// Compiles a pattern (`regexp.Compile`).
 ///
 /// # Errors
-/// Go's text, e.g. ``error parsing regexp: missing closing ): `a(` ``.
+/// Go's error text, e.g. ``error parsing regexp: missing closing ): `a(` ``.
 pub fn compile(pattern: &[u8]) -> Result<Arc<Regexp>, String> {
     Regexp::new(pattern).map(Arc::new)
 }
 
-/// The panic text of `regexp.MustCompile` for a pattern for which [`compile`] returns `error`.
+/// The panic text of `regexp.MustCompile`; `error` is the error of [`compile`].
 #[must_use]
 pub fn must_compile_panic(pattern: &[u8], error: &str) -> String {
     let shown = match std::str::from_utf8(pattern) {
@@ -44,7 +44,7 @@ pub fn must_compile_panic(pattern: &[u8], error: &str) -> String {
     format!("regexp: Compile({shown}): {error}")
 }
 
-/// Escapes what has a meaning in patterns (`regexp.QuoteMeta`).
+/// Escapes the special characters of patterns (`regexp.QuoteMeta`).
 #[must_use]
 pub fn quote_meta(s: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(s.len());
@@ -57,7 +57,7 @@ pub fn quote_meta(s: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a pattern fails with that is no UTF-8 from `at` on, unless it fails before.
+/// Go's error for a pattern that is not valid UTF-8 at `at`: an earlier error takes precedence.
 fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     const EARLIER: [&str; 6] = [
         "missing argument to repetition operator",
@@ -69,7 +69,7 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     ];
     let (valid, rest) = pattern.split_at(at);
     let lossy = |piece| String::from_utf8_lossy(piece).into_owned();
-    // So is the name of a class, before its letters are.
+    // Go checks the name of a class before the encoding.
     if let Some(open) = memchr::memmem::rfind(valid, b"[[:")
         && let Some(end) = memchr::memmem::find(&pattern[open..], b":]")
         && open + end > at
@@ -77,7 +77,7 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
         let class = lossy(&pattern[open + 1..open + end + 2]);
         return format!("error parsing regexp: invalid character class range: `{class}`");
     }
-    // A group's name is judged by itself.
+    // Go checks a group's name separately, and shows only the name.
     let group = [&b"(?P<"[..], b"(?<"].iter().find_map(|mark| {
         let name = memchr::memmem::rfind(valid, mark)? + mark.len();
         (!valid[name..].contains(&b'>')).then_some(&pattern[name..])
@@ -91,7 +91,7 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
     if before.as_ref().is_some_and(|e| e.contains("unexpected )")) {
         return format!("error parsing regexp: unexpected ): `{}`", lossy(pattern));
     }
-    // What touches the end of the valid part fails because it ends; but operators are whole there.
+    // An error at the end of the valid part is due to the cut there, except for repetition operators, which are complete.
     let inside = |e: &String| {
         if e.contains("repetition") {
             return true;
@@ -105,7 +105,7 @@ fn invalid_utf8(pattern: &[u8], at: usize) -> String {
 }
 
 impl Regexp {
-    /// Memory that the compiled pattern takes, in bytes, without the caches of its searches.
+    /// Memory of the compiled pattern in bytes, without search caches.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.regex.memory_usage()
@@ -118,7 +118,7 @@ impl Regexp {
         let config = Regex::config().nfa_size_limit(Some(MAX_SIZE)).hybrid_cache_capacity(4 << 20);
         let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
             let (hir, names) = parse::parse(text)?;
-            // Only the size can still be wrong.
+            // After parsing, only the size can be an error.
             let regex = Regex::builder().configure(config).build_from_hir(&hir);
             Ok::<_, String>((regex.map_err(|_| bad("expression too large"))?, names))
         })?;
@@ -138,7 +138,7 @@ impl Regexp {
         self.regex.find(&*subject.text).map(|m| &s[subject.span(m.span()).range()])
     }
 
-    /// Up to `n` matches, all if negative (`FindAllStringIndex`): an empty match right after another does not count.
+    /// Up to `n` matches; all if `n` is negative (`FindAllStringIndex`). An empty match directly after another match is skipped.
     #[must_use]
     pub fn find_all(&self, s: &[u8], n: i64) -> Vec<Span> {
         let subject = Subject::new(s);
@@ -159,7 +159,7 @@ impl Regexp {
         found
     }
 
-    /// Replaces all matches by what `replacement` writes (`replaceAll`); it gets the matches' places in the subject.
+    /// Replaces all matches with the output of `replacement` (`replaceAll`), which receives the captures.
     fn replace(
         &self,
         s: &[u8],
@@ -188,8 +188,8 @@ impl Regexp {
         Some(out)
     }
 
-    /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement stand for groups. `None`: the result would be larger than
-    /// `room` bytes.
+    /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement refer to groups. `None` if the result exceeds `room`
+    /// bytes.
     #[must_use]
     pub fn replace_all(&self, s: &[u8], replacement: &[u8], room: usize) -> Option<Vec<u8>> {
         self.replace(s, room, |out, captures, subject| {
@@ -197,7 +197,7 @@ impl Regexp {
         })
     }
 
-    /// `ReplaceAllLiteralString`; `None` as with [`Regexp::replace_all`].
+    /// `ReplaceAllLiteralString`; `None` as for [`Regexp::replace_all`].
     #[must_use]
     pub fn replace_all_literal(&self, s: &[u8], replacement: &[u8], room: usize) -> Option<Vec<u8>> {
         self.replace(s, room, |out, _, _| out.extend_from_slice(replacement))
@@ -268,10 +268,10 @@ impl Regexp {
     }
 }
 
-/// What is searched: the text itself, or with U+FFFD for each byte that is no UTF-8, as Go's engine reads it.
+/// The searched text. Like Go's engine, it has U+FFFD for each byte that is not valid UTF-8.
 struct Subject<'s> {
     text: Cow<'s, [u8]>,
-    /// Where in the text bytes were replaced; each became two bytes longer.
+    /// Positions of replaced bytes in `text`; each is two bytes longer than the original.
     replaced: Vec<usize>,
 }
 
@@ -294,7 +294,7 @@ impl<'s> Subject<'s> {
         subject
     }
 
-    /// A place of the text in what was given.
+    /// Converts a position in `text` to a position in the original.
     fn place(&self, at: usize) -> usize {
         at - 2 * self.replaced.partition_point(|r| *r < at)
     }
@@ -304,12 +304,13 @@ impl<'s> Subject<'s> {
     }
 }
 
-/// The width of the character at `at`, at least one.
+/// The length of the character at `at`, at least one.
 fn width(s: &[u8], at: usize) -> usize {
     super::fmt::decode(s.get(at..).unwrap_or_default()).1.max(1)
 }
 
-/// The name after a `$`, with or without braces, and what follows it: letters, digits and underscores, as many as there are.
+/// The group name after `$`, with or without braces, and the rest. The name is the longest run of letters, digits and
+/// underscores.
 fn group_name(s: &[u8]) -> Option<(&str, &[u8])> {
     let braced = s.first() == Some(&b'{');
     let body = if braced { &s[1..] } else { s };

@@ -1,14 +1,14 @@
-//! The parser of Go's dialect (`regexp/syntax`, flags `Perl`) into the engine's syntax tree.
+//! The parser of Go's dialect (`regexp/syntax`, flags `Perl`). Its output is the engine's syntax tree.
 //!
-//! Errors have Go's texts and quote the same piece of the pattern.
+//! Errors have Go's texts and quote the same part of the pattern.
 
 use regex_syntax::hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, Look, Repetition};
 
 use super::class;
 
-/// How deep groups may nest (`maxHeight`).
+/// Maximal nesting of groups (`maxHeight`).
 const MAX_DEPTH: usize = 1000;
-/// The largest count in braces, and the largest product of nested ones.
+/// The maximal count in braces, and the maximal product of nested counts.
 const MAX_REPEAT: u32 = 1000;
 
 #[derive(Clone, Copy)]
@@ -22,13 +22,13 @@ struct Flags {
 /// An open group.
 struct Group {
     alternatives: Vec<Hir>,
-    /// The current alternative's parts, each with the product of the counts inside it.
+    /// The parts of the current alternative, each with the product of its nested counts.
     parts: Vec<(Hir, u32)>,
-    /// The largest product of counts in the alternatives before.
+    /// The largest such product in the previous alternatives.
     count: u32,
     /// The index of a capturing group.
     capture: Option<u32>,
-    /// The flags to go back to when the group closes.
+    /// The flags to restore when the group closes.
     flags: Flags,
 }
 
@@ -59,7 +59,7 @@ struct Parser<'p> {
     flags: Flags,
     groups: Vec<Group>,
     current: Group,
-    /// The groups' names, by index; unlike the engine, Go lets two groups share one.
+    /// Group names by index. Unlike the engine, Go allows duplicate names.
     names: Vec<Option<Box<str>>>,
 }
 
@@ -69,17 +69,17 @@ fn error<T>(what: &str, piece: &str) -> Parsed<T> {
     Err(format!("error parsing regexp: {what}: `{piece}`"))
 }
 
-/// The piece of `from` before its tail `rest`.
+/// The part of `from` before its suffix `rest`.
 fn before<'p>(from: &'p str, rest: &str) -> &'p str {
     &from[..from.len() - rest.len()]
 }
 
-/// Parses a pattern into its tree and the names of its groups.
+/// Parses a pattern into its tree and its group names.
 pub(super) fn parse(pattern: &str) -> Parsed<(Hir, Vec<Option<Box<str>>>)> {
     let flags = Flags { fold: false, multi_line: false, dot_newline: false, lazy: false };
     let mut p =
         Parser { pattern, flags, groups: Vec::new(), current: Group::new(Some(0), flags), names: vec![None] };
-    // Where the repetition starts that ended right before: a second one is an error.
+    // The start of the directly preceding repetition: another one is an error.
     let mut last_repeat = None;
     let mut t = pattern;
     while !t.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn parse(pattern: &str) -> Parsed<(Hir, Vec<Option<Box<str>>>)> {
 }
 
 impl<'p> Parser<'p> {
-    /// Reads one item; gives what follows and whether the item was a repetition.
+    /// Parses one item. Returns the rest, and whether the item was a repetition.
     fn step(&mut self, t: &'p str, last_repeat: Option<&'p str>) -> Parsed<(&'p str, bool)> {
         let first = t.as_bytes().first().copied().unwrap_or_default();
         let rest = t.get(1..).unwrap_or_default();
@@ -200,7 +200,7 @@ impl<'p> Parser<'p> {
         let Some((sub, mut count)) = self.current.parts.pop() else {
             return error("missing argument to repetition operator", before(t, rest));
         };
-        // Go bounds the product of nested counts, as each copies what is below it.
+        // Go limits the product of nested counts, because each repetition copies its operand.
         if min >= 2 || max.is_some_and(|m| m >= 2) {
             count = count.saturating_mul(max.unwrap_or(min).max(1));
             if count > MAX_REPEAT {
@@ -212,7 +212,7 @@ impl<'p> Parser<'p> {
         Ok(rest)
     }
 
-    /// `(?…`: a named group, a group that does not capture, or flags.
+    /// `(?…`: a named group, a non-capturing group, or flags.
     fn perl_group(&mut self, t: &'p str) -> Parsed<&'p str> {
         let named = t.strip_prefix("(?P<").or_else(|| t.strip_prefix("(?<")).filter(|n| !n.is_empty());
         if let Some(body) = named {
@@ -294,7 +294,7 @@ impl<'p> Parser<'p> {
         class
     }
 
-    /// `\d`, `\pL`, `\p{Greek}` and similar escapes, inside and outside of brackets.
+    /// `\d`, `\pL`, `\p{Greek}` and similar escapes, inside and outside brackets.
     fn class_escape(&self, t: &'p str) -> Parsed<Option<(ClassUnicode, &'p str)>> {
         let Some(body) = t.strip_prefix('\\') else { return Ok(None) };
         let Some(letter) = body.chars().next() else { return Ok(None) };
@@ -325,7 +325,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// A class in brackets.
+    /// Parses a class in brackets.
     fn class(&mut self, s: &'p str) -> Parsed<&'p str> {
         let mut t = &s[1..];
         let negate = t.starts_with('^');
@@ -375,7 +375,7 @@ impl<'p> Parser<'p> {
     }
 }
 
-/// One character of a class.
+/// Parses one character of a class.
 fn class_char<'p>(t: &'p str, class: &'p str) -> Parsed<(char, &'p str)> {
     match t.chars().next() {
         None => error("missing closing ]", class),
@@ -384,7 +384,7 @@ fn class_char<'p>(t: &'p str, class: &'p str) -> Parsed<(char, &'p str)> {
     }
 }
 
-/// An escape that stands for one character.
+/// Parses an escape of a single character.
 fn escape(t: &str) -> Parsed<(char, &str)> {
     let mut rest = &t[1..];
     let next = |rest: &mut &str| -> Option<char> {
@@ -442,10 +442,10 @@ fn escape(t: &str) -> Parsed<(char, &str)> {
     }
 }
 
-/// A count's least and most, and what follows its closing brace.
+/// Minimum and maximum of a count, and the rest after its closing brace.
 type Counts<'p> = (Option<u32>, Option<u32>, &'p str);
 
-/// `3}`, `3,}` or `3,5}`; without a least number the brace is a character like others. A number too large to read is none.
+/// Parses `3}`, `3,}` or `3,5}`. Without a minimum the brace is a literal. A number that is too large is `None`.
 fn counts(t: &str) -> Option<Counts<'_>> {
     let number = |t: &'_ str| -> Option<(Option<u32>, usize)> {
         let n = t.bytes().take_while(u8::is_ascii_digit).count();

@@ -7,7 +7,7 @@ use super::{NumError, underscores_ok};
 /// Go's `strconv.ParseFloat(text, 64)`: decimal and hexadecimal numbers, infinities and `nan`.
 ///
 /// # Errors
-/// If the text is no number, or one beyond the largest `f64`.
+/// If the text is not a number, or exceeds the largest `f64`.
 pub(crate) fn parse_float(text: &str) -> Result<f64, NumError> {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     if body.len() > 1 && body.as_bytes().get(..2).is_some_and(|p| p.eq_ignore_ascii_case(b"0x")) {
@@ -23,19 +23,19 @@ pub(crate) fn parse_float(text: &str) -> Result<f64, NumError> {
     } else {
         text
     };
-    // Rust's grammar of decimal numbers is Go's; only an overflow is distinguished.
+    // Rust's grammar of decimal numbers equals Go's; only overflow must be detected.
     let value: f64 = digits.parse().map_err(|_| NumError::Syntax)?;
     if value.is_infinite() && body.bytes().any(|b| b.is_ascii_digit()) {
         return Err(NumError::Range);
     }
-    // Go has no sign for nan.
+    // Go does not allow a sign before `nan`.
     if value.is_nan() && body.len() != text.len() {
         return Err(NumError::Syntax);
     }
     Ok(value)
 }
 
-/// Reads the part of a hexadecimal number after `0x`, as in `0x1.8p-3`; the exponent is a must.
+/// Parses the part of a hexadecimal number after `0x`, e.g. `0x1.8p-3`. The exponent is mandatory.
 fn parse_hex(text: &str, body: &str) -> Result<f64, NumError> {
     if body.contains('_') && !underscores_ok(text.as_bytes()) {
         return Err(NumError::Syntax);
@@ -52,7 +52,7 @@ fn parse_hex(text: &str, body: &str) -> Result<f64, NumError> {
                     bits = bits << 4 | u64::from(digit);
                     shift -= if point { 4 } else { 0 };
                 } else {
-                    // What does not fit only matters for rounding.
+                    // Digits that do not fit only affect rounding.
                     bits |= u64::from(digit != 0);
                     shift += if point { 0 } else { 4 };
                 }
@@ -75,14 +75,14 @@ fn parse_hex(text: &str, body: &str) -> Result<f64, NumError> {
     Ok(if text.starts_with('-') { -value } else { value })
 }
 
-/// `bits` times two to the power of `exponent`, rounded to even; nothing if it overflows.
+/// `bits` times two to the power of `exponent`, rounded to even; `None` on overflow.
 #[allow(clippy::cast_precision_loss)]
 fn scale(bits: u64, exponent: i64) -> Option<f64> {
     if bits == 0 {
         return Some(0.0);
     }
     let top = exponent + 63 - i64::from(bits.leading_zeros());
-    // The exponent of the lowest bit that the result can hold.
+    // The exponent of the lowest bit of the result.
     let low = (top - 52).max(-1074);
     let drop = low - exponent;
     let kept = match u32::try_from(drop) {
@@ -106,15 +106,15 @@ fn scale(bits: u64, exponent: i64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// The shortest decimal digits that read back as the number.
+/// The shortest decimal digits that parse as the number.
 pub(crate) struct Shortest {
     negative: bool,
     text: Text,
-    /// Where the decimal point stands in the digits.
+    /// The position of the decimal point in the digits.
     point: i32,
 }
 
-/// A short text without an allocation.
+/// A short text on the stack.
 #[derive(Clone, Copy)]
 struct Text {
     bytes: [u8; 40],
@@ -153,7 +153,7 @@ impl Shortest {
         digits
     }
 
-    /// Of two shortest forms that are equally near, Rust takes the larger one, Go the one that ends in an even digit.
+    /// If two shortest forms are equally near, Rust uses the larger one, Go the one with an even last digit.
     fn settle_tie(&mut self, reads_back: impl FnOnce(&str) -> bool, exact: impl FnOnce() -> String) {
         let Some(&last) = self.text.as_bytes().last() else { return };
         if last.is_multiple_of(2) {
@@ -166,7 +166,7 @@ impl Shortest {
         if !reads_back(&text) {
             return;
         }
-        // The number lies between the two; is it half-way?
+        // The number is between the two forms. Check whether it is exactly half-way.
         let exact = exact();
         let digits = exact.bytes().take_while(|b| *b != b'e').filter(|b| *b != b'.');
         let tail: Vec<u8> = digits.skip(self.text.len).collect();
@@ -177,7 +177,7 @@ impl Shortest {
 
     fn read(negative: bool, scientific: fmt::Arguments<'_>) -> Self {
         let mut text = Text { bytes: [0; 40], len: 0 };
-        // The text is at most 24 bytes long.
+        // The text has at most 24 bytes.
         let written = text.write_fmt(scientific);
         debug_assert!(written.is_ok());
         let all = text.bytes;
@@ -201,7 +201,7 @@ impl Shortest {
         self.point - 1
     }
 
-    /// Writes the number as Go's `%e` does, with at least `least` digits of exponent.
+    /// Writes the number as Go's `%e` does, with at least `least` exponent digits.
     pub(crate) fn write_scientific(&self, out: &mut String, least: usize) {
         if self.negative {
             out.push('-');
@@ -221,7 +221,7 @@ impl Shortest {
         out.push_str(&text);
     }
 
-    /// Writes the number as Go's `%f` does, with as many decimals as there are.
+    /// Writes the number as Go's `%f` does, with all its decimals.
     pub(crate) fn write_decimal(&self, out: &mut String) {
         if self.negative {
             out.push('-');
@@ -244,7 +244,7 @@ impl Shortest {
         }
     }
 
-    /// Writes the number as Go's `%g` does when it looks for the shortest form.
+    /// Writes the number as Go's shortest `%g` does.
     fn write_general(&self, out: &mut String) {
         if self.exponent() < -4 || self.exponent() >= 6 {
             self.write_scientific(out, 2);
@@ -254,8 +254,8 @@ impl Shortest {
     }
 }
 
-/// Go's `strconv.FormatFloat(value, 'g', -1, 64)`, which is also `fmt`'s `%v` of a `float64`: an exponent below -4 or
-/// from 6 on is written out.
+/// Go's `strconv.FormatFloat(value, 'g', -1, 64)`, which is also `fmt`'s `%v` of a `float64`. An exponent below -4, or of 6 and
+/// more, uses the scientific format.
 #[must_use]
 pub fn format_float(value: f64) -> String {
     let mut out = String::new();
@@ -289,12 +289,12 @@ fn not_finite(value: f64) -> &'static str {
     }
 }
 
-/// Writes a finite number as Go's `encoding/json` does: `%f`, or `%e` for what is below 1e-6 or from 1e21 on.
+/// Writes a finite number as Go's `encoding/json` does: `%f`, or `%e` below 1e-6 and from 1e21.
 pub(crate) fn format_json_float(value: f64, out: &mut String) {
     let digits = Shortest::of(value);
     let size = value.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {
-        // An exponent of one digit loses its zero if it is negative: others of one digit do not occur.
+        // Go removes the leading zero of a negative exponent; positive exponents have two digits here.
         digits.write_scientific(out, 1);
     } else {
         digits.write_decimal(out);

@@ -2,10 +2,10 @@
 
 use super::{NumError, underscores_ok};
 
-/// Go's `strconv.ParseInt(text, base, 64)`; base 0 takes the base from the prefix and allows underscores.
+/// Go's `strconv.ParseInt(text, base, 64)`. Base 0 uses the base prefix and allows underscores.
 ///
 /// # Errors
-/// If the text is no integer, or none of 64 bits.
+/// If the text is not an integer, or exceeds 64 bits.
 pub(crate) fn parse_int(text: &str, base: u32) -> Result<i64, NumError> {
     let (negative, digits) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
@@ -17,15 +17,15 @@ pub(crate) fn parse_int(text: &str, base: u32) -> Result<i64, NumError> {
     i64::try_from(if negative { -value } else { value }).map_err(|_| NumError::Range)
 }
 
-/// Go's `strconv.ParseUint(text, base, 64)`; base 0 takes the base from the prefix and allows underscores.
+/// Go's `strconv.ParseUint(text, base, 64)`. Base 0 uses the base prefix and allows underscores.
 ///
 /// # Errors
-/// If the text is no integer without a sign, or none of 64 bits.
+/// If the text is not an integer without a sign, or exceeds 64 bits.
 pub(crate) fn parse_uint(text: &str, base: u32) -> Result<u64, NumError> {
     parse_magnitude(text, text, base)
 }
 
-/// `whole` is the text with its sign, in which underscores are checked.
+/// Parses the digits. `whole` is the text with its sign, for the check of underscores.
 fn parse_magnitude(digits: &str, whole: &str, base: u32) -> Result<u64, NumError> {
     let (radix, body) = match (base, digits.as_bytes()) {
         (_, []) => return Err(NumError::Syntax),
@@ -44,7 +44,7 @@ fn parse_magnitude(digits: &str, whole: &str, base: u32) -> Result<u64, NumError
             continue;
         }
         let digit = char::from(b).to_digit(36).filter(|d| *d < radix).ok_or(NumError::Syntax)?;
-        // Like Go, an overflow ends the reading: the rest is ignored.
+        // Like Go, stop at an overflow and ignore the rest.
         let next = value.checked_mul(u64::from(radix)).and_then(|v| v.checked_add(u64::from(digit)));
         value = next.ok_or(NumError::Range)?;
     }

@@ -4,14 +4,13 @@ use std::fmt::Write;
 
 use crate::go::unicode::is_print;
 
-/// Go's `strconv.Quote`, which is also `fmt`'s `%q`: printable characters stand for themselves, bytes that are no UTF-8
-/// become `\xNN`.
+/// Go's `strconv.Quote`, which is also `fmt`'s `%q`: printable characters stay, invalid bytes become `\xNN`.
 #[must_use]
 pub fn quote(text: &[u8]) -> String {
     quoted(text, is_print)
 }
 
-/// Go's `strconv.QuoteToASCII`, which is also `fmt`'s `%+q`: only printable ASCII stands for itself.
+/// Go's `strconv.QuoteToASCII`, which is also `fmt`'s `%+q`: only printable ASCII stays.
 #[must_use]
 pub(crate) fn quote_to_ascii(text: &[u8]) -> String {
     quoted(text, |c| c.is_ascii() && is_print(c))
@@ -30,13 +29,13 @@ pub(crate) fn quote_rune(c: char) -> String {
     }
 }
 
-/// How `encoding/json` quotes one byte in its error texts: as a Latin-1 character in single quotes.
+/// The quoting of one byte in error texts of `encoding/json`: as a Latin-1 character in single quotes.
 #[must_use]
 pub(crate) fn quote_byte(byte: u8) -> String {
     quote_rune(char::from(byte))
 }
 
-/// Go's `strconv.CanBackquote`: whether a text can stand between backquotes.
+/// Go's `strconv.CanBackquote`: whether a text can be written between backquotes.
 #[must_use]
 pub(crate) fn can_backquote(text: &str) -> bool {
     !text.chars().any(|c| c == '\u{feff}' || c == '`' || c == '\x7f' || c < ' ' && c != '\t')

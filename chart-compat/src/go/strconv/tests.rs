@@ -44,7 +44,7 @@ fn integers() {
     assert_eq!(parse_uint("+1", 0), Err(NumError::Syntax));
 }
 
-/// Each number as `%v` of a `float64`, as 32 bits, and as 64 bits.
+/// Each number: `%v` of a `float64`, then formatted with 32 and with 64 bits.
 #[test]
 fn floats() {
     let cases = [
@@ -112,7 +112,7 @@ fn floats() {
 
 #[test]
 fn quotes() {
-    // Each text as `Quote` writes it and, after it, as `QuoteToASCII` does.
+    // Each text, followed by its `Quote` and its `QuoteToASCII`.
     let cases: &[(&[u8], &str)] = &[
 (b"a\x22b\x5c", r#""a\"b\\""a\"b\\""#),
 (b"it's", r#""it's""it's""#),
