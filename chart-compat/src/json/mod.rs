@@ -1,6 +1,6 @@
-//! JSON as Go's `encoding/json` reads and writes it.
+//! JSON as Go's `encoding/json` decodes and encodes it.
 //!
-//! Owns Go's escapes, number forms and error texts; knows no value type but `Data`, and no use of JSON.
+//! Owns Go's escapes, number formats and error texts. Knows no value type except `Data`.
 
 mod read;
 mod write;
@@ -16,17 +16,17 @@ use crate::data::Data;
 /// Go's `json.Marshal`: compact, with `<`, `>` and `&` escaped.
 ///
 /// # Errors
-/// If a number is infinite or none.
+/// If a number is infinite or NaN.
 pub fn to_string(data: &Data) -> Result<String, Unsupported> {
     let mut out = String::new();
     written(Writer::new(&mut out), data)?;
     Ok(out)
 }
 
-/// Go's `json.Marshal` without the escapes that HTML needs, which is Helm's `toRawJson`.
+/// Go's `json.Marshal` without HTML escapes, which is Helm's `toRawJson`.
 ///
 /// # Errors
-/// If a number is infinite or none.
+/// If a number is infinite or NaN.
 pub fn to_string_raw(data: &Data) -> Result<String, Unsupported> {
     let mut out = String::new();
     written(Writer::new(&mut out).raw(), data)?;
@@ -36,7 +36,7 @@ pub fn to_string_raw(data: &Data) -> Result<String, Unsupported> {
 /// Go's `json.MarshalIndent` with two spaces, which is Helm's `toPrettyJson`.
 ///
 /// # Errors
-/// If a number is infinite or none.
+/// If a number is infinite or NaN.
 pub fn to_string_pretty(data: &Data) -> Result<String, Unsupported> {
     let mut out = String::new();
     written(Writer::new(&mut out).indented(), data)?;
@@ -48,10 +48,10 @@ fn written(mut writer: Writer<'_>, data: &Data) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Writes a tree into a writer.
+/// Writes a tree to a writer.
 ///
 /// # Errors
-/// If a number is infinite or none.
+/// If a number is infinite or NaN.
 pub fn write_data(writer: &mut Writer<'_>, data: &Data) -> Result<(), Unsupported> {
     match data {
         Data::Null => writer.null(),
@@ -78,7 +78,7 @@ pub fn write_data(writer: &mut Writer<'_>, data: &Data) -> Result<(), Unsupporte
     Ok(())
 }
 
-/// Text of bytes in which every byte that is no UTF-8 became U+FFFD, as Go's JSON encoder has it.
+/// Bytes as UTF-8. As in Go's JSON encoder, each invalid byte becomes U+FFFD.
 #[must_use]
 pub fn replace_invalid(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {

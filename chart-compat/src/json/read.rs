@@ -1,22 +1,22 @@
-//! Reading JSON.
+//! The JSON decoder.
 
 use crate::data::{Data, Map};
 use crate::go::strconv::{parse_float, quote_byte};
 
-/// How deep values may nest. Go allows 10,000, for which walking a tree would need more stack than a thread has.
+/// Maximal nesting of values. Go allows 10,000, but walking such a tree needs more stack than a thread has.
 const MAX_DEPTH: usize = 1_000;
 
-/// Why a text could not be read, in the words of Go's `encoding/json`.
+/// A decoding error, with the text of Go's `encoding/json`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A character stands where none of its kind may.
+    /// A character is not allowed at its position.
     #[error("invalid character {} {context}", quote_byte(*.byte))]
     Character {
         /// The character's first byte.
         byte: u8,
-        /// Where it stands.
+        /// The position, in Go's words.
         context: &'static str,
-        /// At which byte of the text.
+        /// The byte offset in the text.
         offset: usize,
     },
     /// The text ends too early.
@@ -28,12 +28,12 @@ pub enum Error {
     /// A stream ends before a value.
     #[error("EOF")]
     Eof,
-    /// A value is not of the type that was asked for.
+    /// A value does not have the requested type.
     #[error("json: cannot unmarshal {value} into Go value of type {target}")]
     Type {
-        /// What the value is.
+        /// The kind of the value.
         value: String,
-        /// The Go type that was asked for.
+        /// The requested Go type.
         target: &'static str,
     },
 }
@@ -41,16 +41,16 @@ pub enum Error {
 /// Go's `json.Unmarshal` into an `interface{}`: every number is a float.
 ///
 /// # Errors
-/// If the text is no JSON value, or holds a number that no float can hold.
+/// If the text is not a JSON value, or contains a number out of range.
 pub fn from_slice(text: &[u8]) -> Result<Data, Error> {
     let (value, overflow) = whole(text)?;
     overflow.map_or(Ok(value), Err)
 }
 
-/// Go's `json.Unmarshal` into a `map[string]interface{}`; null leaves the map empty.
+/// Go's `json.Unmarshal` into a `map[string]interface{}`; null becomes an empty map.
 ///
 /// # Errors
-/// If the text is no JSON object, or holds a number that no float can hold.
+/// If the text is not a JSON object, or contains a number out of range.
 pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
     match whole(text)? {
         (Data::Map(_), Some(overflow)) => Err(overflow),
@@ -60,10 +60,10 @@ pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
     }
 }
 
-/// Go's `json.Unmarshal` into an `[]interface{}`; null leaves the list empty.
+/// Go's `json.Unmarshal` into an `[]interface{}`; null becomes an empty list.
 ///
 /// # Errors
-/// If the text is no JSON array, or holds a number that no float can hold.
+/// If the text is not a JSON array, or contains a number out of range.
 pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
     match whole(text)? {
         (Data::List(_), Some(overflow)) => Err(overflow),
@@ -73,15 +73,15 @@ pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
     }
 }
 
-/// What JSON is read into.
+/// The type that JSON is decoded into.
 pub(crate) trait Tree: Sized {
     fn null() -> Self;
     fn bool(value: bool) -> Self;
-    /// A number by its literal; `Err` is what stands for one that cannot be held.
+    /// A number from its literal. `Err` is the placeholder of a number out of range.
     fn number(literal: &str) -> Result<Self, Self>;
     fn string(text: String) -> Self;
     fn list(items: Vec<Self>) -> Self;
-    /// Of two entries with one key the later counts.
+    /// Of two entries with one key the later one wins.
     fn map(entries: Vec<(String, Self)>) -> Self;
 }
 
@@ -95,7 +95,7 @@ impl Tree for Data {
     }
 
     fn number(literal: &str) -> Result<Self, Self> {
-        // Of one that no float can hold only the kind still matters.
+        // Of a number out of range only the kind matters.
         parse_float(literal).map(Self::Float).map_err(|_| Self::Float(0.0))
     }
 
@@ -112,7 +112,7 @@ impl Tree for Data {
     }
 }
 
-/// The one value of a text, and the first number in it that no float can hold.
+/// The only value of a text, and the error of its first number out of range.
 fn whole(text: &[u8]) -> Result<(Data, Option<Error>), Error> {
     let mut reader = Reader::new(text);
     let value = reader.value(0)?;
@@ -123,15 +123,15 @@ fn whole(text: &[u8]) -> Result<(Data, Option<Error>), Error> {
     }
 }
 
-/// Go's `json.Decoder.Decode`: the value with which the text begins, and where it ends.
+/// Go's `json.Decoder.Decode`: the first value of the text, and the offset of its end.
 ///
 /// # Errors
-/// If the text begins with no JSON value.
+/// If the text does not begin with a JSON value.
 pub fn first_value(text: &[u8]) -> Result<(Data, usize), Error> {
     first_tree(text)
 }
 
-/// [`first_value`] into any tree.
+/// Like [`first_value`], into any tree.
 pub(crate) fn first_tree<T: Tree>(text: &[u8]) -> Result<(T, usize), Error> {
     let mut reader = Reader { stream: true, ..Reader::new(text) };
     reader.skip_space();
@@ -150,7 +150,7 @@ pub(crate) fn wrong_type(value: &Data, target: &'static str) -> Error {
     Error::Type { value: type_name(value).to_owned(), target }
 }
 
-/// What Go calls the value's kind in its errors.
+/// The name of the value's kind in Go's errors.
 pub(crate) fn type_name(value: &Data) -> &'static str {
     match value {
         Data::Null => "null",
@@ -165,9 +165,9 @@ pub(crate) fn type_name(value: &Data) -> &'static str {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// Whether more text might have followed, so that its end is no character.
+    /// Whether the text is the start of a stream, so its end is not an invalid character.
     stream: bool,
-    /// The first number that no float can hold: it fails the reading, but only if the text is JSON.
+    /// The error of the first number out of range. It is returned only if the text is valid JSON.
     overflow: Option<Error>,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         Error::Character { byte, context, offset: self.at }
     }
 
-    /// The next character. Where there is none, Go looks whether a space could follow: it could not.
+    /// The next byte. At the end of a text that is not a stream, Go reports an invalid space.
     fn next_byte(&self, context: &'static str) -> Result<u8, Error> {
         match self.peek() {
             Some(byte) => Ok(byte),
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next character after white space, which must be there.
+    /// The next byte after white space; the end of the text is an error.
     fn next_mark(&mut self) -> Result<u8, Error> {
         self.skip_space();
         self.peek().ok_or(Error::End)
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    /// Digits, of which there must be at least one.
+    /// Skips digits, at least one.
     fn digits(&mut self, context: &'static str) -> Result<(), Error> {
         match self.next_byte(context)? {
             b'0'..=b'9' => {}
@@ -380,7 +380,7 @@ impl<'a> Reader<'a> {
                 self.at += 1;
                 let first = self.unit()?;
                 let pair = if (0xD800..0xDC00).contains(&first) { self.low_surrogate(first)? } else { None };
-                // Half of a pair stands for nothing.
+                // A single surrogate becomes U+FFFD.
                 let code = pair.unwrap_or(first);
                 return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
             }
@@ -390,7 +390,7 @@ impl<'a> Reader<'a> {
         Ok(plain)
     }
 
-    /// The four digits of `\uXXXX`.
+    /// Parses the four digits of `\uXXXX`.
     fn unit(&mut self) -> Result<u32, Error> {
         let mut code = 0;
         for _ in 0..4 {
@@ -405,7 +405,7 @@ impl<'a> Reader<'a> {
         Ok(code)
     }
 
-    /// The second half of a surrogate pair, if it follows; anything else is left to be read.
+    /// Parses the second half of a surrogate pair, if it follows.
     fn low_surrogate(&mut self, high: u32) -> Result<Option<u32>, Error> {
         if self.text.get(self.at..self.at + 2) != Some(b"\\u") {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Texts read and written. Expectations were recorded from Go 1.26's `encoding/json`.
+//! Decoding and encoding. Expectations were recorded from Go 1.26's `encoding/json`.
 
 use super::*;
 use crate::data::Map;

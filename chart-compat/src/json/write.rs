@@ -1,30 +1,30 @@
-//! Writing JSON, one value after the other.
+//! The JSON encoder.
 
 use std::fmt::Write;
 
 use crate::go::strconv::format_json_float;
 
-/// A number that JSON cannot hold, by its name in Go.
+/// A number that JSON does not support, by its name in Go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("json: unsupported value: {0}")]
 pub struct Unsupported(pub &'static str);
 
-/// Writes JSON into a string: values in the order of the document, in a map `key` before each of them. Go sorts keys by
-/// their bytes; the caller gives them so.
+/// Writes JSON to a string. Call the methods in the order of the document; in a map, call `key` before each value. Go sorts keys
+/// by their bytes; the caller passes them in that order.
 pub struct Writer<'o> {
     out: &'o mut String,
     html: bool,
     indent: bool,
-    /// For each open container, whether it holds anything yet.
+    /// For each open container, whether it has an entry.
     open: Vec<bool>,
     after_key: bool,
 }
 
-/// A byte that cannot stand for itself in a string.
+/// A byte that a string must escape.
 const ESCAPE: u8 = 1;
-/// A byte that can, but not in HTML.
+/// A byte that only HTML must escape.
 const HTML: u8 = 2;
-/// The first byte of U+2028 and U+2029, which are no line breaks to JSON but are to JavaScript.
+/// The first byte of U+2028 and U+2029, which are line breaks in JavaScript but not in JSON.
 const SEPARATOR: u8 = 4;
 
 static CLASS: [u8; 256] = classes();
@@ -46,53 +46,53 @@ const fn classes() -> [u8; 256] {
 }
 
 impl<'o> Writer<'o> {
-    /// Writes as `json.Marshal` does.
+    /// An encoder like `json.Marshal`.
     pub fn new(out: &'o mut String) -> Self {
         Self { out, html: true, indent: false, open: Vec::new(), after_key: false }
     }
 
-    /// The same without the escapes for HTML.
+    /// Disables HTML escapes.
     #[must_use]
     pub fn raw(mut self) -> Self {
         self.html = false;
         self
     }
 
-    /// The same with an indentation of two spaces.
+    /// Enables an indentation of two spaces.
     #[must_use]
     pub fn indented(mut self) -> Self {
         self.indent = true;
         self
     }
 
-    /// A null.
+    /// Writes a null.
     pub fn null(&mut self) {
         self.before_value();
         self.out.push_str("null");
     }
 
-    /// A boolean.
+    /// Writes a boolean.
     pub fn bool(&mut self, value: bool) {
         self.before_value();
         self.out.push_str(if value { "true" } else { "false" });
     }
 
-    /// An integer.
+    /// Writes an integer.
     pub fn int(&mut self, value: i64) {
         self.before_value();
         self.display(value);
     }
 
-    /// An integer beyond `i64`.
+    /// Writes an integer beyond `i64`.
     pub fn uint(&mut self, value: u64) {
         self.before_value();
         self.display(value);
     }
 
-    /// A floating-point number.
+    /// Writes a floating-point number.
     ///
     /// # Errors
-    /// If the number is infinite or none.
+    /// If the number is infinite or NaN.
     pub fn float(&mut self, value: f64) -> Result<(), Unsupported> {
         self.before_value();
         match value {
@@ -104,13 +104,13 @@ impl<'o> Writer<'o> {
         Ok(())
     }
 
-    /// A text.
+    /// Writes a string.
     pub fn string(&mut self, text: &str) {
         self.before_value();
         self.quoted(text);
     }
 
-    /// A text that may not be UTF-8: each byte that is none is written as U+FFFD, escaped as Go does.
+    /// Writes a string that may not be valid UTF-8. Each invalid byte becomes an escaped U+FFFD, as in Go.
     pub fn bytes(&mut self, text: &[u8]) {
         self.before_value();
         self.out.push('"');
@@ -123,27 +123,27 @@ impl<'o> Writer<'o> {
         self.out.push('"');
     }
 
-    /// A list starts.
+    /// Starts a list.
     pub fn begin_list(&mut self) {
         self.begin('[');
     }
 
-    /// The innermost list ends.
+    /// Ends the innermost list.
     pub fn end_list(&mut self) {
         self.end(']');
     }
 
-    /// A map starts.
+    /// Starts a map.
     pub fn begin_map(&mut self) {
         self.begin('{');
     }
 
-    /// The innermost map ends.
+    /// Ends the innermost map.
     pub fn end_map(&mut self) {
         self.end('}');
     }
 
-    /// The key of the next value.
+    /// Writes the key of the next value.
     pub fn key(&mut self, key: &str) {
         self.before_entry();
         self.quoted(key);
