@@ -1,6 +1,6 @@
-//! Environment variables and flags of addon-operator that mean something else here, or nothing.
+//! Environment variables and flags of addon-operator that have another meaning here, or no effect.
 //!
-//! Owns the notices about them. Those with the same meaning are flags of `operator` like any other.
+//! Owns the notices about them. Variables with the same meaning are declared on the flags of `operator`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,10 +62,11 @@ const SEVERAL: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// The same for the namespace, a flag of every command.
+/// The variables of the namespace, which is a flag of every command.
 const NAMESPACE: [&str; 2] = ["ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE"];
 
-/// The command `operator` with its environment: `is_set` tells which variables are not empty. Empty ones are ignored.
+/// The command `operator` with its environment variables. `is_set` reports whether a variable is not empty; empty ones are
+/// ignored.
 pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> bool) -> clap::Command {
     command.mut_args(|argument| {
         let id = argument.get_id().as_str().to_owned();
@@ -81,7 +82,7 @@ pub(super) fn with_environment(command: clap::Command, is_set: &dyn Fn(&str) -> 
     })
 }
 
-/// Completes the flags of every command by addon-operator's variables; `variable` returns values that are not empty.
+/// Completes the flags of every command with addon-operator's variables. `variable` returns values that are not empty.
 pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<String>) -> Globals {
     let mut globals = globals.clone();
     let or = |given: Option<String>, name: &str| given.or_else(|| variable(name));
@@ -94,14 +95,14 @@ pub(super) fn complete(globals: &Globals, variable: &dyn Fn(&str) -> Option<Stri
     globals
 }
 
-/// The directory of global hooks: the given one, else addon-operator's if it exists.
+/// The directory of global hooks: the given one, otherwise addon-operator's default if it exists.
 pub(super) fn global_hooks_dir(named: Option<&Path>, working: &Path) -> Option<PathBuf> {
     let usual = || Some(working.join("global-hooks")).filter(|d| d.is_dir());
     named.map(Path::to_owned).or_else(usual)
 }
 
 impl WithoutEffect {
-    /// The settings without an effect, a line each; `set` are the names of variables that are not empty.
+    /// Notices about the settings without an effect, one line each. `set` are the names of variables that are not empty.
     ///
     /// # Errors
     /// A setting that would be unsafe to ignore.
@@ -145,8 +146,8 @@ impl WithoutEffect {
     }
 }
 
-/// Why a variable has no effect, if it is addon-operator's or shell-operator's. Kubernetes' variables for Services
-/// with such names are none of them.
+/// The reason why a variable of addon-operator or shell-operator has no effect. `None` for other variables, including Kubernetes'
+/// Service variables with such names.
 fn vain(name: &str) -> Option<&'static str> {
     let heard = NAMESPACE.contains(&name) || SEVERAL.iter().any(|(_, names)| names.contains(&name));
     if heard || name.contains("_SERVICE_") || name.contains("_TCP") {

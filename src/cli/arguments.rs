@@ -1,4 +1,4 @@
-//! Boolean flags with values, as pflag takes them and clap does not: `--flag=true` and `--flag=false`.
+//! Boolean flags with values: pflag accepts `--flag=true` and `--flag=false`, clap does not.
 
 use std::ffi::OsString;
 
@@ -8,8 +8,7 @@ use clap::{Arg, ArgAction, Command};
 const TRUE: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
 const FALSE: [&str; 6] = ["0", "f", "F", "FALSE", "false", "False"];
 
-/// Removes the values of boolean flags: a true flag stays, a false one is removed together with earlier ones of its
-/// name.
+/// Removes the values of boolean flags. A true flag is kept; a false one is removed with all earlier ones of its name.
 pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut at = root;
     let mut out: Vec<OsString> = Vec::new();
@@ -56,7 +55,7 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
     out
 }
 
-/// Whether it is a flag of the verb or of all verbs.
+/// Finds a flag of the verb or of all verbs.
 fn find<'c>(root: &'c Command, verb: &'c Command, wanted: impl Fn(&Arg) -> bool) -> Option<&'c Arg> {
     verb.get_arguments().chain(root.get_arguments()).find(|a| wanted(a))
 }

@@ -96,11 +96,11 @@ impl Common {
     }
 }
 
-/// Which values of the last revision are used.
+/// The treatment of the last revision's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OldValues {
     Reset,
-    /// Those of the last revision if there are no new ones.
+    /// The last revision's values if there are no new ones.
     IfNone,
     /// New values over old ones, on the old defaults.
     Reuse,
@@ -125,12 +125,12 @@ pub(super) struct Material {
     post: Option<PostRenderer>,
 }
 
-/// The engine's request, and further results of the build.
+/// The engine's request, and other results of the build.
 pub(super) struct Built {
     pub(super) request: ReleaseRequest,
-    /// It is the first revision, or the first after an uninstall.
+    /// Whether it is the first revision, or the first after an uninstall.
     pub(super) installing: bool,
-    /// The templates' random values, if they are to be stored.
+    /// The templates' random values, if they must be stored.
     pub(super) memory: Option<GeneratedValues>,
 }
 
@@ -214,7 +214,7 @@ pub(super) async fn request(
         old_values(job.values, last, &mut material, profile)?;
     }
     let (user, compiled, post) = material.compile(profile);
-    // Templates of an install see a first revision, whatever its number (`Install.Run`).
+    // In an install, templates get revision 1, whatever the record's number (`Install.Run`).
     let revision = newest.filter(|_| !installing).map_or(1, |r| r.version + 1);
     let revision = i64::try_from(revision).unwrap_or(i64::MAX);
     let mut options = lenient(job.options.clone(), profile);
@@ -285,7 +285,7 @@ pub(super) async fn request(
     Ok(Built { request, installing, memory })
 }
 
-/// The text of a refusal, with Helm's prefix for the checks of names.
+/// The text of a rejected operation, with Helm's prefix for the checks of names.
 pub(super) fn refused(error: EngineError) -> String {
     match error {
         EngineError::NameInUse | EngineError::HalfUninstalled { .. } => {

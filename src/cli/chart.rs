@@ -15,7 +15,7 @@ use super::{block_on, tell, verify};
 use crate::source::fetch::FetchError;
 use crate::source::{self, Loaded};
 
-/// As [`open`], ready to render.
+/// Like [`open`], and compiles the chart.
 pub(super) fn load(reference: &str, globals: &Globals, path: &ChartPath) -> Result<CompiledChart, Explained> {
     Ok(open(reference, globals, path, false)?.compile(globals.profile()))
 }
@@ -49,8 +49,7 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
 }
 
-/// As [`find`], with Helm's checks before an install: no library, no missing dependency. `update` fetches missing
-/// ones.
+/// Like [`find`], with Helm's checks before an install: not a library, no missing dependencies. `update` fetches missing ones.
 pub(super) fn open(
     reference: &str,
     globals: &Globals,

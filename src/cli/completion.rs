@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use super::{Cli, Failure, print};
 
-/// Which shell.
+/// The shell.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[arg(value_enum)]

@@ -14,16 +14,16 @@ pub(super) struct Cosign {
     /// Identity (e-mail address or URI) that must have signed the chart with cosign, without a key
     #[arg(long, conflicts_with = "cosign_key")]
     cosign_identity: Option<String>,
-    /// As --cosign-identity: a regular expression that matches the whole identity
+    /// Like --cosign-identity, but a regular expression that matches the whole identity
     #[arg(long, conflicts_with_all = ["cosign_key", "cosign_identity"])]
     cosign_identity_regexp: Option<String>,
     /// URL of the issuer of tokens that attested to the identity
     #[arg(long, conflicts_with = "cosign_key")]
     cosign_issuer: Option<String>,
-    /// As --cosign-issuer: a regular expression that matches the whole URL
+    /// Like --cosign-issuer, but a regular expression that matches the whole URL
     #[arg(long, conflicts_with_all = ["cosign_key", "cosign_issuer"])]
     cosign_issuer_regexp: Option<String>,
-    /// Certificate authorities and logs that are trusted (trusted_root.json). With --cosign-key a log must have the signature then
+    /// Trusted certificate authorities and logs (trusted_root.json). With --cosign-key, a log must then contain the signature
     #[arg(long, value_hint = clap::ValueHint::FilePath)]
     cosign_trusted_root: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! `windlass queue`, `config`, `global`, `module`, `hook` and `raw`: requests to a running operator over its debug
 //! socket.
 //!
-//! Verbs and flags are addon-operator's and shell-operator's. Answers are printed verbatim.
+//! Verbs and flags are addon-operator's and shell-operator's. Responses are printed verbatim.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -13,14 +13,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use super::{Failure, print};
 use crate::serve::debug::SOCKET;
 
-/// The largest answer, in bytes.
+/// The maximal size of a response, in bytes.
 const LARGEST: u64 = 1 << 30;
-/// Time limit of an answer: a render sends requests to the API server.
+/// Time limit of a response. A render sends requests to the API server.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// Characters that are not escaped in paths and forms.
 const KEPT: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// Form of an answer.
+/// Format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Json,
@@ -38,7 +38,7 @@ impl Format {
     }
 }
 
-/// Where the operator listens.
+/// The operator's debug socket.
 #[derive(clap::Args)]
 struct Socket {
     /// Unix socket of the operator
@@ -98,7 +98,7 @@ enum ConfigVerb {
         name: String,
         /// Its value
         value: String,
-        /// For how long, e.g. 10m; none: until the operator ends
+        /// Duration, e.g. 10m; without it the value applies until the operator exits
         duration: Option<String>,
     },
 }
@@ -166,16 +166,16 @@ enum ModuleVerb {
     /// Render module manifests
     Render {
         module: String,
-        /// Do not hold the values against their schema
+        /// Do not validate the values against their schema
         #[arg(long)]
         debug: bool,
-        /// Print how the cluster differs from the chart
+        /// Print the differences between the cluster and the chart
         #[arg(long)]
         diff: bool,
     },
-    /// Dump which objects of modules are watched
+    /// Dump the watched objects of modules
     ResourceMonitor {
-        /// Of this one only
+        /// Only this module
         module: Option<String>,
     },
 }
@@ -199,7 +199,7 @@ enum HookVerb {
     /// Dump hook snapshots
     #[command(visible_alias = "snapshots")]
     Snapshot { hook: String },
-    /// Tell how the last runs of a hook went: when, how they ended, what they used and printed
+    /// Show the last runs of a hook: start, result, resource usage and output
     Runs { hook: String },
 }
 
@@ -299,7 +299,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl Socket {
-    /// Sends a request and prints the answer.
+    /// Sends a request and prints the response.
     fn show(&self, path: &str) -> Result<(), Failure> {
         let mut answer = self.ask(path, None)?;
         if !answer.ends_with('\n') {
@@ -308,7 +308,7 @@ impl Socket {
         print(answer.as_bytes())
     }
 
-    /// The answer for a path; a form is posted.
+    /// The response for a path. A form is sent as POST.
     fn ask(&self, path: &str, form: Option<&str>) -> Result<String, Failure> {
         let socket = self.debug_unix_socket.display();
         let mut stream = UnixStream::connect(&self.debug_unix_socket).map_err(|e| {

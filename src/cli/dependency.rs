@@ -66,7 +66,7 @@ enum Verb {
     Build,
 }
 
-/// A closed pipe ends the output; the work continues.
+/// Prints a text. A closed pipe ends the output; the work continues.
 fn aloud(text: &str) {
     drop(print(text.as_bytes()));
 }
@@ -75,20 +75,20 @@ fn run_verb(globals: &Globals, args: &Args, verb: Verb) -> Result<(), Failure> {
     let mut options = args.login.options();
     let keyring = args.verify.verify.then(|| args.verify.keyring.path());
     if keyring.is_some() {
-        // Helm's `dependency build` continues without a provenance file, so that a server that withholds that file decides
-        // what is verified.
+        // Helm's `dependency build` continues without a provenance file, so a server that withholds the file decides what is
+        // verified.
         options.provenance = ProvenanceMode::Yes;
     }
     let job = Job { chart: &args.chart, skip_refresh: args.skip_refresh, options: &options, keyring, verb };
     work(globals, job, &mut |text| aloud(&text))
 }
 
-/// Updates the dependencies of a chart directory, for verbs that go on with the chart.
+/// Updates the dependencies of a chart directory, for verbs that then use the chart.
 pub(super) fn update(globals: &Globals, chart: &Path, options: &Options) -> Result<(), Failure> {
     bring(globals, chart, options, &mut |text| aloud(&text))
 }
 
-/// The same with another output.
+/// Like [`update`], with another output.
 pub(super) fn bring(
     globals: &Globals,
     chart: &Path,

@@ -1,4 +1,4 @@
-//! `windlass doctor modules`: what works differently here in a directory of addon-operator modules.
+//! `windlass doctor modules`: differences from addon-operator that affect a directory of modules.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::preflight::{self, Diagnosis, Weight};
 /// Subcommands of `doctor`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Look through modules of addon-operator; their hooks are run with --config
+    /// Check modules of addon-operator; runs their hooks with --config
     Modules(Modules),
 }
 

@@ -6,10 +6,10 @@ use std::env;
 use super::flags::Globals;
 use super::{Failure, block_on, cluster, print};
 
-/// Which variable.
+/// The variable.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// One variable, whose value alone is printed
+    /// Print only the value of this variable
     variable: Option<String>,
 }
 

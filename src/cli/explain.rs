@@ -74,7 +74,7 @@ fn of_chart(globals: &Globals, args: &Args) -> Result<(Trace, Path), Explained> 
     Ok((trace, path))
 }
 
-/// The same for a module.
+/// A module's layers, and the requested path.
 fn of_module(globals: &Globals, args: &Args, name: &str) -> Result<(Trace, Path), Explained> {
     let path = match &args.names[..] {
         [] => Path::default(),
@@ -157,7 +157,7 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Whether it is a flag: neither a file nor an object of the cluster.
+/// Whether the origin is a flag, that is neither a file nor an object of the cluster.
 fn is_flag(origin: &Origin) -> bool {
     matches!(origin, Origin::Layer { is_file: false, name, .. } if name.starts_with("--"))
 }

@@ -36,7 +36,7 @@ impl From<source::Error> for Explained {
 }
 
 impl Explained {
-    /// The same with another text, such as one with the verb.
+    /// This failure with a changed text, e.g. prefixed with the verb.
     pub(super) fn text(self, change: impl FnOnce(&str) -> String) -> Self {
         Self { text: change(&self.text), report: self.report }
     }
@@ -51,7 +51,7 @@ pub(super) fn explains(globals: &Globals) -> bool {
     }
 }
 
-/// The explanation of a failed render, if it is to be shown.
+/// The explanation of a failed render, if explanations are shown.
 pub(super) fn of_render(
     shown: bool,
     error: &render::Error,

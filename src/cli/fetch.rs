@@ -135,7 +135,7 @@ pub(super) fn http(globals: &Globals, timeout: Duration) -> Http {
     if std::io::stderr().is_terminal() { http.with_progress(progress()) } else { http }
 }
 
-/// The line on the terminal for downloads of more than a second.
+/// The progress line on the terminal for downloads of more than a second.
 fn progress() -> Progress {
     const PATIENCE: Duration = Duration::from_secs(1);
     let state = Mutex::new((Instant::now(), String::new()));

@@ -85,13 +85,13 @@ pub(super) struct Globals {
     /// Helm version to be compatible with: helm4 (the default) or helm3
     #[arg(long, global = true, env = "WINDLASS_COMPAT")]
     pub(super) compat: Option<Profile>,
-    /// Show source lines and the origin of values beside an error; auto does so on a terminal
+    /// Show source lines and the origin of values with an error; auto: only on a terminal
     #[arg(long, global = true, env = "WINDLASS_EXPLAIN_ERRORS", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(super) explain_errors: When,
 }
 
 impl Globals {
-    /// Drops empty flags, as Helm does: scripts pass variables that may be empty.
+    /// Drops empty flags, as Helm does, because scripts pass variables that can be empty.
     pub(super) fn without_empty(mut self) -> Self {
         for text in [
             &mut self.namespace,
@@ -128,7 +128,7 @@ impl Globals {
     }
 }
 
-/// A path, which may be empty.
+/// A path; can be empty.
 pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
@@ -141,7 +141,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// When to do something.
+/// When to use a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum When {
     #[default]
@@ -208,7 +208,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Whether there are any.
+    /// Whether any values flag is set.
     pub(super) fn any(&self) -> bool {
         let Self { files, set, set_string, set_file, set_json, set_literal } = self;
         [files, set, set_string, set_file, set_json, set_literal].iter().any(|f| !f.is_empty())

@@ -16,7 +16,7 @@ use super::{Failure, go_template, print, with_engine};
 use crate::release::record::Record;
 use crate::render::{from_json, to_json};
 
-/// Which release and revision.
+/// The release and the revision.
 #[derive(clap::Args)]
 pub(super) struct Which {
     /// The release
@@ -70,7 +70,7 @@ fn load(globals: &Globals, which: &Which) -> Result<Record, Failure> {
     })
 }
 
-/// The values that the templates saw, as far as the record shows: the chart's defaults under the user's values.
+/// The values of the templates, as far as the record contains them: the chart's defaults, overridden by the user's values.
 pub(super) fn computed(record: &Record, profile: Profile) -> Result<Map, Failure> {
     let map = |value: &Value| match from_json(value) {
         Data::Map(map) => map,
@@ -193,7 +193,7 @@ impl Metadata {
     }
 }
 
-/// A record for the templates of `get all`, with the names of Go's fields.
+/// The fields of a record for the templates of `get all`, with Go's names.
 fn fields_of(record: &Record) -> Data {
     let text = |text: &str| Data::String(text.to_owned());
     let time = |at: &str| text(&output::go_time(at));
@@ -243,7 +243,7 @@ fn named<const N: usize>(fields: [(&str, Data); N]) -> Data {
     Data::Map(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// The same with keys as Go's fields: `appVersion` becomes `AppVersion`.
+/// Converts keys to the names of Go's fields: `appVersion` becomes `AppVersion`.
 fn upper(data: &Data) -> Data {
     match data {
         Data::Map(map) => {

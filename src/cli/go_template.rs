@@ -1,4 +1,4 @@
-//! Go templates of the user: for output, on plain data, and `--name-template` with sprig's functions.
+//! The user's Go templates: output templates on plain data, and `--name-template` with sprig's functions.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ static FUNCS: LazyLock<Funcs> =
 /// Executes a template on data (`template.New("_").Parse(…).Execute`).
 ///
 /// # Errors
-/// It does not parse or fails, in Go's words.
+/// The template does not parse or fails, in Go's words.
 pub(super) fn run(text: &str, data: &Data) -> Result<Vec<u8>, Failure> {
     const NAME: &str = "_";
     let parsed = parse(NAME, &Bytes::copy_from_slice(text.as_bytes()), &FUNCS).map_err(|e| e.to_string())?;
@@ -36,7 +36,7 @@ pub(super) fn run(text: &str, data: &Data) -> Result<Vec<u8>, Failure> {
 /// Executes a `--name-template`: with the functions of charts, without a chart.
 ///
 /// # Errors
-/// It does not parse or fails.
+/// The template does not parse or fails.
 pub(super) fn release_name(text: &str) -> Result<String, Failure> {
     let file = |name: &str, data: &str| File::new(name.to_owned(), data.as_bytes().to_vec());
     let files = vec![

@@ -1,7 +1,7 @@
-//! Flags and verbs that remedy a failure or decide about a planned change, appended to its text: the one place that maps error
+//! Flags and verbs that remedy a failure or decide a planned change, appended to its text. The only module that maps error
 //! variants and options to flags.
 //!
-//! Errors and plans of the engine and errors of `src/source` name facts only. Knows no command that failed.
+//! Errors and plans of the engine and errors of `src/source` contain only facts. Does not know which command failed.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::source::fetch::FetchError;
 use crate::source::oci::cosign::CosignError;
 use crate::source::provenance::ProvenanceError;
 
-/// The text of an engine's failure, each hint once at the end.
+/// The text of an engine error, with each hint once at the end.
 pub(super) fn engine_text(error: &EngineError) -> String {
     error.text_with(engine_hint)
 }
@@ -37,17 +37,17 @@ fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
 /// The effect of flags on an object of a plan.
 pub(super) type PlanFlags = &'static [(DecidingOption, &'static str)];
 
-/// Those of the commands that change a release.
+/// The flags of commands that change a release.
 pub(super) const RELEASE_FLAGS: PlanFlags = &[
     (DecidingOption::CreateNamespace, "--create-namespace creates it"),
     (DecidingOption::TakeOwnership, "--take-ownership allows that"),
 ];
 
-/// Those of `operator`.
+/// The flags of `operator`.
 pub(super) const OPERATOR_FLAGS: PlanFlags =
     &[(DecidingOption::TakeOwnership, "--take-ownership allows that")];
 
-/// The plan with the flags in the reasons of the changes that they decide about.
+/// The plan, with the flags appended to the reasons of the changes that they decide.
 pub(super) fn with_flags(preview: &Preview, flags: PlanFlags) -> Preview {
     let mut preview = preview.clone();
     for change in &mut preview.changes {
@@ -58,7 +58,7 @@ pub(super) fn with_flags(preview: &Preview, flags: PlanFlags) -> Preview {
     preview
 }
 
-/// The text of a failure to load or fetch a chart.
+/// The text of an error while a chart is loaded or fetched.
 pub(super) fn source_text(error: &source::Error) -> String {
     match error {
         source::Error::Fetch(error) => fetch_text(error),
@@ -66,7 +66,7 @@ pub(super) fn source_text(error: &source::Error) -> String {
     }
 }
 
-/// The text of a failure to fetch a chart.
+/// The text of an error while a chart is fetched.
 pub(super) fn fetch_text(error: &FetchError) -> String {
     match error {
         FetchError::Cosign(CosignError::NotVerified { built_in_root: true, .. }) => {
@@ -78,7 +78,7 @@ pub(super) fn fetch_text(error: &FetchError) -> String {
     }
 }
 
-/// The text of a failure to sign a package.
+/// The text of an error while a package is signed.
 pub(super) fn signing_text(error: &ProvenanceError) -> String {
     match error {
         ProvenanceError::Protected(_) => format!("{error}: give its passphrase by --passphrase-file"),

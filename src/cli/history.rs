@@ -41,7 +41,7 @@ fn row(r: &Record, rollback: bool) -> Vec<String> {
     row
 }
 
-/// One revision as `-o json` has it.
+/// One revision in `-o json`.
 #[derive(Serialize)]
 struct Row {
     revision: u64,

@@ -1,6 +1,6 @@
-//! Log lines in JSON with the fields that a hook logged: each is a field of the line.
+//! JSON log lines that contain the fields of a hook's log line as fields.
 //!
-//! `tracing` knows the names of fields at compile time; the fields of a hook's line arrive as one text.
+//! `tracing` needs field names at compile time, so the fields of a hook's line arrive as one text.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The field that contains them.
+/// The field that contains the hook's fields.
 const FIELD: &str = "hook_fields";
 
-/// Formats as the inner format, with the fields of hooks inserted.
+/// Formats like the inner format, with the fields of hooks inserted.
 pub(super) struct Unfolded<F>(pub(super) F);
 
 impl<S, N, F> FormatEvent<S, N> for Unfolded<F>
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// A line with its hook's fields inserted; `None` if it has none.
+/// A line with the hook's fields inserted; `None` if it has none.
 fn unfolded(line: &str) -> Option<Value> {
     let mut fields: Map<String, Value> = serde_json::from_str(line).ok()?;
     let told: Map<String, Value> = serde_json::from_str(fields.get(FIELD)?.as_str()?).ok()?;

@@ -152,7 +152,7 @@ pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Expla
     run(globals, args.change.job("upgrade", mode)?, &args.told, FAILED)
 }
 
-/// `chart-1699999999`, from the chart's file name as Helm does.
+/// `chart-1699999999`, from the chart's file name as in Helm.
 fn generated_name(reference: &str) -> String {
     let base = reference.trim_end_matches('/').rsplit('/').next().unwrap_or("chart");
     let base = base.split('.').next().unwrap_or(base);
@@ -167,7 +167,7 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     }
     job.options.dry_run = dry;
     let text = |e: Explained| e.text(|t| format!("{failed}{t}"));
-    // Of an upgrade only the operation itself fails under the verb's name.
+    // For an upgrade, Helm prefixes only errors of the operation itself with the verb.
     let material = match job.options.mode {
         Mode::Install => Material::load(globals, &job).map_err(text)?,
         Mode::Upgrade | Mode::UpgradeInstall => Material::load(globals, &job)?,
@@ -175,14 +175,14 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     if job.options.mode == Mode::Install && told.dry_run == Some(DryRun::Client) {
         return dry_install(globals, &job, told, material).map_err(text);
     }
-    // A failed connection has a text only; a failed operation is explained.
+    // A connection error has only a text; an error of the operation has an explanation.
     with_engine(globals, async |mut s| {
         s.engine = s.engine.bounded(job.options.deadline);
         Ok(execute_operation(&s, globals, &job, told, material, failed).await)
     })?
 }
 
-/// `install --dry-run`: rendered and shown without a cluster.
+/// `install --dry-run`: renders and prints without a cluster.
 fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
@@ -219,7 +219,7 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
     Ok(show_dry(globals, record, &rendered, told)?)
 }
 
-/// Shows the record that would be written.
+/// Prints the record that would be written.
 fn show_dry(
     globals: &Globals,
     mut record: Record,
@@ -262,7 +262,7 @@ async fn execute_operation(
         .map_err(|e| e.text(|t| format!("{failed}{t}")))?;
     let request = &built.request;
     if let Some(memory) = built.memory.filter(|_| !dry) {
-        // Before the objects: the next render needs the values that they contain, whatever happens to this operation.
+        // Store them before the objects are applied: the next render needs the values, even if this operation fails.
         store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
     }
     let outcome = s

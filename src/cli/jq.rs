@@ -1,6 +1,6 @@
 //! `windlass jq`: jq for hooks, so that an image needs no jq program.
 //!
-//! The flags are jq's, as far as hooks use them.
+//! Supports the flags of jq that hooks use.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -13,7 +13,7 @@ use serde_json::{Deserializer, Value, json};
 use super::Failure;
 use crate::shell_hooks::jq::Filter;
 
-/// The largest input.
+/// The maximal size of the input, in bytes.
 const MAX_INPUT: u64 = 1024 * 1024 * 1024;
 
 /// Exit status for a filter that cannot be compiled, as jq's.
@@ -21,7 +21,8 @@ const SYNTAX: u8 = 3;
 /// Exit status for an input that fails.
 const FAILED: u8 = 5;
 
-/// Whether the command line is jq's, before it is parsed: jq's short flags differ from ours.
+/// The arguments of `jq`, for the list of commands. [`asked`] handles `jq` before clap parses the command line, because jq's
+/// short flags differ from ours.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(super) struct Raw {
@@ -30,7 +31,7 @@ pub(super) struct Raw {
     _arguments: Vec<OsString>,
 }
 
-/// Runs if `jq` is the verb.
+/// Runs `jq` if it is the verb.
 pub(super) fn asked() -> Option<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if arguments.first().is_none_or(|first| first != "jq") {
@@ -75,7 +76,7 @@ struct Args {
     /// Exit with status 1 if the last result is false or null, with 4 if there is none
     #[arg(short = 'e', long)]
     exit_status: bool,
-    /// Keys in order, which they are anyway
+    /// Sort keys; keys are always sorted
     #[arg(short = 'S', long)]
     sort_keys: bool,
     /// A variable with text

@@ -1,8 +1,8 @@
 //! kubectl's JSONPath templates on values: text, and `{…}` with paths, filters, quoted text and `range`.
 //!
-//! Owns the evaluation of a parsed template (`client-go/util/jsonpath`, as `NewJSONPathPrinter` sets it up: a missing
-//! key ends all output, without an error from Helm). Parsing is in [`parse`]. Entries of maps are ordered by key,
-//! where Go's are random.
+//! Owns the evaluation of a parsed template (`client-go/util/jsonpath`, configured as in `NewJSONPathPrinter`: a missing key ends
+//! all output, without an error from Helm). [`parse`] parses templates. Entries of maps are ordered by key; in Go their order is
+//! random.
 
 mod parse;
 
@@ -13,10 +13,10 @@ use chart_compat::{go, json};
 
 use self::parse::Node;
 
-/// Deepest nesting and recursion of a template.
+/// Maximal nesting and recursion of a template.
 const DEEPEST: usize = 200;
 
-/// Evaluates a template on data; empty if it cannot be evaluated, as with `helm show values --jsonpath`.
+/// Evaluates a template on data. Empty if the evaluation fails, as in `helm show values --jsonpath`.
 ///
 /// # Errors
 /// The template does not parse, in client-go's words.
@@ -29,7 +29,7 @@ pub(super) fn print(template: &str, data: &Data) -> Result<String, String> {
         .unwrap_or_default())
 }
 
-/// The template cannot be evaluated on the data.
+/// The evaluation failed.
 struct Failed;
 
 /// One evaluation of a template.
@@ -38,7 +38,7 @@ struct Run<'t> {
 }
 
 impl Run<'_> {
-    /// The results of a part of the template, action by action.
+    /// The results of a part of the template, one list for each action.
     fn all(&mut self, from: usize, to: usize, data: &Data) -> Result<Vec<Vec<Data>>, Failed> {
         let mut out = Vec::new();
         let mut at = from;
@@ -59,7 +59,7 @@ impl Run<'_> {
         Ok(out)
     }
 
-    /// The end of the range that began before `at`; without an `end` it covers the rest.
+    /// The end of the range that started before `at`. Without an `end` it is the end of the template.
     fn end_of(&self, at: usize, to: usize) -> usize {
         let mut depth = 0usize;
         for n in at..to {
@@ -74,7 +74,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether an action begins (`range`) or ends (`end`) a range.
+/// Whether an action starts (`range`, true) or ends (`end`, false) a range.
 fn range(node: &Node) -> Option<bool> {
     let Node::List(list) = node else { return None };
     list.iter().find_map(|n| match n {
@@ -154,13 +154,13 @@ fn children(value: &Data) -> Vec<Data> {
     match value {
         Data::Map(map) => map.values().cloned().collect(),
         Data::List(items) => items.clone(),
-        // The bytes of a text, as in Go.
+        // As in Go, a string's items are its bytes.
         Data::String(text) => text.bytes().map(|b| Data::Int(b.into())).collect(),
         _ => Vec::new(),
     }
 }
 
-/// Each value with its descendants, parents first.
+/// Each value followed by its descendants.
 fn recursive(input: &[Data], depth: usize) -> Vec<Data> {
     let mut out = Vec::new();
     for value in input {
@@ -208,7 +208,7 @@ fn compare(left: &Data, right: &Data) -> Option<Ordering> {
     }
 }
 
-/// The results of one action, with a space between them.
+/// The results of one action, joined with spaces.
 fn line(results: &[Data]) -> String {
     let text = |value: &Data| match value {
         Data::Null => "null".to_owned(),

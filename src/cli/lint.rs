@@ -1,4 +1,4 @@
-//! `windlass lint`: Helm's findings in Helm's words, and our own.
+//! `windlass lint`: Helm's findings with Helm's messages, and our own.
 
 use chart_compat::Bytes;
 use chart_compat::profile::Profile;
@@ -123,7 +123,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     if failed > 0 { Err(summary.into()) } else { Ok(()) }
 }
 
-/// A finding without the secrets that it quotes.
+/// A finding with secrets masked.
 fn masked(text: &str) -> String {
     redact::process().mask(text).into_owned()
 }
@@ -142,7 +142,7 @@ impl Files {
     }
 }
 
-/// Lint parses a chart as version 2 at once, where others check its version first.
+/// Lint parses a chart as version 2 directly; other commands check its version first.
 fn as_lint_reads(error: &source::Error) -> String {
     error.to_string().replace("of type loader.chartBase", "of type v2.Metadata")
 }

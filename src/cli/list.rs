@@ -108,7 +108,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Selects and orders the releases. Whole records are read only if more than names is shown.
+    /// Selects and orders the releases. Reads whole records only if more than names is printed.
     async fn choose(
         &self,
         engine: &Engine,
@@ -117,7 +117,7 @@ impl Args {
         all: usize,
     ) -> Result<(Vec<String>, Vec<Record>), EngineError> {
         if self.date {
-            // The time is in the record only.
+            // Only the record contains the time.
             let mut records = engine.read(namespace, &heads, all).await?;
             records.sort_by_cached_key(|r| {
                 let time = r.info.last_deployed.parse::<jiff::Timestamp>().unwrap_or_default();
@@ -145,7 +145,7 @@ impl Args {
     }
 }
 
-/// One release as `-o json` has it.
+/// One release in `-o json`.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -189,7 +189,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     };
     let (names, records) = with_engine(globals, async |s| {
         let namespace = (!args.all_namespaces).then_some(s.namespace.as_str());
-        // With `--superseded` alone all superseded revisions are shown; else the newest revision of each release.
+        // With only `--superseded`, all superseded revisions are listed; otherwise the newest revision of each release.
         let found =
             if args.filter_status.superseded && !args.filter_status.names_states() && !args.filter_status.all
             {

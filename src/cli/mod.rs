@@ -1,6 +1,6 @@
 //! The command line: Helm's verbs and flags over the renderer and the engine.
 //!
-//! Owns flags, exit codes and what is printed. Decides nothing about releases.
+//! Owns flags, exit codes and output. Decides nothing about releases.
 
 mod addon_operator_env;
 mod arguments;
@@ -93,7 +93,7 @@ enum Command {
     Install(Box<install::InstallArgs>),
     /// Examine a chart for possible issues
     Lint(lint::Args),
-    /// Look into values
+    /// Explain values
     #[command(subcommand)]
     Values(Box<explain::Command>),
     /// Upgrade a release
@@ -120,7 +120,7 @@ enum Command {
     /// Fetch release history
     #[command(visible_alias = "hist")]
     History(history::Args),
-    /// Download what is known of a release
+    /// Download extended information of a release
     #[command(subcommand)]
     Get(get::Command),
     /// Add, list, remove, update, and index chart repositories
@@ -151,29 +151,29 @@ enum Command {
     Version(version::Args),
     /// Print the variables that are in use
     Env(env::Args),
-    /// Compare with a helm of yours what both render
+    /// Compare the output of a helm binary with ours
     Compare(Box<compare::Args>),
     /// Print a script that completes commands and flags in a shell
     Completion(completion::Args),
-    /// Print the rights that an operator needs for the modules of a directory
+    /// Print the RBAC rules that an operator needs for a directory of modules
     Rbac(rbac::Args),
-    /// Tell what would work otherwise here
+    /// Report what works differently here
     #[command(subcommand)]
     Doctor(doctor::Command),
-    /// Keep the modules of a directory released
+    /// Run the operator, which reconciles a directory of modules
     #[command(visible_alias = "start")]
     Operator(Box<operator_flags::Args>),
-    /// Ask a running operator for its queues
+    /// Show the queues of a running operator
     Queue(debug::QueueArgs),
-    /// Ask a running operator for its runtime parameters, and change them
+    /// Show and set runtime parameters of a running operator
     Config(debug::ConfigArgs),
-    /// Ask a running operator for global values, and what its global hooks see
+    /// Show global values and snapshots of global hooks of a running operator
     Global(debug::GlobalArgs),
-    /// Ask a running operator for its modules: values, renders, what their hooks see
+    /// Show modules of a running operator: values, renders, snapshots of hooks
     Module(debug::ModuleArgs),
-    /// Ask a running operator for its hooks
+    /// Show hooks of a running operator
     Hook(debug::HookArgs),
-    /// Ask a running operator's debug endpoint for a path
+    /// Request a path of a running operator's debug endpoint
     Raw(debug::RawArgs),
     /// Filter JSON as jq does, for hooks
     Jq(jq::Raw),
@@ -258,7 +258,7 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
     print_pieces(&[bytes])
 }
 
-/// As [`print`], from several pieces without copying them.
+/// Like [`print`], from several pieces without copying them.
 fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
     let mut slices: Vec<IoSlice<'_>> =
         pieces.iter().filter(|p| !p.is_empty()).map(|p| IoSlice::new(p)).collect();
@@ -287,7 +287,7 @@ fn tell(line: &str) {
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
-/// Connects by the flags.
+/// Connects to the cluster that the flags select.
 async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
     let options = ConnectOptions {
         kubeconfig: globals.kubeconfig.clone(),
@@ -325,10 +325,9 @@ impl Connected {
         }
     }
 
-    /// Runs an operation of the engine. The first signal cancels it, a second one stops at once.
+    /// Runs an operation of the engine. The first signal cancels it, a second one exits at once.
     async fn try_run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
-        // Without signal handlers the first signal ends the process: the lock and the next command repair the
-        // release.
+        // Without signal handlers the first signal ends the process. The next command then repairs the release, as after a crash.
         let Ok(mut ended) = Ended::listen() else { return work.await };
         tokio::pin!(work);
         tokio::select! {
@@ -343,13 +342,13 @@ impl Connected {
         }
     }
 
-    /// As [`Self::try_run`], with the error as text and hints.
+    /// Like [`Self::try_run`], with the error as text and hints.
     async fn run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, Failure> {
         self.try_run(work).await.map_err(|e| hints::engine_text(&e))
     }
 }
 
-/// SIGINT and SIGTERM, from its creation on.
+/// A listener for SIGINT and SIGTERM.
 struct Ended {
     interrupted: Signal,
     terminated: Signal,
@@ -363,7 +362,7 @@ impl Ended {
         Ok(Self { interrupted: hear(SignalKind::interrupt())?, terminated: hear(SignalKind::terminate())? })
     }
 
-    /// Ends when a signal has arrived since the last call.
+    /// Resolves when a signal has arrived since the last call.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupted.recv() => {}

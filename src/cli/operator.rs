@@ -32,12 +32,12 @@ use crate::serve::runtime_config::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
 use crate::shell_hooks::webhooks;
 
-/// Which log lines are written.
+/// The targets and levels of log lines.
 fn log_filter(level: LevelFilter) -> Targets {
-    // Libraries log frames and sockets; only their warnings concern operators.
+    // Libraries log frames and sockets; only their warnings matter to users.
     Targets::new()
         .with_default(LevelFilter::WARN)
-        // Failures of watches are logged here, once.
+        // The operator logs failures of watches itself, once.
         .with_target("kube_runtime", LevelFilter::ERROR)
         .with_target("windlass", level)
 }
@@ -57,7 +57,7 @@ impl std::io::Write for MaskedStderr {
     }
 }
 
-/// Starts logging; the level is a parameter that can be changed.
+/// Starts logging. The level is a runtime parameter.
 fn start_logs(args: &Args, runtime: &Runtime) -> Result<(), Failure> {
     let (filter, handle) = reload::Layer::new(log_filter(args.logs.log_level));
     let lines = tracing_subscriber::fmt::layer().with_writer(|| MaskedStderr);
@@ -91,7 +91,7 @@ async fn serve_debug(
 ) -> Vec<JoinHandle<()>> {
     let stop = || {
         let mut stopped = stopped.clone();
-        // An error means that the sender is gone: stop as well.
+        // An error means that the sender is dropped: stop as well.
         async move { drop(stopped.wait_for(|s| *s).await) }
     };
     let mut servers = Vec::new();
@@ -108,7 +108,7 @@ async fn serve_debug(
     let Some(text) = args.servers.debug_http_addr.as_deref().filter(|a| !a.is_empty()) else {
         return servers;
     };
-    // As Go reads addresses: `:9652` is every interface.
+    // As in Go, `:9652` means all interfaces.
     let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
     let opened = match whole.parse::<SocketAddr>() {
         Ok(address) => {
@@ -205,7 +205,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let address = SocketAddr::new(args.servers.listen_address, args.servers.listen_port);
         let mut server_stop = stopped.clone();
         let (address, server) = serve::serve(address, Arc::clone(&state), async move {
-            // An error means that the sender is gone: stop as well.
+            // An error means that the sender is dropped: stop as well.
             drop(server_stop.wait_for(|s| *s).await);
         })
         .await
@@ -243,7 +243,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Counts a request as addon-operator's `kube-client`: one client does the work of its three.
+/// Counts a request as addon-operator's `kube-client`. One client here does the work of addon-operator's three.
 fn count(state: &State, exchange: &CompletedRequest) {
     let CompletedRequest { method, host, path, status, took } = exchange;
     let code = status.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
@@ -255,7 +255,7 @@ fn count(state: &State, exchange: &CompletedRequest) {
     state.measures.observe("kubernetes_client_request_latency_seconds", &labels, *took);
 }
 
-/// How webhooks are served. Of several replicas only the leader answers, so that Services must point to it.
+/// The webhook options. Of several replicas only the leader answers, so Services must point to it.
 fn webhooks(args: &Args) -> Result<webhooks::Options, Failure> {
     let mut options = args.hooks.webhooks.options()?;
     if args.election.leader_election && options.url.is_none() && options.enabled {
@@ -271,12 +271,12 @@ fn webhooks(args: &Args) -> Result<webhooks::Options, Failure> {
     Ok(options)
 }
 
-/// The parts of a list that is separated by commas.
+/// The items of a comma-separated list.
 fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Labels from their text.
+/// Parses labels.
 fn labels(text: &str) -> Result<BTreeMap<String, String>, Failure> {
     let label = |part: String| match part.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),

@@ -23,7 +23,7 @@ pub(super) enum LogType {
     Color,
 }
 
-/// All flags.
+/// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Controllers to run, separated by commas: modules, helmreleases; * for all
@@ -53,7 +53,7 @@ pub(super) struct Args {
     pub(super) without_effect: WithoutEffect,
 }
 
-/// Where modules are, which of them run, and in which order.
+/// Flags for the location, selection and order of modules.
 #[derive(clap::Args)]
 pub(super) struct ModuleFlags {
     /// Directories that contain modules, separated by colons
@@ -92,7 +92,7 @@ pub(super) struct ModuleFlags {
     pub(super) module_status: bool,
 }
 
-/// How HelmReleases are reconciled; the names are helm-controller's.
+/// Flags of the HelmRelease controller, with helm-controller's names.
 #[derive(clap::Args)]
 pub(super) struct HelmReleaseFlags {
     /// ServiceAccount of HelmReleases that name none
@@ -109,7 +109,7 @@ pub(super) struct HelmReleaseFlags {
     pub(super) helm_controller_namespace: String,
 }
 
-/// How modules are released.
+/// Flags for the releases of modules.
 #[derive(clap::Args)]
 pub(super) struct ReleaseFlags {
     /// Maximum number of revisions saved per release
@@ -142,7 +142,7 @@ pub(super) struct ReleaseFlags {
     pub(super) crd_filters: String,
 }
 
-/// How shell hooks run.
+/// Flags for shell hooks.
 #[derive(clap::Args)]
 pub(super) struct HookFlags {
     /// Directory for temporary files of hooks [default: addon-operator in the system's temporary directory]
@@ -179,7 +179,7 @@ pub(super) struct ServerFlags {
         default_value = "0.0.0.0"
     )]
     pub(super) listen_address: IpAddr,
-    /// Port for probes and metrics; 0 takes a free one
+    /// Port for probes and metrics; 0 selects a free one
     #[arg(
         long,
         visible_alias = "prometheus-listen-port",
@@ -204,7 +204,7 @@ pub(super) struct ServerFlags {
     pub(super) request_memory: usize,
 }
 
-/// Which of several replicas is active.
+/// Flags of the leader election.
 #[derive(clap::Args)]
 pub(super) struct ElectionFlags {
     /// Run only while this process holds the operator's Lease: of several replicas one is active
@@ -218,7 +218,7 @@ pub(super) struct ElectionFlags {
     pub(super) pod_ip: Option<IpAddr>,
 }
 
-/// What is logged, and how.
+/// Flags of logging.
 #[derive(clap::Args)]
 pub(super) struct LogFlags {
     /// Minimum level of log lines
@@ -232,7 +232,7 @@ pub(super) struct LogFlags {
     pub(super) log_no_time: bool,
 }
 
-/// MiB of memory, as a number that fits into an address space.
+/// Parses MiB of memory that fit into the address space.
 fn memory(text: &str) -> Result<usize, String> {
     let mib: u32 = text.parse().map_err(|e| format!("{e}"))?;
     match mib {
@@ -241,7 +241,7 @@ fn memory(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A level by its name; addon-operator's `fatal` maps to `error`, our highest level.
+/// Parses a level. addon-operator's `fatal` maps to `error`, our highest level.
 pub(super) fn level(name: &str) -> Result<LevelFilter, String> {
     let name = name.to_lowercase();
     let known = if name == "fatal" { "error" } else { &name };

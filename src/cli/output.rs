@@ -12,7 +12,7 @@ use crate::render::from_json;
 /// Output format of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// For people
+    /// A table
     #[default]
     Table,
     /// JSON in one line
@@ -21,7 +21,7 @@ pub(super) enum Format {
     Yaml,
 }
 
-/// A value as JSON or YAML with its line end; JSON keeps the order of a struct's fields.
+/// A value as JSON or YAML with a final line feed. JSON keeps the order of a struct's fields.
 pub(super) fn structured(value: &impl Serialize, format: Format) -> Result<String, Failure> {
     let result = match format {
         Format::Yaml => serde_json::to_value(value)
@@ -36,7 +36,7 @@ pub(super) fn structured(value: &impl Serialize, format: Format) -> Result<Strin
     result.map_err(|e| format!("cannot print: {e}"))
 }
 
-/// Rows with padded cells and a tab between columns, as Helm's tables.
+/// Rows with padded cells and a tab between columns, like Helm's tables.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
@@ -56,7 +56,7 @@ fn line_width(cell: &str) -> usize {
     cell.split('\n').map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
-/// A cell with several lines is cut at the length of its longest line, as in Helm's tables (uitable's `Resize`).
+/// A cell with several lines is cut at the width of its longest line, as in Helm's tables (uitable's `Resize`).
 fn fit(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if cell.chars().count() <= width {
         return cell.into();
@@ -86,7 +86,7 @@ pub(super) fn ansi_time(text: &str) -> String {
     }
 }
 
-/// A record's time by a Go layout, in the local zone.
+/// A record's time in a Go layout, in the local zone.
 pub(super) fn formatted_time(text: &str, layout: &str) -> String {
     let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
     let zoned = at.to_zoned(jiff::tz::TimeZone::system());

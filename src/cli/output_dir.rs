@@ -1,4 +1,4 @@
-//! `template --output-dir`: writes each template's documents into a file with its path.
+//! `template --output-dir`: writes each template's documents to a file with the template's path.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -10,12 +10,11 @@ use chart_compat::render::{Hook, Rendered};
 use super::{Failure, print};
 use crate::causes::of_the_system;
 
-/// Writes all documents below `dir`, and reports each file once for each document (`renderResources` of the action
-/// package and the command's own code after it). Manifests go into a directory with the release's name, if that is
-/// given, CRDs do not.
+/// Writes all documents below `dir`, and reports a file once for each of its documents (`renderResources` of the action package
+/// and the command's own code after it). If `release` is given, manifests go into a directory of that name; CRDs do not.
 ///
-/// Files are replaced, with several documents of a template appended; but hooks are appended to existing files, as by
-/// Helm. `hint` follows an error, except that of a hook.
+/// Existing files are replaced, and further documents of a template are appended. As in Helm, hooks are appended to existing
+/// files. `hint` follows an error, except that of a hook.
 pub(super) fn write(
     dir: &Path,
     release: Option<&str>,
@@ -44,7 +43,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Writes one document into its file, appended or replacing the content (`writeToFile`).
+/// Writes one document to its file; `behind` appends (`writeToFile`).
 fn document(dir: &str, source: &str, text: &[u8], behind: bool) -> Result<(), Failure> {
     if Path::new(source).components().any(|c| !matches!(c, Component::Normal(_))) {
         return Err(format!("template path {source:?} leaves the output directory"));

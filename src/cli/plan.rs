@@ -1,5 +1,5 @@
-//! `windlass plan` (or `diff`) and `windlass apply`: show what a change of a release would do, and apply exactly
-//! that; `--plan` of other verbs.
+//! `windlass plan` (or `diff`) and `windlass apply`: show what a change of a release would do, and apply exactly that. Also
+//! `--plan` of other verbs.
 
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -30,13 +30,13 @@ const CHANGES: u8 = 2;
 /// Flags of `plan`.
 #[derive(clap::Args)]
 pub(super) struct PlanArgs {
-    /// Write the plan to a file for `windlass apply`; it holds the values and Secrets of the release
+    /// Write the plan to a file for `windlass apply`; the file contains the values and Secrets of the release
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Exit with status 2 if any object would change
     #[arg(long)]
     detailed_exitcode: bool,
-    /// List objects that stay as they are, too
+    /// Also list unchanged objects
     #[arg(long)]
     show_unchanged: bool,
     /// Prints the output in the specified format
@@ -80,7 +80,7 @@ pub(super) struct ApplyArgs {
 /// A saved plan.
 #[derive(Serialize, Deserialize)]
 struct Saved {
-    /// [`VERSION`].
+    /// The format version, [`VERSION`].
     windlass_plan: u64,
     /// Address of the API server that it was created on.
     server: String,
@@ -117,7 +117,7 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
 /// Prints a plan.
 ///
 /// # Errors
-/// The server would reject a part of it.
+/// The server would reject a part of the plan.
 fn show(globals: &Globals, preview: &Preview, format: Format, unchanged: bool) -> Result<(), Failure> {
     let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
     let text = match format {
@@ -155,7 +155,7 @@ pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> 
     })
 }
 
-/// Readable by the owner only: a plan contains the data of Secrets.
+/// Writes a plan to a file that only the owner can read, because it contains the data of Secrets.
 fn save(path: &Path, saved: &Saved) -> Result<(), Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let bytes = serde_json::to_vec(saved).map_err(|e| failed(&e))?;

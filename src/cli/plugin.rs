@@ -1,7 +1,7 @@
-//! Plugins of Helm 4 that post-render: found by name below `HELM_PLUGINS`, one directory each.
+//! Post-renderer plugins of Helm 4, found by name in the directories of `HELM_PLUGINS`.
 //!
 //! Owns `plugin.yaml` of the type `postrenderer/v1` with the runtime `subprocess` (`plugin.FindPlugin`,
-//! `plugin.PrepareCommands`). Plugins of other types and runtimes are not run.
+//! `plugin.PrepareCommands`). Plugins of other types and runtimes are ignored.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -37,7 +37,7 @@ struct RuntimeConfig {
     platform_command: Vec<PlatformCommand>,
 }
 
-/// A command with its platforms.
+/// A command for a platform.
 #[derive(Clone, Deserialize, Default)]
 #[serde(default)]
 struct PlatformCommand {
@@ -47,7 +47,7 @@ struct PlatformCommand {
     args: Vec<String>,
 }
 
-/// A plugin as an executable program.
+/// A plugin with its executable.
 pub(super) struct Plugin {
     pub(super) name: String,
     pub(super) program: PathBuf,
@@ -56,15 +56,15 @@ pub(super) struct Plugin {
     pub(super) variables: [(&'static str, String); 2],
 }
 
-/// Helm's text for a missing plugin.
+/// Helm's message for a missing plugin.
 pub(super) fn not_found(name: &str) -> String {
     format!("plugin: {{Name:{name} Type:{TYPE}}} not found")
 }
 
-/// The post-renderer with a name; `None` if no directory has one.
+/// The post-renderer plugin named `name`; `None` if no directory contains one.
 ///
 /// # Errors
-/// It exists and cannot be run.
+/// The plugin exists but cannot be run.
 pub(super) fn find(directories: &std::ffi::OsStr, name: &str) -> Result<Option<Plugin>, Failure> {
     for directory in std::env::split_paths(directories) {
         let mut inner: Vec<PathBuf> =
@@ -108,7 +108,7 @@ fn prepare(metadata: Metadata, directory: &Path) -> Result<Plugin, Failure> {
     Ok(Plugin { name, program: program.into(), arguments, variables })
 }
 
-/// The command for this platform: for exactly it, for its system, or for all (`getPlatformCommand`).
+/// The command for this platform: for system and architecture, for the system, or for all (`getPlatformCommand`).
 fn choose<'c>(commands: &'c [PlatformCommand], os: &str, arch: &str) -> Option<&'c PlatformCommand> {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     let exact = commands.iter().find(|c| same(&c.os, os) && same(&c.arch, arch));
@@ -117,12 +117,12 @@ fn choose<'c>(commands: &'c [PlatformCommand], os: &str, arch: &str) -> Option<&
     exact.or_else(system).or_else(any)
 }
 
-/// This operating system in Go's words.
+/// Go's name of this operating system.
 fn go_os() -> &'static str {
     if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
 }
 
-/// This architecture in Go's words.
+/// Go's name of this architecture.
 fn go_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -146,7 +146,7 @@ fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
         };
         match variables.get(name) {
             Some(value) => out.push_str(value),
-            // A dollar sign without a name stays.
+            // A dollar sign without a name is kept.
             None if name.is_empty() => out.push('$'),
             None => {}
         }

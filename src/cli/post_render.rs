@@ -1,8 +1,8 @@
-//! `--post-renderer`: a program of the user that receives the rendered output on stdin and replaces it on stdout.
+//! `--post-renderer`: a user's program that reads the rendered output from stdin and writes its replacement to stdout.
 //!
-//! Two contracts. A plugin of Helm 4 (type `postrenderer/v1`), by its name: hooks are included, documents carry the
-//! names of their files. A program, as Helm 3 runs it (`postrender.NewExec`): hooks are not included. With Helm 4's
-//! profile a name without a plugin is a program's.
+//! Two contracts. A plugin of Helm 4 (type `postrenderer/v1`), by name: hooks are included, and documents contain the names of
+//! their files. A program, as in Helm 3 (`postrender.NewExec`): hooks are not included. With Helm 4's profile a name without a
+//! plugin is a program.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
 
-/// Most output of a post-renderer, in bytes.
+/// Maximal output of a post-renderer, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
 /// Flags of the post-renderer.
@@ -29,7 +29,7 @@ pub(super) struct PostRender {
     post_renderer_args: Vec<String>,
 }
 
-/// A post-renderer that exists.
+/// An existing post-renderer.
 pub(super) struct PostRenderer {
     kind: Kind,
     arguments: Vec<String>,
@@ -42,10 +42,10 @@ enum Kind {
 }
 
 impl PostRender {
-    /// The post-renderer of the flags, if there is one.
+    /// The post-renderer of the flags, if any.
     ///
     /// # Errors
-    /// It does not exist, in Helm's words.
+    /// It does not exist; Helm's message.
     pub(super) fn find(&self, globals: &Globals) -> Result<Option<PostRenderer>, Failure> {
         let Some(name) = self.post_renderer.as_deref().filter(|n| !n.is_empty()) else { return Ok(None) };
         let invalid =
@@ -69,7 +69,7 @@ impl PostRender {
     }
 }
 
-/// Finds an executable, as Go's `exec.LookPath`.
+/// Finds an executable like Go's `exec.LookPath`.
 fn program(name: &str) -> Result<PathBuf, String> {
     if name.contains('/') {
         return match std::fs::metadata(name) {
@@ -84,8 +84,8 @@ fn program(name: &str) -> Result<PathBuf, String> {
 }
 
 impl PostRenderer {
-    /// Post-renders. Returns the program's own text as the manifest, where it prints the whole; a program of Helm 3
-    /// gets the CRDs too if they are part of the output.
+    /// Runs the post-renderer. Returns the output of a program, which is the whole manifest; `None` for a plugin. A program also
+    /// gets the CRDs if they are part of the output.
     ///
     /// # Errors
     /// It fails, or its output is not a manifest.
@@ -135,7 +135,7 @@ impl PostRenderer {
     }
 }
 
-/// Runs a program with a text as stdin. An error has its stderr, and the reason.
+/// Runs a program with `input` as stdin. An error contains its stderr and the reason.
 fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> {
     let failed = |stderr: &[u8], reason: String| Err((String::from_utf8_lossy(stderr).into_owned(), reason));
     let program = command.get_program().to_string_lossy().into_owned();
@@ -147,7 +147,7 @@ fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> 
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (out, told) = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A program need not read its stdin.
+            // A program can ignore its stdin.
             drop(stdin.map(|mut stdin| stdin.write_all(input)));
         });
         let told = scope.spawn(move || all(stderr));
@@ -169,7 +169,7 @@ fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> 
 
 fn all(stream: Option<impl Read>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Returns what was read before the failure.
+    // On a failure, return what was read before.
     drop(stream.map(|s| s.take(MAX_OUTPUT + 1).read_to_end(&mut bytes)));
     bytes
 }

@@ -1,7 +1,6 @@
-//! Progress of an operation: logs of hooks always, as Helm prints them, and warnings; waits only on request or on a
-//! terminal.
+//! Progress of an operation: warnings and, as in Helm, logs of hooks; waits only if requested or on a terminal.
 //!
-//! On a terminal one block is redrawn at each change; elsewhere each change is a line.
+//! On a terminal one block is redrawn for each change; otherwise each change is a line.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +37,7 @@ pub(super) fn listener(globals: &Globals) -> ProgressListener {
             tell(&format!("waiting for {object}: {reason}"));
         }
         OperationProgress::Ready(object) if live => tell(&format!("{object} is ready")),
-        // Without a terminal this is reported at the end only, if the wait failed.
+        // Without a terminal this is reported only at the end, if the wait failed.
         OperationProgress::Diagnosis { object, lines } => {
             for line in *lines {
                 tell(&format!("  {object}: {line}"));

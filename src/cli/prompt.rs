@@ -1,6 +1,6 @@
 //! Prompts: a name, and a password without echo.
 //!
-//! Prompts on standard output and reads standard input, as Helm does; without a terminal it prompts for no secret.
+//! Prompts on standard output and reads standard input, as Helm does. Without a terminal it does not prompt for secrets.
 
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
@@ -8,7 +8,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::{Ended, Failure, print, tell};
 
-/// The longest answer, in bytes.
+/// The maximal length of an answer, in bytes.
 const MAX: u64 = 64 << 10;
 
 /// A password from standard input, without its line end.
@@ -38,7 +38,7 @@ pub(super) fn secret(question: &str) -> Result<String, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
     let answer = runtime.block_on(async {
-        // The echo must be restored whatever happens: signal handlers come first.
+        // The echo must be restored in every case, so register signal handlers first.
         let mut ended = Ended::listen()?;
         let _hidden = Hidden::new()?;
         let answer = tokio::task::spawn_blocking(move || ask(&question));
@@ -62,7 +62,7 @@ fn need_terminal() -> Result<(), Failure> {
 }
 
 fn ask(question: &str) -> Result<String, Failure> {
-    // Not locked during the wait for the answer: others print meanwhile.
+    // Do not lock standard output while waiting for the answer: other tasks print.
     print(question.as_bytes())?;
     let mut text = String::new();
     std::io::stdin().lock().take(MAX).read_line(&mut text).map_err(|e| format!("stdin: {e}"))?;

@@ -62,7 +62,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The directory of an unpacked chart; must not exist.
+/// The directory for the unpacked chart, which must not exist.
 fn untar_target(args: &Args, reference: &str) -> Result<PathBuf, Failure> {
     let directory = args.destination.join(&args.untardir);
     let name = reference.rsplit('/').next().unwrap_or(reference);

@@ -1,4 +1,4 @@
-//! `windlass rbac`: the rights that an operator needs for its modules, as roles or as values of our own chart.
+//! `windlass rbac`: the RBAC rules that an operator needs for its modules, as roles or as values of our own chart.
 
 use std::path::PathBuf;
 
@@ -20,11 +20,11 @@ pub(super) struct Args {
     /// Name of the ServiceAccount that the operator runs as, and of the roles
     #[arg(long, default_value = "windlass")]
     service_account: String,
-    /// Name of the operator's webhook configurations, if it has --webhook-configuration-name, too [default: windlass-NAMESPACE]
+    /// Name of the operator's webhook configurations, if its --webhook-configuration-name is set [default: windlass-NAMESPACE]
     #[arg(long, env = "VALIDATING_WEBHOOK_CONFIGURATION_NAME")]
     webhook_configuration_name: Option<String>,
-    /// File with rules to add, for what hooks write: lists `rules` (in the namespace) and `clusterRules`, and a map
-    /// `namespaceRules` of lists; may be given often
+    /// File with additional rules, for what hooks write: lists `rules` (in the namespace) and `clusterRules`, and a map
+    /// `namespaceRules` of lists (can be repeated)
     #[arg(long, value_name = "FILE")]
     add_rules: Vec<PathBuf>,
     /// Print values for the chart that installs Windlass instead of roles and bindings
@@ -53,7 +53,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let mut comments = String::new();
     for text in &needs.unknown {
         tell(&format!("WARNING: {text}"));
-        // The output may go to a file: its readers must see the warnings, too.
+        // The output can be redirected to a file, so it must contain the warnings, too.
         text.lines().for_each(|line| comments.push_str(&format!("# {line}\n")));
     }
     let text = if args.values {

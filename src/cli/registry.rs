@@ -65,7 +65,7 @@ pub(super) struct Logout {
 pub(super) struct Push {
     /// The package
     chart: PathBuf,
-    /// Where to: oci://HOST/PATH
+    /// Destination: oci://HOST/PATH
     remote: String,
     /// Chart repository username where to locate the requested chart
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -139,7 +139,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
 fn logout(globals: &Globals, args: &Logout) -> Result<(), Failure> {
     let credentials = Credentials::new(&globals.home().registry);
     let result = block_on(credentials.remove(&args.host))?;
-    // Helm prints the same with and without a login.
+    // Helm prints the same text with and without a login.
     match result {
         Ok(()) | Err(CredentialsError::NotLoggedIn) => {}
         Err(e) => return Err(e.to_string()),

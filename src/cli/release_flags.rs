@@ -1,4 +1,4 @@
-//! Flags of the verbs that change a release: how it is applied and awaited.
+//! Flags of the verbs that change a release: how to apply it and what to wait for.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl DryRun {
     }
 }
 
-/// The condition that an operation waits for, and its rules.
+/// The condition that an operation waits for, with the status rules to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum WaitFor {
     #[value(alias = "true")]
@@ -39,7 +39,7 @@ pub(super) enum WaitFor {
     Legacy,
 }
 
-/// Whether the server applies.
+/// Server-side or client-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum ServerSide {
     Auto,
@@ -58,7 +58,7 @@ pub(super) enum Crds {
     Apply,
 }
 
-/// The options for a profile: Helm 3 accepts objects with unknown fields and lists with duplicate keys.
+/// The options for a profile. For Helm 3, unknown fields in objects and duplicate keys in lists are accepted.
 pub(super) fn lenient(mut options: ReleaseOptions, profile: Profile) -> ReleaseOptions {
     if profile == Profile::Helm3 {
         options.objects.validation = Validation::Warn;
@@ -67,7 +67,7 @@ pub(super) fn lenient(mut options: ReleaseOptions, profile: Profile) -> ReleaseO
     options
 }
 
-/// Flags that all of them share.
+/// The flags that these verbs share.
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Carry {
@@ -101,7 +101,7 @@ pub(super) struct Carry {
     /// Objects are always applied by the server; `false` is an error
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     server_side: Option<ServerSide>,
-    /// Take over a release whose last operation was not finished by another process
+    /// Take over a release that another process left in an unfinished operation
     #[arg(long)]
     break_lock: bool,
 }
@@ -161,7 +161,7 @@ impl Carry {
         })
     }
 
-    /// The same for operations that are undone on failure: by default these wait for readiness.
+    /// Like [`Self::options`], for operations that are undone on failure: these wait for readiness by default.
     pub(super) fn options_undoing(&self, undo: bool) -> Result<ReleaseOptions, Failure> {
         let mut options = self.options()?;
         if undo {

@@ -15,7 +15,7 @@ use crate::source::index::write::NewIndex;
 use crate::source::repositories::{Entry, Repositories, Secret};
 use crate::source::repository;
 
-/// Indexes that are fetched at the same time.
+/// The number of indexes fetched in parallel.
 const AT_ONCE: usize = 8;
 
 /// Removed repositories, and their replacements.
@@ -89,7 +89,7 @@ pub(super) struct List {
 /// Flags of `repo update`.
 #[derive(clap::Args)]
 pub(super) struct Update {
-    /// The repositories; all without a name
+    /// The repositories; without names: all
     names: Vec<String>,
     /// Time to wait for the index file download to complete
     #[arg(long, default_value = "2m", value_parser = duration)]
@@ -189,7 +189,7 @@ struct Shown<'e> {
 }
 
 fn list(globals: &Globals, args: &List) -> Result<(), Failure> {
-    // A missing or unreadable file has no repositories, as with Helm.
+    // As in Helm, a missing or unreadable file has no repositories.
     let all = Repositories::load(&globals.home().repositories).ok().flatten().unwrap_or_default();
     if args.output != Format::Table {
         let shown: Vec<Shown<'_>> =
@@ -227,7 +227,7 @@ fn update(globals: &Globals, args: &Update) -> Result<(), Failure> {
     print("Update Complete. ⎈Happy Helming!⎈\n".as_bytes())
 }
 
-/// Updates indexes, several at a time, and reports each. Returns the URLs of those that failed.
+/// Updates indexes in parallel, and reports each. Returns the URLs of those that failed.
 async fn update_all(
     http: &crate::source::http::Http,
     indexes: &std::path::Path,

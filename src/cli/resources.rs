@@ -1,17 +1,17 @@
-//! Live objects as tables, as kubectl and Helm print the server's answers.
+//! Tables of live objects, printed like kubectl and Helm from the server's responses.
 
 use serde_json::Value;
 
 use crate::release::Resources;
 
-/// Least width of a column, and the padding after its widest cell (`printers.GetNewTabWriter`).
+/// Minimal width of a column, and padding after its widest cell (`printers.GetNewTabWriter`).
 const LEAST: usize = 6;
 const ROOM: usize = 3;
 
-/// The sections of `helm status`, by version and kind; Helm's own order is random.
+/// The resource sections of `helm status`, ordered by version and kind. Helm's own order is random.
 pub(super) fn tables(resources: &Resources) -> String {
     let mut out = String::new();
-    // Titles are printed again when the columns change.
+    // The title row is printed again when the columns change.
     let mut last = Value::Null;
     for (kind, tables) in resources {
         out.push_str(&format!("==> {kind}\n"));
@@ -66,7 +66,7 @@ fn one(columns: &Value, rows: &Value, titled: bool) -> String {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        // Only the first line.
+        // Print only the first line.
         Value::String(text) => match text.find(['\n', '\r', '\u{c}']) {
             Some(end) => format!("{}...", &text[..end]),
             None => text.clone(),

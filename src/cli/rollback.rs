@@ -14,7 +14,7 @@ const LONGEST_DESCRIPTION: usize = 256;
 pub(super) struct Args {
     /// The release
     name: String,
-    /// The revision; 0 or none: the one before the newest
+    /// The revision; 0 or omitted: the previous one
     #[arg(allow_negative_numbers = true)]
     revision: Option<String>,
     /// Simulates the operation: client or server

@@ -1,6 +1,6 @@
-//! Loads documents that a `values.schema.json` refers to, from files and servers as Helm does.
+//! Loads documents that a `values.schema.json` refers to, from files and HTTP servers, as Helm does.
 //!
-//! Owns the limits of such a request. The operator loads none.
+//! Owns the limits of such a request. The operator loads no such documents.
 
 use std::io::Read;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::render::Documents;
 use crate::source::http::{Http, Request, Tls};
 use crate::source::location::Location;
 
-/// Time limit of one request; Helm's.
+/// Time limit of one request, as in Helm.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Size limit of a document in bytes. All kinds of Kubernetes in one document have 2 MiB.
+/// Size limit of a document, in bytes. A schema of all Kubernetes kinds has 2 MiB.
 const MAX_DOCUMENT: u64 = 20 * 1024 * 1024;
 
-/// Files and servers (`FileLoader`, `HTTPURLLoader`).
+/// The loader for files and HTTP servers (`FileLoader`, `HTTPURLLoader`).
 pub(super) struct Schemas(Http);
 
 impl Schemas {
@@ -36,7 +36,7 @@ impl Documents for Schemas {
         if location.scheme == "file" {
             return file(&percent_decode_str(&location.path).decode_utf8_lossy());
         }
-        // The caller may run in a runtime, where blocking on another is not possible.
+        // The caller can run in a runtime, which must not block on another one.
         std::thread::scope(|threads| threads.spawn(|| remote(&self.0, url, location)).join())
             .map_err(|_| format!("HTTP request failed for {url}"))?
     }

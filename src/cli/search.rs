@@ -1,4 +1,4 @@
-//! `windlass search repo`: finds charts of the named repositories by words.
+//! `windlass search repo`: finds charts of the named repositories by keyword.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) enum Command {
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Args {
-    /// Words to look for; everything without one
+    /// Keywords; without one, all charts are listed
     words: Vec<String>,
     /// Use regular expressions for searching repositories you have added
     #[arg(short, long)]
@@ -50,14 +50,14 @@ pub(super) struct Args {
     output: Format,
 }
 
-/// One version of a chart that was found.
+/// A matching version of a chart.
 #[derive(Clone, Debug, Serialize)]
 struct Found {
     name: String,
     version: String,
     app_version: String,
     description: String,
-    /// The index of the field with the words: lower ones rank first.
+    /// The index of the first field that matches; lower ones rank first.
     #[serde(skip)]
     score: usize,
 }
@@ -72,7 +72,7 @@ enum Term {
 impl Term {
     /// The first field that matches (`Index.calcScore`).
     fn score(&self, texts: &[&str; 4]) -> Option<usize> {
-        // One line, so that words match across fields as they do in Helm's.
+        // In one line, so that words match across fields as in Helm.
         let line = texts.join("\x0b");
         let before = match self {
             Self::All => return Some(0),
@@ -178,7 +178,7 @@ fn show(args: &Args, found: &[Found]) -> Result<(), Failure> {
     print(table(&rows).as_bytes())
 }
 
-/// A cell of at most the column's width; an ellipsis of three dots stands for the rest (`uitable`).
+/// A cell cut to the column's width; three dots replace the rest (`uitable`).
 pub(super) fn cut(text: &str, width: usize) -> String {
     if width == 0 || text.chars().count() <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Label selectors, as `list --selector` takes them (`labels.Parse`).
+//! Label selectors, in the syntax of `list --selector` (`labels.Parse`).
 
 /// One requirement on the labels.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ enum Requirement {
     Missing(String),
 }
 
-/// A parsed selector: all its requirements must hold.
+/// A parsed selector: all its requirements must match.
 #[derive(Debug, Default)]
 pub(super) struct Selector(Vec<Requirement>);
 
@@ -33,7 +33,7 @@ impl Selector {
     }
 }
 
-/// Splits at commas outside of parentheses.
+/// Splits at commas outside parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0;
     text.split(|c| {

@@ -61,7 +61,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     Ok(print(&text(&loaded.chart, command, globals.profile())?)?)
 }
 
-/// As `Show.Run` composes it.
+/// The output of the command, as in `Show.Run`.
 fn text(chart: &Chart, command: &Command, profile: Profile) -> Result<Vec<u8>, String> {
     let all = matches!(command, Command::All(_));
     let mut out = Vec::new();
@@ -85,7 +85,7 @@ fn text(chart: &Chart, command: &Command, profile: Profile) -> Result<Vec<u8>, S
     }
     if all || matches!(command, Command::Crds(_)) {
         for (number, crd) in chart.crds().iter().enumerate() {
-            // Helm 3 separates them from other output, not from each other.
+            // Helm 3 separates CRDs from other output, but not from each other.
             let apart = profile == Profile::Helm4 || (all && number == 0);
             block(if apart && !crd.data.starts_with(b"---") { "---\n" } else { "" }, &crd.data);
         }

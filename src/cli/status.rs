@@ -109,7 +109,7 @@ fn tests(hooks: &[RecordedHook]) -> String {
     .collect()
 }
 
-/// Prints a release in the form asked for.
+/// Prints a release in the requested format.
 pub(super) fn show(record: &Record, format: Format, shown: Shown<'_>) -> Result<(), Failure> {
     match format {
         Format::Table => print(text(record, shown)?.as_bytes()),
@@ -130,7 +130,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         };
         Ok((record, found))
     })?;
-    // As Helm: the state of a release, without its sources.
+    // As in Helm, print the state of a release without its sources.
     record.chart = Value::Null;
     let description = !helm3 || args.show_desc;
     if args.output != Format::Table && !found.is_empty() {

@@ -6,7 +6,7 @@ use super::Failure;
 use crate::release::record::{Record, Storage};
 use crate::render::parse_manifest;
 
-/// The storage for a driver's name, with Helm's errors.
+/// The storage for a driver, with Helm's errors.
 pub(super) fn storage(driver: &str) -> Result<Storage, Failure> {
     match driver {
         "" | "secret" | "secrets" => Ok(Storage::Secrets),
@@ -21,7 +21,7 @@ pub(super) fn storage(driver: &str) -> Result<Storage, Failure> {
     }
 }
 
-/// The records of the files that `HELM_MEMORY_DRIVER_DATA` names.
+/// The records in the files of `HELM_MEMORY_DRIVER_DATA`.
 fn at_hand() -> Result<Vec<Record>, Failure> {
     let mut records: Vec<Record> = Vec::new();
     let paths = std::env::var("HELM_MEMORY_DRIVER_DATA").unwrap_or_default();

@@ -57,13 +57,13 @@ struct NameFlags {
     name_template: String,
 }
 
-/// Whether the cluster is used.
+/// Flags for the use of the cluster.
 #[derive(clap::Args)]
 struct ModeFlags {
     /// Simulates the operation client-side (default) or against the cluster: "client" or "server"
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset", conflicts_with = "validate")]
     dry_run: Option<String>,
-    /// As --dry-run=server: ask the cluster for its version, its kinds and what `lookup` looks for
+    /// Like --dry-run=server: use the cluster's version, kinds and objects
     #[arg(long)]
     validate: bool,
 }
@@ -132,7 +132,7 @@ impl Args {
         }
     }
 
-    /// Whether the cluster is used. Helm 3 uses it with `--validate` only.
+    /// Whether the cluster is used. Helm 3 uses it only with `--validate`.
     fn asks_cluster(&self, profile: Profile) -> Result<bool, Failure> {
         match (profile, self.mode.dry_run.as_deref()) {
             (_, None) => Ok(self.mode.validate),
@@ -201,7 +201,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         is_upgrade: args.is_upgrade,
     };
     let bounds = globals.render_bounds();
-    // The process ends soon: dropping the chart and its output piece by piece would only take time.
+    // The process exits soon: dropping the chart and its output would only take time.
     let job = ManuallyDrop::new(Arc::new(Job {
         compiled,
         user,
@@ -235,7 +235,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         let release = args.output_dir.release_name.then_some(name);
         let hint = if globals.debug { "" } else { HINT };
         super::output_dir::write(dir, release, &rendered, args.include_crds, wanted, hint)?;
-        // Helm prints the remaining, empty manifest, in which nothing is found.
+        // After writing the files Helm processes the remaining, empty manifest: it finds no pattern there, and prints it.
         return match args.show_only.first() {
             Some(pattern) => Err(format!("could not find template {pattern} in chart").into()),
             None => Ok(print(b"\n")?),
@@ -250,10 +250,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     Ok(())
 }
 
-/// Helm's addition to an error of a rendered release.
+/// Helm's suffix of an error in a rendered release.
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
-/// Loads the stored random values of a release.
+/// Loads a release's stored random values.
 type Load<'l> = dyn Fn() -> Result<replay::GeneratedValues, String> + Sync + 'l;
 
 /// A chart and the inputs of its render.
@@ -266,7 +266,7 @@ struct Job {
     documents: Schemas,
     /// Whether errors are explained.
     shown: bool,
-    /// Whether a failed release is shown.
+    /// Whether the output of a failed release is printed.
     debug: bool,
     show_only: Vec<String>,
 }
@@ -283,7 +283,7 @@ impl Job {
         rendered.map_err(|error| self.failed(&error, options, &world))
     }
 
-    /// Renders with the stored random values of the release; new ones are not stored.
+    /// Renders with the release's stored random values; new ones are not stored.
     fn replay(
         &self,
         options: &Options,
@@ -299,7 +299,7 @@ impl Job {
         })
     }
 
-    /// With `--debug` the partial output of a failed release is shown.
+    /// The error of a failed release. With `--debug` the partial output is printed.
     fn failed(&self, error: &Error, options: &Options, world: &SystemWorld<'_>) -> Explained {
         let explained = self.explain(error);
         if !self.debug || !error.has_release() {

@@ -1,7 +1,7 @@
-//! A command line for `template` alone.
+//! A separate command line for `template`.
 //!
-//! Adds nothing to the whole command line: building all verbs with all their flags takes as long as rendering a small
-//! chart, and `template` runs in loops. Any other verb uses the whole one.
+//! Adds no features. Building all verbs with all their flags takes as long as rendering a small chart, and scripts run `template`
+//! in loops. All other verbs use the full command line.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use super::flags::Globals;
 use super::{Cli, Command, addon_operator_env, arguments, template};
 
-/// `template` with the flags of every command as its own.
+/// `template`, with the flags of every command as its own flags.
 #[derive(Parser)]
 #[command(
     name = "windlass",
@@ -25,7 +25,7 @@ struct Short {
     globals: Globals,
 }
 
-/// Reads the arguments of this process.
+/// Parses the arguments of this process.
 pub(super) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
     if args.get(1).is_none_or(|verb| verb != "template") {
         return parse_as(args);
@@ -37,7 +37,7 @@ pub(super) fn parse(mut args: Vec<OsString>) -> Result<Cli, clap::Error> {
 
 fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C, clap::Error> {
     let mut command = C::command();
-    // The verb may follow flags of every command.
+    // The verb can follow flags of every command.
     if args.iter().skip(1).any(|word| word == "operator" || word == "start") {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         command = addon_operator_env::with_environment(command, &is_set)

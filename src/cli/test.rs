@@ -16,10 +16,10 @@ pub(super) struct Args {
     /// Time to wait for any individual Kubernetes operation
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Time for all tests
+    /// Time limit of all tests
     #[arg(long, value_parser = duration)]
     deadline: Option<Duration>,
-    /// Test a release that someone else has locked
+    /// Test a release that another process has locked
     #[arg(long)]
     break_lock: bool,
     /// Dump the logs from test Pods, after all tests and before any clean-up

@@ -10,7 +10,7 @@ use crate::cluster::{ObjectRef, Propagation};
 use crate::release::UninstallRequest;
 use crate::render::replay::store;
 
-/// Cascading deletion of dependents.
+/// The deletion policy for dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Cascade {
     #[default]
@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Simulate a uninstall
     #[arg(long)]
     dry_run: bool,
-    /// Delete what hooks made as well, which Helm leaves
+    /// Also delete objects that hooks created, which Helm keeps
     #[arg(long)]
     delete_hooks: bool,
     /// If set, will wait until all the resources are deleted before returning
@@ -49,13 +49,13 @@ pub(super) struct Args {
     /// Time to wait for any individual Kubernetes operation
     #[arg(long, default_value = "5m", value_parser = duration)]
     timeout: Duration,
-    /// Time for all that is done to the cluster for a release, waits and hooks included
+    /// Time limit of the whole operation for a release, including waits and hooks
     #[arg(long, value_parser = duration)]
     deadline: Option<Duration>,
     /// Add a custom description
     #[arg(long)]
     description: Option<String>,
-    /// Take over a release that someone else left in the middle of an operation
+    /// Take over a release that another process left in an unfinished operation
     #[arg(long)]
     break_lock: bool,
     #[command(flatten)]
@@ -93,13 +93,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 }
                 _ => e,
             })?;
-            // Helm's dry run prints kept objects only.
+            // Helm's dry run prints only kept objects.
             let foreign = if args.dry_run { &[][..] } else { &done.foreign[..] };
             let info = left_behind(&done.kept, foreign);
             if !info.is_empty() {
                 print(format!("{info}\n").as_bytes())?;
             }
-            // Nor does it print failed deletions.
+            // Helm's dry run does not print failed deletions either.
             if !done.errors.is_empty() && !args.dry_run {
                 return Err(format!(
                     "uninstallation completed with {} error(s): {}",
@@ -108,7 +108,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 ));
             }
             if !args.keep_history && !args.dry_run {
-                // The release is deleted; its stored random values are useless.
+                // The release is deleted, so its stored random values are no longer needed.
                 if let Err(e) = store::forget(s.engine.cluster(), &s.namespace, name).await {
                     tell(&format!("level=WARN msg=\"what --replay kept of {name} was not deleted: {e}\""));
                 }
@@ -119,7 +119,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// The kept objects, in Helm's words.
+/// The kept objects, with Helm's text.
 fn left_behind(kept: &[ObjectRef], foreign: &[ObjectRef]) -> String {
     let line = |one: &ObjectRef| format!("[{}] {}\n", one.gvk.kind, one.name);
     let lines = |all: &[ObjectRef]| all.iter().map(line).collect::<String>();

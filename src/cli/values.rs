@@ -1,4 +1,4 @@
-//! User values from flags, in Helm's order of sources whatever the order on the command line (`values.Options`).
+//! User values from flags, merged in Helm's order of sources, independent of their order on the command line (`values.Options`).
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ use crate::causes::of_the_system;
 use crate::source::http::{Request, TIMEOUT, Tls};
 use crate::source::location::Location;
 
-/// The largest values file that is read, in bytes.
+/// The maximal size of a values file, in bytes.
 const MAX_FILE: u64 = 100 * 1024 * 1024;
 
 /// The content of a file, of standard input (`-`) or of a URL (`readFile`).
@@ -43,7 +43,7 @@ fn read(globals: &Globals, path: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The user's values, and the sources that they were merged from.
+/// The user's values, and the sources they were merged from.
 #[derive(Clone, Debug, Default)]
 pub(super) struct User {
     pub(super) values: Map,
@@ -54,7 +54,7 @@ pub(super) struct User {
 /// A source of values, with its content.
 #[derive(Clone, Debug)]
 struct Source {
-    /// A file's name or a flag.
+    /// The name of a file or flag.
     name: String,
     content: Content,
 }
@@ -65,14 +65,14 @@ enum Content {
     Set(String),
     SetString(String),
     SetJson(String),
-    /// The argument, and the content of the files that it names.
+    /// The argument, and the content of the files it names.
     SetFile(String, Vec<(String, Data)>),
     SetLiteral(String),
     Given(Map),
 }
 
 impl Source {
-    /// Merges this source into values, with Helm's errors.
+    /// Merges this source into `values`, with Helm's errors.
     fn apply(&self, values: &mut Map, profile: Profile) -> Result<(), Explained> {
         match &self.content {
             Content::File(text) => match read_values(text, profile) {
@@ -85,7 +85,7 @@ impl Source {
             Content::SetJson(text) if profile == Profile::Helm4 && text.trim_start().starts_with('{') => {
                 match json::from_slice(text.as_bytes()) {
                     Ok(Data::Map(map)) => merge_maps(values, map),
-                    // Helm's error has no more text.
+                    // Helm's error contains no further text.
                     Ok(_) | Err(_) => {
                         return Err(format!("failed parsing --set-json data JSON: {text}").into());
                     }
@@ -117,13 +117,13 @@ impl Source {
 }
 
 impl User {
-    /// Values of another origin, with a name that users know.
+    /// Values of another origin, with a name for explanations.
     pub(super) fn given(name: &str, values: Map) -> Self {
         let source = Source { name: name.to_owned(), content: Content::Given(values.clone()) };
         Self { values, sources: vec![source], profile: Profile::default() }
     }
 
-    /// These values over older ones of another origin.
+    /// These values, merged over older ones of another origin.
     pub(super) fn over(mut self, name: &str, old: Map) -> Self {
         self.sources.insert(0, Source { name: name.to_owned(), content: Content::Given(old.clone()) });
         fill(&mut self.values, old);
@@ -137,7 +137,7 @@ impl User {
         Ok(())
     }
 
-    /// As [`User::add`] for a flag whose files are read during the merge.
+    /// Like [`User::add`], for a flag whose files are read during the merge.
     fn add_files(&mut self, globals: &Globals, text: &str) -> Result<(), Explained> {
         let mut files = Vec::new();
         let mut load = |path: &str| -> Result<Data, String> {
@@ -152,7 +152,7 @@ impl User {
         Ok(())
     }
 
-    /// The sources as layers, for explanations.
+    /// The sources as layers, for `values explain`.
     pub(super) fn layers(&self) -> Layers {
         let mut layers = Layers::default();
         for source in &self.sources {
@@ -160,15 +160,15 @@ impl User {
                 Content::File(text) => Some(&text[..]),
                 _ => None,
             };
-            // The merge succeeded before; a layer that fails alone explains nothing.
+            // The whole merge succeeded before. A layer that fails alone is skipped.
             drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values, self.profile)));
         }
         layers
     }
 }
 
-/// Merges old values under new ones: adds what the new ones lack, and merges maps recursively. A new null removes an
-/// old value (`CoalesceTables`).
+/// Merges old values under new ones: adds missing keys, and merges maps recursively. A new null removes an old value
+/// (`CoalesceTables`).
 fn fill(new: &mut Map, old: Map) {
     for (key, value) in old {
         match (new.get_mut(&key), value) {

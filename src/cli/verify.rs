@@ -34,7 +34,7 @@ pub(super) struct Verify {
 /// Flags of `verify`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The package; its provenance file lies beside it
+    /// The package; its provenance file is in the same directory
     chart: PathBuf,
     #[command(flatten)]
     keyring: Keyring,
@@ -71,7 +71,7 @@ pub(super) fn on_disk(chart: &Path, keyring: &Keyring) -> Result<Verified, Failu
     provenance::verify(&bytes, &provenance, &name, &keyring.path()).map_err(|e| e.to_string())
 }
 
-/// Verifies a fetched package by its provenance file.
+/// Verifies a fetched package with its provenance file.
 pub(super) fn fetched(chart: &ChartBytes, keyring: &Keyring) -> Result<Verified, Failure> {
     let missing = || format!("failed to fetch provenance \"{}.prov\"", chart.origin);
     let provenance = chart.provenance.as_deref().ok_or_else(missing)?;

@@ -25,7 +25,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if args.short && args.template.is_empty() {
         return print(format!("{OWN}\n").as_bytes());
     }
-    // In the order of Helm's fields, ours last. There is no Go version.
+    // In the order of Helm's fields, then ours. There is no Go version.
     let kube = Capabilities::default().kube_version;
     let fields = [
         ("Version", OWN.to_owned()),

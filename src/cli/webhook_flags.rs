@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::Failure;
 use crate::shell_hooks::webhooks::{Files, Options, Server};
 
-/// shell-operator's address for conversions.
+/// shell-operator's port for conversions.
 const CONVERSION_PORT: u16 = 9681;
 
 /// Flags of `operator` for webhooks.
@@ -66,7 +66,7 @@ pub(super) struct WebhookFlags {
     /// Port of the Services of webhooks
     #[arg(long, env = "WINDLASS_WEBHOOK_SERVICE_PORT", default_value_t = 443)]
     webhook_service_port: u16,
-    /// URL for the API server instead of a Service, e.g. https://10.0.0.7:9651; port 0 stands for the port that is listened on
+    /// URL for the API server instead of a Service, e.g. https://10.0.0.7:9651; port 0 means the listening port
     #[arg(long, env = "WINDLASS_WEBHOOK_URL")]
     webhook_url: Option<String>,
     /// Name of the webhook configurations, without their suffix -hooks [default: windlass-NAMESPACE]
@@ -118,7 +118,7 @@ impl WebhookFlags {
     /// Resolves the flags.
     ///
     /// # Errors
-    /// They contradict each other.
+    /// The flags contradict each other.
     pub(super) fn options(&self) -> Result<Options, Failure> {
         let own = self.webhook_listen_port.or(self.validating_webhook_listen_port);
         let defaults = Options::default();
@@ -167,8 +167,8 @@ impl WebhookFlags {
         )
     }
 
-    /// The server of conversions, if any flag beside its Service is set. A flag for its address alone inherits the
-    /// rest from the other webhooks: a server with client authentication does not get an open one beside it.
+    /// The server for conversions, if any flag other than its Service is set. If only its address is set, the rest is inherited
+    /// from the other webhooks, so that a server with client authentication does not get an open one next to it.
     fn conversion(&self, other: &Server) -> Result<Option<Server>, Failure> {
         let certificate = files(
             "CONVERSION_WEBHOOK",
@@ -210,7 +210,7 @@ impl WebhookFlags {
     }
 }
 
-/// A certificate from its three variables: all of them, or none.
+/// A certificate from its three variables: all or none must be set.
 fn files(prefix: &str, parts: [Option<&PathBuf>; 3]) -> Result<Option<Files>, Failure> {
     match parts {
         [None, None, None] => Ok(None),
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(server.certificate.unwrap().authority, PathBuf::from("/own/ca"));
         assert_eq!(server.clients, [PathBuf::from("/own/client-ca")]);
         assert!(options(&words[..2]).unwrap_err().contains("CONVERSION_WEBHOOK_CA"));
-        // The same address twice is one server, unless two are requested.
+        // The same address is one server, unless a second one is requested.
         assert!(options(&["--conversion-webhook-listen-port", "9651"]).unwrap().conversion.is_none());
         let both = [&words[..], &["--conversion-webhook-listen-port", "9651"]].concat();
         assert!(options(&both).unwrap_err().contains("a port of its own"));

@@ -10,7 +10,7 @@ use crate::release::{RevisionReport, field_line, verb_style};
 pub(super) struct Args {
     /// The release
     name: String,
-    /// The revision; none: each
+    /// The revision; omitted: all
     revision: Option<u64>,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]

@@ -55,7 +55,7 @@ fn what_is_set_in_vain_is_told() {
     assert!(refused.contains("ADDON_OPERATOR_SHELL_CHROOT_DIR"), "{refused}");
 }
 
-/// Their flags with their variables, the one that comes first in front, and their defaults here. A dash stands for none.
+/// Their flags, the variables in order of precedence, and the defaults here. A dash means none.
 const FLAGS: &str = "
 modules-dir ADDON_OPERATOR_MODULES_DIR,MODULES_DIR modules
 global-hooks-dir ADDON_OPERATOR_GLOBAL_HOOKS_DIR,GLOBAL_HOOKS_DIR,SHELL_OPERATOR_HOOKS_DIR -
@@ -130,13 +130,13 @@ fn every_name_of_the_peers_is_a_flag() {
     for row in FLAGS.trim().lines() {
         let [flag, names, default] = row.split(' ').collect::<Vec<_>>()[..] else { panic!("{row}") };
         let names: Vec<&str> = names.split(',').collect();
-        // The first of the variables that hold something counts.
+        // The first variable that is not empty is used.
         for at in 0..names.len() {
             let command = operator(&|name| names[at..].contains(&name));
             let argument = argument(&command, flag);
             assert_eq!(argument.get_env().and_then(|n| n.to_str()), Some(names[at]), "{row}");
         }
-        // Without one of them, or with an empty one, the default does.
+        // Without any, or with an empty one, the default is used.
         let command = operator(&|_| false);
         let argument = argument(&command, flag);
         assert_eq!(argument.get_env(), None, "{row}");
@@ -184,7 +184,7 @@ fn switches_know_the_usual_words_and_flags_come_before_variables() {
             assert_eq!(found.unwrap().get_one::<bool>(&id), Some(&expected), "--{flag}{word}");
         }
     }
-    // PATH stands for a variable of addon-operator that is not empty: nothing else is sure to be set.
+    // PATH replaces a variable of addon-operator that is not empty: no other variable is certain to be set.
     let command = operator(&|_| false).mut_arg("modules_dir", |a| a.env("PATH"));
     let of = |arguments: &[&str]| {
         let matches = command.clone().try_get_matches_from(arguments).unwrap();

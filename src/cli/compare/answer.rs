@@ -1,9 +1,9 @@
-//! A program's answer, and the relevant lines of its stderr.
+//! The output of a program, and the relevant lines of its stderr.
 
 /// The result of a run of `template`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
-    /// Exit status; `None` if a signal ended it.
+    /// Exit status; `None` if a signal ended the program.
     pub(super) code: Option<i32>,
     /// All of standard output.
     pub(super) stdout: Vec<u8>,
@@ -12,8 +12,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The lines of standard error that are not log lines, in byte order: schema violations come in the random order
-    /// of a Go map.
+    /// The lines of standard error that are not log lines, in byte order, because schema violations are in the random order of a
+    /// Go map.
     pub(super) fn message(&self) -> Vec<&[u8]> {
         let mut lines: Vec<&[u8]> = lines(&self.stderr).filter(|l| !is_log(l)).collect();
         lines.sort_unstable();
@@ -21,12 +21,12 @@ impl Answer {
     }
 }
 
-/// Lines with their ends.
+/// Lines with their line feeds.
 pub(super) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|b| *b == b'\n')
 }
 
-/// Whether a line of stderr is a log line of either Helm or of its libraries, or a warning about the kubeconfig.
+/// Whether a line of stderr is a log line of a Helm or its libraries, or a warning about the kubeconfig.
 fn is_log(line: &[u8]) -> bool {
     let digits = |n: usize| line.len() > n && line[..n].iter().all(u8::is_ascii_digit);
     let source = |line: &[u8]| {

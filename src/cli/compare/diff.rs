@@ -1,4 +1,4 @@
-//! Unified diffs for people, limited in length and time; without the data of Secrets for releases.
+//! Unified diffs, limited in length and time. For releases they omit the data of Secrets.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,9 @@ use similar::{Algorithm, DiffOp, DiffTag, group_diff_ops};
 
 use super::answer::lines;
 
-/// Lines of a diff that are shown without --full.
+/// Lines of a diff that are printed without --full.
 const SHOWN: usize = 40;
-/// The longest line that is shown in full, in characters.
+/// The maximal length of a printed line, in characters.
 const WIDTH: usize = 400;
 /// Context lines around a change.
 const CONTEXT: usize = 3;
@@ -20,8 +20,7 @@ pub(super) fn operations(a: &[Vec<u8>], b: &[Vec<u8>]) -> Vec<DiffOp> {
     similar::capture_diff_slices_deadline(Algorithm::Myers, a, b, Some(Instant::now() + PATIENCE))
 }
 
-/// The unified diff of two texts. With `hide`, lines of Secrets show their keys only; with `full`, all lines are
-/// included.
+/// The unified diff of two texts. With `hide`, lines of Secrets contain only their keys; with `full`, all lines are included.
 pub(super) fn unified(helm: &[u8], ours: &[u8], title: &str, hide: bool, full: bool) -> String {
     let split = |text: &[u8]| lines(text).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (a, b) = (split(helm), split(ours));
@@ -56,13 +55,13 @@ pub(super) fn unified(helm: &[u8], ours: &[u8], title: &str, hide: bool, full: b
     out.join("\n") + "\n"
 }
 
-/// Lines as printed: without ends, and without hidden data.
+/// Lines as printed: without line feeds, and without hidden data.
 fn shown(lines: &[Vec<u8>], hide: bool, full: bool) -> Vec<String> {
     let mut out = Vec::with_capacity(lines.len());
     let is_separator = |line: &[u8]| line.starts_with(b"---");
     let mut secret = false;
     for document in lines.chunk_by(|_, next| !is_separator(next)) {
-        // A document without a kind may be the rest of a value that contains `---`.
+        // A document without a kind can be the rest of a value that contains `---`.
         let kinds: Vec<bool> = document.iter().filter_map(|l| names_secret(l)).collect();
         secret = hide && if kinds.is_empty() { secret } else { kinds.contains(&true) };
         let mut section = String::new();
@@ -81,13 +80,13 @@ fn shown(lines: &[Vec<u8>], hide: bool, full: bool) -> Vec<String> {
     out
 }
 
-/// Whether a line with a kind marks its document as a Secret or a list of Secrets. Errs on the side of hiding.
+/// Whether a line with a kind marks its document as a Secret or a list of Secrets. Hides too much rather than too little.
 fn names_secret(line: &[u8]) -> Option<bool> {
     let at = memchr::memmem::find(line, b"kind")?;
     Some(memchr::memmem::find(&line[at..], b"Secret").is_some())
 }
 
-/// A line of a Secret with its key only; metadata stays. `section` is the last key without indentation.
+/// A line of a Secret with only its key; metadata is kept. `section` is the last key without indentation.
 fn without_value(line: &str, section: &mut String) -> String {
     let bare = line.trim_start();
     let indent = &line[..line.len() - bare.len()];

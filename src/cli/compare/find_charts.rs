@@ -1,4 +1,4 @@
-//! Finds charts below directories, and the test values of their authors.
+//! Finds charts in directories, and the test values of their authors.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use super::super::Failure;
 use super::Case;
 use crate::source;
 
-/// Deepest directory that is searched.
+/// Maximal depth of the search.
 const MAX_DEPTH: usize = 16;
-/// Most charts of one comparison.
+/// Maximal number of charts in one comparison.
 const MAX_CHARTS: usize = 20_000;
 
 /// All cases of charts and of directories with charts: each chart with its defaults, and with each of its
 /// `ci/*-values.yaml`, chart-testing's convention.
 ///
 /// # Errors
-/// A path cannot be read, or no chart exists.
+/// A path cannot be read, or there are no charts.
 pub(super) fn cases(roots: &[PathBuf], scratch: &Path) -> Result<Vec<Case>, Failure> {
     let mut cases = Vec::new();
     for root in roots {
@@ -66,7 +66,7 @@ fn look(path: &Path, depth: usize, charts: &mut Vec<PathBuf>) -> Result<(), Fail
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let hidden = entry.file_name().to_string_lossy().starts_with('.');
-        // Links may form cycles; a chart behind one can be named itself.
+        // Symbolic links can form cycles, so they are not followed; a chart behind one can be named itself.
         if !hidden && !entry.file_type().map_err(failed)?.is_symlink() {
             entries.push(entry.path());
         }
@@ -89,7 +89,7 @@ fn test_values(chart: &Path, scratch: &Path) -> Result<Vec<(String, PathBuf)>, F
         found.sort();
         return Ok(found);
     }
-    // Both programs report a chart that cannot be read.
+    // If the chart cannot be read, both programs report it.
     let Ok(loaded) = source::load(chart, Profile::Helm4) else { return Ok(found) };
     for file in &loaded.chart.files {
         let Some(name) = file.name.strip_prefix("ci/").filter(|n| n.ends_with("-values.yaml")) else {

@@ -1,4 +1,4 @@
-//! Compares two answers, and finds the lines that `helm` itself prints differently each time.
+//! Compares two outputs, and finds the lines that `helm` itself prints differently in each run.
 
 use super::answer::{Answer, lines};
 
@@ -9,7 +9,7 @@ pub(super) enum Verdict {
     Equal,
     /// Both fail with the same message and the same output before.
     BothFail,
-    /// Equal but for this many lines, which also differ between two runs of `helm`.
+    /// Equal except for this many lines, which also differ between two runs of `helm`.
     EqualButFor(usize),
     /// Different: a short reason.
     Differs(String),
@@ -25,7 +25,7 @@ pub(super) fn alike(helm: &Answer, ours: &Answer) -> bool {
     helm.code == ours.code && helm.stdout == ours.stdout && helm.message() == ours.message()
 }
 
-/// Judges different answers, by a second answer of `helm`.
+/// The verdict on two different outputs; `again` is the output of a second run of `helm`.
 pub(super) fn unlike(helm: &Answer, ours: &Answer, again: &Answer) -> (Verdict, Option<Texts>) {
     if helm.code != ours.code {
         let what = match (helm.code, ours.code) {
@@ -58,12 +58,12 @@ pub(super) fn unlike(helm: &Answer, ours: &Answer, again: &Answer) -> (Verdict, 
     (Verdict::EqualButFor(outs.masked + messages.masked), None)
 }
 
-/// Compares a record's manifest with what `helm` renders from its chart and values today.
+/// Compares a record's manifest with `helm`'s render of its chart and values.
 pub(super) fn beside_record(recorded: &[u8], helm: &Answer) -> String {
     if helm.code != Some(0) {
         return "cannot be rendered again".to_owned();
     }
-    // Helm 3 and 4 differ in white space at the ends of documents; records may be of either.
+    // Helm 3 and 4 differ in white space at the ends of documents, and a record can be of either version.
     let text = |b: &[u8]| {
         let kept = lines(b).map(<[u8]>::trim_ascii_end).filter(|l| !l.is_empty());
         kept.map(<[u8]>::to_vec).collect::<Vec<_>>()
@@ -85,7 +85,7 @@ struct Unmasked {
     masked: usize,
 }
 
-/// Replaces our lines by helm's where helm's two runs differ. The key before a value must be equal.
+/// Replaces our lines with helm's where helm's two runs differ. The key before the value must be equal.
 fn unmask(helm: &[Vec<u8>], ours: &[Vec<u8>], again: &[Vec<u8>]) -> Unmasked {
     let mut out = Unmasked { lines: ours.to_vec(), masked: 0 };
     if helm.len() != again.len() || helm.len() != ours.len() {
@@ -107,7 +107,7 @@ fn key(line: &[u8]) -> &[u8] {
     &line[..end]
 }
 
-/// The number of lines on one side only, of the larger side.
+/// The number of lines on one side only, for the side with more.
 fn differing(a: &[Vec<u8>], b: &[Vec<u8>]) -> usize {
     let (mut removed, mut added) = (0, 0);
     for op in super::diff::operations(a, b) {
@@ -134,7 +134,7 @@ mod tests {
         assert!(!alike(&helm, &answer(0, "a: 2\n", "")));
         assert!(!alike(&helm, &answer(1, "a: 1\n", "")));
         assert!(!alike(&helm, &answer(0, "a: 1\n", "Error: x\n")));
-        // Go's order of a map is random.
+        // The order of a Go map is random.
         assert!(alike(&answer(1, "", "Error: s\n- a\n- b\n"), &answer(1, "", "Error: s\n- b\n- a\n")));
     }
 

@@ -1,8 +1,7 @@
-//! `windlass compare`: compares a user's own `helm` with Windlass, on their charts or on the releases of their
-//! cluster.
+//! `windlass compare`: compares a user's own `helm` with Windlass, on charts or on the releases of a cluster.
 //!
-//! Runs both programs as children with the same arguments and compares their output byte by byte. Lines that `helm`
-//! itself prints differently each time are counted separately. Knows nothing of rendering.
+//! Runs both programs as children with the same arguments and compares their output byte by byte. Lines that `helm` itself prints
+//! differently in each run are counted separately. Knows nothing of rendering.
 
 mod answer;
 mod diff;
@@ -49,7 +48,7 @@ pub(super) struct Args {
     /// Kubernetes version that both assume (default: the one that helm assumes; with --releases the cluster's)
     #[arg(long)]
     kube_version: Option<String>,
-    /// Kubernetes api versions that both assume besides
+    /// Additional Kubernetes API versions that both assume
     #[arg(short, long, value_delimiter = ',')]
     api_versions: Vec<String>,
     /// Include CRDs
@@ -78,7 +77,7 @@ struct Case {
     chart: String,
     /// The values, or the release's chart, for the table.
     values: String,
-    /// The arguments after `template`, or why it cannot be run.
+    /// The arguments after `template`, or the reason why the case cannot be run.
     arguments: Result<Vec<OsString>, String>,
     /// The manifest in the release's record.
     recorded: Option<Vec<u8>>,
@@ -123,7 +122,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The common arguments of all charts: namespace, values, and a Kubernetes that both assume alike.
+/// The common arguments of all charts: namespace, values, and the Kubernetes that both assume.
 fn common(
     globals: &Globals,
     args: &Args,
@@ -187,7 +186,7 @@ async fn compare(cases: Vec<Case>, helm: &Helm, args: &Args, common: &[OsString]
     Ok(Report::new(helm, rows))
 }
 
-/// The progress on a terminal, in one line that the next one overwrites.
+/// Prints the progress on a terminal, in a line that the next one overwrites.
 fn progress(done: usize, count: usize) {
     use std::io::Write as _;
     let end = if done == count { "\r\x1b[K" } else { "" };
@@ -234,7 +233,7 @@ async fn one(case: Case, helm: &Helm, ours: &Path, args: &Args, common: &[OsStri
         row.verdict = if first.code == Some(0) { Verdict::Equal } else { Verdict::BothFail };
         return row;
     }
-    // Ours runs between two runs of helm's: lines that are equal before and after should be equal in ours.
+    // Ours runs between two runs of helm: lines that are equal in both should be equal in ours.
     match ask(helm_path, &[]).await {
         Ok((again, _)) => {
             let (verdict, texts) = judge::unlike(&first, &mine, &again);

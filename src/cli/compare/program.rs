@@ -1,4 +1,4 @@
-//! Runs programs, `helm` and this one, with limits of time and output; detects a `helm`'s version and assumptions.
+//! Runs programs, `helm` and this one, with limits on time and output. Detects the version and assumptions of a `helm`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,20 +15,20 @@ use super::super::Failure;
 use super::answer::Answer;
 use super::note;
 
-/// The most that a program may print, in bytes.
+/// Maximal output of a program, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
-/// A `helm` that answered.
+/// A working `helm`.
 pub(super) struct Helm {
     /// Its path or name.
     pub(super) path: String,
     /// Its version, e.g. `v4.3.1`.
     pub(super) version: String,
-    /// The profile for it.
+    /// The profile for its version.
     pub(super) profile: Profile,
     /// The Kubernetes version that it assumes without a cluster.
     pub(super) kube_version: String,
-    /// API versions that only one of both assumes without a cluster.
+    /// API versions that only one of the two assumes without a cluster.
     pub(super) uncommon: Vec<String>,
 }
 
@@ -36,10 +36,10 @@ pub(super) struct Helm {
 const PROBE: &str = "kubernetes: {{ .Capabilities.KubeVersion.Version }}\n{{ range .Capabilities.APIVersions }}api: {{ . }}\n{{ \
                      end }}";
 
-/// Runs a program to its end; returns its answer and duration.
+/// Runs a program to its end. Returns its output and duration.
 ///
 /// # Errors
-/// It cannot be started, takes too long or prints too much.
+/// It cannot be started, exceeds its time limit or prints too much.
 pub(super) async fn run(
     program: &Path,
     arguments: &[OsString],
@@ -48,7 +48,7 @@ pub(super) async fn run(
     let start = Instant::now();
     let mut child = Command::new(program)
         .args(arguments)
-        // With it, Helm prints more than the answer.
+        // With this variable Helm prints debug output, too.
         .env_remove("HELM_DEBUG")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -79,7 +79,7 @@ async fn all(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> 
     Ok(bytes)
 }
 
-/// Detects a `helm`'s version and assumed Kubernetes by running it.
+/// Detects the version and the assumed Kubernetes of a `helm` by running it.
 ///
 /// # Errors
 /// It cannot be run, or is neither Helm 3 nor Helm 4.

@@ -26,7 +26,7 @@ pub(super) struct Stored {
 /// The newest record of each existing release.
 ///
 /// # Errors
-/// The cluster does not answer.
+/// The cluster does not respond.
 pub(super) fn read(globals: &Globals, everywhere: bool) -> Result<Stored, Failure> {
     with_engine(globals, async |s| {
         let namespace = (!everywhere).then_some(s.namespace.as_str());
@@ -50,7 +50,7 @@ pub(super) fn read(globals: &Globals, everywhere: bool) -> Result<Stored, Failur
 /// One case for each record.
 ///
 /// # Errors
-/// The scratch directory cannot be written.
+/// The scratch directory is not writable.
 pub(super) fn cases(stored: &Stored, scratch: &Path) -> Result<Vec<Case>, Failure> {
     let several = stored.records.iter().any(|r| r.namespace != stored.records[0].namespace);
     stored
@@ -70,7 +70,7 @@ pub(super) fn cases(stored: &Stored, scratch: &Path) -> Result<Vec<Case>, Failur
         .collect()
 }
 
-/// Helm's output for the record, in the form of `template`.
+/// The record in the format of `template`'s output.
 fn recorded(record: &Record) -> Vec<u8> {
     let mut out = format!("{}\n", record.manifest.trim());
     for hook in &record.hooks {
@@ -79,7 +79,7 @@ fn recorded(record: &Record) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The arguments that render a record's chart; the inner error says why that is not possible.
+/// The arguments that render a record's chart; the inner error is the reason why that is not possible.
 fn arguments(record: &Record, dir: &Path) -> Result<Result<Vec<OsString>, String>, Failure> {
     if has_subcharts(record) {
         return Ok(Err("the chart has subcharts, which Helm's records leave out".to_owned()));
@@ -104,7 +104,7 @@ fn arguments(record: &Record, dir: &Path) -> Result<Result<Vec<OsString>, String
     Ok(Ok(out))
 }
 
-/// Whether the chart had subcharts: Helm does not store them, so that it cannot be rendered from the record.
+/// Whether the chart had subcharts. Helm does not store them, so the chart cannot be rendered from the record.
 fn has_subcharts(record: &Record) -> bool {
     let declared = record.chart["metadata"]["dependencies"].as_array().is_some_and(|d| !d.is_empty());
     let name = record.chart["metadata"]["name"].as_str().unwrap_or_default();
@@ -140,7 +140,7 @@ fn files(record: &Record) -> Result<Vec<(String, Vec<u8>)>, String> {
             if name.is_empty() || !plain {
                 return Err(format!("its record holds a file that leaves the chart: {name:?}"));
             }
-            // Ignored files are not in the record: its .helmignore must not be applied again.
+            // The record contains no ignored files, so its .helmignore must not be applied again.
             if name != ".helmignore" {
                 out.push((format!("chart/{name}"), decode(&file["data"])?));
             }

@@ -1,4 +1,4 @@
-//! The report for people and for programs.
+//! The report, as a table or structured.
 
 use serde::Serialize;
 
@@ -47,7 +47,7 @@ impl Row {
     }
 }
 
-/// All rows, and the compared programs.
+/// All rows, and the names of the compared programs.
 pub(super) struct Report {
     helm: String,
     version: String,
@@ -202,7 +202,7 @@ impl Report {
         out + "\n"
     }
 
-    /// helm's duration divided by ours, as the median.
+    /// The median of helm's duration divided by ours.
     #[allow(clippy::cast_precision_loss)]
     fn ratio(&self) -> Option<f64> {
         let ratio = |r: &Row| Some(r.helm_ms? as f64 / r.windlass_ms?.max(1) as f64);

@@ -1,4 +1,4 @@
-//! Parses JSONPath templates (`client-go/util/jsonpath/parser.go`). Knows no data.
+//! The parser of JSONPath templates (`client-go/util/jsonpath/parser.go`). Knows no data.
 
 use chart_compat::data::Data;
 
@@ -17,7 +17,7 @@ pub(super) enum Node {
     Recursive,
     Slice(Slice),
     Union(Vec<Vec<Node>>),
-    /// Without an operator: whether the left side exists.
+    /// Without an operator: true if the left side exists.
     Filter {
         left: Vec<Node>,
         operator: String,
@@ -27,12 +27,12 @@ pub(super) enum Node {
     List(Vec<Node>),
 }
 
-/// `[from:to:step]`; one number alone is the slice of it.
+/// `[from:to:step]`. A single number selects one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     from: Option<i64>,
     to: Option<i64>,
-    /// `to` was not given and is `from` plus one.
+    /// Whether `to` was not given and is `from` plus one.
     single: bool,
     step: Option<i64>,
 }
@@ -61,10 +61,10 @@ impl Slice {
     }
 }
 
-/// Parses a template: text and actions in turn.
+/// Parses a template into text and actions.
 ///
 /// # Errors
-/// In client-go's words.
+/// client-go's error text.
 pub(super) fn template(text: &str) -> Result<Vec<Node>, String> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -100,7 +100,7 @@ impl<'t> Parser<'t> {
         &rest[..size]
     }
 
-    /// Parses the content of braces and the closing one.
+    /// Parses the content of braces and the closing brace.
     fn action(&mut self) -> Result<Vec<Node>, String> {
         let mut out = Vec::new();
         loop {
@@ -174,7 +174,7 @@ impl<'t> Parser<'t> {
         Ok(Node::Text(unquote(inner)))
     }
 
-    /// The text before an unescaped delimiter, which must be in the line. Consumes it.
+    /// Consumes the text up to an unescaped delimiter, which must be in the line, and the delimiter. Returns the text.
     fn until(&mut self, end: char) -> Option<&'t str> {
         let rest = self.rest();
         let mut before = '\0';
@@ -191,7 +191,7 @@ impl<'t> Parser<'t> {
         None
     }
 
-    /// `[…]`: an index, a slice, a key in quotes, or several of them.
+    /// Parses `[…]`: an index, a slice, a quoted key, or several of them.
     fn brackets(&mut self, out: &mut Vec<Node>) -> Result<(), String> {
         self.at += 1;
         let rest = self.rest();
@@ -209,7 +209,7 @@ impl<'t> Parser<'t> {
         bracket(inner, out)
     }
 
-    /// `[?(@.a == "b")]`
+    /// Parses `[?(@.a == "b")]`.
     fn filter(&mut self) -> Result<Node, String> {
         self.at += 3;
         let rest = self.rest();
@@ -245,7 +245,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// One side of a comparison, which is an action of its own.
+/// Parses one side of a comparison, which is an action.
 fn side(text: &str) -> Result<Vec<Node>, String> {
     let text = format!("{text}}}");
     Parser { text: &text, at: 0 }.action()
@@ -284,7 +284,7 @@ fn ends(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '.' | ',' | '[' | ']' | '$' | '@' | '{' | '}')
 }
 
-/// Go's escapes in texts, as far as templates use them.
+/// Resolves Go's escapes that templates use.
 fn unquote(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars();

@@ -1,24 +1,24 @@
-//! The block on a terminal with the objects of a wait. Pure: steps in, terminal text out.
+//! The terminal block with the objects of a wait. Pure: converts steps to terminal text.
 
 use std::collections::BTreeMap;
 
 use crate::release::OperationProgress;
 
-/// Objects that are shown; the rest is counted.
+/// Maximal number of printed objects; further ones are counted.
 const MOST: usize = 10;
 
 /// The state of a wait.
 #[derive(Default)]
 pub(super) struct Board {
-    /// Why each is not ready, and its diagnosis.
+    /// The reason why each object is not ready, and its diagnosis.
     waiting: BTreeMap<String, (String, Vec<String>)>,
     ready: usize,
-    /// Lines on the terminal that the next text replaces.
+    /// The number of lines on the terminal that the next text replaces.
     drawn: usize,
 }
 
 impl Board {
-    /// Takes a step; returns the text for a terminal with this many columns and rows.
+    /// Processes a step. Returns the text for a terminal with this many columns and rows.
     pub(super) fn step(&mut self, step: &OperationProgress<'_>, width: usize, height: usize) -> String {
         let mut said = String::new();
         match step {
@@ -35,7 +35,7 @@ impl Board {
                 self.waiting.remove(&object.to_string());
                 self.ready += 1;
             }
-            // A new phase begins: the old lines stay.
+            // A new phase starts: the old lines are kept.
             OperationProgress::Applied { .. }
             | OperationProgress::Deleted(_)
             | OperationProgress::Hook { .. } => {
@@ -46,7 +46,7 @@ impl Board {
                 return said;
             }
         }
-        // Lines that scrolled off the screen cannot be replaced, and the cursor has a row of its own.
+        // Lines that scrolled off the screen cannot be replaced, and the cursor needs its own row.
         let lines = self.lines(height.saturating_sub(1));
         let over = if self.drawn > 0 { format!("\x1b[{}A\x1b[J", self.drawn) } else { String::new() };
         self.drawn = lines.len();
@@ -54,7 +54,7 @@ impl Board {
         format!("{over}{said}{lines}")
     }
 
-    /// At most `rows` lines, but at least the count and one object: objects take precedence over diagnoses.
+    /// At most `rows` lines, but at least the count and one object. Objects take precedence over diagnoses.
     fn lines(&self, rows: usize) -> Vec<String> {
         if self.waiting.is_empty() && self.ready == 0 {
             return Vec::new();
@@ -83,7 +83,7 @@ impl Board {
     }
 }
 
-/// A line of at most one row, without control characters: texts come from the cluster.
+/// A line that fits into one row, without control characters, because the text comes from the cluster.
 fn cut(line: &str, width: usize) -> String {
     let mut out: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).take(width).collect();
     if line.chars().count() > width {
