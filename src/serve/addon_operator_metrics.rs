@@ -1,6 +1,6 @@
-//! addon-operator's metrics, under its names and labels, with a prefix that the operator's flags choose.
+//! addon-operator's metrics, with its names and labels and a configurable prefix.
 //!
-//! Owns their list. Callers create the series; a change of a name that is not in the list is dropped.
+//! Owns their list. Callers create the series; a change of an unknown metric is dropped.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -154,7 +154,7 @@ impl Default for Measures {
 }
 
 impl Measures {
-    /// All families without series. Their names begin with `prefix`.
+    /// All families, without series. Their names start with `prefix`.
     #[must_use]
     pub fn new(prefix: &str) -> Self {
         let mut store = MetricStore::default();
@@ -185,17 +185,17 @@ impl Measures {
         self.change(name, pairs, Change::Set(value));
     }
 
-    /// Counts a time in a histogram, in seconds.
+    /// Observes a duration in a histogram, in seconds.
     pub fn observe(&self, name: &str, pairs: &[(&str, &str)], time: std::time::Duration) {
         self.change(name, pairs, Change::Observe(time.as_secs_f64(), &BOUNDS));
     }
 
-    /// Removes all series of a metric, before its current ones are set.
+    /// Removes all series of a metric, before the current ones are set.
     pub fn clear(&self, name: &str) {
         self.store().clear(&format!("{}{name}", self.prefix));
     }
 
-    /// The text that a scrape gets.
+    /// The response to a scrape.
     #[must_use]
     pub fn text(&self) -> String {
         self.store().text()
@@ -207,8 +207,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The table of addon-operator's metrics: name, labels; `MODULE` stands for module hooks, which global hooks have without
-    /// the module.
+    /// addon-operator's metrics: name, labels. `MODULE` means the labels of a module hook, which global hooks have without the
+    /// module.
     const TABLE: [(&str, &str); 46] = [
         ("live_ticks", ""),
         ("config_values_errors_total", ""),

@@ -1,7 +1,7 @@
-//! Bodies of requests: bounded one by one, and by one budget for all that are in flight.
+//! Request bodies: limited individually, and together by one memory budget.
 //!
-//! Owns the memory that requests may take together. A body takes its share as it arrives, so that announcing a large
-//! one gains nothing; when the budget is used up, incomplete bodies are dropped for others.
+//! Owns the memory of requests. A body reserves memory as it arrives, so a large Content-Length alone reserves nothing. When the
+//! budget is exhausted, incomplete bodies are dropped in favor of others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,18 +17,18 @@ use tokio::sync::Notify;
 use super::listen::Client;
 use super::shares::{Shares, Stage};
 
-/// Memory for all requests in flight, in MiB: of the 256 MiB that the chart grants, the rest is for charts and releases.
+/// Memory for all requests in flight, in MiB. The chart grants 256 MiB; the rest is for charts and releases.
 pub const DEFAULT_MEMORY: usize = 96;
-/// Bodies are stored in blocks of this many bytes: growing buffers would fragment the heap.
+/// Bodies are stored in blocks of this many bytes, because growing buffers would fragment the heap.
 const BLOCK: usize = 64 << 10;
-/// The time limit of a wait for a share of the budget.
+/// Time limit of a wait for memory.
 const WAIT: Duration = Duration::from_secs(2);
-/// The memory of a JSON object with members besides its text: a node of its map, in bytes.
+/// Memory of a JSON object with members, in addition to its text, in bytes: a node of its map.
 const OBJECT: usize = 640;
-/// The same for one more value.
+/// Memory of each further value, in bytes.
 const VALUE: usize = 64;
 
-/// Why a body is not read.
+/// The reason why a body is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     #[error("the body has more than {0} bytes")]
@@ -53,7 +53,7 @@ impl BodyError {
     }
 }
 
-/// The memory that requests in flight may take.
+/// The memory for requests in flight.
 pub struct Budget {
     most: usize,
     held: Mutex<Holders>,
@@ -67,7 +67,7 @@ struct Holders {
     revoked: HashMap<u64, Arc<Notify>>,
 }
 
-/// A request's share of the budget; returned when it is dropped.
+/// A request's share of the budget, returned on drop.
 pub struct Share {
     budget: Arc<Budget>,
     number: u64,
@@ -81,7 +81,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// A budget of `bytes` bytes.
+    /// A budget of `most` bytes.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, held: Mutex::default(), released: Notify::new() }
@@ -102,10 +102,10 @@ impl Budget {
 }
 
 impl Share {
-    /// Changes the share to `bytes` bytes; waits a little for others to return theirs.
+    /// Resizes the share to `bytes` bytes. Waits briefly for others to return memory.
     ///
     /// # Errors
-    /// It exceeds the budget, or no room is free in time.
+    /// It exceeds the budget, or there is not enough memory in time.
     pub async fn resize(&self, bytes: usize) -> Result<(), BodyError> {
         if bytes > self.budget.most {
             return Err(BodyError::OverBudget(self.budget.most));
@@ -113,7 +113,7 @@ impl Share {
         let resized = async {
             loop {
                 let mut released = std::pin::pin!(self.budget.released.notified());
-                // From here on no return of a share is missed.
+                // Register first, so that no return of a share is missed.
                 released.as_mut().enable();
                 if self.try_resize(bytes)? {
                     return Ok(());
@@ -124,8 +124,8 @@ impl Share {
         tokio::time::timeout(WAIT, resized).await.unwrap_or(Err(BodyError::Busy))
     }
 
-    /// Whether there was room, made by incomplete bodies if needed. Their shares become this one's at once, so that
-    /// nobody else takes them; their memory is freed a moment later.
+    /// Reports whether there was enough memory. If necessary it revokes the shares of incomplete bodies. Their shares are
+    /// reassigned at once, so that no other request takes them; their memory is freed shortly after.
     fn try_resize(&self, bytes: usize) -> Result<bool, BodyError> {
         let mut held = self.budget.lock();
         loop {
@@ -139,7 +139,7 @@ impl Share {
                 return Ok(true);
             }
             match held.shares.victim(Instant::now(), Stage::Receiving, None) {
-                // It would revoke its own share.
+                // Do not revoke this share itself.
                 Some(victim) if victim != self.number => {
                     held.shares.remove(victim);
                     if let Some(revoked) = held.revoked.remove(&victim) {
@@ -162,17 +162,17 @@ impl Drop for Share {
     }
 }
 
-/// Whether the headers announce a body of this media type, whatever its parameters.
+/// Whether the headers declare a body of this media type, with any parameters.
 #[must_use]
 pub fn is_of_type(headers: &HeaderMap, media_type: &str) -> bool {
     let told = headers.get(header::CONTENT_TYPE).and_then(|t| t.to_str().ok()).unwrap_or_default();
     told.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media_type)
 }
 
-/// Reads a body of at most `most` bytes within the budget; returns it with its share.
+/// Reads a body of at most `most` bytes within the budget. Returns it with its share.
 ///
 /// # Errors
-/// It is too large, there is no room for it, or it ends early.
+/// It is too large, there is not enough memory, or it ends early.
 pub async fn read(
     body: Body,
     client: &Client,
@@ -205,7 +205,7 @@ async fn read_as(
         };
         let Some(frame) = frame else { break };
         let frame = frame.map_err(|_| BodyError::Incomplete)?;
-        // Trailers are not needed.
+        // Ignore trailers.
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
         if length > most {
@@ -225,7 +225,7 @@ async fn read_as(
         }
     }
     let bytes = if blocks.len() > 1 {
-        // Both exist while one is copied to the other.
+        // Both exist during the copy.
         share.resize(blocks.len() * BLOCK + length).await?;
         blocks.concat()
     } else {
@@ -237,7 +237,7 @@ async fn read_as(
     Ok((bytes, share))
 }
 
-/// The most memory that a JSON document takes once it is parsed, in bytes.
+/// Maximal memory of a parsed JSON document, in bytes.
 #[must_use]
 pub fn parsed_size(json: &[u8]) -> usize {
     let mut size = json.len();
@@ -295,11 +295,11 @@ mod tests {
         while budget.lock().shares.total() < 3 * BLOCK {
             tokio::task::yield_now().await;
         }
-        // The address with the largest share loses, not the latest one.
+        // The address with the largest share loses, not the newest one.
         let (_, whole) = read_as(one(), B, most, &budget).await.unwrap();
         assert_eq!(slow.await.unwrap(), Some(BodyError::Busy));
         whole.resize(3 * BLOCK).await.unwrap();
-        // Complete bodies are never revoked; a returned share goes to the waiting request.
+        // Complete bodies are never revoked. A returned share goes to the waiting request.
         assert_eq!(read_as(one(), A, most, &budget).await.err(), Some(BodyError::Busy));
         let waits = tokio::spawn({
             let budget = Arc::clone(&budget);
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(waits.await.unwrap(), Ok(3 * BLOCK / 2));
     }
 
-    /// The estimate is at least what the allocator uses.
+    /// The estimate is at least the memory that the allocator uses.
     #[test]
     fn parsed_sizes_are_not_understated() {
         fn heap(value: &serde_json::Value) -> usize {
@@ -320,7 +320,7 @@ mod tests {
                 Value::Array(list) => {
                     list.capacity() * size_of::<Value>() + list.iter().map(heap).sum::<usize>()
                 }
-                // A leaf of a BTreeMap has eleven places.
+                // A leaf of a BTreeMap has eleven slots.
                 Value::Object(map) => {
                     let place = size_of::<String>() + size_of::<Value>();
                     let nodes = if map.is_empty() { 0 } else { map.len() / 6 + 1 };

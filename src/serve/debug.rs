@@ -1,7 +1,7 @@
-//! The debug endpoint: a unix socket, and optionally an address, that answer questions to the running operator.
+//! The debug endpoint: a Unix socket, and optionally an address, that serves requests to the running operator.
 //!
-//! Owns the listeners and the parsing of requests. Questions and answers belong to the front end; nothing of them is
-//! logged, since values may be secrets.
+//! Owns the listeners and the parsing of requests. The front end answers them; responses are not logged, because values can be
+//! secrets.
 
 pub mod route;
 
@@ -25,12 +25,12 @@ use tokio::task::JoinHandle;
 use super::listen::{self, Client, Limits};
 use super::{State, body};
 
-/// addon-operator's socket, and where its command line looks for it.
+/// addon-operator's socket, the default of its command line.
 pub const SOCKET: &str = "/var/run/addon-operator/debug.socket";
 
-/// The largest form, in bytes.
+/// The maximal size of a form, in bytes.
 const MAX_FORM: usize = 64 << 10;
-/// Time limit of an answer; a render sends requests to the API server.
+/// Time limit of a response. A render sends requests to the API server.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Time limit of a whole request.
 const LIMITS: Limits = Limits {
@@ -48,15 +48,15 @@ const FORM: &str = "application/x-www-form-urlencoded";
 /// A parsed request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Whether it changes something.
+    /// Whether it is a POST request, which changes something.
     pub post: bool,
-    /// Decoded, with its leading slash.
+    /// The decoded path, with its leading slash.
     pub path: String,
     /// Fields of the query and of the form.
     pub fields: BTreeMap<String, String>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
@@ -75,10 +75,10 @@ impl Answer {
     }
 }
 
-/// Answers requests; set by the operator once it runs.
+/// Answers requests. The operator sets it once it runs.
 pub type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Answer> + Send + Sync>;
 
-/// Listens on a socket that only this user may open. Replaces a socket that an earlier process left.
+/// Listens on a socket that only this user can open. Replaces the socket of an earlier process.
 ///
 /// # Errors
 /// The path cannot be created or listened on, or is not a socket.
@@ -108,7 +108,7 @@ pub async fn serve_socket(
         }
         Err(_) => {}
     }
-    // Created under another name and renamed: others can never open it.
+    // Created under another name and then renamed, so that other users can never open it.
     let hidden = path.with_extension(format!("new-{}", std::process::id()));
     let listener = UnixListener::bind(&hidden)?;
     std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
@@ -117,12 +117,12 @@ pub async fn serve_socket(
     let server = listen::serve(listener, None, routes(state), LIMITS, stop);
     Ok(tokio::spawn(async move {
         server.await;
-        // Another process may have replaced it.
+        // Another process can have replaced it.
         drop(std::fs::remove_file(own));
     }))
 }
 
-/// Listens on an address; returns the one in use.
+/// Listens on an address. Returns the actual address.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -161,8 +161,8 @@ fn waiting(state: &State) -> String {
     }
 }
 
-/// Refuses requests that a browser may have sent for a page: those with an Origin, or with a Host name that the page
-/// chose (DNS rebinding).
+/// Rejects requests that a browser can send for a web page: those with an Origin, or with a Host name of the page's choice (DNS
+/// rebinding).
 fn check_origin(headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), Answer> {
     if headers.contains_key(header::ORIGIN) {
         return Err(Answer::text(403, "requests of web pages are not answered\n"));
@@ -175,7 +175,7 @@ fn check_origin(headers: &HeaderMap, local: Option<SocketAddr>) -> Result<(), An
     }
 }
 
-/// Whether a Host header names the connected address, or loopback.
+/// Whether a Host header is the connected address or loopback.
 fn is_own(host: &str, local: IpAddr) -> bool {
     let name = match host.strip_prefix('[').and_then(|h| h.split_once(']')) {
         Some((name, rest)) if rest.is_empty() || rest.starts_with(':') => name,
@@ -213,7 +213,7 @@ async fn read(state: &State, request: extract::Request) -> Result<Request, Answe
     Ok(Request { post, path, fields })
 }
 
-/// Pairs of `a=b&c`, decoded.
+/// Parses and decodes pairs `a=b&c`.
 fn form(text: &str) -> BTreeMap<String, String> {
     let decoded = |part: &str| percent_decode_str(&part.replace('+', " ")).decode_utf8_lossy().into_owned();
     let pairs = text.split('&').filter(|pair| !pair.is_empty());

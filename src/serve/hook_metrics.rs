@@ -1,6 +1,6 @@
-//! Metrics of hooks: hooks choose names, labels and groups.
+//! Metrics of hooks. Hooks choose names, labels and groups.
 //!
-//! Owns the effects of the operations of one run; `hooks::metrics` reads a hook's metrics file.
+//! Owns the effects of one run's operations. `hooks::metrics` parses a hook's metrics file.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use super::metric_store::{Change, MetricStore};
 /// One operation on a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// Empty for `Expire` of a whole group.
+    /// The metric's name. Empty for `Expire` of a whole group.
     pub name: String,
-    /// The series of a group are replaced by those of the next run that names the group.
+    /// The group. A run that contains operations of a group replaces all its series.
     pub group: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub action: Action,
@@ -25,13 +25,13 @@ pub enum Action {
     Add(f64),
     /// Sets a gauge.
     Set(f64),
-    /// Observes a value in a histogram; with the upper bounds of its buckets, in order.
+    /// Observes a value in a histogram with these upper bucket bounds, in ascending order.
     Observe(f64, Vec<f64>),
     /// Removes all series of the group.
     Expire,
 }
 
-/// All metrics of all hooks.
+/// The metrics of all hooks.
 #[derive(Debug, Default)]
 pub struct HookMetrics {
     store: Mutex<MetricStore>,
@@ -42,8 +42,8 @@ impl HookMetrics {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies the operations of one run; each series gets `labels` besides its own. The groups that the operations
-    /// name lose their series first. Returns the reason for each operation that failed.
+    /// Applies the operations of one run; `labels` are added to each series. First removes all series of the groups in the
+    /// operations. Returns the reason for each operation that failed.
     pub fn apply(&self, operations: &[Operation], labels: &[(&str, &str)]) -> Vec<String> {
         let mut store = self.store();
         store.expire(&operations.iter().filter_map(|o| o.group.as_deref()).collect());
@@ -66,7 +66,7 @@ impl HookMetrics {
         problems
     }
 
-    /// The exposition of all series.
+    /// The text exposition of all series.
     #[must_use]
     pub fn text(&self) -> String {
         self.store().text()

@@ -1,8 +1,8 @@
-//! The accept loop of every listener: limits on connections, on the size of heads, and on time.
+//! The accept loop of all listeners: limits on connections, on the size of request heads, and on time.
 //!
-//! Owns connections from the first byte to the last: which are accepted, which are closed to make room, and the
-//! deadlines of handshakes, heads and whole requests. Deadlines run from the beginning of each, so that a client that
-//! sends one byte a second gains nothing. Requests and their paths belong to the router.
+//! Owns connections from accept to close: which are accepted, which are closed to make room, and the deadlines of handshakes,
+//! heads and whole requests. A deadline starts with its phase, so a client that sends one byte a second gains nothing. The router
+//! owns requests and their paths.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,25 +27,25 @@ use tower::ServiceExt as _;
 
 use super::shares::{Shares, Stage};
 
-/// The largest head of a request, in bytes; also the read-ahead of a body.
+/// The maximal size of a request head, in bytes; also the read-ahead of a body.
 const MAX_HEAD: usize = 32 << 10;
 
 /// Limits of one listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Of these, connections of one address.
+    /// Concurrent connections of one address.
     pub of_address: usize,
-    /// Of these, connections during their TLS handshake.
+    /// Concurrent connections in the TLS handshake.
     pub handshakes: usize,
     /// Time limit of a handshake.
     pub handshake: Duration,
     /// Time limit of the head of a request.
     pub head: Duration,
-    /// Time limit of a request, from its head to its answer.
+    /// Time limit of a request, from its head to its response.
     pub request: Duration,
-    /// Time limit of idle connections, and of reading an answer.
+    /// Time limit of idle connections, and of reading a response.
     pub idle: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-/// The sender of a request; an extension of each request.
+/// The sender of a request, an extension of each request.
 #[derive(Clone)]
 pub struct Client {
     /// The address of the client; unspecified for a unix socket.
@@ -74,16 +74,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// Marks the request as complete: while it is processed, its connection is the last to be closed to make room.
+    /// Marks the request as complete. While it is processed, its connection is among the last to be closed to make room.
     pub fn received(&self) {
         self.connection.stage(Stage::Serving);
     }
 }
 
-/// The remote and local address of connections, where they have any.
+/// The remote and local address of a connection, if it has addresses.
 pub type Addresses = Option<(IpAddr, SocketAddr)>;
 
-/// Something that accepts connections.
+/// A source of connections.
 pub trait Listen: Send + 'static {
     /// A connection.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
@@ -109,14 +109,14 @@ impl Listen for UnixListener {
     }
 }
 
-/// Connections of a listener, and how to close each.
+/// The connections of a listener, with the tasks that serve them.
 #[derive(Default)]
 struct Table {
     shares: Shares,
     tasks: HashMap<u64, AbortHandle>,
 }
 
-/// The place of one connection; freed when it is dropped.
+/// One connection's slot, freed on drop.
 struct Connection {
     number: u64,
     table: Arc<Mutex<Table>>,
@@ -138,7 +138,7 @@ impl Connection {
         self.deadline.send_replace(Instant::now() + time);
     }
 
-    /// Data arrived: after a pause it begins the next head.
+    /// Handles received data: after an idle period it starts the next head.
     fn read(&self) {
         let idle = lock(&self.table).shares.stage(self.number) == Some(Stage::Idle);
         if idle {
@@ -155,7 +155,7 @@ impl Drop for Connection {
     }
 }
 
-/// Takes a place for a connection, closing another one if needed; `None` if no other must be closed for it.
+/// Admits a connection, and closes another one if necessary. `None` if there is no slot and none may be closed for it.
 fn admit(
     table: &Arc<Mutex<Table>>,
     limits: Limits,
@@ -174,7 +174,7 @@ fn admit(
     } else {
         None
     };
-    // The place of a closed connection is free at once; its task ends a little later.
+    // The slot of the closed connection is free at once; its task ends a little later.
     let task = victim.and_then(|number| {
         locked.shares.remove(number);
         locked.tasks.remove(&number)
@@ -189,8 +189,8 @@ fn admit(
     Some(Arc::new(Connection { number, table: Arc::clone(table), limits, deadline }))
 }
 
-/// Serves a router until `stop` resolves, and finishes running requests then. With `tls` connections use TLS, each
-/// with the newest configuration.
+/// Serves a router until `stop` resolves, then finishes running requests. With `tls`, each connection uses TLS with the newest
+/// configuration.
 pub async fn serve<L: Listen>(
     listener: L,
     tls: Option<watch::Receiver<Arc<ServerConfig>>>,
@@ -205,14 +205,14 @@ pub async fn serve<L: Listen>(
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,
-            // Only reaps: connections have logged their errors.
+            // Only removes finished tasks: connections have logged their errors.
             Some(_) = tasks.join_next(), if !tasks.is_empty() => continue,
             accepted = listener.next() => accepted,
         };
         let (stream, addresses) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Usually too many open files, which passes.
+                // Usually too many open files, a temporary error.
                 tracing::warn!("cannot accept a connection: {error}");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
@@ -239,7 +239,7 @@ pub async fn serve<L: Listen>(
     while tasks.join_next().await.is_some() {}
 }
 
-/// A connection from its handshake to its end.
+/// Serves one connection, from its handshake to its end.
 async fn one<S>(
     stream: S,
     acceptor: Option<TlsAcceptor>,
@@ -267,7 +267,7 @@ async fn one<S>(
     }
 }
 
-/// Resolves once the newest deadline is past.
+/// Resolves when the current deadline has passed.
 async fn past(mut deadline: watch::Receiver<Instant>) {
     loop {
         let at = *deadline.borrow_and_update();
@@ -298,7 +298,7 @@ where
         }
     });
     let mut builder = http1::Builder::new();
-    // The deadlines are ours; the builder's own would count idle time, too.
+    // Our deadlines replace the builder's timeout, which would include idle time.
     builder.header_read_timeout(None).max_buf_size(MAX_HEAD);
     let mut serving = std::pin::pin!(builder.serve_connection(io, service));
     let ended = tokio::select! {
@@ -313,7 +313,7 @@ where
     }
 }
 
-/// A stream that detects the beginning of the next request.
+/// A stream that detects the start of the next request.
 struct Watched<S> {
     stream: S,
     connection: Arc<Connection>,

@@ -1,14 +1,14 @@
-//! Families of metrics with their series, and their exposition.
+//! Metric families with their series, and their text exposition.
 //!
-//! Owns the series, their number and their operations; the `prometheus` crate encodes them (text format 0.0.4). Knows no metric
-//! by name. The crate's own registry is not used: it has no groups, and names of hooks are known only at run time.
+//! Owns the series, their number and their operations. The `prometheus` crate encodes them (text format 0.0.4). Knows no metric
+//! names. Does not use the crate's registry, which has no groups, while the names of hook metrics are known only at run time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prometheus::TextEncoder;
 use prometheus::proto;
 
-/// Most series of one store: hooks, files on disk and the cluster choose labels, and memory is bounded.
+/// Maximal number of series in one store: hooks, files on disk and the cluster choose labels, and memory is limited.
 pub(super) const MAX_SERIES: usize = 100_000;
 
 /// The kind of a metric.
@@ -26,15 +26,15 @@ pub(super) enum Change<'c> {
     Add(f64),
     /// Sets a gauge.
     Set(f64),
-    /// Observes a value in a histogram; with the upper bounds of its buckets, in order. The first change of a series
-    /// fixes them.
+    /// Observes a value in a histogram with these upper bucket bounds, in ascending order. The first change of a series
+    /// determines its bounds.
     Observe(f64, &'c [f64]),
 }
 
-/// Names and values, in the order of the exposition.
+/// Names and values of labels, in the order of the exposition.
 pub(super) type Labels = Vec<(String, String)>;
 
-/// Why a change was refused.
+/// The reason why a change was rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StoreError {
     #[error("metric {0} is not declared")]
@@ -55,11 +55,11 @@ enum Sample {
 struct Family {
     kind: Kind,
     help: String,
-    /// By group and labels.
+    /// Series by group and labels.
     series: BTreeMap<(Option<String>, Labels), Sample>,
 }
 
-/// Families by name. Not synchronised: each owner has its own lock.
+/// Metric families by name. Not synchronized: each owner has its own lock.
 #[derive(Debug, Default)]
 pub(super) struct MetricStore {
     families: BTreeMap<String, Family>,
@@ -73,7 +73,7 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 impl MetricStore {
-    /// Adds a family. A family with series stays as it is; one without gets the new kind.
+    /// Adds a family. A family with series is not changed; one without gets the new kind.
     pub(super) fn declare(&mut self, name: &str, kind: Kind, help: &str) {
         if let Some(family) = self.families.get_mut(name) {
             if family.series.is_empty() {
@@ -85,7 +85,7 @@ impl MetricStore {
         self.families.insert(name.to_owned(), family);
     }
 
-    /// Changes a series of a declared family; a new series begins at zero.
+    /// Changes a series of a declared family. A new series starts at zero.
     pub(super) fn change(
         &mut self,
         name: &str,
@@ -123,7 +123,7 @@ impl MetricStore {
         }
     }
 
-    /// Removes all series of a family; the family stays.
+    /// Removes all series of a family, but keeps the family.
     pub(super) fn clear(&mut self, name: &str) {
         if let Some(family) = self.families.get_mut(name) {
             self.total -= family.series.len();
@@ -131,7 +131,7 @@ impl MetricStore {
         }
     }
 
-    /// Removes all series of groups; families stay.
+    /// Removes all series of groups, but keeps their families.
     pub(super) fn expire(&mut self, groups: &BTreeSet<&str>) {
         for family in self.families.values_mut() {
             family.series.retain(|(group, _), _| !group.as_deref().is_some_and(|g| groups.contains(g)));
@@ -144,12 +144,12 @@ impl MetricStore {
         self.families.retain(|_, family| !family.series.is_empty());
     }
 
-    /// The exposition of all series.
+    /// The text exposition of all series.
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for (name, family) in &self.families {
             if family.series.is_empty() {
-                // The encoder refuses families without series; addon-operator's metrics are listed from the start.
+                // The encoder rejects families without series, but addon-operator lists its metrics from the start.
                 let (help, kind) = (&family.help, family.kind.name());
                 out.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
             } else if let Err(error) = TextEncoder::new().encode_utf8(&[family.encoded(name)], &mut out) {
@@ -190,7 +190,7 @@ impl Family {
             Kind::Gauge => proto::MetricType::GAUGE,
             Kind::Histogram => proto::MetricType::HISTOGRAM,
         });
-        // Two groups may have the same labels; a scrape must not contain one series twice.
+        // Two groups can have the same labels; a scrape must not contain a series twice.
         let mut seen = BTreeSet::new();
         let series = self.series.iter().filter(|((_, labels), _)| seen.insert(labels));
         family.set_metric(series.map(|((_, labels), sample)| sample.encoded(self.kind, labels)).collect());
@@ -328,7 +328,7 @@ mod tests {
         let full = Err(StoreError::Full("more".to_owned()));
         assert_eq!(add(&mut store, "more", None, "0"), full);
         assert_eq!(add(&mut store, "many", None, "0"), Ok(()), "a series that is there still grows");
-        // Each removed series makes room for one.
+        // Each removed series makes room for a new one.
         let steps: [&dyn Fn(&mut MetricStore); 3] = [
             &|store| store.clear("cleared"),
             &|store| store.remove("removed", labels(&[("x", "1")])),

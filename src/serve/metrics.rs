@@ -1,4 +1,4 @@
-//! Windlass' own metrics: counters and gauges that exist from their first change.
+//! Windlass' own metrics. A counter or gauge exists from its first change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,7 +38,7 @@ impl Metrics {
         self.store().remove(name, labels(pairs));
     }
 
-    /// The exposition of all series.
+    /// The text exposition of all series.
     #[must_use]
     pub fn text(&self) -> String {
         self.store().text()

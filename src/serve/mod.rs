@@ -1,6 +1,6 @@
-//! The HTTP side of the operator: probes, metrics, the debug endpoint, and the limits of every listener.
+//! The operator's HTTP servers: probes, metrics, the debug endpoint, and the limits of all listeners.
 //!
-//! Owns the listeners and the text formats; reads [`State`] and decides nothing.
+//! Owns the listeners and the text formats. Reads [`State`] and decides nothing.
 
 pub mod addon_operator_metrics;
 pub mod body;
@@ -37,7 +37,7 @@ use runtime_config::Runtime;
 /// The data of probes and metrics.
 #[derive(Default)]
 pub struct State {
-    /// Whether every enabled module has had one outcome since the start.
+    /// Whether every enabled module has had a result since the start.
     pub converged: AtomicBool,
     /// The current leader, if this process is a follower.
     pub leader: Mutex<Option<String>>,
@@ -47,15 +47,15 @@ pub struct State {
     pub hook_metrics: HookMetrics,
     /// addon-operator's metrics.
     pub measures: Arc<Measures>,
-    /// Sets metrics that are computed at a scrape.
+    /// Updates metrics that are computed at a scrape.
     pub collect: OnceLock<Collector>,
-    /// Progress of converges.
+    /// Progress of converges (passes over all modules).
     pub progress: Progress,
     /// Parameters that can be changed at run time.
     pub runtime: Arc<Runtime>,
-    /// The memory that requests to all listeners may take together.
+    /// The memory budget of requests to all listeners.
     pub bodies: Arc<Budget>,
-    /// Answers the debug endpoint, once the operator runs.
+    /// Answers requests to the debug endpoint, once the operator runs.
     pub debug: OnceLock<Handler>,
 }
 
@@ -69,13 +69,13 @@ impl State {
         Self { measures: Arc::new(Measures::new(prefix)), ..Self::default() }
     }
 
-    /// Sets the leader that this process follows, if there is one.
+    /// The leader that this process follows, if there is one.
     pub fn leader(&self) -> Option<String> {
         self.leader.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// The list of paths, for people.
+/// The list of paths, for the index page.
 const ROUTES: &str = "GET /discovery
 GET /healthz
 GET /metrics
@@ -84,7 +84,7 @@ GET /readyz
 GET /status/converge
 ";
 
-/// Serves probes, metrics and the progress of converges until `stop` resolves; returns the address in use.
+/// Serves probes, metrics and the progress of converges until `stop` resolves. Returns the actual address.
 ///
 /// # Errors
 /// The address cannot be listened on.
@@ -116,7 +116,7 @@ async fn ready(extract::State(state): extract::State<Arc<State>>) -> impl IntoRe
     }
     let leader = state.leader.lock().unwrap_or_else(PoisonError::into_inner);
     match &*leader {
-        // A follower is ready when it can take over; a rollout must not wait until it leads.
+        // A follower is ready when it can take over: a rollout must not wait until it leads.
         Some(leader) => (StatusCode::OK, format!("ready to follow {leader}\n")),
         None => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -135,7 +135,7 @@ async fn converge(
     ([(header::CONTENT_TYPE, kind)], state.progress.shown(done, json))
 }
 
-/// In place of addon-operator's profiles, which are the Go runtime's.
+/// The response to requests for addon-operator's profiles, which are those of the Go runtime.
 const NO_PROFILES: &str = "\
 There are no pprof profiles: this program is not written in Go. What there is instead:
 GET /metrics: what modules, hooks, queues and requests to the API server take, under addon-operator's names

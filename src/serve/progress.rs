@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 
-/// Reports of the operator's loop.
+/// The progress that the operator's loop reports.
 #[derive(Debug, Default)]
 pub struct Progress {
     begun: AtomicBool,
@@ -14,7 +14,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Sets the number of remaining tasks of the current converge; `head` is the module and kind of the first one.
+    /// Sets the number of remaining tasks of the current converge. `head` is the module and kind of the first task.
     pub fn set(&self, tasks: usize, head: Option<(String, &'static str)>) {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = head;
         self.tasks.store(tasks, Ordering::Release);
@@ -28,12 +28,12 @@ impl Progress {
         self.tasks.load(Ordering::Acquire)
     }
 
-    /// Module and kind of the first task, if there is one.
+    /// Module and kind of the first remaining task.
     pub fn head(&self) -> Option<(String, &'static str)> {
         self.head.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The answer, as lines or JSON; `done`: the first converge is done.
+    /// The response, as lines or JSON. `done`: whether the first converge is complete.
     #[must_use]
     pub fn shown(&self, done: bool, as_json: bool) -> String {
         let tasks = self.tasks.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
-//! Parameters that can be changed at run time, as shell-operator's `pkg/config`.
+//! Runtime parameters, like shell-operator's `pkg/config`.
 //!
-//! Owns their values and the end of temporary ones; the effect of a change belongs to the parameter's owner.
+//! Owns their values and the expiry of temporary ones. The owner of a parameter applies its changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,17 +9,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// How long the log level `debug` lasts, unless a time is given.
+/// Duration of the log level `debug`, unless one is given.
 const DEBUG_LASTS: Duration = Duration::from_secs(30 * 60);
-/// The longest time for a temporary value.
+/// The maximal duration of a temporary value.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The least level of log lines.
+/// The minimum level of log lines.
 pub const LOG_LEVEL: &str = "log.level";
 /// Whether each event of the operator's ConfigMap is logged.
 pub const LOG_CONFIG_MAP: &str = "log.configmap.events";
 
-/// Applies a value; an error for invalid ones.
+/// Applies a value. Fails for an invalid value.
 pub type OnChange = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 struct Parameter {
@@ -28,7 +28,7 @@ struct Parameter {
     /// The permanent value.
     value: Option<String>,
     temporary: Option<(String, Timestamp)>,
-    /// Distinguishes a pending expiry from a newer one.
+    /// Distinguishes the expiry of this value from that of an earlier one.
     turn: u64,
     on_change: OnChange,
     error: Option<String>,
@@ -45,7 +45,7 @@ impl Parameter {
     }
 }
 
-/// Why a parameter cannot be set.
+/// The reason why a parameter cannot be set.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     #[error("unknown runtime parameter {0:?}")]
@@ -65,7 +65,7 @@ impl Runtime {
         self.parameters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a parameter; its default is in effect already.
+    /// Adds a parameter, whose default is already in effect.
     pub fn register(&self, name: &'static str, description: &str, default: &str, on_change: OnChange) {
         let parameter = Parameter {
             description: description.to_owned(),
@@ -88,7 +88,7 @@ impl Runtime {
     /// Sets a value, temporarily or permanently. The level `debug` is never permanent.
     ///
     /// # Errors
-    /// The parameter is unknown, or the value invalid: the old value stays.
+    /// The parameter is unknown, or the value is invalid: the old value is kept.
     pub fn set(self: &Arc<Self>, name: &str, value: &str, time: Option<Duration>) -> Result<(), Error> {
         let time = time.or((name == LOG_LEVEL && value.eq_ignore_ascii_case("debug")).then_some(DEBUG_LASTS));
         let time = time.map(|t| t.min(LONGEST));
@@ -123,7 +123,7 @@ impl Runtime {
         }
     }
 
-    /// All parameters in addon-operator's form.
+    /// All parameters, in addon-operator's JSON format.
     #[must_use]
     pub fn list(&self) -> Value {
         let shown = |(name, p): (&&str, &Parameter)| {
@@ -184,7 +184,7 @@ mod tests {
         let until: Timestamp = runtime.list()[0]["expireAt"].as_str().unwrap().parse().unwrap();
         let left = until.as_second() - Timestamp::now().as_second();
         assert!((29 * 60..=30 * 60).contains(&left), "{left} s");
-        // The task of the second change does this.
+        // This is what the task of the second change does.
         runtime.expire(LOG_LEVEL, 2);
         assert_eq!(runtime.value(LOG_LEVEL), "warn", "the value before is back");
         assert_eq!(changes.load(Ordering::Relaxed), 3);

@@ -1,6 +1,6 @@
-//! Server certificates, and the certificate authorities of clients.
+//! Server certificates, and client certificate authorities.
 //!
-//! Owns their parsing; connections belong to `listen`.
+//! Owns their parsing. `listen` owns connections.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub enum TlsError {
     Pair(rustls::Error),
 }
 
-/// A server's chain of certificates and its key, in PEM. With `clients`, PEM bundles of authorities, only clients
-/// with a certificate of one of them are accepted.
+/// A server configuration from a certificate chain and its key, in PEM. With `clients`, PEM bundles of certificate authorities,
+/// only clients with a certificate of one of them are accepted.
 ///
 /// # Errors
-/// A part cannot be read, or they do not match.
+/// A part cannot be parsed, or key and certificate do not match.
 pub fn config(chain: &[u8], key: &[u8], clients: &[Vec<u8>]) -> Result<Arc<ServerConfig>, TlsError> {
     let certificates = |pem: &[u8]| -> Result<Vec<CertificateDer<'static>>, String> {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();

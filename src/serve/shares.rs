@@ -1,19 +1,19 @@
-//! Shares of a scarce resource, and which holder loses its share. Pure: no sockets, no clock.
+//! Shares of a limited resource, and the choice of the holder that loses its share. Pure: no sockets, no clock.
 //!
-//! Any Pod can reach the listeners, and one process serves all of them. With a fixed limit alone slow clients could
-//! take every place; so the holder with the most, and with the least progress, makes room for the next.
+//! Any Pod can reach the listeners, and one process serves all of them. With only a fixed limit, slow clients could occupy every
+//! slot. So the address with the most, and the requests with the least progress, make room for new ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// A younger holder is the last of its kind to lose its place: an honest client needs less time to send a request.
+/// A holder younger than this is chosen after older ones in the same stage: a normal client needs less time to send a request.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The stage of a holder; earlier stages lose their places first.
+/// The stage of a holder. Earlier stages lose their share first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
-    /// The TLS handshake is not done.
+    /// The TLS handshake is not complete.
     Handshake,
     /// A request is incomplete.
     Receiving,
@@ -40,7 +40,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Adds a holder with an amount.
+    /// Adds a holder with an amount. Returns its number.
     pub(super) fn add(&mut self, address: IpAddr, stage: Stage, amount: usize, since: Instant) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -74,7 +74,7 @@ impl Shares {
         self.holders.get(&number).map(|h| h.stage)
     }
 
-    /// Changes a holder's amount; a removed holder gets nothing.
+    /// Changes a holder's amount. Does nothing for a removed holder.
     pub(super) fn set_amount(&mut self, number: u64, amount: usize) {
         let Some(holder) = self.holders.get_mut(&number) else { return };
         let (address, before) = (holder.address, std::mem::replace(&mut holder.amount, amount));
@@ -102,14 +102,14 @@ impl Shares {
         self.holders.values().filter(|h| h.stage == stage).count()
     }
 
-    /// The holder that loses its place: of the least advanced ones up to a stage, of one address or of all, an old
-    /// one of the address with the largest amount.
+    /// The holder that loses its share, among those of `of`, or of all addresses, up to the stage `last`: first by the earliest
+    /// stage, then old before young, then by the address with the largest amount.
     pub(super) fn victim(&self, now: Instant, last: Stage, of: Option<IpAddr>) -> Option<u64> {
         let loses = |h: &Holder| h.amount > 0 && h.stage <= last && of.is_none_or(|a| a == h.address);
         let candidates = self.holders.iter().filter(|(_, h)| loses(h));
         let rank = |(number, h): &(&u64, &Holder)| {
             let young = now.saturating_duration_since(h.since) < GRACE;
-            // A handshake is the beginning of an incomplete request.
+            // A handshake counts as an incomplete request.
             let stage = h.stage.max(Stage::Receiving);
             (stage, young, std::cmp::Reverse(self.of_address(h.address)), **number)
         };
@@ -130,22 +130,22 @@ mod tests {
         use Stage::{Handshake, Idle, Receiving, Serving};
         let old = Instant::now();
         let (now, young) = (old + GRACE * 3, old + GRACE * 2 + GRACE / 2);
-        // Holders as (address, stage, amount, since), and which one loses.
+        // Holders as (address, stage, amount, since), and the index of the one that loses.
         let table = [
             (vec![(1, Receiving, 1, old), (2, Receiving, 1, old), (2, Receiving, 1, old)], Serving, Some(1)),
-            // Old ones before young ones of a larger group.
+            // Old holders before young ones of an address with more.
             (
                 vec![(1, Receiving, 1, young), (1, Receiving, 1, young), (2, Receiving, 1, old)],
                 Serving,
                 Some(2),
             ),
-            // Among young ones those of the largest group.
+            // Among young holders, one of the address with the most.
             (
                 vec![(2, Handshake, 1, young), (1, Receiving, 1, young), (1, Receiving, 1, young)],
                 Serving,
                 Some(1),
             ),
-            // In any group: idle before active, incomplete before idle.
+            // Regardless of the amount: idle before active, incomplete before idle.
             (vec![(1, Serving, 9, old), (2, Idle, 1, young)], Serving, Some(1)),
             (vec![(1, Idle, 9, old), (2, Handshake, 1, young)], Serving, Some(1)),
             (vec![(1, Serving, 2, old), (2, Serving, 3, old)], Serving, Some(1)),

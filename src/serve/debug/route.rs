@@ -1,9 +1,9 @@
-//! Routes of the debug endpoint: from a path to a question. Pure. The paths are addon-operator's and shell-operator's, except
-//! for runs of hooks, which they do not show.
+//! Routes of the debug endpoint: from a path to a query. Pure. The paths are addon-operator's and shell-operator's, except for
+//! runs of hooks, which they do not have.
 
 use super::Request;
 
-/// All paths, for people.
+/// All paths, for the index page.
 pub const ROUTES: &str = "GET /
 GET /config/list.{json|yaml|text}
 POST /config/set
@@ -28,7 +28,7 @@ GET /queue/list.{json|yaml|text}
 GET /queue/main.{json|yaml|text}
 ";
 
-/// The form of an answer.
+/// The format of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json,
@@ -36,7 +36,7 @@ pub enum Format {
     Text,
 }
 
-/// A part of what is known of the global section or of a module.
+/// A part of the data of the global section or of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Values,
@@ -46,7 +46,7 @@ pub enum Part {
     Snapshots,
 }
 
-/// A request, understood.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     Alive,
@@ -74,19 +74,19 @@ pub enum Question {
         debug: bool,
         diff: bool,
     },
-    /// Which objects of modules are watched.
+    /// The watched objects of modules.
     Monitors {
         module: Option<String>,
     },
     Hooks,
     HookSnapshots(String),
-    /// Results of its last runs.
+    /// Results of the hook's last runs.
     HookRuns(String),
     Graph,
 }
 
 impl Question {
-    /// Whether the answer shows values, including secrets.
+    /// Whether the response contains values, including secrets.
     pub fn shows_values(&self) -> bool {
         matches!(
             self,
@@ -115,7 +115,7 @@ pub fn parse(request: &Request) -> Option<(Question, Format)> {
         let (name, value, duration) = (field("name"), field("value"), field("duration"));
         return (path == "config/set").then_some((Question::Set { name, value, duration }, Format::Text));
     }
-    // As Go's ParseBool; a flag without a value counts, too.
+    // Like Go's ParseBool; a flag without a value is true.
     let flag = |name: &str| {
         let on = |text: &String| matches!(text.as_str(), "" | "1" | "t" | "T" | "true" | "TRUE" | "True");
         request.fields.get(name).is_some_and(on)
@@ -140,7 +140,7 @@ fn formatted(path: &str, request: &Request, flag: &dyn Fn(&str) -> bool) -> Opti
         Some((path, "json")) => (path, Format::Json),
         Some((path, "yaml")) => (path, Format::Yaml),
         Some((path, "text")) => (path, Format::Text),
-        // shell-operator has routes of hooks without an extension, too.
+        // shell-operator also has hook routes without an extension.
         _ if path.starts_with("hook/") => (path, Format::Text),
         _ => return None,
     };
@@ -160,7 +160,7 @@ fn formatted(path: &str, request: &Request, flag: &dyn Fn(&str) -> bool) -> Opti
             Question::Module { name, part, global }
         }
         ("hook", "list") => Question::Hooks,
-        // Names of hooks have slashes.
+        // Names of hooks contain slashes.
         ("hook", rest) => match rest.rsplit_once('/')? {
             (name, "snapshots") => Question::HookSnapshots(name.to_owned()),
             (name, "runs") => Question::HookRuns(name.to_owned()),
