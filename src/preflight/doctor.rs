@@ -1,6 +1,6 @@
-//! Differences from addon-operator that a tree of modules meets, and why.
+//! Differences from addon-operator that affect a directory of modules, with reasons.
 //!
-//! Owns the list of differences. Reads files and runs hooks with `--config` as the operator does; sends no request to a cluster.
+//! Owns the list of differences. Reads files and runs hooks with `--config` as the operator does. Sends no request to a cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::shell_hooks::config::{HookConfig, MAIN_QUEUE};
 use crate::shell_hooks::jq::{self, Filter};
 use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
-/// Functions whose results differ in each call.
+/// Functions with a different result in each call.
 const CHANCE: [&str; 18] = [
     "randAlphaNum",
     "randAlpha",
@@ -36,7 +36,7 @@ const CHANCE: [&str; 18] = [
     "now",
 ];
 
-/// Programs that hooks call and that not every image holds, with what to do.
+/// Programs that hooks call and that an image can lack, with the remedy.
 const PROGRAMS: [(&str, &str); 5] = [
     (
         "addon-operator",
@@ -48,25 +48,25 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("jq", "the image answers jq by windlass jq; elsewhere, link it or install jq"),
 ];
 
-/// So many modules of one number addon-operator runs at a time.
+/// The number of modules with one number that addon-operator runs in parallel.
 const PARALLEL: usize = 20;
 
-/// The largest file that is looked through, in bytes.
+/// The maximal size of an examined file, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// The weight of a finding.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Weight {
     /// It does not work here.
     Breaks,
-    /// It works otherwise than with addon-operator.
+    /// It works differently than with addon-operator.
     Differs,
-    /// Something has to be at hand.
+    /// It needs something that can be missing.
     Needs,
 }
 
-/// Something that works otherwise here.
+/// A difference from addon-operator.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Diagnosis {
     pub weight: Weight,
@@ -77,7 +77,7 @@ pub struct Diagnosis {
     pub text: String,
 }
 
-/// Looks through roots of modules (a colon-separated list) and a directory of global hooks.
+/// Examines directories of modules (a colon-separated list) and a directory of global hooks.
 pub async fn doctor(roots: &str, global: Option<&Path>, unnumbered: u32) -> Vec<Diagnosis> {
     let modules = Modules::discover(roots, unnumbered, chart_compat::profile::Profile::default());
     let mut found = Found::default();
@@ -104,7 +104,7 @@ pub async fn doctor(roots: &str, global: Option<&Path>, unnumbered: u32) -> Vec<
 #[derive(Default)]
 struct Found {
     told: BTreeSet<Diagnosis>,
-    /// Owners of hooks that name a queue, by its name.
+    /// Owners of hooks, by the queue that the hooks use.
     queues: BTreeMap<String, BTreeSet<String>>,
 }
 
@@ -114,7 +114,7 @@ impl Found {
         self.told.insert(Diagnosis { weight, module, path, text: text.to_owned() });
     }
 
-    /// Numbers that more modules have than addon-operator runs at a time.
+    /// Reports numbers with more modules than addon-operator runs in parallel.
     fn numbers(&mut self, modules: &Modules) {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for module in &modules.modules {
@@ -129,7 +129,7 @@ impl Found {
         }
     }
 
-    /// Queues that the hooks of several owners name.
+    /// Reports queues that hooks of several owners use.
     fn shared_queues(&mut self) {
         for (queue, owners) in std::mem::take(&mut self.queues).into_iter().filter(|(_, o)| o.len() > 1) {
             let owners: Vec<String> = owners.into_iter().collect();
@@ -303,21 +303,21 @@ impl Found {
     }
 }
 
-/// The queues besides the main one that a hook's bindings name.
+/// The queues of a hook's bindings, except the main queue.
 fn queues(config: &HookConfig) -> impl Iterator<Item = &str> {
     let schedules = config.schedules.iter().map(|s| &s.common);
     let all = schedules.chain(config.kubernetes.iter().map(|k| &k.common));
     all.map(|common| common.queue.as_str()).filter(|queue| *queue != MAIN_QUEUE)
 }
 
-/// Whether a hook adds to metrics and names no group, as far as a look can tell.
+/// Whether a hook probably adds to metrics without a group.
 fn counts_without_group(text: &str) -> bool {
     let measures = text.contains("METRICS_PATH") || text.contains(".metric(");
     let adds = ["\"add\"", "\\\"add\\\"", "'add'", "add:", "add="].iter().any(|form| text.contains(form));
     measures && adds && !text.contains("group")
 }
 
-/// Whether a file is a program for Python: by its first line, or by its name where it can be executed.
+/// Whether a file is a Python program: by its first line, or by its name if it is executable.
 fn runs_in_python(path: &Path, text: &str) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     let first = text.lines().next().unwrap_or_default();
@@ -326,7 +326,7 @@ fn runs_in_python(path: &Path, text: &str) -> bool {
         || path.extension().is_some_and(|e| e == "py") && executable()
 }
 
-/// Whether a file is a program for the machine itself.
+/// Whether a file is a native executable.
 fn is_binary(path: &Path) -> bool {
     use std::io::Read as _;
     let mut start = [0; 4];
@@ -334,14 +334,14 @@ fn is_binary(path: &Path) -> bool {
     read.is_ok() && start == *b"\x7fELF"
 }
 
-/// A file's text, if it is one and not too large.
+/// The text of a file; `None` if it is too large or not text.
 fn read(path: &Path) -> Option<String> {
     let meta = std::fs::metadata(path).ok().filter(|m| m.is_file() && m.len() <= LARGEST)?;
     let bytes = std::fs::read(path).ok().filter(|b| b.len() as u64 <= meta.len().max(LARGEST))?;
     String::from_utf8(bytes).ok()
 }
 
-/// All files below a directory, without following symlinks.
+/// All files in a directory, recursively, without following symlinks.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = vec![directory.to_owned()];
@@ -359,7 +359,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The text between the delimiters of a template.
+/// The actions of a template: the text between its delimiters.
 fn actions(text: &str) -> impl Iterator<Item = &str> {
     text.split("{{")
         .skip(1)
@@ -367,13 +367,13 @@ fn actions(text: &str) -> impl Iterator<Item = &str> {
         .filter(|action| !action.trim_start_matches('-').trim_start().starts_with("/*"))
 }
 
-/// The names in an action; fields and variables are none.
+/// The function names in an action, without fields and variables.
 fn words(action: &str) -> impl Iterator<Item = &str> {
     let part = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"'));
     action.split(part).filter(|word| !word.starts_with(['.', '$', '"']))
 }
 
-/// Whether a line of a script runs a program, as far as a look can tell.
+/// Whether a line of a script probably runs a program.
 fn calls(line: &str, program: &str) -> bool {
     let line = line.trim_start();
     if line.starts_with('#') {

@@ -1,7 +1,7 @@
-//! What an operator needs, would do, and would do differently than addon-operator, before it runs.
+//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator.
 //!
-//! Owns `windlass rbac`, `windlass doctor`, `windlass values explain` of modules and `operator --observe`, except for their flags and
-//! output. Reads files and the cluster, and writes nothing.
+//! Owns `windlass rbac`, `windlass doctor`, `windlass values explain` of modules and `operator --observe`, except for their flags
+//! and output. Reads files and the cluster. Writes nothing.
 
 mod doctor;
 mod observe;

@@ -1,7 +1,7 @@
-//! What an operator would change if it started now. Writes nothing, so that it can run next to an addon-operator.
+//! The changes that an operator would make if it started now. Writes nothing, so it can run next to an addon-operator.
 //!
-//! Owns the one pass over all modules. Runs hooks with `--config` only, and no `enabled` scripts: a module with hooks gets the values
-//! of its deployed release, and a module with a script is enabled if its release exists.
+//! Owns one pass over all modules. Runs hooks only with `--config`, and no `enabled` scripts: a module with hooks gets the values
+//! of its deployed release, and a module with a script counts as enabled if its release exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,7 +31,7 @@ use crate::render::{from_json, parse_manifest, to_json};
 use crate::shell_hooks::webhooks::{self, PlannedRegistration};
 use crate::shell_hooks::{Hook, HookSet, Scope};
 
-/// What would happen to a module.
+/// The observation of one module.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
@@ -39,7 +39,7 @@ pub struct Observation {
     pub module: String,
     #[serde(flatten)]
     pub finding: Finding,
-    /// What would be written for it besides a release: CRDs where it has no chart, webhooks of its hooks.
+    /// Other planned writes: CRDs of a module without a chart, webhooks of its hooks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub besides: Vec<String>,
     /// Parts that could not be checked, and other remarks.
@@ -47,21 +47,21 @@ pub struct Observation {
     pub notes: Vec<String>,
 }
 
-/// The observation of a module.
+/// The planned change of a module.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
 pub enum Finding {
-    /// It is off, and has no release.
+    /// It is disabled, and has no release.
     Off,
-    /// It has no chart: its hooks are all there is.
+    /// It has no chart, only hooks.
     HooksOnly,
-    /// Its release is as it would be made.
+    /// Its release is up to date.
     Unchanged,
-    /// What a revision would change.
+    /// The changes of a new revision.
     Change(Box<Preview>),
-    /// It is off or gone, and its release would be uninstalled.
+    /// It is disabled or was removed, and its release would be uninstalled.
     Uninstall,
-    /// It could not be found out.
+    /// The check failed.
     Failed(String),
 }
 
@@ -70,7 +70,7 @@ impl Observation {
         Self { module: module.to_owned(), finding, besides: Vec::new(), notes }
     }
 
-    /// Whether an operator would do something about the module, or fail to.
+    /// Whether an operator would change something for the module, or fail.
     #[must_use]
     pub fn differs(&self) -> bool {
         !self.besides.is_empty()
@@ -78,10 +78,10 @@ impl Observation {
     }
 }
 
-/// Checks all modules. Gives what is wrong with the ConfigMap and the directories, too.
+/// Checks all modules. Also returns the problems of the ConfigMap and of the directories.
 ///
 /// # Errors
-/// The cluster cannot be reached or does not let us read what we need.
+/// The cluster cannot be reached, or a required read is forbidden.
 pub async fn observe(
     cluster: Cluster,
     context: &ContextOptions,
@@ -169,7 +169,7 @@ pub async fn observe(
     Ok((observations, problems))
 }
 
-/// The name of an owner of webhooks without a directory.
+/// The error of an owner of webhooks that has no module.
 const NO_MODULE: &str = "there is no such module any more";
 /// The name of the global hooks in a list of modules.
 const GLOBAL_HOOKS: &str = "global hooks";
@@ -180,7 +180,7 @@ struct Bound {
     /// Time limit of one `--config`.
     limit: std::time::Duration,
     hooks: BTreeMap<String, Vec<Arc<Hook>>>,
-    /// Owners of whom it is not known whether they are on, or what their hooks are bound to.
+    /// Owners for which it is unknown whether they are enabled, or which bindings their hooks have.
     unknown: BTreeSet<String>,
 }
 
@@ -218,7 +218,7 @@ impl Bound {
     }
 }
 
-/// Puts what would be written for webhooks to the modules whose hooks it is for.
+/// Adds the planned writes for webhooks to the modules of their hooks.
 fn add_registration_findings(found: Vec<PlannedRegistration>, observations: &mut Vec<Observation>) {
     for PlannedRegistration { owner, text } in found {
         let name = if owner.is_empty() { GLOBAL_HOOKS } else { &owner };
@@ -237,7 +237,7 @@ fn add_registration_findings(found: Vec<PlannedRegistration>, observations: &mut
     }
 }
 
-/// Lays the ConfigMap's sections over the values of files.
+/// Merges the ConfigMap's sections over the values of files.
 async fn apply_sections_to(
     cluster: &Cluster,
     options: &Options,
@@ -277,9 +277,9 @@ struct Observer<'a> {
     config: &'a Config,
     broken: &'a BTreeMap<String, String>,
     enabling: &'a Enabling,
-    /// Which modules depend on which.
+    /// The dependencies between modules.
     dependencies: &'a Dependencies,
-    /// There are global hooks.
+    /// Whether there are global hooks.
     hooked: bool,
 }
 
@@ -299,7 +299,7 @@ impl Observer<'_> {
         observation
     }
 
-    /// The module that another one depends on, be it by way of others, and that is off by all that is known.
+    /// The first direct or indirect dependency of a module that is certainly disabled.
     fn off_before(&self, name: &str) -> Option<&str> {
         self.dependencies.get(name).into_iter().flatten().find_map(|other| {
             let module = self.modules.modules.iter().find(|m| m.name.name == *other)?;
@@ -349,7 +349,7 @@ impl Observer<'_> {
         let values = match recorded {
             Some(recorded) if hooked || module.path.join("hooks").is_dir() => {
                 let computed = values.seen(&name.key);
-                // Hooks add and rarely take away.
+                // Hooks usually add values and rarely remove them.
                 if !covers(recorded, &computed) {
                     let text = "its values are those of its release, with what hooks made of them; values files and \
                             ConfigMap say otherwise by now";

@@ -1,8 +1,8 @@
-//! The rights that an operator needs for its modules: as few as do, each in the namespace where it is needed.
+//! The rights that an operator needs for its modules: as few as possible, each in the namespace that needs it.
 //!
-//! What modules create is read from what they render with the values of their files, and from the kinds that their templates
-//! name: a template may be waiting for a value. Hooks say with `--config` what they watch and answer; webhooks are also seen in
-//! their text. What hooks write to a cluster is theirs to know: their modules are named, and rules for that can be added.
+//! The objects of modules are determined from a render with the values of their files, and from the kinds in their templates,
+//! because a template can depend on a missing value. Hooks report with `--config` what they watch and answer; webhooks are also
+//! searched for in their text. The writes of hooks cannot be determined: their modules are reported, and users can add rules.
 
 mod added;
 mod rights;
@@ -34,7 +34,7 @@ const OWN: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "de
 /// Verbs for objects that templates look up.
 const LOOK: [&str; 3] = ["get", "list", "watch"];
 
-/// Kinds of Kubernetes itself that belong to no namespace.
+/// Cluster-scoped kinds of Kubernetes.
 const CLUSTER_WIDE: [&str; 24] = [
     "APIService",
     "CSIDriver",
@@ -62,27 +62,27 @@ const CLUSTER_WIDE: [&str; 24] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Verbs for objects whose names are known, where other objects of the kind are not ours.
+/// Verbs for objects with known names, limited to these names because other objects of the kind are not ours.
 const NAMED: [&str; 4] = ["get", "update", "patch", "delete"];
-/// Verbs that cannot be limited to names: a created object has none yet, and a watch is for a whole kind.
+/// Verbs that cannot be limited to names: a new object has no name yet, and a watch covers a whole kind.
 const UNNAMED: [&str; 3] = ["list", "watch", "create"];
 
-/// The rights that an operator of these modules needs.
+/// The rights that an operator needs for its modules.
 #[derive(Default)]
 pub struct Needs {
     rights: Scoped,
-    /// Rules of the user's own besides.
+    /// Additional rules from the user.
     added: Added,
-    /// Rights that could not be determined, each text with its module.
+    /// Rights that could not be determined. Each text names the module.
     pub unknown: Vec<String>,
 }
 
-/// A kind that modules have: the namespace and the name of an object, where they are known.
+/// A kind used by a module, with its object if known.
 struct Kind {
     gvk: Gvk,
-    /// The namespace of the object; by default that of its release.
+    /// The namespace of the object, by default that of the release.
     namespace: String,
-    /// The object; `None` for what a template writes out.
+    /// The object; `None` if the kind was only found in the text of a template.
     object: Option<Value>,
 }
 
@@ -90,7 +90,7 @@ fn text_of(crd: &Crd) -> String {
     String::from_utf8_lossy(&crd.data).into_owned()
 }
 
-/// The objects of manifests, as they are made in a namespace.
+/// The objects of manifests, with `home` as the default namespace.
 fn made(text: &str, home: &str) -> Vec<Kind> {
     let one = |text: &&str| {
         let object = parse_manifest(text).ok()?;
@@ -100,17 +100,17 @@ fn made(text: &str, home: &str) -> Vec<Kind> {
     chart_compat::render::split_documents(text).iter().filter_map(one).collect()
 }
 
-/// The hooks of a module, or the global ones: their configurations, or why these cannot be read.
+/// The hooks of a module, or the global ones.
 pub struct Hooks {
     owner: String,
-    /// Configurations with the names of their hooks.
+    /// The names and configurations of the hooks, or the reason why they cannot be read.
     said: Result<Vec<(String, HookConfig)>, String>,
-    /// Webhooks that their texts name.
+    /// The webhooks found in the text of the hooks.
     in_text: webhook_rules::Kinds,
 }
 
 impl Hooks {
-    /// Asks the hooks below a directory; `None` where there are none.
+    /// Reads the configurations of the hooks in a directory; `None` if there are none.
     async fn of(owner: String, directory: &Path, scope: Scope) -> Option<Self> {
         let in_text = webhook_rules::Kinds::in_text(directory, scope)?;
         let loaded = HookSet::load(directory, "", "", scope, CONFIG_TIMEOUT).await;
@@ -121,14 +121,14 @@ impl Hooks {
     }
 }
 
-/// A resource as a CRD names it.
+/// A resource defined by a CRD.
 struct Defined {
     plural: String,
     everywhere: bool,
 }
 
 impl Needs {
-    /// Looks through modules as they would run in a namespace.
+    /// The needs of modules that run in a namespace.
     #[must_use]
     pub fn of(
         modules: &Modules,
@@ -165,7 +165,7 @@ impl Needs {
         needs
     }
 
-    /// Rules that cannot be detected, given by the user.
+    /// Adds the user's rules for rights that cannot be detected.
     #[must_use]
     pub fn with(self, added: Added) -> Self {
         Self { added, ..self }
@@ -194,7 +194,7 @@ impl Needs {
         }
     }
 
-    /// The kinds of a module, with the objects where they are known.
+    /// Collects the kinds of a module, with their objects if known.
     fn module(&mut self, module: &Module, values: &Values, namespace: &str, kinds: &mut Vec<Kind>) {
         let name = &module.name.name;
         let home = module.target.namespace.as_deref().unwrap_or(namespace);
@@ -254,7 +254,7 @@ impl Needs {
             let render = |at| chart.render(&values, &options(at), &world, &mut |_| {});
             match render(RevisionView::FIRST) {
                 Ok(first) if !first.reads_revision => Ok(vec![first]),
-                // What is made at one revision only is made all the same.
+                // Also include objects that are rendered only in the first or only in later revisions.
                 Ok(first) => Ok([first].into_iter().chain(render(RevisionView::CANONICAL)).collect()),
                 Err(_) => Ok(vec![render(RevisionView::CANONICAL).map_err(|e| e.to_string())?]),
             }
@@ -290,7 +290,7 @@ impl Needs {
         let by_name = everywhere && complete.contains(&(gvk.group.clone(), gvk.kind.clone()));
         let rights = &mut self.rights;
         for group in ["", "events.k8s.io"] {
-            // Drift is reported on the object.
+            // Drift is reported as an event of the object.
             if scope.is_some() {
                 rights.add(scope, group, "events", &["create", "patch"]);
             }
@@ -303,7 +303,8 @@ impl Needs {
             None if by_name => {}
             _ => rights.add(scope, &group, &resource, &OWN),
         }
-        // Whoever hands out rights must have them, or be allowed to hand them out without: by name, where names are known.
+        // To grant rights a subject needs the rights themselves, or `escalate` and `bind`. Limit these to names if the names are
+        // known.
         let role = object
             .map(|o| (o["roleRef"]["kind"].as_str().unwrap_or_default(), o["roleRef"]["name"].as_str()));
         match (group.as_str(), resource.as_str()) {
@@ -315,10 +316,10 @@ impl Needs {
                     rights.add_to(None, &group, "clusterroles", role, &["bind"]);
                 }
                 Some((_, role)) => rights.add_to(scope, &group, "roles", role, &["bind"]),
-                // Written out in a template that does not render with these values: its name is not known.
+                // Found only in the text of a template that does not render with these values: the name is unknown.
                 None => {}
             },
-            // Which versions objects were stored in, it may have to forget.
+            // The operator can have to remove versions from `status.storedVersions`.
             ("apiextensions.k8s.io", "customresourcedefinitions") => {
                 let name = name.filter(|_| by_name);
                 if name.is_some() || !by_name {
@@ -329,7 +330,7 @@ impl Needs {
         }
     }
 
-    /// Roles and bindings for the ServiceAccount `name` of a namespace.
+    /// Roles and bindings for the ServiceAccount `name` in `namespace`.
     #[must_use]
     pub fn manifests(&self, name: &str, namespace: &str) -> Vec<Value> {
         let api = "rbac.authorization.k8s.io/v1";
@@ -339,7 +340,7 @@ impl Needs {
             if rules.is_empty() {
                 return;
             }
-            // Elsewhere the name says whose rights these are.
+            // In other scopes the name of the role includes the operator's namespace.
             let own = if scope == Some(namespace) { name.to_owned() } else { format!("{namespace}-{name}") };
             let prefix = if scope.is_none() { "Cluster" } else { "" };
             let mut metadata = json!({"name": own});
@@ -361,7 +362,7 @@ impl Needs {
         out
     }
 
-    /// The same as values of Windlass's own chart.
+    /// The rights as values of Windlass's own chart.
     #[must_use]
     pub fn values(&self, namespace: &str) -> Value {
         json!({"rbac": {
@@ -376,7 +377,7 @@ impl Needs {
         self.rights.rules(Some(namespace)).into_iter().chain(added.cloned()).collect()
     }
 
-    /// Rules in other namespaces than the operator's.
+    /// Rules in namespaces other than the operator's.
     fn elsewhere(&self, namespace: &str) -> BTreeMap<String, Vec<Value>> {
         let names: BTreeSet<&str> =
             self.rights.namespaces().chain(self.added.namespace_rules.keys().map(String::as_str)).collect();
@@ -392,7 +393,7 @@ impl Needs {
     }
 }
 
-/// The kinds of which every object that templates write out is rendered, too, so that all names are known.
+/// The kinds for which every object in the text of templates is also rendered, so all names are known.
 fn complete(kinds: &[Kind]) -> BTreeSet<(String, String)> {
     let mut counts: BTreeMap<(String, String), (usize, BTreeSet<&str>)> = BTreeMap::new();
     for Kind { gvk, object, .. } in kinds {
@@ -405,7 +406,7 @@ fn complete(kinds: &[Kind]) -> BTreeSet<(String, String)> {
     counts.into_iter().filter(|(_, (written, names))| names.len() >= *written).map(|(kind, _)| kind).collect()
 }
 
-/// Group, resource, and whether it belongs to no namespace.
+/// Group, resource, and whether the resource is cluster-scoped.
 fn resource(gvk: &Gvk, defined: &BTreeMap<(String, String), Defined>) -> (String, String, bool) {
     if let Some(found) = defined.get(&(gvk.group.clone(), gvk.kind.clone())) {
         return (gvk.group.clone(), found.plural.clone(), found.everywhere);
@@ -414,7 +415,7 @@ fn resource(gvk: &Gvk, defined: &BTreeMap<(String, String), Defined>) -> (String
     (gvk.group.clone(), plural(&gvk.kind), built_in && CLUSTER_WIDE.contains(&gvk.kind.as_str()))
 }
 
-/// The resource of a kind by Kubernetes' own rule (`meta.UnsafeGuessKindToResource`), which holds for all kinds of its own.
+/// The resource of a kind by Kubernetes' rule (`meta.UnsafeGuessKindToResource`), which is correct for all kinds of Kubernetes.
 fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     match lower.strip_suffix('y') {
@@ -425,7 +426,7 @@ fn plural(kind: &str) -> String {
     }
 }
 
-/// The kinds that the CRDs among objects define.
+/// The resources that the CRDs among the objects define.
 fn defined(kinds: &[Kind]) -> BTreeMap<(String, String), Defined> {
     let crds =
         kinds.iter().filter(|k| k.gvk.kind == "CustomResourceDefinition").filter_map(|k| k.object.as_ref());
@@ -439,7 +440,7 @@ fn defined(kinds: &[Kind]) -> BTreeMap<(String, String), Defined> {
     .collect()
 }
 
-/// The kinds that a template writes out.
+/// The kinds in the text of a template.
 fn written(text: &str) -> Vec<Gvk> {
     let mut found = Vec::new();
     let mut api_version = None;
@@ -459,15 +460,15 @@ fn written(text: &str) -> Vec<Gvk> {
     found
 }
 
-/// Where a template looks up objects.
+/// The namespaces of a `lookup` in a template.
 #[derive(Debug, PartialEq, Eq)]
 enum Within {
-    /// In its release's namespace.
+    /// The namespace of the release.
     Release,
     Named(String),
-    /// In all namespaces.
+    /// All namespaces.
     All,
-    /// Known after a render only.
+    /// Known only after a render.
     Unknown,
 }
 
@@ -478,7 +479,7 @@ struct Lookup {
     call: String,
 }
 
-/// A lookup of a template.
+/// The calls of `lookup` in a template.
 fn looked_up(text: &str) -> Vec<Lookup> {
     let Ok(pattern) = regexp::compile(br#"lookup\s+"[^"\s]+"\s+"[^"\s]+"\s+\S+"#) else { return Vec::new() };
     let spans = pattern.find_all(text.as_bytes(), -1);
@@ -501,8 +502,8 @@ fn looked_up(text: &str) -> Vec<Lookup> {
         .collect()
 }
 
-/// Modules and their values as they are on disk, with what their hooks say on `--config`. The operator's webhook configurations
-/// have names that begin with `configuration`; without it, with those that it gives them itself.
+/// Determines the needs of the modules and values on disk, and of their hooks' `--config`. `configuration` is the prefix of the
+/// operator's webhook configuration names; by default the operator's own.
 pub async fn needs(
     roots: &str,
     global: Option<&Path>,
@@ -575,7 +576,7 @@ mod tests {
             "apiVersion: apps/v1\nkind: {{ ternary \"StatefulSet\" \"DaemonSet\" .Release.IsUpgrade }}\nmetadata: {name: d}\n",
         );
         write("001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\n");
-        // One of a chart, and one of a module without.
+        // A CRD of a chart, and one of a module without a chart.
         for (path, kind, plural) in
             [("001-web/crds/q.yaml", "Quota", "quotas"), ("002-hooked/crds/p.yaml", "Policy", "policys")]
         {

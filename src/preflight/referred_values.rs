@@ -1,6 +1,6 @@
 //! Values that a module's ConfigMap keys refer to, for explanations.
 //!
-//! Owns what an explanation shows of them: of values from Secrets only the names.
+//! Owns which values an explanation contains: of values from Secrets only the names.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::cluster::Cluster;
 use crate::controller::ValuesReference;
 use crate::render::lookup_object;
 
-/// The values of one reference, as an explanation shows them.
+/// The values of one reference, as an explanation contains them.
 pub struct ReferredValues {
-    /// Object and key, and the key of the ConfigMap that refers to them.
+    /// The object and its key, and the key of the ConfigMap with the reference.
     pub name: String,
-    /// The values; what a Secret holds is hidden.
+    /// The values; those of a Secret are hidden.
     pub values: Map,
 }
 
-/// Replaces values that are not shown.
+/// The replacement of hidden values.
 const HIDDEN: &str = "(hidden)";
 
-/// Hides all values; their names stay.
+/// Hides all values, but keeps their names.
 fn hide(value: &mut Data) {
     match value {
         Data::Map(map) => map.values_mut().for_each(hide),
@@ -31,10 +31,10 @@ fn hide(value: &mut Data) {
     }
 }
 
-/// The values that sections of a ConfigMap refer to, by section, lowest first.
+/// The values that sections of a ConfigMap refer to, by section, in ascending precedence.
 ///
 /// # Errors
-/// A list of references is invalid, or an object cannot be read or contains no values. The operator then uses the last good
+/// A list of references is invalid, or an object cannot be read or contains no values. The operator then uses the last valid
 /// values, which only it knows.
 pub async fn referred_values(
     cluster: &Cluster,

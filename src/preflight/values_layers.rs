@@ -1,6 +1,8 @@
-//! The layers of a module's values, for explanations: the roots' files, the module's own, the keys of the ConfigMap, defaults.
+//! The layers of a module's values, for explanations: values files of the directories, the module's own, keys of the ConfigMap,
+//! defaults.
 //!
-//! Must come to the same as `values`, which the operator renders with, but for what hooks patch: only the operator knows that.
+//! The result must equal that of `values`, which the operator renders with, except for patches of hooks: only the operator has
+//! them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,13 +21,13 @@ use crate::addon::values::GLOBAL;
 use crate::openapi::{Schema, Schemas};
 use crate::render::{from_json, to_json};
 
-/// Merges the layers of values of a module as the operator does, lowest first. `roots` is the colon-separated list that
-/// modules are found in, `global` the directory of global hooks, `config` the live ConfigMap, if there are such,
-/// and `referred` what its sections refer to.
+/// Merges the layers of a module's values as the operator does, in ascending precedence. `roots` is the colon-separated list of
+/// module directories, `global` the directory of global hooks, if any, `config` the live ConfigMap, if any, and `referred` the
+/// values that its sections refer to.
 ///
 /// # Errors
-/// A file that cannot be read, or a key of the ConfigMap that is not a YAML map. The operator then uses the last good values of
-/// the module, which only it knows.
+/// A file cannot be read, or a key of the ConfigMap is not a YAML map. The operator then uses the last valid values of the
+/// module, which only it knows.
 pub fn layers(
     roots: &str,
     module: &Module,
@@ -83,7 +85,7 @@ pub fn layers(
     Ok(layers)
 }
 
-/// Lays what a schema fills in over the rest.
+/// Adds a layer with the defaults of a schema.
 fn add_defaults(layers: &mut Layers, key: &str, schema: Option<&Schema>) {
     let Some(schema) = schema else { return };
     let before = layers.values().get(key).map_or_else(|| json!({}), to_json);
@@ -95,7 +97,7 @@ fn add_defaults(layers: &mut Layers, key: &str, schema: Option<&Schema>) {
     lay(layers, &name, &added);
 }
 
-/// Lays values over the rest that are neither a file's nor a key's of the ConfigMap.
+/// Adds a layer that is neither a file nor a key of the ConfigMap.
 fn lay(layers: &mut Layers, name: &str, added: &Map) {
     let merged: Result<(), std::convert::Infallible> = layers.add(name, false, None, |values| {
         merge_maps(values, added.clone());
@@ -106,7 +108,7 @@ fn lay(layers: &mut Layers, name: &str, added: &Map) {
     }
 }
 
-/// The part of the second value that the first does not have; a list is one piece.
+/// The part of `after` that differs from `before`. A list is compared as a whole.
 fn added(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -121,7 +123,7 @@ fn added(before: &Value, after: &Value) -> Option<Value> {
     }
 }
 
-/// The part of a values file that the module's templates see: its section, and the global section of the roots' files.
+/// The part of a values file that the module's templates use: its section, and in files of the directories the global section.
 fn seen(file: Map, module: &ModuleName, of_root: bool) -> Map {
     let wanted = |key: &str| key == module.key || of_root && key == "global";
     file.into_iter().filter(|(key, value)| wanted(key) && matches!(value, Data::Map(_))).collect()

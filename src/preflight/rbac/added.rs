@@ -1,6 +1,6 @@
-//! Rules that the user adds for what hooks write, which cannot be detected.
+//! Rules that the user adds for writes of hooks, which cannot be detected.
 //!
-//! Owns the format of the file; Kubernetes gives a rule its meaning.
+//! Owns the format of the file. The meaning of a rule is Kubernetes'.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,23 +11,23 @@ use serde_json::Value;
 
 use crate::render::parse_manifest;
 
-/// Rules of a role, added to those that modules need.
+/// Role rules, added to those that modules need.
 #[derive(Debug, Default)]
 pub struct Added {
-    /// In the operator's namespace.
+    /// Rules in the operator's namespace.
     pub(super) rules: Vec<Value>,
-    /// In other namespaces, by name.
+    /// Rules in other namespaces, by namespace.
     pub(super) namespace_rules: BTreeMap<String, Vec<Value>>,
-    /// Everywhere.
+    /// Rules in the whole cluster.
     pub(super) cluster_rules: Vec<Value>,
 }
 
 impl Added {
-    /// Takes in the rules of a file: lists `rules` (in the operator's namespace) and `clusterRules` (everywhere), and a map
+    /// Adds the rules of a file: lists `rules` (in the operator's namespace) and `clusterRules` (in the whole cluster), and a map
     /// `namespaceRules` of lists by namespace.
     ///
     /// # Errors
-    /// The file cannot be read, or is not of that form: names file, line and value.
+    /// The file cannot be read or has another format. The error names file, line and value.
     pub fn read(&mut self, file: &Path) -> Result<(), String> {
         let text = std::fs::read_to_string(file)
             .map_err(|e| format!("{}: {e}; name a file with lists rules and clusterRules", file.display()))?;
@@ -75,7 +75,7 @@ impl Added {
     }
 }
 
-/// The rules of a list, checked; else line and text of the first that is wrong. `way` leads to the list.
+/// The checked rules of a list; the error is line and text of the first invalid one. `way` is the path of the list.
 fn rules(
     lines: &yaml::Node,
     name: &str,
@@ -97,7 +97,7 @@ fn rules(
     Ok(list)
 }
 
-/// Whether a rule is one, as the API server sees it (`rbac/validation`); else the key that is wrong, and how.
+/// Checks a rule as the API server does (`rbac/validation`); the error is the invalid key and the reason.
 fn check(rule: &Value, everywhere: bool) -> Result<(), (Option<String>, String)> {
     let whole = |text: &str| (None, format!("{rule}: {text}"));
     let Value::Object(rule) = rule else {

@@ -1,16 +1,16 @@
-//! Rights by where they hold, and the rules of roles that grant them. Pure.
+//! Rights by scope, and the role rules that grant them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// Rights in one target: API group, resource and, where they are for one object alone, its name; with verbs.
+/// The rights of one scope: verbs by API group, resource and optional object name.
 pub(super) type Rights = BTreeMap<(String, String, Option<String>), BTreeSet<&'static str>>;
 
-/// The content of a rule: API group, verbs and, where it is limited to some objects, their names.
+/// The content of a rule: API group, verbs and, if it is limited to some objects, their names.
 type Grant<'r> = (&'r str, &'r BTreeSet<&'static str>, Vec<&'r str>);
 
-/// Where rights hold: a namespace, or `None` for the cluster.
+/// The scope of rights: a namespace, or `None` for the cluster.
 pub(super) type Scope<'s> = Option<&'s str>;
 
 /// Rights by scope.
@@ -24,7 +24,7 @@ impl Scoped {
         self.add_to(scope, group, resource, None, verbs);
     }
 
-    /// Rights to one object, or to all without a name.
+    /// Adds rights to the object `name`, or to all objects without a name.
     pub(super) fn add_to(
         &mut self,
         scope: Scope<'_>,
@@ -42,7 +42,8 @@ impl Scoped {
         self.rights.keys().filter_map(Option::as_deref)
     }
 
-    /// Rules of a role: names of one resource with the same verbs share one, and so do resources of one group.
+    /// The rules of a role. Names of one resource with the same verbs are merged into one rule, and so are resources of one
+    /// group.
     pub(super) fn rules(&self, scope: Scope<'_>) -> Vec<Value> {
         let Some(rights) = self.rights.get(&scope.map(str::to_owned)) else { return Vec::new() };
         let mut names: BTreeMap<(&str, &str, &BTreeSet<&'static str>), Vec<&str>> = BTreeMap::new();
@@ -51,7 +52,7 @@ impl Scoped {
         }
         let mut alike: BTreeMap<Grant<'_>, Vec<&str>> = BTreeMap::new();
         for ((group, resource, verbs), names) in names {
-            // A right to all objects makes names superfluous.
+            // A right to all objects makes rights to single objects superfluous.
             let all = rights.get(&(group.to_owned(), resource.to_owned(), None)) == Some(verbs);
             let names = if all { Vec::new() } else { names };
             alike.entry((group, verbs, names)).or_default().push(resource);
@@ -66,7 +67,7 @@ impl Scoped {
         alike.into_iter().map(rule).collect()
     }
 
-    /// The rights of a scope in short, for tests: `GROUP/RESOURCE [NAME] COUNT-OF-VERBS`.
+    /// The rights of a scope in a short form, for tests: `GROUP/RESOURCE [NAME] COUNT-OF-VERBS`.
     #[cfg(test)]
     pub(super) fn shown(&self, scope: Scope<'_>) -> Vec<String> {
         let rights = self.rights.get(&scope.map(str::to_owned));
@@ -90,7 +91,7 @@ mod tests {
             rights.add_to(None, "g.test", "things", Some(name), &["get", "patch"]);
         }
         rights.add(None, "g.test", "things", &["create"]);
-        // The name adds nothing here.
+        // The name adds no right here.
         rights.add(None, "g.test", "others", &["get"]);
         rights.add_to(None, "g.test", "others", Some("a"), &["get"]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Rights for what hooks watch, as they say on `--config`: kinds in any spelling, without a cluster to ask.
+//! Rights for the watches of hooks, from their `--config`: kinds in any spelling, without access to a cluster.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Defined, LOOK, resource};
 use crate::cluster::Gvk;
 use crate::shell_hooks::config::{Kubernetes, Namespaces};
 
-/// Kinds of Kubernetes itself that hooks name without a group, each with its group and short names.
+/// Kinds of Kubernetes that hooks use without a group, each with its group and short names.
 const KNOWN: [(&str, &str, &[&str]); 40] = [
     ("", "ConfigMap", &["cm"]),
     ("", "Endpoints", &["ep"]),
@@ -51,10 +51,10 @@ const KNOWN: [(&str, &str, &[&str]); 40] = [
     ("storage.k8s.io", "StorageClass", &["sc"]),
 ];
 
-/// Rights for a hook's binding: in its namespaces or everywhere, for its objects or all.
+/// Adds the rights for a binding: in its namespaces or the cluster, for its objects or all.
 ///
 /// # Errors
-/// The group of its kind is not known.
+/// The group of the kind is unknown.
 pub(super) fn add_rights(
     rights: &mut Scoped,
     binding: &Kubernetes,
@@ -68,7 +68,7 @@ pub(super) fn add_rights(
     })?;
     let (group, mut resource, cluster_wide) = resource(&gvk, defined);
     if gvk.kind.ends_with('s') && gvk.kind == gvk.kind.to_lowercase() {
-        // The plural of a kind that no module defines.
+        // The kind is a plural, and no module defines it.
         resource.clone_from(&gvk.kind);
     }
     let scopes: Vec<Option<&str>> = match &binding.namespaces {
@@ -79,7 +79,7 @@ pub(super) fn add_rights(
         }
         _ => vec![None],
     };
-    // Each name is watched by itself.
+    // Each name has its own watch.
     let names: Vec<Option<&str>> = match binding.names.as_slice() {
         [] => vec![None],
         names => names.iter().map(|n| Some(n.as_str())).collect(),
@@ -92,7 +92,7 @@ pub(super) fn add_rights(
     Ok(())
 }
 
-/// The kind of a binding, which may be a plural or a short name in any case.
+/// The kind of a binding, which can be a plural or a short name in any case.
 fn kind(api_version: &str, word: &str, defined: &BTreeMap<(String, String), Defined>) -> Option<Gvk> {
     let lower = word.to_lowercase();
     let own = Gvk::new(api_version, word);

@@ -1,6 +1,6 @@
-//! Rights for webhooks of hooks: their configurations, and CRDs whose objects hooks convert.
+//! Rights for webhooks of hooks: their configurations, and the CRDs whose objects hooks convert.
 //!
-//! A hook's configuration names its webhooks. The text of a hook that cannot run here is searched for the keys.
+//! A hook's configuration contains its webhooks. If a hook cannot run here, its text is searched for the configuration keys.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -12,19 +12,19 @@ use crate::shell_hooks::Scope;
 use crate::shell_hooks::config::HookConfig;
 use crate::shell_hooks::discover::discover;
 
-/// Most that is looked through of a hook.
+/// The maximal number of bytes searched in a hook.
 const MAX_HOOK: u64 = 64 * 1024 * 1024;
 
-/// Which webhooks hooks have.
+/// The kinds of webhooks of some hooks.
 #[derive(Clone, Default)]
 pub(super) struct Kinds {
     admission: bool,
-    /// The CRDs that are converted; `None` stands for some that are not known.
+    /// The CRDs with conversions; `None` means unknown ones.
     conversions: Vec<Option<String>>,
 }
 
 impl Kinds {
-    /// From the configuration of a hook.
+    /// The webhooks in the configuration of a hook.
     pub(super) fn of(config: &HookConfig) -> Self {
         Self {
             admission: !(config.validating.is_empty() && config.mutating.is_empty()),
@@ -32,7 +32,7 @@ impl Kinds {
         }
     }
 
-    /// As the texts of the hooks below a directory name them; `None` where there are no hooks.
+    /// The webhooks found in the text of the hooks in a directory; `None` if there are no hooks.
     pub(super) fn in_text(directory: &Path, scope: Scope) -> Option<Self> {
         let hooks = discover(directory, scope).hooks;
         let mut kinds = (!hooks.is_empty()).then(Self::default)?;
@@ -52,11 +52,11 @@ impl Kinds {
     }
 }
 
-/// Adds what webhooks need; the names of configurations begin with `configuration`.
+/// Adds the rights for webhooks; `configuration` is the prefix of the configurations' names.
 pub(super) fn add_rights(rights: &mut Scoped, kinds: &Kinds, configuration: &str) {
     if kinds.admission {
         for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
-            // The second one is only tried.
+            // `check` is only for dry runs.
             for name in ["hooks", "check"] {
                 let name = format!("{configuration}-{name}");
                 rights.add_to(None, "admissionregistration.k8s.io", resource, Some(&name), &OWN);
