@@ -169,7 +169,7 @@ pub async fn observe(
     Ok((observations, problems))
 }
 
-/// The error of an owner of webhooks that has no module.
+/// The note on an owner of webhooks that has no module.
 const NO_MODULE: &str = "there is no such module any more";
 /// The name of the global hooks in a list of modules.
 const GLOBAL_HOOKS: &str = "global hooks";

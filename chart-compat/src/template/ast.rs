@@ -34,7 +34,7 @@ impl Span {
     }
 }
 
-/// A chain of fields, `.a.b`. The span covers the whole chain: nothing can stand between its fields.
+/// A chain of fields, `.a.b`. The span covers the whole chain, because fields follow each other directly.
 #[derive(Clone, Copy)]
 pub(super) struct Fields(pub(super) Span);
 

@@ -106,7 +106,7 @@ impl<'o> Emitter<'o> {
     /// Ends the document.
     ///
     /// # Errors
-    /// If a value has no YAML representation, or one that only the conversion through JSON finds. The output is then invalid.
+    /// If a value has no YAML representation, or the conversion through JSON changes it. The output is then invalid.
     pub fn finish(mut self) -> Result<(), EmitError> {
         self.write_indent(0);
         self.error.map_or(Ok(()), Err)
