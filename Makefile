@@ -72,13 +72,14 @@ fuzz:
 		cargo test --profile checked -p windlass-differential --test fuzz -- --nocapture
 
 # Records anew what Go's own template engine, YAML, Helm's functions, gojq, cron and kstatus answer,
-# what kustomize makes of manifests and what Helm prints for the fixture charts.
+# what kustomize makes of manifests, what Flux's CRDs say and what Helm prints for the fixture charts.
 fixtures: prerequisites
 	cd tests/tools/go && go run . ../../../fixtures
 	cd tests/tools/hooks && go run . ../../../fixtures
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cd tests/tools/postrender && go run . ../../../fixtures/post-render
 	cd tests/tools/flux-values && go run . > ../../../fixtures/flux-values/cases.jsonl
+	cd tests/tools/flux-api && go run . ../../../fixtures/flux-api
 	cd tests/tools/postrender && go run . tables ../../../kustomize-compat/src/schema/tables.rs
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
