@@ -17,6 +17,7 @@
 //! - [`shell_hooks`]: programs of users that run at moments, on schedules and on changes of objects
 //! - [`addon`]: front end for addon-operator modules
 //! - [`openapi`]: OpenAPI schemas of values: validation, defaults, rules in CEL
+//! - [`flux_api`]: types and CustomResourceDefinitions of Flux's API
 //! - [`helmrelease`]: front end for Flux's HelmReleases
 //! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
@@ -33,6 +34,7 @@ pub mod causes;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod flux_api;
 pub mod helmrelease;
 pub mod machine;
 pub mod openapi;

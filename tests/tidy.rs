@@ -42,7 +42,7 @@ const KUSTOMIZE: [(&str, &[&str]); 8] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 17] = [
+const ROOT: [(&str, &[&str]); 18] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("machine.rs", &[]),
@@ -70,7 +70,8 @@ const ROOT: [(&str, &[&str]); 17] = [
             "source",
         ],
     ),
-    ("helmrelease", &["cluster", "controller", "redact", "release", "render", "source"]),
+    ("flux_api", &["controller"]),
+    ("helmrelease", &["cluster", "controller", "flux_api", "redact", "release", "render", "source"]),
     ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
     ("runtime.rs", &["addon", "cluster", "controller", "helmrelease", "serve"]),
     (
@@ -80,6 +81,7 @@ const ROOT: [(&str, &[&str]); 17] = [
             "causes",
             "cluster",
             "controller",
+            "flux_api",
             "helmrelease",
             "preflight",
             "redact",

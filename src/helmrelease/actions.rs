@@ -11,9 +11,6 @@ use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
-use super::api::GoDuration;
-use super::api::helm_release::HelmReleaseSpec;
-use super::api::helm_release_status::{HelmReleaseStatus, Inventory, InventoryEntry, Snapshot, TestHook};
 use super::options;
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
@@ -24,6 +21,11 @@ use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
     crd_files,
+};
+use crate::flux_api::GoDuration;
+use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::flux_api::helm_release_status::{
+    HelmReleaseStatus, Inventory, InventoryEntry, Snapshot, TestHook,
 };
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{

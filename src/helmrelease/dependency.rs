@@ -6,8 +6,8 @@ use cel::common::ast::{EntryExpr, Expr, IdedEntryExpr};
 use cel::{Context, IdedExpr, Program};
 use serde_json::Value;
 
-use super::api::helm_release::{Dependency, HelmReleaseSpec};
 use crate::controller::ReconcileError;
+use crate::flux_api::helm_release::{Dependency, HelmReleaseSpec};
 use crate::release::Disposition;
 
 /// The longest expression, in bytes.

@@ -9,8 +9,6 @@ use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 
 use super::actions::{self, OWNER, ReleasePass};
-use super::api::helm_release::HelmReleaseSpec;
-use super::api::helm_release_status::HelmReleaseStatus;
 use super::chart_artifact::{Artifact, ArtifactClient, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::values::{ValuesSource, compose};
@@ -20,6 +18,8 @@ use crate::controller::{
     EventNote, EventType, FrontEnd, MissingText, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
     ReleaseTarget, Report, Requeue, ServiceAccountRef, ValuesReference, check_values_kind, contains,
 };
+use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::release::{Disposition, EngineError, ReleaseId};
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};

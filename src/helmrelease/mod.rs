@@ -4,7 +4,6 @@
 //! of Flux's sources, which a source-controller provides. Knows no manifest and no object of a release.
 
 mod actions;
-pub mod api;
 mod chart_artifact;
 mod dependency;
 mod digest;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::api::helm_release::{ChartTemplate, HelmReleaseSpec};
 use super::digest::sha256;
 use crate::cluster::ObjectRef;
+use crate::flux_api::helm_release::{ChartTemplate, HelmReleaseSpec};
 use crate::release::ReleaseId;
 
 /// Longest name of a release.

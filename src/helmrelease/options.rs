@@ -7,12 +7,12 @@ use std::time::Duration;
 use chart_compat::render::PostRenderStrategy;
 use serde_json::Value;
 
-use super::api::GoDuration;
-use super::api::helm_release::{self as api, HelmReleaseSpec};
 use super::digest;
 use super::release_state::Action;
 use crate::cluster::{Propagation, Validation};
 use crate::controller::{PostRender, ReconcileError};
+use crate::flux_api::GoDuration;
+use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
     Adoption, CrdPolicy, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, Immutable, Mode,
     ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, WHOLE_OBJECT, Wait,

@@ -3,7 +3,8 @@
 //! Not [`crate::controller::set_conditions`]: Flux's transition times also change with reason and message, and some of its conditions
 //! exclude each other.
 
-use super::api::helm_release_status::{HelmReleaseStatus, StatusCondition};
+use crate::flux_api::common::StatusCondition;
+use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::redact;
 
 pub(super) const READY: &str = "Ready";

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::api::GoDuration;
-use super::api::helm_release::{HelmReleaseSpec, Remediation};
-use super::api::helm_release_status::HelmReleaseStatus;
 use super::snapshot;
+use crate::flux_api::GoDuration;
+use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::flux_api::helm_release_actions::Remediation;
+use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::release::record::{Record, ReleaseStatus};
 
 /// What a pass wants the release to be.

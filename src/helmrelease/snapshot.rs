@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::api::helm_release_status::{Snapshot, TestHook};
 use super::digest;
+use crate::flux_api::helm_release_status::{Snapshot, TestHook};
 use crate::release::HookEvent;
 use crate::release::record::Record;
 
