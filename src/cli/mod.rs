@@ -9,6 +9,7 @@ mod chart;
 mod compare;
 mod completion;
 mod cosign;
+mod crds;
 mod debug;
 mod dependency;
 mod doctor;
@@ -157,10 +158,13 @@ enum Command {
     Completion(completion::Args),
     /// Print the RBAC rules that an operator needs for a directory of modules
     Rbac(rbac::Args),
-    /// Report what works differently here
+    /// Print CustomResourceDefinitions
+    #[command(subcommand)]
+    Crds(crds::Command),
+    /// Report what works differently with Windlass
     #[command(subcommand)]
     Doctor(doctor::Command),
-    /// Run the operator, which reconciles a directory of modules
+    /// Run the operator: reconcile modules, HelmReleases or both
     #[command(visible_alias = "start")]
     Operator(Box<operator_flags::Args>),
     /// Show the queues of a running operator
@@ -229,6 +233,7 @@ pub fn main() -> ExitCode {
         Command::Env(args) => env::run(globals, args).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
+        Command::Crds(command) => crds::run(command).map_err(Explained::from),
         Command::Doctor(command) => doctor::run(globals, command).map_err(Explained::from),
         Command::Operator(args) => {
             operator::run(globals, args).map(|code| status = code).map_err(Explained::from)

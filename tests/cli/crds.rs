@@ -1,7 +1,7 @@
-//! CRDs of a chart, which come ahead of rendering it, where the rest is refused.
+//! CRDs of a chart, which come ahead of rendering it, where the rest is refused; and those that `windlass crds` prints.
 
 use super::{chart, control_plane, fails, run, windlass};
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass::release::record::{self, RecordExtension, ReleaseStatus};
 
 #[test]
@@ -58,4 +58,52 @@ fn what_is_refused_leaves_no_crd() {
     assert!(run(&["upgrade", "one", path, "-n", n, "--crds=apply"]).status.success());
     assert_eq!(there().trim(), format!("customresourcedefinition.apiextensions.k8s.io/{name}"));
     cp.kubectl(["delete", "crd", &name]).unwrap();
+}
+
+/// The definitions of Flux's API on a real API server: it takes them, fills in their defaults, and refuses what they refuse.
+#[test]
+fn definitions_of_flux_are_served() {
+    let cp = control_plane();
+    let ns = cp.namespace("fluxapi").unwrap();
+    let n = ns.name();
+    let yaml = windlass(&["crds", "flux"]);
+    assert_eq!(yaml.matches("\nkind: CustomResourceDefinition\n").count(), 10, "{yaml}");
+    cp.kubectl_with(["apply", "-f", "-"], &yaml).unwrap();
+    cp.kubectl([
+        "wait",
+        "--for=condition=Established",
+        "crd/helmreleases.helm.toolkit.fluxcd.io",
+        "--timeout=30s",
+    ])
+    .unwrap();
+    let release = |name: &str, spec: &Value| {
+        let object = json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": name, "namespace": n}, "spec": spec});
+        cp.kubectl_with(["create", "-o", "json", "-f", "-"], &object.to_string()).map_err(|e| e.to_string())
+    };
+    let template = json!({"spec": {"chart": "demo", "sourceRef": {"kind": "GitRepository", "name": "demo"}}});
+    let made: Value = serde_json::from_str(
+        &release("good", &json!({"interval": "1h", "chart": template, "values": {"a": {"b": [1, null]}}}))
+            .unwrap(),
+    )
+    .unwrap();
+    assert_eq!(made["status"], json!({"observedGeneration": -1}));
+    assert_eq!(made["spec"]["chart"]["spec"]["version"], "*");
+    assert_eq!(made["spec"]["values"], json!({"a": {"b": [1, null]}}));
+    for (spec, text) in [
+        (json!({"interval": "1h"}), "set one of chart and chartRef"),
+        (json!({"chart": template}), "spec.interval: Required value"),
+        (json!({"interval": "1 day", "chart": template}), "spec.interval in body should match"),
+        (
+            json!({"interval": "1h", "chart": template, "releaseName": "r".repeat(54)}),
+            "may not be more than 53",
+        ),
+    ] {
+        let error = release("bad", &spec).unwrap_err();
+        assert!(error.contains(text), "{spec}: {error}");
+    }
+    let one = windlass(&["crds", "flux", "HelmRelease"]);
+    assert_eq!(one.matches("\nkind: CustomResourceDefinition\n").count(), 1);
+    let error = fails(&["crds", "flux", "Kustomization"]);
+    assert!(error.contains("Flux has no kind \"Kustomization\"; there are Alert, "), "{error}");
 }

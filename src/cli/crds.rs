@@ -1,0 +1,65 @@
+//! `windlass crds`: CustomResourceDefinitions, as YAML to apply.
+
+use serde_json::Value;
+
+use super::output::{Format, structured};
+use super::{Failure, print};
+use crate::flux_api;
+
+/// Whose kinds.
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Print those of Flux's API: HelmReleases, their sources, Alerts, Providers and Receivers
+    Flux(FluxArgs),
+}
+
+/// Flags of `crds flux`.
+#[derive(clap::Args)]
+pub(super) struct FluxArgs {
+    /// Kinds to print, such as HelmRelease; all by default
+    #[arg(value_name = "KIND")]
+    kinds: Vec<String>,
+}
+
+pub(super) fn run(command: &Command) -> Result<(), Failure> {
+    let Command::Flux(args) = command;
+    let texts: Result<Vec<String>, Failure> =
+        chosen(flux_api::crds::all(), &args.kinds)?.iter().map(|crd| structured(crd, Format::Yaml)).collect();
+    print(texts?.join("---\n").as_bytes())
+}
+
+/// The definitions of these kinds, which may be named in the plural; all without a name.
+fn chosen(mut crds: Vec<Value>, kinds: &[String]) -> Result<Vec<Value>, Failure> {
+    let names = |crd: &Value| {
+        ["kind", "plural"].map(|name| crd["spec"]["names"][name].as_str().unwrap_or_default().to_owned())
+    };
+    let all: Vec<[String; 2]> = crds.iter().map(names).collect();
+    if let Some(unknown) = kinds.iter().find(|kind| !all.iter().any(|names| names.contains(kind))) {
+        let known: Vec<&str> = all.iter().map(|[kind, _]| kind.as_str()).collect();
+        return Err(format!("Flux has no kind {unknown:?}; there are {}", known.join(", ")));
+    }
+    if !kinds.is_empty() {
+        crds.retain(|crd| names(crd).iter().any(|name| kinds.contains(name)));
+    }
+    Ok(crds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_chosen_by_name() {
+        let count = |kinds: &[&str]| {
+            let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+            chosen(flux_api::crds::all(), &kinds).map(|crds| crds.len())
+        };
+        assert_eq!(count(&[]), Ok(10));
+        assert_eq!(count(&["HelmRelease", "helmreleases", "buckets"]), Ok(2));
+        let error = count(&["HelmRelease", "Kustomization"]).unwrap_err();
+        assert!(
+            error.starts_with("Flux has no kind \"Kustomization\"; there are Alert, Bucket, "),
+            "{error}"
+        );
+    }
+}
