@@ -170,14 +170,7 @@ async fn run_helm_releases(
 ) -> Result<(), ClusterError> {
     let HelmReleaseProcess { options, concurrency, election } = process;
     let cluster = context.runner.engine().operator_client().clone();
-    let kind = Gvk::new(helmrelease::KIND.0, helmrelease::KIND.1);
-    if cluster.kinds().await?.get(&kind).is_none() {
-        return Err(ClusterError::Other(format!(
-            "{} {} is not served: install Flux's CustomResourceDefinitions, or leave helmreleases out of --controllers",
-            helmrelease::KIND.0,
-            helmrelease::KIND.1
-        )));
-    }
+    helmrelease::register(&cluster).await?;
     let mut stop = Box::pin(stop);
     let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &election.namespace);
     let leadership = match cluster.get_metadata(&namespace).await {

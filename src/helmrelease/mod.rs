@@ -10,9 +10,11 @@ mod digest;
 mod helm_releases;
 mod names;
 mod options;
+mod register;
 mod release_conditions;
 mod release_state;
 mod snapshot;
 mod values;
 
 pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};
+pub use register::register;

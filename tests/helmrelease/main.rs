@@ -6,5 +6,6 @@
 
 mod adoption;
 mod lifecycle;
+mod registration;
 mod scale;
 mod support;

@@ -19,35 +19,14 @@ use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// A definition that accepts any spec and status.
-fn definition(group: &str, version: &str, kind: &str, plural: &str) -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase()},
-            "versions": [{
-                "name": version, "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    })
-}
-
-/// The control plane of these tests, with the kinds.
+/// The control plane of these tests, with the kinds as Flux defines them.
 pub(crate) fn control_plane() -> &'static ControlPlane {
     static KINDS: std::sync::Once = std::sync::Once::new();
     let cp = shared().unwrap();
     KINDS.call_once(|| {
-        for (group, version, kind, plural) in [
-            ("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
-            ("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories"),
-            ("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts"),
-        ] {
-            let body = definition(group, version, kind, plural).to_string();
-            cp.kubectl_with(["apply", "-f", "-"], &body).unwrap();
-            let name = format!("crd/{plural}.{group}");
+        for crd in windlass::flux_api::crds::all() {
+            cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
+            let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
             cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
         }
     });
@@ -237,6 +216,7 @@ impl Running {
             "observedGeneration": self.get("ocirepository", name)["metadata"]["generation"],
             "artifact": {
                 "url": format!("http://{}/{file}", self.address), "digest": digest, "revision": revision,
+                "path": file, "lastUpdateTime": "2026-01-01T00:00:00Z",
             },
         });
         self.set_status("ocirepository", name, &status);
