@@ -93,7 +93,7 @@ pub(super) fn bring(
     globals: &Globals,
     chart: &Path,
     options: &Options,
-    say: &mut dyn FnMut(String),
+    say: &mut (dyn FnMut(String) + Send),
 ) -> Result<(), Failure> {
     work(globals, Job { chart, skip_refresh: false, options, keyring: None, verb: Verb::Update }, say)
 }
@@ -107,13 +107,21 @@ struct Job<'j> {
     verb: Verb,
 }
 
-fn work(globals: &Globals, job: Job<'_>, say: &mut dyn FnMut(String)) -> Result<(), Failure> {
+fn work(globals: &Globals, job: Job<'_>, say: &mut (dyn FnMut(String) + Send)) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
     let mut warn = |line: String| tell(&line);
     let path = source::clean(job.chart);
     let Job { skip_refresh, options, keyring, verb, .. } = job;
-    let mut manager =
-        Manager { fetcher: &fetcher, path: &path, skip_refresh, options, keyring, say, warn: &mut warn };
+    let mut manager = Manager {
+        fetcher: &fetcher,
+        path: &path,
+        skip_refresh,
+        options,
+        keyring,
+        local_root: None,
+        say,
+        warn: &mut warn,
+    };
     let result = block_on(async {
         match verb {
             Verb::Update => manager.update().await,

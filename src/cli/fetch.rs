@@ -13,7 +13,7 @@ use super::cosign::Cosign;
 use super::flags::Globals;
 use super::verify::Verify;
 use crate::source::fetch::{Fetcher, Options, ProvenanceMode};
-use crate::source::http::{Http, Progress, TIMEOUT, Tls};
+use crate::source::http::{Http, Pem, Progress, TIMEOUT, Tls};
 use crate::source::repositories::Secret;
 
 /// TLS flags.
@@ -35,11 +35,11 @@ pub(super) struct TlsFlags {
 
 impl TlsFlags {
     pub(super) fn tls(&self) -> Tls {
-        let given = |p: &Option<PathBuf>| p.clone().filter(|p| !p.as_os_str().is_empty());
+        let given = |p: &Option<PathBuf>| p.clone().filter(|p| !p.as_os_str().is_empty()).map(Pem::from);
         Tls {
-            ca_file: given(&self.ca_file),
-            cert_file: given(&self.cert_file),
-            key_file: given(&self.key_file),
+            ca: given(&self.ca_file),
+            certificate: given(&self.cert_file),
+            key: given(&self.key_file),
             insecure: self.insecure_skip_tls_verify,
         }
     }

@@ -9,7 +9,7 @@ use super::flags::Globals;
 use super::{Failure, block_on, print, prompt, tell};
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};
-use crate::source::http::Tls;
+use crate::source::http::{Pem, Tls};
 use crate::source::oci::credentials::{Credentials, CredentialsError};
 use crate::source::repositories::Secret;
 
@@ -118,8 +118,13 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
         host = short;
     }
     let fetcher = fetch::fetcher(globals);
-    let (ca_file, cert_file) = (args.ca_file.clone(), args.cert_file.clone());
-    let tls = Tls { ca_file, cert_file, key_file: args.key_file.clone(), insecure: args.insecure };
+    let pem = |path: &Option<PathBuf>| path.clone().map(Pem::from);
+    let tls = Tls {
+        ca: pem(&args.ca_file),
+        certificate: pem(&args.cert_file),
+        key: pem(&args.key_file),
+        insecure: args.insecure,
+    };
     let options = Options {
         username: username.clone(),
         password: Secret(password.clone()),
@@ -127,7 +132,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
         plain_http: args.plain_http,
         ..Options::default()
     };
-    let credentials = Credentials::new(&fetcher.home.registry);
+    let credentials = Credentials::of_files(&fetcher.home.registry);
     block_on(async {
         let registry = fetcher.registry(&options);
         registry.ping(host).await.map_err(|e| format!("authenticating to {host:?}: {e}"))?;
@@ -137,7 +142,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
 }
 
 fn logout(globals: &Globals, args: &Logout) -> Result<(), Failure> {
-    let credentials = Credentials::new(&globals.home().registry);
+    let credentials = Credentials::of_files(&globals.home().registry);
     let result = block_on(credentials.remove(&args.host))?;
     // Helm prints the same text with and without a login.
     match result {

@@ -11,6 +11,7 @@ use super::fetch::{self, TlsFlags};
 use super::flags::{Globals, duration};
 use super::output::{self, Format, structured};
 use super::{Failure, block_on, print, prompt, tell};
+use crate::source::http::Pem;
 use crate::source::index::write::NewIndex;
 use crate::source::repositories::{Entry, Repositories, Secret};
 use crate::source::repository;
@@ -150,15 +151,15 @@ fn add(globals: &Globals, args: &Add) -> Result<(), Failure> {
         ));
     }
     let tls = args.tls.tls();
-    let path = |p: Option<PathBuf>| p.map(|p| p.display().to_string()).unwrap_or_default();
+    let path = |pem: Option<Pem>| pem.map(|pem| pem.to_string()).unwrap_or_default();
     let entry = Entry {
         name: args.name.clone(),
         url: args.url.clone(),
         username: args.username.clone(),
         password: Secret(password),
-        cert_file: path(tls.cert_file),
-        key_file: path(tls.key_file),
-        ca_file: path(tls.ca_file),
+        cert_file: path(tls.certificate),
+        key_file: path(tls.key),
+        ca_file: path(tls.ca),
         insecure_skip_tls_verify: tls.insecure,
         pass_credentials_all: args.pass_credentials,
     };
@@ -173,7 +174,7 @@ fn add(globals: &Globals, args: &Add) -> Result<(), Failure> {
         return print(line.as_bytes());
     }
     let http = fetch::http(globals, args.timeout);
-    block_on(repository::update(&http, &home.indexes, &entry))?.map_err(|e| {
+    block_on(repository::update(&http, &home.indexes, &(&entry).into()))?.map_err(|e| {
         format!("looks like {:?} is not a valid chart repository or cannot be reached: {e}", args.url)
     })?;
     all.update(entry);
@@ -235,7 +236,7 @@ async fn update_all(
     mut say: impl FnMut(String) -> Result<(), Failure>,
 ) -> Result<Vec<String>, Failure> {
     let work = stream::iter(entries).map(async |entry| {
-        let result = repository::update(http, indexes, &entry).await;
+        let result = repository::update(http, indexes, &(&entry).into()).await;
         (entry, result)
     });
     let mut done = work.buffer_unordered(AT_ONCE).boxed_local();

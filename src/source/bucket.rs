@@ -8,6 +8,11 @@ mod aws;
 mod environment;
 #[cfg(feature = "gcs")]
 mod google;
+#[cfg(feature = "s3")]
+pub mod s3;
+#[cfg(not(feature = "s3"))]
+#[path = "bucket/s3_unavailable.rs"]
+pub mod s3;
 
 use std::io;
 

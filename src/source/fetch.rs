@@ -20,8 +20,9 @@ use super::index::{self, IndexError};
 use super::location::{BadLocation, Location};
 use super::oci::OciError;
 use super::oci::cosign::{self, CosignError};
-use super::repositories::{self, Entry, Repositories, RepositoriesError, Secret};
-use super::repository;
+use super::oci::credentials::Credentials as RegistryCredentials;
+use super::repositories::{self, Repositories, RepositoriesError, Secret};
+use super::repository::{self, RepositoryAccess};
 
 /// Size limit of a provenance file.
 const MAX_PROVENANCE: u64 = 16 << 20;
@@ -198,6 +199,8 @@ pub struct Fetcher {
     pub http: Http,
     /// The cache of charts.
     pub cache: Cache,
+    /// Credentials of registries.
+    pub registry_credentials: RegistryCredentials,
 }
 
 /// The location of a package, and the origin that may receive credentials.
@@ -220,7 +223,8 @@ impl Fetcher {
     #[must_use]
     pub fn new(home: Home, http: Http) -> Self {
         let cache = Cache::new(&home.content);
-        Self { home, http, cache }
+        let registry_credentials = RegistryCredentials::of_files(&home.registry);
+        Self { home, http, cache, registry_credentials }
     }
 
     /// Fetches the chart that a reference names. `warn` takes lines for the user.
@@ -231,7 +235,7 @@ impl Fetcher {
         &self,
         reference: &str,
         options: &Options,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<ChartBytes, FetchError> {
         let registry = options.repository.is_none() && reference.starts_with("oci://");
         if options.cosign.is_some() && !registry {
@@ -268,18 +272,18 @@ impl Fetcher {
     /// As [`Self::fetch`].
     pub async fn fetch_version(
         &self,
-        repository: &Entry,
+        repository: &RepositoryAccess,
         version: &ChartVersion,
         options: &Options,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<ChartBytes, FetchError> {
         if options.cosign.is_some() {
             return Err(FetchError::NoCosign(version.metadata.name.clone()));
         }
         let mut place = place(&repository.url, version, &format!("chart {:?}", version.metadata.name))?;
-        place.tls = merged(repository.tls(), &options.tls);
-        place.credentials = repository.credentials();
-        place.pass_credentials = repository.pass_credentials_all;
+        place.tls = merged(repository.tls.clone(), &options.tls);
+        place.credentials.clone_from(&repository.credentials);
+        place.pass_credentials = repository.pass_credentials;
         self.download(place, options, warn).await
     }
 
@@ -289,7 +293,7 @@ impl Fetcher {
         name: &str,
         chart: &str,
         options: &Options,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<Place, FetchError> {
         let all = Repositories::load(&self.home.repositories)?.unwrap_or_default();
         let entry = all.get(name).ok_or_else(|| FetchError::NoRepository(name.to_owned()))?;
@@ -329,10 +333,10 @@ impl Fetcher {
         url: &str,
         chart: &str,
         options: &Options,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<Place, FetchError> {
-        let entry = Entry { name: repository::name_of(url), url: url.to_owned(), ..options.entry() };
-        let path = repository::update(&self.http, &self.home.indexes, &entry).await;
+        let access = options.repository(url);
+        let path = repository::update(&self.http, &self.home.indexes, &access).await;
         let path = path.map_err(|e| FetchError::NoIndex { url: url.to_owned(), source: Box::new(e) })?;
         let versions = index::find(&path, &[chart], warn)?.remove(chart).unwrap_or_default();
         let shown = match options.version.as_str() {
@@ -374,7 +378,7 @@ impl Fetcher {
         &self,
         place: Place,
         options: &Options,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<ChartBytes, FetchError> {
         let promised = match place.digest.as_str() {
             "" => None,
@@ -408,7 +412,7 @@ impl Fetcher {
         place: &Place,
         digest: &[u8; 32],
         wanted: ProvenanceMode,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<Option<Bytes>, FetchError> {
         if wanted == ProvenanceMode::No {
             return Ok(None);
@@ -444,7 +448,13 @@ impl Fetcher {
     }
 
     /// Stores a package in the cache; reports a failure, since the chart can be used without.
-    pub(super) fn keep(&self, digest: &[u8; 32], kind: Kind, bytes: &[u8], warn: &mut dyn FnMut(String)) {
+    pub(super) fn keep(
+        &self,
+        digest: &[u8; 32],
+        kind: Kind,
+        bytes: &[u8],
+        warn: &mut (dyn FnMut(String) + Send),
+    ) {
         if self.cache.get(digest, kind, MAX_CHART_BYTES).is_some() {
             return;
         }
@@ -459,18 +469,15 @@ impl Options {
         repositories::credentials(&self.username, &self.password.0)
     }
 
-    /// The options as an entry of `repositories.yaml`.
-    fn entry(&self) -> Entry {
-        let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
-        Entry {
-            username: self.username.clone(),
-            password: self.password.clone(),
-            cert_file: path(&self.tls.cert_file),
-            key_file: path(&self.tls.key_file),
-            ca_file: path(&self.tls.ca_file),
-            insecure_skip_tls_verify: self.tls.insecure,
-            pass_credentials_all: self.pass_credentials,
-            ..Entry::default()
+    /// How a repository at this URL is accessed.
+    fn repository(&self, url: &str) -> RepositoryAccess {
+        RepositoryAccess {
+            name: repository::name_of(url),
+            url: url.to_owned(),
+            credentials: self.credentials(),
+            pass_credentials: self.pass_credentials,
+            tls: self.tls.clone(),
+            max_index: repository::MAX_INDEX,
         }
     }
 }
@@ -478,9 +485,9 @@ impl Options {
 /// TLS flags of a repository; those that it lacks are the command line's.
 fn merged(own: Tls, flags: &Tls) -> Tls {
     Tls {
-        ca_file: own.ca_file.or_else(|| flags.ca_file.clone()),
-        cert_file: own.cert_file.or_else(|| flags.cert_file.clone()),
-        key_file: own.key_file.or_else(|| flags.key_file.clone()),
+        ca: own.ca.or_else(|| flags.ca.clone()),
+        certificate: own.certificate.or_else(|| flags.certificate.clone()),
+        key: own.key.or_else(|| flags.key.clone()),
         insecure: own.insecure || flags.insecure,
     }
 }
@@ -493,7 +500,7 @@ pub(super) fn pick<'v>(
     versions: &'v [ChartVersion],
     chart: &str,
     wish: &str,
-    warn: &mut dyn FnMut(String),
+    warn: &mut (dyn FnMut(String) + Send),
 ) -> Result<&'v ChartVersion, String> {
     if versions.is_empty() {
         return Err("no chart version found".to_owned());

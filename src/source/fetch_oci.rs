@@ -12,7 +12,6 @@ use super::cache::{Kind, hex, parse_digest};
 use super::fetch::{ChartBytes, FetchError, Fetcher, Options, ProvenanceMode};
 use super::index::entry::{Choice, choose};
 use super::oci::artifact_reference::OciReference;
-use super::oci::credentials::Credentials;
 use super::oci::{OciError, Registry, cosign};
 
 /// Length of a digest, with its algorithm.
@@ -24,7 +23,7 @@ impl Fetcher {
     pub fn registry(&self, options: &Options) -> Registry<'_> {
         let given = (!options.username.is_empty() && !options.password.0.is_empty())
             .then(|| (options.username.clone(), options.password.0.clone()));
-        let credentials = Credentials::new(&self.home.registry);
+        let credentials = self.registry_credentials.clone();
         Registry::new(&self.http, options.tls.clone(), options.plain_http, given, credentials)
     }
 
@@ -41,7 +40,7 @@ impl Fetcher {
         &self,
         text: &str,
         options: &Options,
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<ChartBytes, FetchError> {
         let registry = self.registry(options);
         let asked = OciReference::parse(text).map_err(OciError::from)?;
@@ -83,7 +82,7 @@ impl Fetcher {
     }
 
     /// Warns if a tag points at another digest than at the last pull.
-    fn notice(&self, reference: &OciReference, digest: &str, warn: &mut dyn FnMut(String)) {
+    fn notice(&self, reference: &OciReference, digest: &str, warn: &mut (dyn FnMut(String) + Send)) {
         let shown = reference.to_string();
         let path: PathBuf =
             self.home.content.join("windlass-tags").join(hex(&Sha256::digest(shown.as_bytes())));

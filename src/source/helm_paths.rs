@@ -1,7 +1,7 @@
 //! The paths of Helm's state: the same files and directories, by the same variables.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The files and directories shared with Helm.
 #[derive(Clone, Debug)]
@@ -39,6 +39,21 @@ pub(super) fn user_home() -> PathBuf {
 }
 
 impl Home {
+    /// All files and directories below one directory, which no Helm shares.
+    #[must_use]
+    pub fn below(root: &Path) -> Self {
+        Self {
+            cache: root.join("cache"),
+            config: root.join("config"),
+            data: root.join("data"),
+            plugins: root.join("plugins"),
+            repositories: root.join("repositories.yaml"),
+            indexes: root.join("indexes"),
+            content: root.join("content"),
+            registry: root.join("registry.json"),
+        }
+    }
+
     /// By Helm's environment.
     #[must_use]
     pub fn from_env() -> Self {

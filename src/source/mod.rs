@@ -33,6 +33,8 @@ pub mod provenance;
 pub mod repositories;
 pub mod repository;
 
+pub use bucket::s3;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Component, Path, PathBuf};

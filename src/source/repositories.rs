@@ -8,7 +8,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 
 use super::atomic_files;
-use super::http::{Credentials, Tls};
+use super::http::{Credentials, Pem, Tls};
 
 /// Size limit of the file.
 const MAX_FILE: u64 = 16 << 20;
@@ -56,11 +56,11 @@ impl Entry {
     /// Its TLS flags.
     #[must_use]
     pub fn tls(&self) -> Tls {
-        let path = |s: &str| Some(PathBuf::from(s)).filter(|_| !s.is_empty());
+        let pem = |path: &str| (!path.is_empty()).then(|| Pem::File(PathBuf::from(path)));
         Tls {
-            ca_file: path(&self.ca_file),
-            cert_file: path(&self.cert_file),
-            key_file: path(&self.key_file),
+            ca: pem(&self.ca_file),
+            certificate: pem(&self.cert_file),
+            key: pem(&self.key_file),
             insecure: self.insecure_skip_tls_verify,
         }
     }

@@ -12,13 +12,13 @@ use sha2::{Digest as _, Sha256};
 use super::atomic_files;
 use super::cache::hex;
 use super::fetch::FetchError;
-use super::http::{Http, Request};
+use super::http::{Credentials, Http, Request, Tls};
 use super::index;
 use super::location::Location;
 use super::repositories::Entry;
 
-/// Size limit of an index.
-const MAX_INDEX: u64 = 1 << 30;
+/// Size limit of an index, in bytes, where no smaller one is asked for.
+pub const MAX_INDEX: u64 = 1 << 30;
 
 /// The validators of the cached index, to avoid sending it again.
 #[derive(Default, Serialize, Deserialize)]
@@ -28,6 +28,37 @@ struct Seen {
     modified: Option<String>,
     /// SHA-256 of the file with these validators: Helm may have written another one since.
     digest: String,
+}
+
+/// How a repository is accessed.
+#[derive(Clone)]
+pub struct RepositoryAccess {
+    /// Name of its files in the cache.
+    pub name: String,
+    /// Its URL, without `index.yaml`.
+    pub url: String,
+    /// Sent to its origin only.
+    pub credentials: Option<Credentials>,
+    /// Whether credentials and client certificate also go to other servers that the index names; never to the target of a
+    /// redirect.
+    pub pass_credentials: bool,
+    /// TLS flags.
+    pub tls: Tls,
+    /// Size limit of its index, in bytes.
+    pub max_index: u64,
+}
+
+impl From<&Entry> for RepositoryAccess {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            name: entry.name.clone(),
+            url: entry.url.clone(),
+            credentials: entry.credentials(),
+            pass_credentials: entry.pass_credentials_all,
+            tls: entry.tls(),
+            max_index: MAX_INDEX,
+        }
+    }
 }
 
 /// The index file for a repository's name.
@@ -62,17 +93,21 @@ pub fn forget(directory: &Path, name: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// The server does not return it, or it is not an index; the cached index is unchanged.
-pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<PathBuf, FetchError> {
-    let base = Location::parse(&entry.url)?;
+pub async fn update(
+    http: &Http,
+    directory: &Path,
+    repository: &RepositoryAccess,
+) -> Result<PathBuf, FetchError> {
+    let base = Location::parse(&repository.url)?;
     if !matches!(base.scheme.as_str(), "http" | "https") {
         return Err(FetchError::Protocol(base.scheme));
     }
     let url = base.within("index.yaml")?;
-    let path = index_path(directory, &entry.name);
-    let (asked, tls) = (url.to_string(), entry.tls());
-    let known = known(directory, &entry.name, &asked);
-    let mut request = Request::get(url.clone(), &tls, MAX_INDEX);
-    request.credentials = entry.credentials();
+    let path = index_path(directory, &repository.name);
+    let asked = url.to_string();
+    let known = known(directory, &repository.name, &asked);
+    let mut request = Request::get(url.clone(), &repository.tls, repository.max_index);
+    request.credentials.clone_from(&repository.credentials);
     if let Some(seen) = &known {
         let conditions = [(header::IF_NONE_MATCH, &seen.etag), (header::IF_MODIFIED_SINCE, &seen.modified)];
         request.headers.extend(conditions.into_iter().filter_map(|(k, v)| Some((k, v.clone()?))));
@@ -94,9 +129,9 @@ pub async fn update(http: &Http, directory: &Path, entry: &Entry) -> Result<Path
     // Writes the names of charts first: a client that reads the new index needs them.
     let mut charts = names.join("\n");
     charts.push_str(if names.is_empty() { "" } else { "\n" });
-    atomic_files::write(&charts_path(directory, &entry.name), charts.as_bytes(), 0o644).map_err(io)?;
+    atomic_files::write(&charts_path(directory, &repository.name), charts.as_bytes(), 0o644).map_err(io)?;
     atomic_files::persist(file, &path, 0o644).map_err(io)?;
-    remember(directory, &entry.name, &Seen { url: asked, etag, modified, digest: hex(&digest) })
+    remember(directory, &repository.name, &Seen { url: asked, etag, modified, digest: hex(&digest) })
         .map_err(io)?;
     Ok(path)
 }
@@ -126,7 +161,7 @@ fn remember(directory: &Path, name: &str, seen: &Seen) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) fn digest_of(path: &Path) -> io::Result<String> {
+pub fn digest_of(path: &Path) -> io::Result<String> {
     let mut digest = Sha256::new();
     let mut reader = io::BufReader::with_capacity(256 << 10, std::fs::File::open(path)?);
     loop {

@@ -69,6 +69,12 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
 }
 
 impl Keys {
+    /// Given keys for a region.
+    pub(super) fn of(access: &str, secret: &str, region: &str) -> Self {
+        let credential = lent(access.to_owned(), secret.to_owned(), None);
+        Self { credential, region: region.to_owned() }
+    }
+
     /// The headers that sign a `GET` of a URL.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use super::index::IndexError;
 use super::location::same_repository;
 use super::provenance::{self, ProvenanceError};
 use super::repositories::{Entry, Repositories, RepositoriesError};
-use super::{Error as LoadError, atomic_files, go_time, load, load_package, repository};
+use super::{Error as LoadError, atomic_files, clean, go_time, load, load_package, repository};
 
 /// Number of indexes or charts that are fetched concurrently.
 const AT_ONCE: usize = 8;
@@ -136,10 +136,12 @@ pub struct Manager<'m> {
     pub options: &'m Options,
     /// The keyring for the verification of every dependency, if requested; the options then require provenance files.
     pub keyring: Option<PathBuf>,
+    /// The directory that dependencies on disk must be in; `None`: any.
+    pub local_root: Option<&'m Path>,
     /// Receives Helm's output, with line ends.
-    pub say: &'m mut dyn FnMut(String),
+    pub say: &'m mut (dyn FnMut(String) + Send),
     /// Receives lines for standard error.
-    pub warn: &'m mut dyn FnMut(String),
+    pub warn: &'m mut (dyn FnMut(String) + Send),
 }
 
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> DependencyError + use<> {
@@ -177,6 +179,7 @@ impl Manager<'_> {
         let Some(mut declared) = chart.metadata.dependencies.clone() else { return Ok(()) };
         let known = Repositories::load(&self.fetcher.home.repositories)?.unwrap_or_default().entries;
         let mut names = resolve::names(&mut declared, &known, self.path)?;
+        self.check_local_paths(&declared)?;
         let unmanaged = names.add_unmanaged(&declared);
         if !self.skip_refresh && !unmanaged.is_empty() {
             (self.say)("Getting updates for unmanaged Helm repositories...\n".to_owned());
@@ -211,6 +214,8 @@ impl Manager<'_> {
         let v2_digest = chart_lock::digest_v2(&declared);
         let known = Repositories::load(&self.fetcher.home.repositories)?.unwrap_or_default().entries;
         resolve::names(&mut declared, &known, self.path)?;
+        self.check_local_paths(&declared)?;
+        self.check_local_paths(&lock.dependencies)?;
         if chart_lock::digest(&declared, &lock.dependencies) != lock.digest
             && !(v1 && v2_digest == lock.digest)
         {
@@ -239,6 +244,26 @@ impl Manager<'_> {
         self.bring(&mut resolved, &known).await
     }
 
+    /// Refuses dependencies on disk outside of the directory that they must be in.
+    fn check_local_paths(&self, dependencies: &[Dependency]) -> Result<(), DependencyError> {
+        let Some(root) = self.local_root else { return Ok(()) };
+        for Dependency { name, repository, .. } in dependencies {
+            let path = if repository.is_empty() {
+                clean(&self.path.join("charts").join(name))
+            } else if repository.starts_with("file://") {
+                resolve::local_path(repository, self.path)?
+            } else {
+                continue;
+            };
+            if !path.starts_with(root) {
+                let text =
+                    format!("dependency {name:?} with repository {repository:?} leads out of the source");
+                return Err(DependencyError::Wrong(text));
+            }
+        }
+        Ok(())
+    }
+
     async fn refresh_known(&mut self, known: &[Entry]) {
         if known.is_empty() {
             return;
@@ -258,7 +283,7 @@ impl Manager<'_> {
     async fn refresh(&mut self, entries: Vec<Entry>) {
         let fetcher = self.fetcher;
         let work = stream::iter(entries).map(async |entry| {
-            let result = repository::update(&fetcher.http, &fetcher.home.indexes, &entry).await;
+            let result = repository::update(&fetcher.http, &fetcher.home.indexes, &(&entry).into()).await;
             (entry, result.err())
         });
         let mut done = Box::pin(work.buffer_unordered(AT_ONCE));

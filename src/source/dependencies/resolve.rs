@@ -109,7 +109,7 @@ pub(super) async fn resolve(
     chart: &Path,
     declared: &[Dependency],
     names: &Names,
-    warn: &mut dyn FnMut(String),
+    warn: &mut (dyn FnMut(String) + Send),
 ) -> Result<Vec<Resolved>, DependencyError> {
     let mut ranges = Vec::new();
     for d in declared {
@@ -181,7 +181,7 @@ pub(super) fn locked(
     fetcher: &Fetcher,
     locked: &[Dependency],
     known: &[Entry],
-    warn: &mut dyn FnMut(String),
+    warn: &mut (dyn FnMut(String) + Send),
 ) -> Result<Vec<Resolved>, DependencyError> {
     let owner = |d: &Dependency| {
         known.iter().find(|e| same_repository(&e.url, &d.repository)).map(|e| e.name.clone())
@@ -217,7 +217,7 @@ pub(super) fn locked(
 fn indexes<'d>(
     fetcher: &Fetcher,
     wanted: impl Iterator<Item = (String, &'d str)>,
-    warn: &mut dyn FnMut(String),
+    warn: &mut (dyn FnMut(String) + Send),
 ) -> Result<BTreeMap<(String, String), Vec<ChartVersion>>, DependencyError> {
     let mut by_index: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (index, chart) in wanted {
@@ -256,14 +256,14 @@ impl Resolved {
         fetcher: &Fetcher,
         options: &Options,
         known: &[Entry],
-        warn: &mut dyn FnMut(String),
+        warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<ChartBytes, FetchError> {
         let d = &self.dependency;
         match &self.version {
             Some(version) => {
                 let unmanaged = Entry { url: d.repository.clone(), ..Entry::default() };
                 let entry = self.owner(known).unwrap_or(&unmanaged);
-                fetcher.fetch_version(entry, version, options, warn).await
+                fetcher.fetch_version(&entry.into(), version, options, warn).await
             }
             None => {
                 let reference = format!("{}/{}", d.repository.trim_end_matches('/'), d.name);

@@ -1,5 +1,6 @@
 //! The HTTP client: TLS by the flags, proxies by the environment, redirects within one origin.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Client;
@@ -7,6 +8,7 @@ use reqwest::redirect::Policy;
 
 use super::MAX_REDIRECTS;
 use super::client_tls::{Tls, TlsError};
+use super::local_addresses::NoLocalAddresses;
 
 /// Time limit of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -15,6 +17,25 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 #[error("stopped after {MAX_REDIRECTS} redirects")]
 pub(super) struct TooManyRedirects;
+
+/// The HTTP proxy of a source.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Proxy {
+    /// Its URL.
+    pub address: String,
+    /// User and password; never shown.
+    pub login: Option<(String, String)>,
+}
+
+impl Proxy {
+    fn configure(&self) -> Result<reqwest::Proxy, TlsError> {
+        let proxy = reqwest::Proxy::all(&self.address).map_err(TlsError::new)?;
+        Ok(match &self.login {
+            Some((user, password)) => proxy.basic_auth(user, password),
+            None => proxy,
+        })
+    }
+}
 
 /// Follows redirects within an origin. Returns a redirect to another origin as the response: the caller sends a new
 /// request to it.
@@ -32,7 +53,13 @@ fn policy() -> Policy {
 }
 
 /// A client; without `tls` for plain HTTP only. `loopback`: the server is this machine, so that no proxy is used.
-pub(super) fn new(tls: Option<&Tls>, loopback: bool) -> Result<Client, TlsError> {
+/// `no_local`: names of local addresses are not resolved.
+pub(super) fn new(
+    tls: Option<&Tls>,
+    loopback: bool,
+    no_local: bool,
+    proxy: Option<&Proxy>,
+) -> Result<Client, TlsError> {
     let builder = Client::builder()
         .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
         .redirect(policy())
@@ -43,6 +70,11 @@ pub(super) fn new(tls: Option<&Tls>, loopback: bool) -> Result<Client, TlsError>
         // Reading the system's certificates takes time.
         None => builder.tls_certs_only([]),
     };
-    let builder = if loopback { builder.no_proxy() } else { builder };
+    let builder = if no_local { builder.dns_resolver(Arc::new(NoLocalAddresses)) } else { builder };
+    let builder = match proxy {
+        Some(proxy) => builder.proxy(proxy.configure()?),
+        None if loopback => builder.no_proxy(),
+        None => builder,
+    };
     builder.build().map_err(TlsError::new)
 }

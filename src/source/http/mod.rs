@@ -6,6 +6,7 @@
 mod client;
 mod client_tls;
 mod error;
+mod local_addresses;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -19,9 +20,12 @@ use http::{Method, StatusCode};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-pub use self::client_tls::{Tls, TlsError};
+pub use self::client::Proxy;
+pub use self::client_tls::{Pem, Tls, TlsError};
 pub use self::error::HttpError;
 use self::error::Reason;
+use self::local_addresses::LocalAddress;
+pub use self::local_addresses::is_local;
 use super::location::Location;
 
 /// Time limit of a request; Helm's.
@@ -29,6 +33,9 @@ pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Most redirects within an origin, and most to other origins; Go's limit.
 const MAX_REDIRECTS: usize = 10;
+
+/// The most clients that are kept: one for each TLS configuration.
+const MAX_CLIENTS: usize = 128;
 
 /// Size limit of an error's body.
 const MAX_COMPLAINT: u64 = 64 * 1024;
@@ -45,6 +52,8 @@ pub struct Http {
     clients: Arc<Mutex<HashMap<Way, reqwest::Client>>>,
     timeout: Duration,
     offline: bool,
+    no_local: bool,
+    proxy: Option<Proxy>,
     progress: Option<Progress>,
 }
 
@@ -126,13 +135,32 @@ impl Http {
     /// A client. `offline`: every request is refused.
     #[must_use]
     pub fn new(timeout: Duration, offline: bool) -> Self {
-        Self { clients: Arc::default(), timeout, offline, progress: None }
+        Self { clients: Arc::default(), timeout, offline, no_local: false, proxy: None, progress: None }
     }
 
     /// Whether every request is refused.
     #[must_use]
     pub fn is_offline(&self) -> bool {
         self.offline
+    }
+
+    /// The same with another time limit.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// A client that reaches neither this machine nor its cloud's metadata service: for URLs of tenants.
+    #[must_use]
+    pub fn without_local_addresses(self) -> Self {
+        Self { clients: Arc::default(), no_local: true, ..self }
+    }
+
+    /// The same through a proxy; it shares no connections with others.
+    #[must_use]
+    pub fn with_proxy(self, proxy: Proxy) -> Self {
+        Self { clients: Arc::default(), proxy: Some(proxy), ..self }
     }
 
     /// Adds a listener for progress.
@@ -163,6 +191,9 @@ impl Http {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
             }
             let address = address(&url).map_err(|e| failed(&url, Reason::Other(e)))?;
+            if self.no_local && (is_local_host(&address) || self.has_local_proxy()) {
+                return Err(failed(&url, Reason::Other(LocalAddress(url.host.clone()).to_string())));
+            }
             let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
             let mut message = client.request(method.clone(), address.clone()).body(body.clone());
             for (name, value) in &request.headers {
@@ -211,6 +242,11 @@ impl Http {
         self.send(request).await?.ok(&asked)?.bytes().await
     }
 
+    fn has_local_proxy(&self) -> bool {
+        let proxy = self.proxy.as_ref().and_then(|proxy| reqwest::Url::parse(&proxy.address).ok());
+        proxy.is_some_and(|url| is_local_host(&url))
+    }
+
     fn client(&self, url: &Location, tls: &Tls) -> Result<reqwest::Client, TlsError> {
         let tls = Some(tls).filter(|_| url.scheme == "https");
         let key = (tls.cloned(), url.is_loopback());
@@ -218,7 +254,10 @@ impl Http {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        let client = client::new(tls, key.1)?;
+        if clients.len() >= MAX_CLIENTS {
+            clients.clear();
+        }
+        let client = client::new(tls, key.1, self.no_local, self.proxy.as_ref())?;
         clients.insert(key, client.clone());
         Ok(client)
     }
@@ -297,6 +336,12 @@ impl Response {
 pub(super) fn address(url: &Location) -> Result<reqwest::Url, String> {
     let text = format!("{}://{}{}", url.scheme, url.host, url.target());
     reqwest::Url::parse(&text).map_err(|e| e.to_string())
+}
+
+/// Whether the host of a URL is a local address. Names are resolved later.
+fn is_local_host(url: &reqwest::Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse().is_ok_and(is_local)
 }
 
 /// A status as Go writes it: `404 Not Found`.

@@ -27,13 +27,28 @@ a plus (+) when pulling from a registry.";
 /// A part of an artifact.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Descriptor {
+pub struct Descriptor {
+    /// Its media type.
     #[serde(default)]
-    pub(super) media_type: String,
-    pub(super) digest: String,
-    pub(super) size: u64,
+    pub media_type: String,
+    /// Its digest.
+    pub digest: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its annotations.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) annotations: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// An artifact of any kind.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// The digest of its manifest.
+    pub digest: String,
+    /// Its layers.
+    pub layers: Vec<Descriptor>,
+    /// The annotations of its manifest.
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -99,7 +114,7 @@ impl Registry<'_> {
         &self,
         reference: &OciReference,
         provenance: bool,
-        known: &mut dyn FnMut(&str) -> Option<Bytes>,
+        known: &mut (dyn FnMut(&str) -> Option<Bytes> + Send),
     ) -> Result<Pulled, OciError> {
         let (bytes, digest, _) = self.manifest(reference).await?;
         let manifest = Manifest::read(&bytes)?;
@@ -134,6 +149,24 @@ impl Registry<'_> {
         };
         notes.extend(told("Pulled", reference, &digest));
         Ok(Pulled { chart, provenance, digest, notes })
+    }
+
+    /// An artifact of any kind, without its layers' content.
+    ///
+    /// # Errors
+    /// It does not exist, or its manifest fails the check of its digest.
+    pub async fn artifact(&self, reference: &OciReference) -> Result<Artifact, OciError> {
+        let (bytes, digest, _) = self.manifest(reference).await?;
+        let Manifest { layers, annotations, .. } = Manifest::read(&bytes)?;
+        Ok(Artifact { digest, layers, annotations })
+    }
+
+    /// The content of a layer.
+    ///
+    /// # Errors
+    /// It does not exist, is too large, or fails the check of its digest.
+    pub async fn layer(&self, reference: &OciReference, layer: &Descriptor) -> Result<Bytes, OciError> {
+        self.blob(reference, &layer.digest, layer.size).await
     }
 
     /// The digest that a reference points at.

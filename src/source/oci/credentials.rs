@@ -61,20 +61,79 @@ pub enum CredentialsError {
     NotLoggedIn,
 }
 
-/// The files.
-#[derive(Clone, Debug)]
-pub struct Credentials {
-    own: PathBuf,
-    docker: PathBuf,
+/// Where the credentials are.
+#[derive(Clone)]
+pub enum Credentials {
+    /// In Helm's file, and in Docker's after it.
+    Files {
+        /// Helm's file.
+        own: PathBuf,
+        /// Docker's file.
+        docker: PathBuf,
+    },
+    /// In the text of a file of Docker's, out of Secrets. No credential helper runs.
+    Config(Map<String, Value>),
 }
 
 impl Credentials {
     /// Helm's file, and Docker's after it.
     #[must_use]
-    pub fn new(own: &Path) -> Self {
+    pub fn of_files(own: &Path) -> Self {
         let set = std::env::var_os("DOCKER_CONFIG").filter(|v| !v.is_empty()).map(PathBuf::from);
         let docker = set.unwrap_or_else(|| user_home().join(".docker")).join("config.json");
-        Self { own: own.to_owned(), docker }
+        Self::Files { own: own.to_owned(), docker }
+    }
+
+    /// No credentials.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::Config(Map::new())
+    }
+
+    /// The credentials of a Secret of type `kubernetes.io/dockerconfigjson`.
+    ///
+    /// # Errors
+    /// The text is not in Docker's format; the error does not quote it.
+    pub fn of_config(text: &[u8]) -> Result<Self, String> {
+        match serde_json::from_slice(text) {
+            Ok(Value::Object(top)) => Ok(Self::Config(top)),
+            Ok(_) => Err("it is not an object".to_owned()),
+            Err(e) => Err(format!("line {}, column {}: it is not JSON", e.line(), e.column())),
+        }
+    }
+
+    /// User and password for one registry.
+    #[must_use]
+    pub fn of_login(registry: &str, user: &str, password: &str) -> Self {
+        let entry = json!({ "username": user, "password": password });
+        let auths = json!({ key(registry): entry });
+        Self::Config(Map::from_iter([("auths".to_owned(), auths)]))
+    }
+
+    /// The same with those of another text; credentials in files are left as they are.
+    #[must_use]
+    pub fn with(mut self, other: &Self) -> Self {
+        if let (Self::Config(own), Self::Config(other)) = (&mut self, other)
+            && let Some(Value::Object(auths)) = other.get("auths")
+            && let Value::Object(all) = own.entry("auths").or_insert_with(|| json!({}))
+        {
+            all.extend(auths.clone());
+        }
+        self
+    }
+
+    /// Whether there are credentials for a registry in the text of a Secret.
+    #[must_use]
+    pub fn has(&self, registry: &str) -> bool {
+        matches!(self, Self::Config(top) if plain(top, registry).is_some())
+    }
+
+    /// Helm's file, which is written.
+    fn own(&self) -> Result<&Path, CredentialsError> {
+        match self {
+            Self::Files { own, .. } => Ok(own),
+            Self::Config(_) => Err(CredentialsError::NotLoggedIn),
+        }
     }
 
     /// The credentials for a registry, if there are any.
@@ -82,11 +141,15 @@ impl Credentials {
     /// # Errors
     /// A file or a credential helper fails.
     pub async fn get(&self, registry: &str) -> Result<Option<Login>, CredentialsError> {
-        for path in [&self.own, &self.docker] {
+        let (own, docker) = match self {
+            Self::Config(top) => return Ok(plain(top, registry)),
+            Self::Files { own, docker } => (own, docker),
+        };
+        for path in [own, docker] {
             let config = Config::load(path)?;
             let found = match config.helper(registry) {
                 Some(helper) => from_helper(&helper, registry).await?,
-                None => config.plain(registry),
+                None => plain(&config.top, registry),
             };
             if found.is_some() {
                 return Ok(found);
@@ -100,7 +163,7 @@ impl Credentials {
     /// # Errors
     /// They cannot be stored.
     pub async fn put(&self, registry: &str, user: &str, password: &str) -> Result<(), CredentialsError> {
-        let (_lock, mut config) = Config::lock(&self.own)?;
+        let (_lock, mut config) = Config::lock(self.own()?)?;
         if let Some(helper) = config.helper(registry) {
             let input = json!({ "ServerURL": key(registry), "Username": user, "Secret": password });
             return ask(&helper, "store", &input.to_string()).await.map(drop);
@@ -120,7 +183,7 @@ impl Credentials {
     /// # Errors
     /// There are none, or they cannot be deleted.
     pub async fn remove(&self, registry: &str) -> Result<(), CredentialsError> {
-        let (_lock, mut config) = Config::lock(&self.own)?;
+        let (_lock, mut config) = Config::lock(self.own()?)?;
         if let Some(helper) = config.helper(registry) {
             return ask(&helper, "erase", key(registry)).await.map(drop);
         }
@@ -191,27 +254,28 @@ impl Config {
         let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         (!name.is_empty() && name.chars().all(ok)).then(|| name.to_owned())
     }
+}
 
-    fn plain(&self, registry: &str) -> Option<Login> {
-        let auths = self.top.get("auths")?.as_object()?;
-        let host = |key: &str| {
-            let bare = key.trim_start_matches("https://").trim_start_matches("http://");
-            bare.split('/').next().unwrap_or_default().to_owned()
-        };
-        let entry = auths
-            .get(key(registry))
-            .or_else(|| auths.iter().find(|(k, _)| host(k) == registry).map(|(_, v)| v))?;
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).filter(|s| !s.is_empty());
-        if let Some(token) = text("identitytoken") {
-            return Some(Login::Identity(token.to_owned()));
-        }
-        if let (Some(user), Some(password)) = (text("username"), text("password")) {
-            return Some(Login::Basic(user.to_owned(), password.to_owned()));
-        }
-        let decoded = String::from_utf8(STANDARD.decode(text("auth")?).ok()?).ok()?;
-        let (user, password) = decoded.split_once(':')?;
-        Some(Login::Basic(user.to_owned(), password.trim_end_matches('\0').to_owned()))
+/// The credentials for a registry that stand in a configuration.
+fn plain(top: &Map<String, Value>, registry: &str) -> Option<Login> {
+    let auths = top.get("auths")?.as_object()?;
+    let host = |key: &str| {
+        let bare = key.trim_start_matches("https://").trim_start_matches("http://");
+        bare.split('/').next().unwrap_or_default().to_owned()
+    };
+    let entry = auths
+        .get(key(registry))
+        .or_else(|| auths.iter().find(|(k, _)| host(k) == registry).map(|(_, v)| v))?;
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).filter(|s| !s.is_empty());
+    if let Some(token) = text("identitytoken") {
+        return Some(Login::Identity(token.to_owned()));
     }
+    if let (Some(user), Some(password)) = (text("username"), text("password")) {
+        return Some(Login::Basic(user.to_owned(), password.to_owned()));
+    }
+    let decoded = String::from_utf8(STANDARD.decode(text("auth")?).ok()?).ok()?;
+    let (user, password) = decoded.split_once(':')?;
+    Some(Login::Basic(user.to_owned(), password.trim_end_matches('\0').to_owned()))
 }
 
 async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, CredentialsError> {
@@ -266,7 +330,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("registry/config.json");
         let docker = dir.path().join("docker.json");
-        (dir, Credentials { own, docker })
+        (dir, Credentials::Files { own, docker })
     }
 
     fn basic(user: &str, password: &str) -> Option<Login> {
@@ -281,7 +345,7 @@ mod tests {
         all.put("docker.io", "", "token").await.unwrap();
         assert!(all.get("h:5000").await.unwrap() == basic("me", "s:cret"));
         assert!(all.get("docker.io").await.unwrap() == Some(Login::Identity("token".into())));
-        let text = std::fs::read_to_string(&all.own).unwrap();
+        let text = std::fs::read_to_string(all.own().unwrap()).unwrap();
         assert!(text.contains("https://index.docker.io/v1/"), "{text}");
         all.remove("h:5000").await.unwrap();
         assert!(all.get("h:5000").await.unwrap().is_none());
@@ -291,12 +355,12 @@ mod tests {
     #[tokio::test]
     async fn docker_is_asked_after_helm_and_errors_hold_no_secret() {
         let (_dir, all) = files();
-        std::fs::write(&all.docker, r#"{"auths": {"https://h/v2/": {"auth": "bWU6cHc="}}, "other": 1}"#)
-            .unwrap();
+        let Credentials::Files { docker, .. } = &all else { panic!("no files") };
+        std::fs::write(docker, r#"{"auths": {"https://h/v2/": {"auth": "bWU6cHc="}}, "other": 1}"#).unwrap();
         assert!(all.get("h").await.unwrap() == basic("me", "pw"));
         all.put("h", "own", "x").await.unwrap();
         assert!(all.get("h").await.unwrap() == basic("own", "x"));
-        std::fs::write(&all.docker, r#"{"auths": {"g": {"auth": "c2VjcmV0"#).unwrap();
+        std::fs::write(docker, r#"{"auths": {"g": {"auth": "c2VjcmV0"#).unwrap();
         let e = all.get("g").await.err().unwrap().to_string();
         assert!(e.contains("invalid config format: line 1") && !e.contains("c2Vj"), "{e}");
     }

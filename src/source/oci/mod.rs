@@ -16,7 +16,7 @@ use http::{HeaderName, Method, StatusCode, header};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-pub use self::artifact::{Pulled, Pushed};
+pub use self::artifact::{Artifact, Descriptor, Pulled, Pushed};
 use self::artifact_reference::{BadOciReference, OciReference};
 use self::auth::{Challenge, Tokens};
 use self::credentials::{Credentials, CredentialsError, Login};
@@ -252,6 +252,21 @@ impl<'r> Registry<'r> {
     /// # Errors
     /// The registry does not list them.
     pub async fn versions(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
+        // A tag is a version only if it has all three parts.
+        let tags = self.tags(reference).await?.into_iter().map(|tag| tag.replace('_', "+"));
+        let mut all: Vec<String> = tags.filter(|tag| is_strict(tag)).collect();
+        all.sort_by(|a, b| match (semver::parse(a), semver::parse(b)) {
+            (Ok(a), Ok(b)) => semver::compare(&b, &a),
+            _ => a.cmp(b),
+        });
+        Ok(all)
+    }
+
+    /// All tags, in the order of the registry.
+    ///
+    /// # Errors
+    /// The registry does not list them.
+    pub async fn tags(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
         #[derive(Deserialize)]
         struct Page {
             tags: Option<Vec<String>>,
@@ -272,9 +287,7 @@ impl<'r> Registry<'r> {
                 serde_json::from_slice(&bytes).map_err(|e| OciError::Answer(format!("tags: {e}")))?;
             let tags = page.tags.unwrap_or_default();
             let empty = tags.is_empty();
-            // A tag is a version only if it has all three parts.
-            let versions = tags.into_iter().map(|t| t.replace('_', "+")).filter(|t| is_strict(t));
-            all.extend(versions);
+            all.extend(tags);
             match next {
                 Some(next) if !empty && all.len() < MAX_TAGS => {
                     let page = url.join(&next)?;
@@ -283,14 +296,9 @@ impl<'r> Registry<'r> {
                     }
                     url = page;
                 }
-                _ => break,
+                _ => return Ok(all),
             }
         }
-        all.sort_by(|a, b| match (semver::parse(a), semver::parse(b)) {
-            (Ok(a), Ok(b)) => semver::compare(&b, &a),
-            _ => a.cmp(b),
-        });
-        Ok(all)
     }
 
     /// Checks the login to a registry (`Client.Login`).

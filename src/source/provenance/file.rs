@@ -119,6 +119,16 @@ pub fn verify(
     }
 }
 
+/// Verifies a detached signature of a text by keys in armor. Returns the fingerprint of the key.
+///
+/// # Errors
+/// The signature is invalid, or by none of the keys.
+pub fn verify_detached(keys: &[String], text: &[u8], signature: &str) -> Result<String, ProvenanceError> {
+    let ring = keyring::of_texts(keys).map_err(ProvenanceError::Keyring)?;
+    let signer = signature::check(&ring, text, signature, now()).map_err(ProvenanceError::Signature)?;
+    Ok(signer.fingerprint())
+}
+
 /// The signed text of a cleartext signature, without trailing spaces, and the armored signature after it.
 fn block(text: &str) -> Option<(String, &str)> {
     const BEGIN: &str = "-----BEGIN PGP SIGNED MESSAGE-----\n";

@@ -36,6 +36,15 @@ pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, String> {
     Ok(ring.certificates())
 }
 
+/// Reads keys in armor.
+pub(super) fn of_texts(texts: &[String]) -> Result<Vec<Certificate>, String> {
+    let mut ring = Ring::default();
+    for text in texts {
+        armored(&mut ring, text)?;
+    }
+    Ok(ring.certificates())
+}
+
 /// Adds the certificates of each armored block of a text.
 fn armored(ring: &mut Ring, text: &str) -> Result<(), String> {
     const BEGIN: &str = "-----BEGIN PGP";

@@ -20,9 +20,9 @@ mod unavailable;
 use std::path::PathBuf;
 
 #[cfg(feature = "pgp")]
-pub use self::file::{sign, verify};
+pub use self::file::{sign, verify, verify_detached};
 #[cfg(not(feature = "pgp"))]
-pub use self::unavailable::{sign, verify};
+pub use self::unavailable::{sign, verify, verify_detached};
 use super::helm_paths::user_home;
 
 /// Why a package could not be signed or verified; `Display` is Helm's text where it has one.

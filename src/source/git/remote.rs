@@ -1,0 +1,440 @@
+//! One Git repository: its references, and checkouts of its commits.
+//!
+//! Owns how the `git` program runs: without a terminal, hooks or symbolic links, with one protocol, within limits of time and size.
+//! Login, client certificate and `--insecure-skip-tls-verify` apply to the repository's origin; with any of them git follows no
+//! redirect.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use chart_compat::go::semver;
+use tokio::process::Command;
+
+use super::GitError;
+use crate::source::atomic_files;
+use crate::source::http::{Pem, Tls};
+use crate::source::repositories::Secret;
+
+/// Time limit of one call, unless the access has another one.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Size limit of a clone, in bytes.
+const MAX_CLONE: u64 = 2 << 30;
+/// The interval between checks of that size.
+const LOOK: Duration = Duration::from_millis(500);
+/// Maximum number of bytes read from git's output.
+const MAX_OUTPUT: usize = 64 << 20;
+
+/// The requested commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// The head of the default branch.
+    Head,
+    /// A branch, a tag or a commit, whichever exists.
+    Any(String),
+    /// A branch.
+    Branch(String),
+    /// A tag.
+    Tag(String),
+    /// The full name of a reference, such as `refs/pull/1/head`.
+    Name(String),
+    /// A commit, by its 40 hexadecimal digits.
+    Commit(String),
+    /// The highest tag in a range of versions.
+    Semver(String),
+}
+
+/// A commit that a [`Point`] stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolvedCommit {
+    /// 40 hexadecimal digits.
+    pub commit: String,
+    /// The name to fetch it by: a full reference, or the commit itself.
+    pub name: String,
+}
+
+/// Who git is for a server.
+#[derive(Clone, Debug)]
+pub enum GitLogin {
+    /// User and password.
+    Basic(String, Secret),
+    /// A token.
+    Bearer(Secret),
+}
+
+/// A private key for ssh, and the host keys to accept.
+#[derive(Clone, Debug)]
+pub struct SshKey {
+    /// The private key, in OpenSSH's or PEM format.
+    pub identity: Secret,
+    /// Lines of a `known_hosts` file.
+    pub known_hosts: String,
+    /// The password of an encrypted key.
+    pub password: Secret,
+}
+
+/// How a repository is accessed.
+#[derive(Clone, Debug, Default)]
+pub struct GitAccess {
+    /// TLS flags.
+    pub tls: Tls,
+    /// Login over HTTP.
+    pub login: Option<GitLogin>,
+    /// Login over ssh.
+    pub ssh: Option<SshKey>,
+    /// URL of an HTTP or SOCKS proxy, with its credentials.
+    pub proxy: Option<Secret>,
+    /// Nothing of this process' user is used: no configuration, no keys, no agent, no credential helpers.
+    pub isolated: bool,
+    /// Time limit of one call; `None`: five minutes.
+    pub timeout: Option<Duration>,
+}
+
+/// A repository.
+pub struct GitRemote<'g> {
+    /// Its URL, without credentials.
+    pub url: &'g str,
+    /// How it is accessed.
+    pub access: &'g GitAccess,
+}
+
+pub(super) fn is_commit(text: &str) -> bool {
+    text.len() == 40 && text.bytes().all(|c| c.is_ascii_hexdigit())
+}
+
+/// Whether git cannot mistake a name of a branch or tag for an option or a path.
+#[must_use]
+pub fn is_reference_name(name: &str) -> bool {
+    let ok = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+' | '@' | '#');
+    !name.is_empty() && !name.starts_with(['-', '/', '.']) && !name.contains("..") && name.chars().all(ok)
+}
+
+impl GitRemote<'_> {
+    fn scheme(&self) -> &str {
+        self.url.split("://").next().unwrap_or_default()
+    }
+
+    /// The commit of a point. `scratch`: a directory for git's files.
+    ///
+    /// # Errors
+    /// The repository cannot be read, or has no such commit.
+    pub async fn resolve(&self, scratch: &Path, point: &Point) -> Result<ResolvedCommit, GitError> {
+        let refs = self.run(scratch, scratch, &["ls-remote", "--", self.url]).await?;
+        resolve(&String::from_utf8_lossy(&refs), point, self.url)
+    }
+
+    /// Checks a commit out into `scratch`, with as little history as the server allows. Returns the directory. `directories`: the only
+    /// ones to check out, if there are any.
+    ///
+    /// # Errors
+    /// The commit cannot be fetched, or is too large.
+    pub async fn checkout(
+        &self,
+        scratch: &Path,
+        commit: &ResolvedCommit,
+        submodules: bool,
+        directories: &[String],
+    ) -> Result<PathBuf, GitError> {
+        let root = scratch.join("checkout");
+        let (url, ResolvedCommit { commit, name }) = (self.url, commit);
+        self.run(scratch, scratch, &["init", "--quiet", "checkout"]).await?;
+        let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "--", url, commit];
+        if self.run(scratch, &root, &shallow).await.is_err() {
+            // Servers need not serve single commits or shallow clones; the commit is in some branch or tag then.
+            let all = [
+                "fetch",
+                "--quiet",
+                "--",
+                url,
+                "+refs/heads/*:refs/remotes/all/*",
+                "+refs/tags/*:refs/tags/*",
+            ];
+            let one = ["fetch", "--quiet", "--no-tags", "--", url, name];
+            self.run(scratch, &root, if is_commit(name) { &all } else { &one }).await?;
+        }
+        if !directories.is_empty() {
+            let mut args = vec!["sparse-checkout", "set", "--"];
+            args.extend(directories.iter().map(String::as_str));
+            self.run(scratch, &root, &args).await?;
+        }
+        self.run(scratch, &root, &["checkout", "--quiet", "--detach", commit]).await?;
+        if submodules {
+            let args = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"];
+            self.run(scratch, &root, &args).await?;
+        }
+        Ok(root)
+    }
+
+    /// Fetches a reference with the object that it names, such as an annotated tag.
+    ///
+    /// # Errors
+    /// It cannot be fetched.
+    pub async fn fetch_reference(&self, scratch: &Path, root: &Path, name: &str) -> Result<(), GitError> {
+        let refspec = format!("+{name}:{name}");
+        let args = ["fetch", "--quiet", "--no-tags", "--depth=1", "--", self.url, &refspec];
+        self.run(scratch, root, &args).await.map(drop)
+    }
+
+    /// An object of a checkout as git stores it, such as a commit with its signature.
+    ///
+    /// # Errors
+    /// It does not exist.
+    pub async fn object(
+        &self,
+        scratch: &Path,
+        root: &Path,
+        kind: &str,
+        name: &str,
+    ) -> Result<Vec<u8>, GitError> {
+        self.run(scratch, root, &["cat-file", kind, name]).await
+    }
+
+    fn command(&self, scratch: &Path, directory: &Path) -> Result<Command, GitError> {
+        let scheme = self.scheme();
+        let mut settings: Vec<(String, OsString)> = vec![
+            ("core.hooksPath".into(), "/dev/null".into()),
+            ("core.symlinks".into(), "false".into()),
+            ("core.fsmonitor".into(), "false".into()),
+            ("protocol.allow".into(), "never".into()),
+            (format!("protocol.{scheme}.allow"), "always".into()),
+            ("gc.auto".into(), "0".into()),
+        ];
+        let access = self.access;
+        let file = |name: &str, pem: &Pem| -> Result<OsString, GitError> {
+            Ok(match pem {
+                Pem::File(path) => path.as_os_str().to_owned(),
+                Pem::Text(text) => private_file(scratch, name, text)?.into_os_string(),
+            })
+        };
+        // Settings for the repository's origin: submodules on other servers get none of them.
+        let server = self.url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        let mut own: Vec<(&str, OsString)> = Vec::new();
+        if let Some(pem) = &access.tls.certificate {
+            own.push(("sslCert", file("tls.crt", pem)?));
+        }
+        if let Some(pem) = &access.tls.key {
+            own.push(("sslKey", file("tls.key", pem)?));
+        }
+        if access.tls.insecure {
+            own.push(("sslVerify", "false".into()));
+        }
+        // In the environment: other users can read the command line.
+        match &access.login {
+            Some(GitLogin::Basic(user, password)) => {
+                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{}", password.0));
+                own.push(("extraHeader", format!("Authorization: Basic {pair}").into()));
+            }
+            Some(GitLogin::Bearer(token)) => {
+                own.push(("extraHeader", format!("Authorization: Bearer {}", token.0).into()));
+            }
+            None => {}
+        }
+        settings.push(("http.followRedirects".into(), "initial".into()));
+        if !own.is_empty() {
+            // After a redirect git sends these to the new server. The user's own setting may be for this origin too.
+            own.push(("followRedirects", "false".into()));
+        }
+        settings.extend(own.into_iter().map(|(key, value)| (format!("http.{server}/.{key}"), value)));
+        if let Some(pem) = &access.tls.ca {
+            settings.push(("http.sslCAInfo".into(), file("ca.crt", pem)?));
+        }
+        settings.extend(access.proxy.as_ref().map(|proxy| ("http.proxy".into(), proxy.0.clone().into())));
+        let mut command = Command::new("git");
+        command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
+        // This setting takes precedence over `protocol.allow`, so the user's must be cleared.
+        command.env("GIT_ALLOW_PROTOCOL", scheme);
+        command.env("LC_ALL", "C").env("GIT_CONFIG_COUNT", settings.len().to_string());
+        for (n, (key, value)) in settings.into_iter().enumerate() {
+            command.env(format!("GIT_CONFIG_KEY_{n}"), key).env(format!("GIT_CONFIG_VALUE_{n}"), value);
+        }
+        for own in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
+            command.env_remove(own);
+        }
+        if access.isolated {
+            command.env("HOME", scratch).env("XDG_CONFIG_HOME", scratch);
+            command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+            command.env_remove("SSH_AUTH_SOCK").env_remove("GIT_SSH");
+        }
+        self.configure_ssh(scratch, &mut command)?;
+        Ok(command)
+    }
+
+    fn configure_ssh(&self, scratch: &Path, command: &mut Command) -> Result<(), GitError> {
+        let Some(ssh) = &self.access.ssh else {
+            if self.access.isolated {
+                command.env("GIT_SSH_COMMAND", "ssh -F /dev/null -oBatchMode=yes -oIdentitiesOnly=yes");
+            } else if std::env::var_os("GIT_SSH_COMMAND").is_none() && std::env::var_os("GIT_SSH").is_none() {
+                command.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
+            }
+            return Ok(());
+        };
+        // ssh refuses a key whose last line does not end.
+        let identity = format!("{}\n", ssh.identity.0.trim_end());
+        private_file(scratch, "identity", identity.as_bytes())?;
+        private_file(scratch, "known_hosts", ssh.known_hosts.as_bytes())?;
+        let mut text = format!(
+            "ssh -F /dev/null -i '{0}/identity' -oIdentitiesOnly=yes -oIdentityAgent=none -oStrictHostKeyChecking=yes \
+             -oUserKnownHostsFile='{0}/known_hosts' -oGlobalKnownHostsFile=/dev/null",
+            scratch.display()
+        );
+        if ssh.password.0.is_empty() {
+            text.push_str(" -oBatchMode=yes");
+        } else {
+            let script =
+                private_file(scratch, "askpass", b"#!/bin/sh\nprintf '%s\\n' \"$WINDLASS_SSH_PASSWORD\"\n")?;
+            executable(&script)?;
+            command.env("SSH_ASKPASS", script).env("SSH_ASKPASS_REQUIRE", "force");
+            command.env("WINDLASS_SSH_PASSWORD", &ssh.password.0);
+        }
+        command.env("GIT_SSH_COMMAND", text);
+        Ok(())
+    }
+
+    /// Runs a call; ends it if it exceeds the time or size limit.
+    async fn run(&self, scratch: &Path, directory: &Path, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        let verb = args.first().copied().unwrap_or_default().to_owned();
+        let url = self.url.to_owned();
+        let bound = |reason: String| GitError::Bound { verb: verb.clone(), url: url.clone(), reason };
+        let child = self
+            .command(scratch, directory)?
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(GitError::Program)?;
+        let work = child.wait_with_output();
+        tokio::pin!(work);
+        let patience = self.access.timeout.unwrap_or(PATIENCE);
+        let end = tokio::time::Instant::now() + patience;
+        let output: Output = loop {
+            tokio::select! {
+                output = &mut work => break output.map_err(GitError::Program)?,
+                () = tokio::time::sleep_until(end.min(tokio::time::Instant::now() + LOOK)) => {}
+            }
+            if tokio::time::Instant::now() >= end {
+                return Err(bound(format!("no end within {} seconds", patience.as_secs())));
+            }
+            if size(directory) > MAX_CLONE {
+                return Err(bound(format!("the repository is larger than {MAX_CLONE} bytes")));
+            }
+        };
+        if output.status.success() && output.stdout.len() <= MAX_OUTPUT {
+            return Ok(output.stdout);
+        }
+        let text = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+        let reason: String = lines.join("; ").chars().filter(|c| !c.is_control()).take(500).collect();
+        Err(GitError::Failed {
+            verb,
+            url,
+            reason: if reason.is_empty() { output.status.to_string() } else { reason },
+        })
+    }
+}
+
+/// Writes a file for its owner only.
+fn private_file(directory: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, GitError> {
+    let path = directory.join(name);
+    atomic_files::write(&path, bytes, 0o600)?;
+    Ok(path)
+}
+
+#[cfg(unix)]
+fn executable(path: &Path) -> Result<(), GitError> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?)
+}
+
+#[cfg(not(unix))]
+fn executable(_: &Path) -> Result<(), GitError> {
+    Ok(())
+}
+
+fn size(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let of = |e: std::fs::DirEntry| match e.metadata() {
+        Ok(meta) if meta.is_dir() => size(&e.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
+
+/// The commit of a point, from the output of `ls-remote`.
+fn resolve(refs: &str, point: &Point, url: &str) -> Result<ResolvedCommit, GitError> {
+    let all: Vec<(&str, &str)> =
+        refs.lines().filter_map(|l| l.split_once('\t')).filter(|r| is_commit(r.0)).collect();
+    // An annotated tag points at its commit under a second name.
+    let find = |name: &str| {
+        let peeled = format!("{name}^{{}}");
+        let commit = all.iter().find(|r| r.1 == peeled).or_else(|| all.iter().find(|r| r.1 == name));
+        commit.map(|r| ResolvedCommit { commit: r.0.to_owned(), name: name.to_owned() })
+    };
+    let itself = |commit: &str| ResolvedCommit { commit: commit.to_owned(), name: commit.to_owned() };
+    let missing = |what: String| GitError::Reference(format!("{url} has no {what}"));
+    match point {
+        Point::Head => find("HEAD").ok_or_else(|| missing("commit".to_owned())),
+        Point::Branch(name) => {
+            find(&format!("refs/heads/{name}")).ok_or_else(|| missing(format!("branch {name}")))
+        }
+        Point::Tag(name) => find(&format!("refs/tags/{name}")).ok_or_else(|| missing(format!("tag {name}"))),
+        Point::Name(name) => find(name).ok_or_else(|| missing(format!("reference {name}"))),
+        Point::Commit(commit) => Ok(itself(commit)),
+        Point::Any(name) => find(&format!("refs/heads/{name}"))
+            .or_else(|| find(&format!("refs/tags/{name}")))
+            .or_else(|| find(name))
+            .or_else(|| is_commit(name).then(|| itself(name)))
+            .ok_or_else(|| missing(format!("branch, tag or commit {name}"))),
+        Point::Semver(wish) => {
+            let range = semver::Range::parse(wish).map_err(GitError::Reference)?;
+            let tags =
+                all.iter().filter_map(|r| r.1.strip_prefix("refs/tags/")).filter(|t| !t.ends_with("^{}"));
+            let versions =
+                tags.filter_map(|t| Some((semver::parse(t).ok()?, t))).filter(|v| range.check(&v.0));
+            let best = versions.max_by(|a, b| semver::compare(&a.0, &b.0)).map(|v| v.1);
+            best.and_then(|t| find(&format!("refs/tags/{t}")))
+                .ok_or_else(|| missing(format!("tag in {wish}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refs_are_resolved() {
+        let id = |c: &str| c.repeat(40);
+        let refs = format!(
+            "{0}\tHEAD\n{0}\trefs/heads/main\n{1}\trefs/heads/v1\n{2}\trefs/tags/v1.0.0\n{3}\trefs/tags/v1.0.0^{{}}\n{4}\trefs/tags/v1.10.0\n{5}\trefs/pull/1/head\n",
+            id("a"),
+            id("b"),
+            id("c"),
+            id("d"),
+            id("e"),
+            id("1"),
+        );
+        let table = [
+            (Point::Head, Some("a")),
+            (Point::Branch("v1".into()), Some("b")),
+            (Point::Tag("v1.0.0".into()), Some("d")),
+            (Point::Name("refs/pull/1/head".into()), Some("1")),
+            (Point::Name("refs/pull/2/head".into()), None),
+            (Point::Any("v1.0.0".into()), Some("d")),
+            (Point::Any("main".into()), Some("a")),
+            (Point::Any(id("f")), Some("f")),
+            (Point::Semver("^1".into()), Some("e")),
+            (Point::Semver("~1.0".into()), Some("d")),
+            (Point::Semver("2.x".into()), None),
+            (Point::Tag("main".into()), None),
+        ];
+        for (point, want) in table {
+            let found = resolve(&refs, &point, "url").ok().map(|r| r.commit);
+            assert_eq!(found, want.map(id), "{point:?}");
+        }
+    }
+}
