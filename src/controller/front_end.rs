@@ -26,6 +26,11 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     /// Keeps an object until [`FrontEnd::uninstall`] has succeeded.
     fn finalizer(&self) -> &'static str;
 
+    /// Whether an object gets the finalizer.
+    fn needs_finalizer(&self, _object: &Value) -> bool {
+        true
+    }
+
     /// Annotations whose change triggers a reconcile.
     fn trigger_annotations(&self) -> &[&str] {
         &["windlass.dev/requested-at"]
@@ -126,6 +131,17 @@ pub enum Requeue {
     After(Duration),
     /// Soon: after a delay that grows with each such pass in a row.
     Backoff,
+}
+
+/// An interval with a share of five percent more or less, so that objects of one moment do not stay together.
+#[must_use]
+pub fn jittered(interval: Duration) -> Duration {
+    const PERCENT: u64 = 5;
+    let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+    let share = millis / 100 * PERCENT;
+    // The clock's last digits are as good as chance here.
+    let part = jiff::Timestamp::now().as_nanosecond().unsigned_abs() % u128::from(share * 2 + 1);
+    Duration::from_millis(millis - share + u64::try_from(part).unwrap_or(0))
 }
 
 /// How a pass ended.

@@ -115,8 +115,11 @@ impl ReconcilePass {
                 Ok(Finished::Corrected)
             }
             Task::Reconcile => {
-                let finalizer = front_end.finalizer();
-                self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
+                if front_end.needs_finalizer(&self.object) {
+                    let finalizer = front_end.finalizer();
+                    self.object =
+                        add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
+                }
                 let mut reconciled = front_end.reconcile(self).await?;
                 let read = self.inputs();
                 reconciled.inputs = match (reconciled.inputs.take(), read) {

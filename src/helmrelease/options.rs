@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::digest;
 use super::release_state::Action;
 use crate::cluster::{Propagation, Validation};
-use crate::controller::{PostRender, ReconcileError};
+use crate::controller::{PostRender, ReconcileError, jittered};
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
@@ -27,9 +27,6 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 const DEFAULT_HISTORY: usize = 5;
 /// No object is reconciled more often by itself, whatever its spec says.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// Intervals vary by this share, so that releases of one moment do not stay together.
-const JITTER_PERCENT: u64 = 5;
-
 pub(super) fn timeout_of(spec: &HelmReleaseSpec, own: Option<&GoDuration>) -> Duration {
     own.or(spec.timeout.as_ref()).map_or(DEFAULT_TIMEOUT, GoDuration::get)
 }
@@ -44,12 +41,7 @@ pub(super) fn upgrade_timeout(spec: &HelmReleaseSpec) -> Duration {
 
 /// The interval with jitter.
 pub(super) fn interval(spec: &HelmReleaseSpec) -> Duration {
-    let interval = spec.interval.as_ref().map_or(DEFAULT_TIMEOUT, GoDuration::get).max(MIN_INTERVAL);
-    let millis = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-    let share = millis / 100 * JITTER_PERCENT;
-    // The clock's last digits are as good as chance here.
-    let part = jiff::Timestamp::now().as_nanosecond().unsigned_abs() % u128::from(share * 2 + 1);
-    Duration::from_millis(millis - share + u64::try_from(part).unwrap_or(0))
+    jittered(spec.interval.as_ref().map_or(DEFAULT_TIMEOUT, GoDuration::get).max(MIN_INTERVAL))
 }
 
 pub(super) fn propagation(text: Option<&str>) -> Propagation {
