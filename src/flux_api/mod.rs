@@ -7,6 +7,7 @@
 pub mod alert;
 pub mod bucket_source;
 pub mod common;
+pub mod conditions;
 pub mod crds;
 pub mod duration;
 pub mod external_artifact;
