@@ -18,6 +18,7 @@
 //! - [`addon`]: front end for addon-operator modules
 //! - [`openapi`]: OpenAPI schemas of values: validation, defaults, rules in CEL
 //! - [`flux_api`]: types and CustomResourceDefinitions of Flux's API
+//! - [`flux_source`]: front ends for Flux's sources
 //! - [`helmrelease`]: front end for Flux's HelmReleases
 //! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
@@ -35,6 +36,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod flux_api;
+pub mod flux_source;
 pub mod helmrelease;
 pub mod machine;
 pub mod openapi;

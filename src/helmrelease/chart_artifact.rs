@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use chart_compat::go::semver;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use super::digest::sha256;
 use crate::controller::ReconcileError;
+use crate::flux_source::ArtifactStore;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::http::{Http, Request, Tls};
@@ -97,11 +99,26 @@ impl Artifact {
 pub(super) struct ArtifactClient {
     http: Http,
     tls: Tls,
+    /// Artifacts of this process: they are read from its disk.
+    store: Option<Arc<ArtifactStore>>,
 }
 
 impl ArtifactClient {
-    pub(super) fn new() -> Self {
-        Self { http: Http::new(TIMEOUT, false), tls: Tls::default() }
+    pub(super) fn new(store: Option<Arc<ArtifactStore>>) -> Self {
+        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), store }
+    }
+
+    /// The bytes of an artifact.
+    async fn bytes(&self, artifact: &Artifact) -> Result<Bytes, ReconcileError> {
+        let wrong =
+            |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
+        if let Some(file) = self.store.as_ref().and_then(|store| store.file_of_url(&artifact.url)) {
+            let read = tokio::task::spawn_blocking(move || std::fs::read(file));
+            let read = read.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
+            return read.map(Bytes::from).map_err(|e| wrong(&format!("{}: {e}", artifact.url)));
+        }
+        let url = Location::parse(&artifact.url).map_err(|e| wrong(&e))?;
+        self.http.fetch(Request::get(url, &self.tls, MAX_ARTIFACT)).await.map_err(|e| wrong(&e))
     }
 
     /// The chart of an artifact.
@@ -111,9 +128,7 @@ impl ArtifactClient {
     pub(super) async fn load(&self, artifact: &Artifact) -> Result<Arc<CompiledChart>, ReconcileError> {
         let wrong =
             |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
-        let url = Location::parse(&artifact.url).map_err(|e| wrong(&e))?;
-        let bytes =
-            self.http.fetch(Request::get(url, &self.tls, MAX_ARTIFACT)).await.map_err(|e| wrong(&e))?;
+        let bytes = self.bytes(artifact).await?;
         if !artifact.digest.starts_with("sha256:") {
             return Err(wrong(&format!("digest {:?} is not a sha256 digest", artifact.digest)));
         }

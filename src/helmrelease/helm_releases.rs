@@ -20,6 +20,7 @@ use crate::controller::{
 };
 use crate::flux_api::helm_release::HelmReleaseSpec;
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
+use crate::flux_source::ArtifactStore;
 use crate::release::{Disposition, EngineError, ReleaseId};
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
@@ -49,10 +50,10 @@ pub struct HelmReleases {
 }
 
 impl HelmReleases {
-    /// A front end without a release.
+    /// A front end without a release. `store`: the artifacts of this process, if it has its own sources.
     #[must_use]
-    pub fn new(options: HelmReleaseOptions) -> Self {
-        Self { options, artifacts: ArtifactClient::new() }
+    pub fn new(options: HelmReleaseOptions, store: Option<Arc<ArtifactStore>>) -> Self {
+        Self { options, artifacts: ArtifactClient::new(store) }
     }
 }
 

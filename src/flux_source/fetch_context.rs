@@ -1,0 +1,106 @@
+//! What a fetch has at hand: the pass over its object, the store, and a client for URLs of tenants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::artifact_store::{ArtifactStore, SourceName};
+use super::source_secrets;
+use super::source_status::SourceError;
+use crate::cluster::{Gvk, ObjectRef};
+use crate::controller::ReconcilePass;
+use crate::flux_api::GoDuration;
+use crate::flux_api::common::LocalObjectReference;
+use crate::source::http::Http;
+
+/// Time limit of a fetch without one of its own.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One fetch.
+pub(super) struct FetchContext<'p> {
+    pub(super) pass: &'p mut ReconcilePass,
+    pub(super) store: Arc<ArtifactStore>,
+    /// A client without a proxy.
+    pub(super) http: Http,
+    /// The object's kind.
+    pub(super) kind: &'static str,
+    /// The object's generation.
+    pub(super) generation: i64,
+    /// Sources may be on this machine.
+    pub(super) allows_local: bool,
+}
+
+/// The time limit of a fetch.
+pub(super) fn timeout_of(own: Option<&GoDuration>) -> Duration {
+    own.map_or(TIMEOUT, GoDuration::get)
+}
+
+impl FetchContext<'_> {
+    pub(super) fn namespace(&self) -> String {
+        self.pass.reference.namespace.clone().unwrap_or_default()
+    }
+
+    /// The name of the source among the artifacts.
+    pub(super) fn with_source<T>(&self, work: impl FnOnce(&SourceName<'_>) -> T) -> T {
+        let namespace = self.namespace();
+        work(&SourceName { kind: self.kind, namespace: &namespace, name: &self.pass.reference.name })
+    }
+
+    /// A client with the source's time limit and proxy.
+    pub(super) async fn http(
+        &mut self,
+        timeout: Option<&GoDuration>,
+        proxy: Option<&LocalObjectReference>,
+    ) -> Result<Http, SourceError> {
+        let http = self.http.clone().with_timeout(timeout_of(timeout));
+        Ok(match source_secrets::read_optional(self.pass, proxy).await? {
+            Some(secret) => http.with_proxy(secret.proxy()?),
+            None => http,
+        })
+    }
+
+    /// Refuses a provider that has credentials of its own: this process' identity is not a tenant's.
+    pub(super) fn refuse_provider(&self, provider: &str) -> Result<(), SourceError> {
+        if matches!(provider, "" | "generic") {
+            return Ok(());
+        }
+        let text = format!(
+            "spec.provider {provider:?} is not supported: use generic, with credentials in spec.secretRef"
+        );
+        Err(SourceError::fetch("InvalidProviderConfiguration", text).stalling())
+    }
+
+    /// The image pull Secrets of a ServiceAccount of the source's namespace.
+    pub(super) async fn pull_secrets(&self, account: &str) -> Result<Vec<LocalObjectReference>, SourceError> {
+        let namespace = self.namespace();
+        let reference = ObjectRef::new(Gvk::new("v1", "ServiceAccount"), Some(&namespace), account);
+        let failed = |text: String| {
+            let text = format!("failed to get service account '{namespace}/{account}': {text}");
+            SourceError::fetch("AuthenticationFailed", text)
+        };
+        let object = self.pass.client().get(&reference).await.map_err(|e| failed(e.to_string()))?;
+        let object = object.ok_or_else(|| failed("not found".to_owned()))?;
+        let all = object["imagePullSecrets"].as_array().cloned().unwrap_or_default();
+        let names = all.iter().filter_map(|secret| secret["name"].as_str());
+        Ok(names.map(|name| LocalObjectReference { name: name.to_owned() }).collect())
+    }
+
+    /// A directory for work in progress.
+    pub(super) fn scratch(&self) -> Result<TempDir, SourceError> {
+        self.store.scratch().map_err(|e| SourceError::storage("DirectoryCreationFailed", &e))
+    }
+
+    /// Does work on disk, off the threads that wait.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&ArtifactStore, &SourceName<'_>) -> Result<T, SourceError> + Send + 'static,
+    ) -> Result<T, SourceError> {
+        let (store, kind) = (Arc::clone(&self.store), self.kind);
+        let (namespace, name) = (self.namespace(), self.pass.reference.name.clone());
+        let task = tokio::task::spawn_blocking(move || {
+            work(&store, &SourceName { kind, namespace: &namespace, name: &name })
+        });
+        task.await.unwrap_or_else(|e| Err(SourceError::fetch("Failed", format!("a task ended early: {e}"))))
+    }
+}

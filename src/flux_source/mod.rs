@@ -1,0 +1,29 @@
+//! Front ends for Flux's sources, in place of source-controller: charts and files are fetched, stored, and served as artifacts.
+//!
+//! Owns the kinds of `source.toolkit.fluxcd.io`: what a spec asks for, the artifact, the status. How servers are talked to is
+//! [`crate::source`]'s. A source acts with the credentials of its own namespace: nothing of this process' identity, files or caches is
+//! used for it.
+//!
+//! - `sources`: the front ends; `fetch_context`: what a fetch has at hand; `source_status`: conditions
+//! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them
+//! - `helm_repository`, `helm_chart`, `oci_repository`, `git_repository`, `bucket`: the kinds
+//! - `chart_build`, `chart_dependencies`: packages of charts; `git_signature`, `signature_policy`: signatures
+
+mod artifact_store;
+mod bucket;
+mod chart_build;
+mod chart_dependencies;
+mod fetch_context;
+mod git_repository;
+mod git_signature;
+mod helm_chart;
+mod helm_repository;
+mod oci_repository;
+mod signature_policy;
+mod source_archive;
+mod source_secrets;
+mod source_status;
+mod sources;
+
+pub use artifact_store::ArtifactStore;
+pub use sources::{SourceKind, SourceOptions, Sources};

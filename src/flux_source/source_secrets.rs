@@ -1,0 +1,179 @@
+//! Secrets that sources refer to: logins, certificates, proxies, keys.
+//!
+//! Owns which keys of a Secret mean what, as source-controller has them. A Secret is read in the namespace of the source only, is watched
+//! from then on, and its values are masked in whatever the process says.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chart_compat::data::Data;
+
+use super::source_status::SourceError;
+use crate::controller::ReconcilePass;
+use crate::flux_api::common::LocalObjectReference;
+use crate::redact;
+use crate::render::lookup_object;
+use crate::render::replay::{LookupQuery, answer_digest};
+use crate::source::http::{Pem, Proxy, Tls};
+use crate::source::oci::credentials::Credentials;
+
+/// The shortest value that is masked: shorter ones are words that stand everywhere.
+const MIN_MASKED: usize = 6;
+/// Key of a Secret of the type `kubernetes.io/dockerconfigjson`.
+const DOCKER_CONFIG: &str = ".dockerconfigjson";
+
+/// The data of a Secret.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SecretData {
+    name: String,
+    data: BTreeMap<String, Vec<u8>>,
+}
+
+fn failed(text: impl Into<String>) -> SourceError {
+    SourceError::fetch("AuthenticationFailed", text)
+}
+
+/// Reads a Secret of the source's namespace, and watches it.
+pub(super) async fn read(
+    pass: &mut ReconcilePass,
+    reference: &LocalObjectReference,
+) -> Result<SecretData, SourceError> {
+    let namespace = pass.reference.namespace.clone().unwrap_or_default();
+    let name = format!("{namespace}/{}", reference.name);
+    let query = LookupQuery {
+        api_version: "v1".to_owned(),
+        kind: "Secret".to_owned(),
+        namespace,
+        name: reference.name.clone(),
+    };
+    let object = lookup_object(pass.client(), &query)
+        .await
+        .map_err(|e| failed(format!("failed to get secret '{name}': {e}")))?;
+    let empty = Data::Map(chart_compat::data::Map::new());
+    pass.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
+    let object = object.ok_or_else(|| {
+        failed(format!("failed to get secret '{name}': secrets \"{}\" not found", reference.name))
+    })?;
+    let mut data = BTreeMap::new();
+    for (key, value) in object.get("data").and_then(Data::as_map).into_iter().flatten() {
+        let text = value.as_str().unwrap_or_default();
+        let bytes =
+            STANDARD.decode(text).map_err(|_| failed(format!("secret '{name}': {key} is not base64")))?;
+        if let Ok(text) = std::str::from_utf8(&bytes)
+            && text.len() >= MIN_MASKED
+            && is_confidential(key)
+        {
+            redact::process().add(text);
+        }
+        data.insert(key.clone(), bytes);
+    }
+    Ok(SecretData { name, data })
+}
+
+/// Reads a Secret if there is a reference.
+pub(super) async fn read_optional(
+    pass: &mut ReconcilePass,
+    reference: Option<&LocalObjectReference>,
+) -> Result<Option<SecretData>, SourceError> {
+    match reference {
+        Some(reference) => read(pass, reference).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Whether a value is to be masked: user names, addresses and public keys are not.
+fn is_confidential(key: &str) -> bool {
+    let public =
+        ["username", "address", "ca.crt", "caFile", "tls.crt", "certFile", "known_hosts", "identity.pub"];
+    !public.contains(&key) && ![".pub", ".asc", ".sshpub"].iter().any(|suffix| key.ends_with(suffix))
+}
+
+impl SecretData {
+    /// `NAMESPACE/NAME`.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &str) -> Option<&[u8]> {
+        self.data.get(key).map(Vec::as_slice).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a key, as text; empty without one.
+    pub(super) fn text(&self, key: &str) -> String {
+        self.get(key).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// The keys with this ending, and their values.
+    pub(super) fn with_suffix<'s>(&'s self, suffix: &'s str) -> impl Iterator<Item = (&'s str, &'s [u8])> {
+        self.data
+            .iter()
+            .filter(move |(key, _)| key.ends_with(suffix))
+            .map(|(key, value)| (key.as_str(), value.as_slice()))
+    }
+
+    /// User and password.
+    pub(super) fn login(&self) -> Result<Option<(String, String)>, SourceError> {
+        match (self.get("username"), self.get("password")) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => Ok(Some((self.text("username"), self.text("password")))),
+            (Some(_), None) => Err(failed(format!("secret '{}': key 'password' not found", self.name))),
+            (None, Some(_)) => Err(failed(format!("secret '{}': key 'username' not found", self.name))),
+        }
+    }
+
+    /// Certificates and key. `legacy`: by the names that HelmRepositories had before.
+    pub(super) fn tls(&self, legacy: bool) -> Result<Tls, SourceError> {
+        let names = if legacy { ["caFile", "certFile", "keyFile"] } else { ["ca.crt", "tls.crt", "tls.key"] };
+        let [ca, certificate, key] = names.map(|name| self.get(name).map(|bytes| Pem::Text(bytes.into())));
+        if certificate.is_some() != key.is_some() {
+            let [_, certificate, key] = names;
+            return Err(failed(format!("secret '{}': {certificate} and {key} belong together", self.name)));
+        }
+        Ok(Tls { ca, certificate, key, insecure: false })
+    }
+
+    /// The proxy.
+    pub(super) fn proxy(&self) -> Result<Proxy, SourceError> {
+        let address = self.text("address");
+        if address.is_empty() {
+            return Err(failed(format!(
+                "failed to get proxy address: secret '{}': key 'address' not found",
+                self.name
+            )));
+        }
+        Ok(Proxy { address, login: self.login()? })
+    }
+
+    /// The credentials for a registry: a Docker configuration, or user and password.
+    pub(super) fn registry(&self, host: &str) -> Result<RegistryLogin, SourceError> {
+        let Some(config) = self.get(DOCKER_CONFIG) else {
+            let login = self.login()?;
+            return Ok(RegistryLogin { login, credentials: Credentials::none() });
+        };
+        let credentials = Credentials::of_config(config)
+            .map_err(|e| failed(format!("secret '{}': {DOCKER_CONFIG}: {e}", self.name)))?;
+        if !credentials.has(host) {
+            let text = format!("no auth config for '{host}' in the docker-registry secret '{}'", self.name);
+            return Err(failed(text));
+        }
+        Ok(RegistryLogin { login: None, credentials })
+    }
+}
+
+/// Credentials for a registry.
+#[derive(Clone)]
+pub(super) struct RegistryLogin {
+    /// User and password.
+    pub(super) login: Option<(String, String)>,
+    /// A Docker configuration.
+    pub(super) credentials: Credentials,
+}
+
+impl RegistryLogin {
+    /// Access without credentials.
+    pub(super) fn anonymous() -> Self {
+        Self { login: None, credentials: Credentials::none() }
+    }
+}

@@ -1,0 +1,333 @@
+//! The front ends of Flux's sources, one for each kind: what is watched, and one pass over one source.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::artifact_store::ArtifactStore;
+use super::fetch_context::{FetchContext, timeout_of};
+use super::source_status::{FETCH_FAILED, Fetched, SourceError, SourceStatus};
+use super::{bucket, git_repository, helm_chart, helm_repository, oci_repository};
+use crate::cluster::{Gvk, ObjectRef};
+use crate::controller::{
+    EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report,
+    Requeue, jittered,
+};
+use crate::flux_api::GoDuration;
+use crate::flux_api::helm_repository::HelmRepositorySpec;
+use crate::source::http::Http;
+
+/// API version of the kinds.
+const VERSION: &str = "source.toolkit.fluxcd.io/v1";
+/// The annotation that asks for a pass.
+const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
+/// The interval of a source whose spec has none.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// The shortest interval, whatever a spec says.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// How much longer than its own time limit a fetch may take in all.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// A kind of source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceKind {
+    /// Files of an object storage.
+    Bucket,
+    /// Files of a commit.
+    GitRepository,
+    /// A chart of another source.
+    HelmChart,
+    /// An index of charts.
+    HelmRepository,
+    /// An artifact of a registry.
+    OciRepository,
+}
+
+impl SourceKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] =
+        [Self::Bucket, Self::GitRepository, Self::HelmChart, Self::HelmRepository, Self::OciRepository];
+
+    /// The name of the kind in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bucket => "Bucket",
+            Self::GitRepository => "GitRepository",
+            Self::HelmChart => "HelmChart",
+            Self::HelmRepository => "HelmRepository",
+            Self::OciRepository => "OCIRepository",
+        }
+    }
+
+    fn controller(self) -> &'static str {
+        match self {
+            Self::Bucket => "buckets",
+            Self::GitRepository => "gitrepositories",
+            Self::HelmChart => "helmcharts",
+            Self::HelmRepository => "helmrepositories",
+            Self::OciRepository => "ocirepositories",
+        }
+    }
+
+    /// The kind with its API version.
+    #[must_use]
+    pub fn gvk(self) -> Gvk {
+        Gvk::new(VERSION, self.name())
+    }
+}
+
+/// Options of all sources of a process.
+#[derive(Clone, Debug)]
+pub struct SourceOptions {
+    /// Directory of artifacts.
+    pub storage: PathBuf,
+    /// Host and port at which consumers reach the artifacts.
+    pub advertised: String,
+    /// Sources may be on this machine: for tests and for registries on the node.
+    pub allow_local_addresses: bool,
+}
+
+/// The front end of a kind.
+pub struct Sources {
+    kind: SourceKind,
+    store: Arc<ArtifactStore>,
+    http: Http,
+    allows_local: bool,
+}
+
+impl Sources {
+    /// A front end on a store.
+    #[must_use]
+    pub fn new(kind: SourceKind, store: Arc<ArtifactStore>, options: &SourceOptions) -> Self {
+        let allows_local = options.allow_local_addresses;
+        let http = Http::new(timeout_of(None), false);
+        let http = if allows_local { http } else { http.without_local_addresses() };
+        Self { kind, store, http, allows_local }
+    }
+
+    async fn fetch(
+        &self,
+        context: &mut FetchContext<'_>,
+        status: &SourceStatus,
+    ) -> Result<Fetched, SourceError> {
+        let object = context.pass.object.clone();
+        match self.kind {
+            SourceKind::Bucket => bucket::fetch(context, &spec(&object)?, status).await,
+            SourceKind::GitRepository => git_repository::fetch(context, &spec(&object)?, status).await,
+            SourceKind::HelmChart => helm_chart::fetch(context, &spec(&object)?, status).await,
+            SourceKind::HelmRepository => helm_repository::fetch(context, &spec(&object)?, status).await,
+            SourceKind::OciRepository => oci_repository::fetch(context, &spec(&object)?, status).await,
+        }
+    }
+
+    /// The status before a fetch: without an artifact that is gone, with the address of this process.
+    async fn current_status(&self, object: &Value) -> SourceStatus {
+        let mut status = SourceStatus::of(object);
+        let requested = object["metadata"]["annotations"][REQUESTED_AT].as_str().unwrap_or_default();
+        if !requested.is_empty() {
+            requested.clone_into(&mut status.last_handled_reconcile_at);
+        }
+        let Some(artifact) = status.artifact.clone() else { return status };
+        let store = Arc::clone(&self.store);
+        let checked = artifact.clone();
+        let intact = tokio::task::spawn_blocking(move || store.is_intact(&checked)).await.unwrap_or(false);
+        status.artifact = intact.then(|| {
+            let url = self.store.url(&artifact.path);
+            crate::flux_api::common::SourceArtifact { url, ..artifact }
+        });
+        status
+    }
+
+    /// Whether a source has neither artifact nor status: a registry, from which charts are read directly.
+    fn is_static(&self, object: &Value) -> bool {
+        self.kind == SourceKind::HelmRepository
+            && spec::<HelmRepositorySpec>(object).is_ok_and(|spec| helm_repository::is_registry(&spec))
+    }
+}
+
+/// The spec of an object.
+fn spec<T: DeserializeOwned>(object: &Value) -> Result<T, SourceError> {
+    serde_json::from_value(object["spec"].clone())
+        .map_err(|e| SourceError::fetch("InvalidSpec", format!("spec: {e}")).stalling())
+}
+
+fn duration(object: &Value, field: &str) -> Option<Duration> {
+    object["spec"][field].as_str()?.parse::<GoDuration>().ok().map(|duration| duration.get())
+}
+
+fn interval(object: &Value) -> Duration {
+    jittered(duration(object, "interval").unwrap_or(INTERVAL).max(MIN_INTERVAL))
+}
+
+impl FrontEnd for Sources {
+    fn name(&self) -> &'static str {
+        self.kind.controller()
+    }
+
+    fn kind(&self) -> Gvk {
+        self.kind.gvk()
+    }
+
+    fn finalizer(&self) -> &'static str {
+        "finalizers.fluxcd.io"
+    }
+
+    fn needs_finalizer(&self, object: &Value) -> bool {
+        !self.is_static(object)
+    }
+
+    fn trigger_annotations(&self) -> &[&str] {
+        &[REQUESTED_AT]
+    }
+
+    fn target(&self, _: &Value) -> Result<ReleaseTarget, ReconcileError> {
+        Ok(ReleaseTarget::default())
+    }
+
+    fn related_kinds(&self) -> Vec<Gvk> {
+        let kinds: &[SourceKind] = match self.kind {
+            SourceKind::HelmChart => {
+                &[SourceKind::HelmRepository, SourceKind::GitRepository, SourceKind::Bucket]
+            }
+            SourceKind::GitRepository => &[SourceKind::GitRepository],
+            _ => &[],
+        };
+        kinds.iter().map(|kind| kind.gvk()).collect()
+    }
+
+    fn related(&self, object: &Value) -> BTreeSet<ObjectRef> {
+        match self.kind {
+            SourceKind::HelmChart => helm_chart::source_of(object).into_iter().collect(),
+            SourceKind::GitRepository => git_repository::included(object).into_iter().collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn related_state(&self, source: &Value) -> Value {
+        // A registry has no artifact: what counts is its spec.
+        json!([source["status"]["artifact"]["revision"], source["metadata"]["generation"]])
+    }
+
+    fn is_suspended(&self, object: &Value) -> bool {
+        object["spec"]["suspend"] == true
+    }
+
+    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        let requeue = Requeue::After(interval(&pass.object));
+        if self.is_static(&pass.object) {
+            return Ok(Reconciled::new(true, Requeue::Never));
+        }
+        let generation = pass.object["metadata"]["generation"].as_i64().unwrap_or_default();
+        let mut status = self.current_status(&pass.object).await;
+        if status.artifact.is_none() || status.observed_generation != Some(generation) {
+            status.progressing(generation);
+            save(pass, &status).await?;
+        }
+        let limit = duration(&pass.object, "timeout").unwrap_or_else(|| timeout_of(None)) + GRACE;
+        let mut context = FetchContext {
+            pass,
+            store: Arc::clone(&self.store),
+            http: self.http.clone(),
+            kind: self.kind.name(),
+            generation,
+            allows_local: self.allows_local,
+        };
+        let fetched = tokio::time::timeout(limit, self.fetch(&mut context, &status)).await;
+        let fetched = fetched.unwrap_or_else(|_| {
+            Err(SourceError::fetch("Failed", format!("no end within {} seconds", limit.as_secs())))
+        });
+        match fetched {
+            Ok(fetched) => {
+                let (new, recovered) = status.succeeded(&fetched, generation);
+                if let Some(file) = fetched.latest {
+                    status.url = context
+                        .with_source(|source| self.store.publish_latest(source, &fetched.artifact, file));
+                }
+                context.with_source(|source| self.store.remove_old(source, &fetched.artifact));
+                save(pass, &status).await?;
+                if new || recovered {
+                    let chart = self.kind == SourceKind::HelmChart;
+                    let reason = match (chart, new) {
+                        (true, _) => fetched.reason,
+                        (false, true) => "NewArtifact",
+                        (false, false) => "Succeeded",
+                    };
+                    record(pass, EventType::Normal, reason, &fetched.note);
+                }
+                Ok(Reconciled::new(true, requeue))
+            }
+            Err(error) => {
+                tracing::warn!(object = %pass.reference, reason = error.reason, "{}", error.text);
+                let before = SourceStatus::of(&pass.object);
+                status.failed(&error, generation);
+                save(pass, &status).await?;
+                let said = |status: &SourceStatus| {
+                    status
+                        .get(error.condition)
+                        .map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()))
+                };
+                if said(&before) != said(&status) {
+                    record(pass, EventType::Warning, error.reason, &error.text);
+                }
+                Ok(Reconciled::new(false, if error.stalls { requeue } else { Requeue::Backoff }))
+            }
+        }
+    }
+
+    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
+        let namespace = pass.reference.namespace.clone().unwrap_or_default();
+        let (store, kind, name) = (Arc::clone(&self.store), self.kind.name(), pass.reference.name.clone());
+        let removed = tokio::task::spawn_blocking(move || {
+            store.remove_all(&super::artifact_store::SourceName { kind, namespace: &namespace, name: &name })
+        });
+        let removed = removed.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
+        removed.map_err(|e| ReconcileError::Task(format!("artifacts cannot be removed: {e}")))
+    }
+
+    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
+        let mut status = SourceStatus::of(object);
+        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+        let requested = object["metadata"]["annotations"][REQUESTED_AT].as_str().unwrap_or_default();
+        if !requested.is_empty() {
+            requested.clone_into(&mut status.last_handled_reconcile_at);
+        }
+        match report {
+            Report::Suspended => return json!({"lastHandledReconcileAt": status.last_handled_reconcile_at}),
+            Report::Progressing | Report::Released(_) | Report::DependencyNotReady(_) => {
+                status.progressing(generation);
+            }
+            Report::Failed { error, .. } => {
+                let error = SourceError::new(FETCH_FAILED, "Failed", error.to_string());
+                status.failed(&error, generation);
+            }
+        }
+        json!({"conditions": status.conditions, "lastHandledReconcileAt": status.last_handled_reconcile_at})
+    }
+
+    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+        let Report::Failed { error, .. } = report else { return None };
+        let (event_type, reason, action) = (EventType::Warning, "Failed", "Reconcile");
+        Some(EventNote { event_type, reason, action, note: error.to_string() })
+    }
+}
+
+fn record(pass: &ReconcilePass, event_type: EventType, reason: &'static str, note: &str) {
+    pass.record_event(EventNote { event_type, reason, action: "Reconcile", note: note.to_owned() });
+}
+
+/// Writes a status: fields that it has no more are removed.
+async fn save(pass: &mut ReconcilePass, status: &SourceStatus) -> Result<(), ReconcileError> {
+    let mut patch = serde_json::to_value(status).unwrap_or_default();
+    for field in pass.object["status"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+        if patch.get(field).is_none() {
+            patch[field.as_str()] = Value::Null;
+        }
+    }
+    pass.write_status(&patch).await?;
+    Ok(())
+}
