@@ -2,6 +2,8 @@
 //!
 //! Knows every front end, so that nothing else has to.
 
+mod flux;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -10,17 +12,18 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 
 use crate::addon;
-use crate::cluster::{Cluster, ClusterError, Election, Gvk, ObjectRef};
-use crate::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
-use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases};
+use crate::cluster::{Cluster, ClusterError, Election};
+use crate::controller::{ContextOptions, ControllerContext};
 use crate::serve::State;
+
+pub use flux::{FluxProcess, SourceMode};
 
 /// A front end that a process can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
     /// addon-operator's modules and their hooks.
     Modules,
-    /// Flux's HelmReleases.
+    /// Flux's HelmReleases, and the sources where no source-controller runs.
     HelmReleases,
 }
 
@@ -66,19 +69,8 @@ pub struct Options {
     pub context: ContextOptions,
     /// Options of the modules.
     pub modules: addon::Options,
-    /// Options of HelmReleases.
-    pub helm_releases: HelmReleaseProcess,
-}
-
-/// How a process reconciles HelmReleases.
-#[derive(Clone, Debug)]
-pub struct HelmReleaseProcess {
-    /// Options of all of them.
-    pub options: HelmReleaseOptions,
-    /// How many are reconciled at a time.
-    pub concurrency: usize,
-    /// The Lease of helm-controller: held while HelmReleases are reconciled, so that never two controllers own one.
-    pub election: Election,
+    /// How Flux's objects are reconciled.
+    pub flux: FluxProcess,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -91,10 +83,10 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, helm_releases } = options;
+    let Options { controllers, election, context, modules, flux } = options;
     let start = |stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
-        run_controllers(controllers, modules, helm_releases, context, stop)
+        run_controllers(controllers, modules, flux, context, stop)
     };
     let Some(election) = election else { return start(Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -129,7 +121,7 @@ pub async fn run(
 async fn run_controllers(
     Controllers(controllers): Controllers,
     modules: addon::Options,
-    helm_releases: HelmReleaseProcess,
+    flux: FluxProcess,
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
@@ -142,9 +134,7 @@ async fn run_controllers(
     let one = async |controller: Controller| {
         let result = match controller {
             Controller::Modules => addon::run(context.clone(), modules.clone(), stopped()).await,
-            Controller::HelmReleases => {
-                run_helm_releases(context.clone(), helm_releases.clone(), stopped()).await
-            }
+            Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopped()).await,
         };
         stopping.send_replace(true);
         result
@@ -160,49 +150,6 @@ async fn run_controllers(
         never = stop => match never {},
     };
     results.into_iter().collect()
-}
-
-/// Reconciles HelmReleases while helm-controller's Lease is held.
-async fn run_helm_releases(
-    context: ControllerContext,
-    process: HelmReleaseProcess,
-    stop: impl Future<Output = ()>,
-) -> Result<(), ClusterError> {
-    let HelmReleaseProcess { options, concurrency, election } = process;
-    let cluster = context.runner.engine().operator_client().clone();
-    helmrelease::register(&cluster).await?;
-    let mut stop = Box::pin(stop);
-    let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &election.namespace);
-    let leadership = match cluster.get_metadata(&namespace).await {
-        // Without the namespace there is no helm-controller.
-        Ok(None) => None,
-        _ => {
-            let follow = |leader: &str| {
-                tracing::info!(
-                    leader,
-                    lease = election.name,
-                    "helm-controller leads: waiting until it stops"
-                );
-            };
-            tokio::select! {
-                () = &mut stop => return Ok(()),
-                leadership = cluster.lead(&election, follow) => Some(leadership?),
-            }
-        }
-    };
-    let controller_options = ControllerOptions { namespace: None, concurrency };
-    let front_end = HelmReleases::new(options);
-    let Some(leadership) = leadership else {
-        return controller::run(front_end, context, controller_options, stop).await;
-    };
-    let result = tokio::select! {
-        result = controller::run(front_end, context, controller_options, stop) => result,
-        () = leadership.lost() => {
-            Err(ClusterError::Other(format!("the Lease {} is lost: another controller leads", election.name)))
-        }
-    };
-    leadership.resign().await;
-    result
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use super::{Ended, Failure, cluster};
 use crate::addon;
 use crate::cluster::{CompletedRequest, Election};
 use crate::controller::ContextOptions;
+use crate::flux_source::SourceOptions;
 use crate::helmrelease::HelmReleaseOptions;
 use crate::redact;
 use crate::release::{Adoption, DriftPolicy};
@@ -220,7 +221,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let stop = async move { ended.next().await };
         let options = runtime::Options {
             controllers: args.controllers.clone(),
-            helm_releases: runtime::HelmReleaseProcess {
+            flux: runtime::FluxProcess {
                 options: HelmReleaseOptions {
                     default_service_account: args.helm_releases.default_service_account.clone(),
                     no_cross_namespace_refs: args.helm_releases.no_cross_namespace_refs,
@@ -231,6 +232,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                     name: "helm-controller-leader-election".to_owned(),
                     identity: election(args, &modules).identity,
                 },
+                sources: args.helm_releases.sources,
+                source_options: SourceOptions {
+                    storage: args.helm_releases.artifact_directory(),
+                    advertised: args.helm_releases.storage_adv_addr.clone().unwrap_or_default(),
+                    allow_local_addresses: args.helm_releases.allow_local_sources,
+                },
+                artifact_address: args.helm_releases.storage_addr,
             },
             election: args.election.leader_election.then(|| election(args, &modules)),
             context,

@@ -1,6 +1,6 @@
 //! Flags of `windlass operator`; their environment variables are addon-operator's.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -104,9 +104,33 @@ pub(super) struct HelmReleaseFlags {
     /// Number of HelmReleases that are reconciled at a time; those that wait for the cluster do not count
     #[arg(long, env = "WINDLASS_CONCURRENT", default_value_t = 8)]
     pub(super) concurrent: usize,
+    /// Who reconciles Flux's sources: own is this process, flux a source-controller, auto this process unless there is a
+    /// source-controller
+    #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
+    pub(super) sources: runtime::SourceMode,
+    /// Directory of artifacts of sources [default: windlass-artifacts in the temporary directory]
+    #[arg(long, env = "STORAGE_PATH")]
+    pub(super) storage_path: Option<PathBuf>,
+    /// Address where artifacts of sources are served
+    #[arg(long, env = "STORAGE_ADDR", default_value = "127.0.0.1:9790")]
+    pub(super) storage_addr: SocketAddr,
+    /// Host and port at which other controllers reach the artifacts [default: that of --storage-addr]
+    #[arg(long, env = "STORAGE_ADV_ADDR")]
+    pub(super) storage_adv_addr: Option<String>,
+    /// Sources may be at addresses of this machine and of its cloud's metadata service
+    #[arg(long, env = "WINDLASS_ALLOW_LOCAL_SOURCES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) allow_local_sources: bool,
     /// Namespace of helm-controller, whose leader election Lease is held while HelmReleases are reconciled
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     pub(super) helm_controller_namespace: String,
+}
+
+impl HelmReleaseFlags {
+    /// The directory of artifacts.
+    pub(super) fn artifact_directory(&self) -> PathBuf {
+        let default = || std::env::temp_dir().join("windlass-artifacts");
+        self.storage_path.clone().filter(|path| !path.as_os_str().is_empty()).unwrap_or_else(default)
+    }
 }
 
 /// Flags for the releases of modules.

@@ -8,4 +8,5 @@ mod adoption;
 mod lifecycle;
 mod registration;
 mod scale;
+mod sources;
 mod support;

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::extract::{Path, State as Shared};
+use axum::extract::{self, State as Shared};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
+use windlass::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
 use windlass::helmrelease::{HelmReleaseOptions, HelmReleases};
 use windlass::serve::State;
 use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
@@ -41,7 +43,7 @@ impl Artifacts {
     pub(crate) async fn serve(&self) -> SocketAddr {
         async fn answer(
             Shared(own): Shared<Artifacts>,
-            Path(name): Path<String>,
+            extract::Path(name): extract::Path<String>,
         ) -> Result<Vec<u8>, StatusCode> {
             own.0.lock().unwrap().get(&name).cloned().ok_or(StatusCode::NOT_FOUND)
         }
@@ -153,7 +155,48 @@ impl Running {
         self.start_with(None, 4).await;
     }
 
+    /// Starts the front ends of sources and of HelmReleases for the objects of the namespace. `storage`: the directory of
+    /// artifacts.
+    pub(crate) async fn start_with_sources(&mut self, storage: &Path) {
+        let context = self.context().await;
+        let store = Arc::new(ArtifactStore::new(storage, "artifacts.test").unwrap());
+        let options = SourceOptions {
+            storage: storage.to_owned(),
+            advertised: "artifacts.test".to_owned(),
+            allow_local_addresses: true,
+        };
+        let namespace = Some(self.ns.name().to_owned());
+        let mut all = Vec::new();
+        let stopped = || {
+            let mut stop = self.stop.subscribe();
+            async move { drop(stop.wait_for(|stop| *stop).await) }
+        };
+        for kind in SourceKind::ALL {
+            let front_end = Sources::new(kind, Arc::clone(&store), &options);
+            let options = ControllerOptions { namespace: namespace.clone(), concurrency: 4 };
+            all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
+        }
+        let front_end = HelmReleases::new(HelmReleaseOptions::default(), Some(store));
+        let options = ControllerOptions { namespace, concurrency: 4 };
+        all.push(tokio::spawn(controller::run(front_end, context, options, stopped())));
+        self.task = Some(tokio::spawn(async move {
+            for task in all {
+                task.await.unwrap()?;
+            }
+            Ok(())
+        }));
+    }
+
     async fn start_with(&mut self, namespace: Option<String>, concurrency: usize) {
+        let context = self.context().await;
+        let mut stop = self.stop.subscribe();
+        let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
+        let options = ControllerOptions { namespace, concurrency };
+        let front_end = HelmReleases::new(HelmReleaseOptions::default(), None);
+        self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
+    }
+
+    async fn context(&self) -> ControllerContext {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
@@ -161,13 +204,7 @@ impl Running {
         cluster.observe(Box::new(move |_| {
             requests.fetch_add(1, Ordering::Relaxed);
         }));
-        let context =
-            ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")));
-        let mut stop = self.stop.subscribe();
-        let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-        let options = ControllerOptions { namespace, concurrency };
-        let front_end = HelmReleases::new(HelmReleaseOptions::default());
-        self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
+        ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")))
     }
 
     /// The number of requests of the front end so far.

@@ -1,0 +1,258 @@
+//! Flux's front ends of one process: HelmReleases, and the sources where no source-controller runs.
+//!
+//! Owns who may reconcile what: an object never has two owners. The Lease of helm-controller is held while HelmReleases are reconciled,
+//! the Lease of source-controller while sources are.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
+use crate::controller::{self, ControllerContext, ControllerOptions, register_absent_kind};
+use crate::flux_api;
+use crate::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
+use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases};
+use crate::serve::listen::{self, Limits};
+
+/// Resolves when work has to stop.
+type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How a process reconciles Flux's objects.
+#[derive(Clone, Debug)]
+pub struct FluxProcess {
+    /// Options of all HelmReleases.
+    pub options: HelmReleaseOptions,
+    /// How many objects of a kind are reconciled at a time.
+    pub concurrency: usize,
+    /// The Lease of helm-controller.
+    pub election: Election,
+    /// Who reconciles the sources.
+    pub sources: SourceMode,
+    /// Options of sources.
+    pub source_options: SourceOptions,
+    /// Where artifacts are served.
+    pub artifact_address: SocketAddr,
+}
+
+/// Who reconciles sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SourceMode {
+    /// This process, unless the cluster has a source-controller.
+    #[default]
+    Auto,
+    /// This process; it waits for the Lease of a source-controller.
+    Own,
+    /// A source-controller.
+    Flux,
+}
+
+impl std::str::FromStr for SourceMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "own" => Ok(Self::Own),
+            "flux" => Ok(Self::Flux),
+            _ => Err(format!("{text:?} is not auto, own or flux")),
+        }
+    }
+}
+
+/// Reconciles HelmReleases, and sources beside them if they are this process' own.
+///
+/// # Errors
+/// A kind cannot be registered, the artifacts cannot be served, or a controller ends with an error.
+pub(super) async fn run(
+    context: ControllerContext,
+    process: FluxProcess,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let cluster = context.runner.engine().operator_client().clone();
+    helmrelease::register(&cluster).await?;
+    let owns_sources = match process.sources {
+        SourceMode::Own => true,
+        SourceMode::Flux => false,
+        SourceMode::Auto => !has_source_controller(&cluster, &process.election.namespace).await?,
+    };
+    let stopping = watch::Sender::new(false);
+    let stopped = || {
+        let mut stopping = stopping.subscribe();
+        // An error means that the sender is gone: stop as well.
+        let stop: Stop = Box::pin(async move { drop(stopping.wait_for(|stop| *stop).await) });
+        stop
+    };
+    let store = match owns_sources {
+        true => {
+            register_sources(&cluster).await?;
+            Some(open_store(&process).await?)
+        }
+        false => {
+            tracing::info!(namespace = process.election.namespace, "charts come from source-controller");
+            None
+        }
+    };
+    let (store, listener) = store.unzip();
+    let releases = async {
+        let front_end = HelmReleases::new(process.options.clone(), store.clone());
+        let result = hold_lease(&cluster, &process.election, stopped(), |stop| {
+            controller::run(front_end, context.clone(), options_of(&process), stop)
+        })
+        .await;
+        stopping.send_replace(true);
+        result
+    };
+    let sources = async {
+        let (Some(store), Some(listener)) = (&store, listener) else { return Ok(()) };
+        let serving =
+            tokio::spawn(listen::serve(listener, None, store.routes(), Limits::default(), stopped()));
+        let election =
+            Election { name: "source-controller-leader-election".to_owned(), ..process.election.clone() };
+        let result =
+            hold_lease(&cluster, &election, stopped(), |stop| run_sources(&context, &process, store, stop))
+                .await;
+        stopping.send_replace(true);
+        drop(serving.await);
+        result
+    };
+    let all = futures::future::join(releases, sources);
+    let stop = async {
+        stop.await;
+        stopping.send_replace(true);
+        std::future::pending::<std::convert::Infallible>().await
+    };
+    let (releases, sources) = tokio::select! {
+        results = all => results,
+        never = stop => match never {},
+    };
+    releases.and(sources)
+}
+
+fn options_of(process: &FluxProcess) -> ControllerOptions {
+    ControllerOptions { namespace: None, concurrency: process.concurrency }
+}
+
+/// Whether a source-controller is deployed in a namespace, with at least one replica.
+async fn has_source_controller(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
+    let deployment = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some(namespace), "source-controller");
+    match cluster.get(&deployment).await {
+        Ok(found) => Ok(found.is_some_and(|object| object["spec"]["replicas"].as_i64().unwrap_or(1) > 0)),
+        Err(e) if e.is_forbidden() => Err(ClusterError::Other(format!(
+            "whether {namespace} has a source-controller cannot be read ({e}): set --sources to own or flux"
+        ))),
+        Err(e) => Err(e),
+    }
+}
+
+/// Creates the CustomResourceDefinitions of sources that are absent.
+async fn register_sources(cluster: &Cluster) -> Result<(), ClusterError> {
+    let kinds: BTreeSet<&str> = SourceKind::ALL.iter().map(|kind| kind.name()).collect();
+    for crd in flux_api::crds::all() {
+        let name = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
+        if !kinds.contains(name) {
+            continue;
+        }
+        let version =
+            |crd: &Value| crd["spec"]["versions"][0]["name"].as_str().unwrap_or_default().to_owned();
+        let group = crd["spec"]["group"].as_str().unwrap_or_default();
+        let kind = Gvk::new(&format!("{group}/{}", version(&crd)), name);
+        match register_absent_kind(cluster, &kind, &crd).await {
+            Err(e) if e.is_forbidden() => {
+                return Err(ClusterError::Other(format!(
+                    "{name} is not served, and the operator may not register it ({e}): run `windlass crds flux {name} | kubectl \
+                     apply -f -`, or set --sources=flux"
+                )));
+            }
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+/// The store of artifacts, and the socket where they are served.
+async fn open_store(process: &FluxProcess) -> Result<(Arc<ArtifactStore>, TcpListener), ClusterError> {
+    let options = &process.source_options;
+    let failed = |what: &str, e: std::io::Error| ClusterError::Other(format!("{what}: {e}"));
+    let listener = TcpListener::bind(process.artifact_address)
+        .await
+        .map_err(|e| failed(&format!("artifacts cannot be served at {}", process.artifact_address), e))?;
+    let address = listener.local_addr().map_err(|e| failed("artifacts cannot be served", e))?;
+    let host = match options.advertised.as_str() {
+        "" if address.ip().is_unspecified() => format!("localhost:{}", address.port()),
+        "" => address.to_string(),
+        host => host.to_owned(),
+    };
+    let store = ArtifactStore::new(&options.storage, &host)
+        .map_err(|e| failed(&format!("artifacts cannot be stored in {}", options.storage.display()), e))?;
+    tracing::info!(storage = %options.storage.display(), address = host, "sources are reconciled by this process");
+    Ok((Arc::new(store), listener))
+}
+
+/// Reconciles all kinds of sources until one ends.
+async fn run_sources(
+    context: &ControllerContext,
+    process: &FluxProcess,
+    store: &Arc<ArtifactStore>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let stopping = watch::Sender::new(false);
+    let one = async |kind: SourceKind| {
+        let mut stopping_here = stopping.subscribe();
+        let stopped = async move { drop(stopping_here.wait_for(|stop| *stop).await) };
+        let front_end = Sources::new(kind, Arc::clone(store), &process.source_options);
+        let result = controller::run(front_end, context.clone(), options_of(process), stopped).await;
+        stopping.send_replace(true);
+        result
+    };
+    let all = futures::future::join_all(SourceKind::ALL.into_iter().map(one));
+    let stop = async {
+        stop.await;
+        stopping.send_replace(true);
+        std::future::pending::<std::convert::Infallible>().await
+    };
+    let results = tokio::select! {
+        results = all => results,
+        never = stop => match never {},
+    };
+    results.into_iter().collect()
+}
+
+/// Does work while a Lease is held. Without the Lease's namespace there is nobody else, and no Lease.
+async fn hold_lease<W: Future<Output = Result<(), ClusterError>>>(
+    cluster: &Cluster,
+    election: &Election,
+    mut stop: Stop,
+    work: impl FnOnce(Stop) -> W,
+) -> Result<(), ClusterError> {
+    let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &election.namespace);
+    let leadership: Option<Leadership> = match cluster.get_metadata(&namespace).await {
+        Ok(None) => None,
+        _ => {
+            let follow = |leader: &str| {
+                tracing::info!(
+                    leader,
+                    lease = election.name,
+                    "another controller leads: waiting until it stops"
+                );
+            };
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                leadership = cluster.lead(election, follow) => Some(leadership?),
+            }
+        }
+    };
+    let Some(leadership) = leadership else { return work(stop).await };
+    let result = tokio::select! {
+        result = work(stop) => result,
+        () = leadership.lost() => {
+            Err(ClusterError::Other(format!("the Lease {} is lost: another controller leads", election.name)))
+        }
+    };
+    leadership.resign().await;
+    result
+}

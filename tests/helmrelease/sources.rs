@@ -1,0 +1,555 @@
+//! Sources without source-controller, from servers on loopback: HTTP repositories, a registry, Git, and a bucket.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use serde_json::{Value, json};
+use windlass_test_cluster::{Tool, wait_until};
+
+use super::support::{LIMIT, Running, chart, condition, digest};
+
+/// Path and Authorization header of a request.
+type SeenRequest = (String, Option<String>);
+
+/// Serves files by path; some paths can be told to answer otherwise.
+#[derive(Clone, Default)]
+struct Files {
+    files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    /// `user:password` that every request must have.
+    login: Arc<Mutex<Option<String>>>,
+    /// Every request is refused with this status.
+    down: Arc<Mutex<Option<StatusCode>>>,
+    /// Requests so far.
+    seen: Arc<Mutex<Vec<SeenRequest>>>,
+}
+
+impl Files {
+    async fn serve(&self) -> SocketAddr {
+        async fn answer(State(own): State<Files>, request: Request) -> Response {
+            let path = request.uri().path().to_owned();
+            let sent = request.headers().get(header::AUTHORIZATION).map(|h| h.to_str().unwrap().to_owned());
+            own.seen.lock().unwrap().push((path.clone(), sent.clone()));
+            if let Some(status) = *own.down.lock().unwrap() {
+                return status.into_response();
+            }
+            if let Some(login) = &*own.login.lock().unwrap() {
+                let wanted = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
+                if sent != Some(wanted) {
+                    return StatusCode::UNAUTHORIZED.into_response();
+                }
+            }
+            if let Some(target) = path.strip_prefix("/moved/") {
+                let target = format!("http://{}", target.replacen('/', ":", 1));
+                return (StatusCode::FOUND, [(header::LOCATION, target)]).into_response();
+            }
+            let found = own.files.lock().unwrap().get(&path).cloned();
+            found.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |bytes| bytes.into_response())
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = axum::Router::new().fallback(answer).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        address
+    }
+
+    fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+        self.files.lock().unwrap().insert(path.to_owned(), bytes.into());
+    }
+
+    /// Writes the index of a repository with these versions of `demo`: file and digest of each.
+    fn index(&self, versions: &[(&str, &str, String)]) {
+        let mut text = "apiVersion: v1\nentries:\n  demo:\n".to_owned();
+        for (version, url, digest) in versions {
+            text.push_str(&format!(
+                "  - {{apiVersion: v2, name: demo, version: {version}, urls: [\"{url}\"], digest: \"{}\"}}\n",
+                digest.trim_start_matches("sha256:")
+            ));
+        }
+        self.put("/index.yaml", text);
+    }
+
+    /// Adds a chart, and returns its line for the index.
+    fn chart<'v>(&self, version: &'v str, more: &[(&str, &str)]) -> (&'v str, String, String) {
+        let bytes = chart(version, more);
+        let (path, digest) = (format!("demo-{version}.tgz"), digest(&bytes));
+        self.put(&format!("/{path}"), bytes);
+        (version, path, digest)
+    }
+}
+
+fn source(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+/// A HelmRelease with a chart of a source.
+fn chart_spec(kind: &str, more: &Value) -> Value {
+    let mut spec = json!({"chart": "demo", "sourceRef": {"kind": kind, "name": "demo"}, "interval": "1h"});
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    json!({"chart": {"spec": spec}, "chartRef": null})
+}
+
+impl Running {
+    fn ready_source(&self, kind: &str, name: &str) -> Value {
+        self.source_with(kind, name, "True")
+    }
+
+    /// Waits until the condition Ready of a source begins with a text.
+    fn source_with(&self, kind: &str, name: &str, ready: &str) -> Value {
+        let found = || {
+            let object = self.get(kind, name);
+            let current = object["status"]["observedGeneration"] == object["metadata"]["generation"]
+                || ready.starts_with("False");
+            Ok((current && condition(&object, "Ready").starts_with(ready)).then_some(object))
+        };
+        let what = format!("{kind} {name}: {ready}");
+        wait_until(&what, LIMIT, found)
+            .unwrap_or_else(|e| panic!("{e}: {:#}", self.get(kind, name)["status"]))
+    }
+
+    fn reconcile_source(&self, kind: &str, name: &str, token: &str) {
+        let annotation = format!("reconcile.fluxcd.io/requestedAt={token}");
+        self.cp.kubectl(["annotate", "--overwrite", kind, name, "-n", self.ns.name(), &annotation]).unwrap();
+    }
+}
+
+/// The message of a condition.
+fn message(object: &Value, kind: &str) -> String {
+    let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = all.iter().find(|c| c["type"] == kind);
+    found.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chart_of_an_http_repository_is_released_and_follows_its_index() {
+    let mut running = Running::prepare("http").await;
+    let files = Files::default();
+    let address = files.serve().await;
+    let storage = tempfile::tempdir().unwrap();
+    running.start_with_sources(storage.path()).await;
+    *files.login.lock().unwrap() = Some("me:secret-word".to_owned());
+    let first = files.chart("1.0.0", &[("ci/values.yaml", "size: seven\n")]);
+    files.index(&[(first.0, &first.1, first.2.clone())]);
+    let spec = json!({"url": format!("http://{address}"), "interval": "1h", "secretRef": {"name": "login"}});
+    running.apply(&source("HelmRepository", "demo", &spec));
+    running.release("web", &chart_spec("HelmRepository", &json!({"version": "1.x"})));
+    let object = running.source_with("helmrepository", "demo", "False AuthenticationFailed");
+    assert!(message(&object, "FetchFailed").contains("secrets \"login\" not found"), "{object}");
+
+    // A Secret that comes later is enough.
+    let login = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"},
+        "stringData": {"username": "me", "password": "wrong-word"}});
+    running.apply(&login);
+    let object = running.source_with("helmrepository", "demo", "False Failed");
+    assert!(message(&object, "Ready").contains("401 Unauthorized"), "{object}");
+    assert!(!object["status"].to_string().contains("wrong-word"));
+    let mut right = login.clone();
+    right["stringData"]["password"] = "secret-word".into();
+    running.apply(&right);
+    let object = running.ready_source("helmrepository", "demo");
+    assert_eq!(condition(&object, "ArtifactInStorage"), "True Succeeded");
+    let artifact = &object["status"]["artifact"];
+    assert!(artifact["url"].as_str().unwrap().starts_with("http://artifacts.test/helmrepository/"));
+    assert!(storage.path().join(artifact["path"].as_str().unwrap()).is_file());
+    let object = running.wait_ready("web", "True InstallSucceeded");
+    assert_eq!(object["status"]["history"][0]["chartVersion"], "1.0.0");
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "one");
+
+    // A new version in the index is an upgrade; an unchanged index is no new artifact.
+    let second = files.chart("1.1.0", &[("ci/values.yaml", "size: seven\n")]);
+    let lines = [(first.0, first.1.as_str(), first.2.clone()), (second.0, &second.1, second.2.clone())];
+    files.index(&lines);
+    running.reconcile_source("helmrepository", "demo", "1");
+    running.wait("upgraded", |o| o["status"]["history"][0]["chartVersion"] == "1.1.0", "web");
+    let chart_name = format!("{}-web", running.ns.name());
+    let object = running.ready_source("helmchart", &chart_name);
+    assert_eq!(message(&object, "Ready"), "pulled 'demo' chart with version '1.1.0'");
+
+    // Files of values make a package of their own.
+    running.release(
+        "web",
+        &chart_spec(
+            "HelmRepository",
+            &json!({"version": "1.x", "valuesFiles": ["values.yaml", "ci/values.yaml"]}),
+        ),
+    );
+    running.wait("other values", |o| o["status"]["history"][0]["version"] == 3, "web");
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "seven");
+    let object = running.ready_source("helmchart", &chart_name);
+    let text = message(&object, "Ready");
+    assert!(text.starts_with("packaged 'demo' chart with version '1.1.0+"), "{text}");
+    assert!(text.ends_with("and merged values files [values.yaml ci/values.yaml]"), "{text}");
+
+    // An outage leaves everything as it is, and ends by itself.
+    *files.down.lock().unwrap() = Some(StatusCode::SERVICE_UNAVAILABLE);
+    running.reconcile_source("helmrepository", "demo", "2");
+    let object = running.source_with("helmrepository", "demo", "False Failed");
+    assert!(object["status"]["artifact"].is_object(), "the artifact stays: {object}");
+    assert_eq!(condition(&running.get("helmrelease", "web"), "Ready"), "True UpgradeSucceeded");
+    *files.down.lock().unwrap() = None;
+    running.ready_source("helmrepository", "demo");
+    let sent = files.seen.lock().unwrap().clone();
+    assert!(sent.iter().any(|(path, login)| path == "/demo-1.1.0.tgz" && login.is_some()));
+
+    // What is deleted leaves no files behind.
+    running.cp.kubectl(["delete", "helmrelease", "web", "-n", running.ns.name(), "--timeout=30s"]).unwrap();
+    running
+        .cp
+        .kubectl(["delete", "helmrepository", "demo", "-n", running.ns.name(), "--timeout=30s"])
+        .unwrap();
+    let kind = storage.path().join("helmrepository").join(running.ns.name());
+    assert!(!kind.join("demo").exists());
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_answers_give_conditions_and_recover() {
+    let mut running = Running::prepare("bad").await;
+    let files = Files::default();
+    let address = files.serve().await;
+    let other = Files::default();
+    let elsewhere = other.serve().await;
+    let storage = tempfile::tempdir().unwrap();
+    running.start_with_sources(storage.path()).await;
+    let login = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"},
+        "stringData": {"username": "me", "password": "secret-word"}});
+    running.apply(&login);
+    let good = files.chart("1.0.0", &[]);
+    let chart_name = format!("{}-web", running.ns.name());
+    let spec = json!({"url": format!("http://{address}"), "interval": "1h", "secretRef": {"name": "login"}});
+    running.apply(&source("HelmRepository", "demo", &spec));
+    let wrong_digest = digest(b"another");
+    files.index(&[(good.0, &good.1, wrong_digest)]);
+    running.reconcile_source("helmrepository", "demo", "0");
+    running.release("web", &chart_spec("HelmRepository", &json!({"version": "1.x"})));
+    let object = running.source_with("helmchart", &chart_name, "False ChartPullError");
+    assert!(message(&object, "Ready").contains("is expected"), "{object}");
+    assert_eq!(condition(&running.get("helmrelease", "web"), "Ready"), "False SourceNotReady");
+
+    // A version that does not exist stalls, until the index has it.
+    files.index(&[("0.1.0", &good.1, good.2.clone())]);
+    running.reconcile_source("helmrepository", "demo", "1");
+    let object = running.source_with("helmchart", &chart_name, "False InvalidChartReference");
+    assert!(message(&object, "Ready").contains("no 'demo' chart with version matching '1.x' found"));
+    assert_eq!(condition(&object, "Stalled"), "True InvalidChartReference");
+
+    // An index that is none.
+    files.put("/index.yaml", "<html>");
+    running.reconcile_source("helmrepository", "demo", "2");
+    running.source_with("helmrepository", "demo", "False Failed");
+
+    // A redirect to another server gets no password.
+    let moved = format!("http://{address}/moved/{}/{}/{}", elsewhere.ip(), elsewhere.port(), good.1);
+    other.put(&format!("/{}", good.1), files.files.lock().unwrap()[&format!("/{}", good.1)].clone());
+    files.index(&[(good.0, &moved, good.2.clone())]);
+    running.reconcile_source("helmrepository", "demo", "3");
+    running.wait_ready("web", "True InstallSucceeded");
+    let sent = other.seen.lock().unwrap().clone();
+    assert!(!sent.is_empty() && sent.iter().all(|(_, login)| login.is_none()), "{sent:?}");
+    running.end().await;
+}
+
+/// The reference registry, in memory.
+struct Registry {
+    child: Child,
+    host: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Registry {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let config = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}}}\nhttp: {{addr: \"{host}\"}}\n"
+        );
+        let path = directory.path().join("config.yml");
+        std::fs::write(&path, config).unwrap();
+        let child = Command::new(Tool::Registry.path().expect("the registry builds"))
+            .arg("serve")
+            .arg(&path)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait_until("the registry", LIMIT, || Ok(TcpStream::connect(&host).is_ok().then_some(()))).unwrap();
+        Self { child, host, _directory: directory }
+    }
+
+    /// Pushes a chart with the project's own program.
+    fn push(&self, version: &str, more: &[(&str, &str)]) {
+        let path = self._directory.path().join(format!("demo-{version}.tgz"));
+        std::fs::write(&path, chart(version, more)).unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["push", path.to_str().unwrap(), &format!("oci://{}/charts", self.host), "--plain-http"])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn charts_of_a_registry_are_released_by_tag_and_digest() {
+    let mut running = Running::prepare("oci").await;
+    let registry = Registry::start();
+    registry.push("1.0.0", &[]);
+    let storage = tempfile::tempdir().unwrap();
+    running.start_with_sources(storage.path()).await;
+    let media = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+    let url = format!("oci://{}/charts/demo", registry.host);
+    let spec = json!({
+        "url": url, "interval": "1h", "insecure": true, "ref": {"semver": ">=1.0.0"},
+        "layerSelector": {"mediaType": media, "operation": "copy"},
+    });
+    running.apply(&source("OCIRepository", "demo", &spec));
+    running.release("web", &json!({}));
+    let object = running.ready_source("ocirepository", "demo");
+    let revision = object["status"]["artifact"]["revision"].as_str().unwrap().to_owned();
+    assert!(revision.starts_with("1.0.0@sha256:"), "{revision}");
+    let object = running.wait_ready("web", "True InstallSucceeded");
+    let hex = revision.split_once(':').unwrap().1;
+    assert_eq!(object["status"]["history"][0]["chartVersion"], format!("1.0.0+{}", &hex[..12]));
+    assert_eq!(object["status"]["lastAttemptedRevisionDigest"], revision.split_once('@').unwrap().1);
+
+    // A tag that is pushed again is an upgrade; so is a new version in the range.
+    registry.push("1.0.0", &[("README.md", "new")]);
+    running.reconcile_source("ocirepository", "demo", "1");
+    running.wait("the tag again", |o| o["status"]["history"][0]["version"] == 2, "web");
+    registry.push("1.2.0", &[]);
+    running.reconcile_source("ocirepository", "demo", "2");
+    running.wait("a new version", |o| o["status"]["history"][0]["version"] == 3, "web");
+
+    // The same by a HelmRepository, which needs no status.
+    let spec = json!({
+        "url": format!("oci://{}/charts", registry.host), "interval": "1h", "type": "oci", "insecure": true,
+    });
+    running.apply(&source("HelmRepository", "demo", &spec));
+    running.release("other", &chart_spec("HelmRepository", &json!({"version": "1.0.0"})));
+    running.wait_ready("other", "True InstallSucceeded");
+    let repository = running.get("helmrepository", "demo");
+    assert!(repository["metadata"]["finalizers"].is_null(), "{repository}");
+    assert!(repository["status"]["artifact"].is_null(), "{repository}");
+
+    // What is not there, and what is not to be had.
+    for (name, change, reason) in [
+        ("absent", json!({"ref": {"tag": "9.9.9"}}), "OCIArtifactPullFailed"),
+        ("range", json!({"ref": {"semver": "9.x"}}), "ReadOperationFailed"),
+        ("layer", json!({"layerSelector": {"mediaType": "text/plain"}}), "OCIArtifactLayerOperationFailed"),
+        ("tagged", json!({"url": format!("{url}:1.0.0")}), "URLInvalid"),
+        ("provider", json!({"provider": "aws"}), "InvalidProviderConfiguration"),
+        (
+            "unsigned",
+            json!({"verify": {"provider": "cosign", "secretRef": {"name": "none"}}}),
+            "AuthenticationFailed",
+        ),
+    ] {
+        let mut spec = json!({"url": url, "interval": "1h", "insecure": true, "ref": {"tag": "1.0.0"}});
+        for (key, value) in change.as_object().unwrap() {
+            spec[key] = value.clone();
+        }
+        running.apply(&source("OCIRepository", name, &spec));
+        running.source_with("ocirepository", name, &format!("False {reason}"));
+    }
+    running.end().await;
+}
+
+fn git(directory: &Path, args: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(args)
+        .current_dir(directory)
+        .envs([
+            ("GIT_AUTHOR_NAME", "me"),
+            ("GIT_AUTHOR_EMAIL", "me@test"),
+            ("GIT_COMMITTER_NAME", "me"),
+            ("GIT_COMMITTER_EMAIL", "me@test"),
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Puts a repository's files where they are served, as git's simplest protocol has them.
+fn publish_repository(repository: &Path, files: &Files) {
+    fn walk(directory: &Path, prefix: &str, files: &Files) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{prefix}/{}", entry.file_name().to_string_lossy());
+            match entry.file_type().unwrap().is_dir() {
+                true => walk(&entry.path(), &path, files),
+                false => files.put(&path, std::fs::read(entry.path()).unwrap()),
+            }
+        }
+    }
+    git(repository, &["update-server-info"]);
+    walk(&repository.join(".git"), "/repository.git", files);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chart_of_a_git_repository_follows_its_branch() {
+    let mut running = Running::prepare("git").await;
+    let (files, storage, repository) =
+        (Files::default(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let address = files.serve().await;
+    let root = repository.path();
+    let write = |path: &str, text: &str| {
+        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        std::fs::write(root.join(path), text).unwrap();
+    };
+    git(root, &["init", "--quiet", "-b", "main"]);
+    write(
+        "charts/demo/Chart.yaml",
+        "apiVersion: v2\nname: demo\nversion: 1.0.0\ndependencies:\n- {name: base, version: 1.x, repository: \"file://../base\"}\n",
+    );
+    write("charts/demo/values.yaml", "size: one\n");
+    write(
+        "charts/demo/templates/config.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {size: \"{{ .Values.size }}\", base: {{ include \"base\" . }}}\n",
+    );
+    write("charts/base/Chart.yaml", "apiVersion: v2\nname: base\nversion: 1.1.0\ntype: library\n");
+    write("charts/base/templates/_base.tpl", "{{ define \"base\" }}from-base{{ end }}");
+    write("charts/demo/logo.png", "picture");
+    git(root, &["add", "-A"]);
+    git(root, &["commit", "--quiet", "-m", "first"]);
+    publish_repository(root, &files);
+    running.start_with_sources(storage.path()).await;
+    let spec = json!({
+        "url": format!("http://{address}/repository.git"), "interval": "1h", "ref": {"branch": "main"},
+    });
+    running.apply(&source("GitRepository", "demo", &spec));
+    running.release("web", &chart_spec("GitRepository", &json!({"chart": "./charts/demo"})));
+    let object = running.ready_source("gitrepository", "demo");
+    let commit = git(root, &["rev-parse", "HEAD"]);
+    assert_eq!(object["status"]["artifact"]["revision"], format!("main@sha1:{commit}"));
+    running.wait_ready("web", "True InstallSucceeded");
+    assert_eq!(running.get("configmap", "web")["data"], json!({"size": "one", "base": "from-base"}));
+
+    // A commit without another version changes nothing, unless revisions count.
+    write("charts/demo/values.yaml", "size: two\n");
+    git(root, &["commit", "--quiet", "-a", "-m", "second"]);
+    publish_repository(root, &files);
+    running.reconcile_source("gitrepository", "demo", "1");
+    let second = git(root, &["rev-parse", "HEAD"]);
+    let chart_name = format!("{}-web", running.ns.name());
+    let observed = || {
+        let object = running.get("helmchart", &chart_name);
+        let revision = &object["status"]["observedSourceArtifactRevision"];
+        Ok((*revision == format!("main@sha1:{second}")).then_some(()))
+    };
+    wait_until("the second commit", LIMIT, observed).unwrap();
+    assert_eq!(running.records(), ["deployed"]);
+    let strategy = json!({"chart": "./charts/demo", "reconcileStrategy": "Revision"});
+    running.release("web", &chart_spec("GitRepository", &strategy));
+    let object = running.wait("revision", |o| o["status"]["history"][0]["version"] == 2, "web");
+    assert_eq!(object["status"]["history"][0]["chartVersion"], format!("1.0.0+{}", &second[..12]));
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "two");
+
+    // What leads out of the repository, or is not in it.
+    for (name, spec, reason) in [
+        ("absent", json!({"ref": {"branch": "none"}}), "GitOperationFailed"),
+        ("option", json!({"ref": {"branch": "--upload-pack=x"}}), "URLInvalid"),
+        ("scheme", json!({"url": "ssh://-oProxyCommand=x/y"}), "GitOperationFailed"),
+        ("sparse", json!({"ref": {"branch": "main"}, "sparseCheckout": ["none"]}), "GitOperationFailed"),
+        (
+            "unsigned",
+            json!({"ref": {"branch": "main"}, "verify": {"mode": "HEAD", "secretRef": {"name": "keys"}}}),
+            "InvalidCommitSignature",
+        ),
+    ] {
+        running.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"}, "stringData": {"a.sshpub": "ssh-ed25519 AAAA"}}));
+        let mut whole = json!({"url": format!("http://{address}/repository.git"), "interval": "1h"});
+        for (key, value) in spec.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        running.apply(&source("GitRepository", name, &whole));
+        running.source_with("gitrepository", name, &format!("False {reason}"));
+    }
+    let out = chart_spec("GitRepository", &json!({"chart": "../../../../etc"}));
+    running.release("out", &out);
+    running.source_with("helmchart", &format!("{}-out", running.ns.name()), "False InvalidChartReference");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_of_a_bucket_are_an_artifact() {
+    let mut running = Running::prepare("bucket").await;
+    let (files, storage) = (Files::default(), tempfile::tempdir().unwrap());
+    let address = files.serve().await;
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {size: \"{{ .Values.size }}\"}\n";
+    let all = [
+        ("charts/demo/Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
+        ("charts/demo/values.yaml", "size: one\n"),
+        ("charts/demo/templates/config.yaml", object),
+        ("secret.txt", "not for the artifact"),
+    ];
+    let mut list = "<ListBucketResult><IsTruncated>false</IsTruncated>".to_owned();
+    for (key, text) in all {
+        files.put(&format!("/bucket/{key}"), text);
+        list.push_str(&format!(
+            "<Contents><Key>{key}</Key><ETag>&quot;{}&quot;</ETag><Size>{}</Size></Contents>",
+            &digest(text.as_bytes())[7..20],
+            text.len()
+        ));
+    }
+    list.push_str("</ListBucketResult>");
+    files.put("/bucket", list);
+    running.start_with_sources(storage.path()).await;
+    let keys = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
+        "stringData": {"accesskey": "AKIDEXAMPLE", "secretkey": "secret-key-of-the-bucket"}});
+    running.apply(&keys);
+    let spec = json!({
+        "bucketName": "bucket", "endpoint": address.to_string(), "insecure": true, "interval": "1h",
+        "ignore": "secret.txt", "secretRef": {"name": "keys"},
+    });
+    running.apply(&source("Bucket", "demo", &spec));
+    running.release("web", &chart_spec("Bucket", &json!({"chart": "charts/demo"})));
+    running.wait_ready("web", "True InstallSucceeded");
+    let object = running.ready_source("bucket", "demo");
+    let path = object["status"]["artifact"]["path"].as_str().unwrap();
+    let archive = std::fs::read(storage.path().join(path)).unwrap();
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&archive[..]));
+    let names: Vec<String> =
+        archive.entries().unwrap().map(|e| e.unwrap().path().unwrap().display().to_string()).collect();
+    assert!(
+        names.iter().any(|name| name.ends_with("Chart.yaml"))
+            && !names.iter().any(|name| name.contains("secret"))
+    );
+    let sent = files.seen.lock().unwrap().clone();
+    assert!(
+        sent.iter()
+            .all(|(_, login)| login.as_ref().is_some_and(|login| login.starts_with("AWS4-HMAC-SHA256")))
+    );
+    for (name, change) in
+        [("gcp", json!({"provider": "gcp"})), ("aws", json!({"provider": "aws", "secretRef": null}))]
+    {
+        let mut whole = spec.clone();
+        for (key, value) in change.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        running.apply(&source("Bucket", name, &whole));
+        running.source_with("bucket", name, "False InvalidProviderConfiguration");
+    }
+    running.end().await;
+}
