@@ -42,7 +42,7 @@ const KUSTOMIZE: [(&str, &[&str]); 8] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 18] = [
+const ROOT: [(&str, &[&str]); 20] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("machine.rs", &[]),
@@ -71,9 +71,11 @@ const ROOT: [(&str, &[&str]); 18] = [
         ],
     ),
     ("flux_api", &["controller"]),
+    ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
     ("helmrelease", &["cluster", "controller", "flux_api", "redact", "release", "render", "source"]),
     ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
-    ("runtime.rs", &["addon", "cluster", "controller", "helmrelease", "serve"]),
+    ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
+    ("runtime", &["cluster", "controller", "flux_api", "flux_source", "helmrelease", "serve"]),
     (
         "cli",
         &[
@@ -82,6 +84,7 @@ const ROOT: [(&str, &[&str]); 18] = [
             "cluster",
             "controller",
             "flux_api",
+            "flux_source",
             "helmrelease",
             "preflight",
             "redact",
@@ -236,7 +239,8 @@ fn programs_are_started_in_few_places() {
     // The operator starts hooks and scripts; the others belong to commands: git, Docker's helpers, post-renderers, your Helm.
     let known = [
         "src/shell_hooks/process.rs",
-        "src/source/git.rs",
+        "src/source/git/remote.rs",
+        "src/source/git/ssh_signature.rs",
         "src/source/oci/credentials.rs",
         "src/cli/post_render.rs",
         "src/cli/compare/program.rs",

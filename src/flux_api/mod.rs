@@ -7,7 +7,6 @@
 pub mod alert;
 pub mod bucket_source;
 pub mod common;
-pub mod conditions;
 pub mod crds;
 pub mod duration;
 pub mod external_artifact;
@@ -21,5 +20,6 @@ pub mod oci_repository;
 mod openapi_schema;
 pub mod provider;
 pub mod receiver;
+pub mod status_conditions;
 
 pub use duration::GoDuration;

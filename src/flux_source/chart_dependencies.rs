@@ -9,9 +9,9 @@ use std::path::Path;
 use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
 
+use super::chart_fetch::dependency_failed;
 use super::fetch_context::FetchContext;
-use super::helm_chart::dependency_failed;
-use super::helm_repository;
+use super::index_fetch;
 use super::source_secrets;
 use super::source_status::SourceError;
 use crate::cluster::Gvk;
@@ -49,7 +49,7 @@ pub(super) async fn fetch(
         let spec = known.iter().find(|spec| same_repository(&spec.url, url));
         let entry = match spec {
             Some(spec) => {
-                let access = helm_repository::access(context, spec).await?;
+                let access = index_fetch::access(context, spec).await?;
                 entry(url, &access, home_directory.path()).map_err(|e| dependency_failed(&e.to_string()))?
             }
             None => Entry { name: name_of(url), url: url.to_owned(), ..Entry::default() },

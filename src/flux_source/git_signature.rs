@@ -1,19 +1,14 @@
-//! Signatures of commits and tags: OpenPGP by the project's own verifier, SSH by OpenSSH's program `ssh-keygen`.
+//! Signatures of commits and tags, by OpenPGP or SSH.
 //!
 //! Owns what of a Git object is signed. Knows no policy: which objects must be signed is the GitRepository's.
 
 use std::path::Path;
-use std::process::Stdio;
-
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
 
 use super::source_secrets::SecretData;
 use crate::source::git::remote::GitRemote;
+use crate::source::git::ssh_signature::verify_ssh;
 use crate::source::provenance;
 
-/// The name of the only signer in the file of allowed ones.
-const ANYBODY: &str = "anybody";
 /// The longest title of a commit, in characters.
 const MAX_TITLE: usize = 50;
 
@@ -102,7 +97,14 @@ async fn verify(
     keys: &SecretData,
 ) -> Result<String, String> {
     if signature.starts_with("-----BEGIN SSH SIGNATURE-----") {
-        return verify_ssh(scratch, payload, signature, keys).await;
+        let keys = ssh_keys(keys);
+        if keys.is_empty() {
+            return Err(
+                "SSH signature detected but no SSH public keys found in secret (keys with .sshpub suffix)"
+                    .to_owned(),
+            );
+        }
+        return verify_ssh(scratch, payload, signature, &keys).await.map_err(|e| e.to_string());
     }
     if !signature.starts_with("-----BEGIN PGP SIGNATURE-----") {
         return Err("unsupported signature type".to_owned());
@@ -116,56 +118,19 @@ async fn verify(
     provenance::verify_detached(&rings, payload, signature).map_err(|e| e.to_string())
 }
 
-/// Verifies an SSH signature of the namespace `git`.
-async fn verify_ssh(
-    scratch: &Path,
-    payload: &[u8],
-    signature: &str,
-    keys: &SecretData,
-) -> Result<String, String> {
-    let mut allowed = String::new();
-    for (_, keys) in keys.with_suffix(".sshpub") {
-        let text = String::from_utf8_lossy(keys).into_owned();
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for line in lines {
-            // Type and key alone: options of `authorized_keys` would mean something else here.
+/// The keys of entries `*.sshpub`, a line each: type and key alone, since options would mean something else here.
+fn ssh_keys(keys: &SecretData) -> Vec<String> {
+    let texts = keys.with_suffix(".sshpub").map(|(_, text)| String::from_utf8_lossy(text).into_owned());
+    let mut out = Vec::new();
+    for text in texts {
+        for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             let mut words = line.split_ascii_whitespace();
             if let (Some(kind), Some(key)) = (words.next(), words.next()) {
-                allowed.push_str(&format!("{ANYBODY} {kind} {key}\n"));
+                out.push(format!("{kind} {key}"));
             }
         }
     }
-    if allowed.is_empty() {
-        return Err(
-            "SSH signature detected but no SSH public keys found in secret (keys with .sshpub suffix)"
-                .to_owned(),
-        );
-    }
-    let (signers, file) = (scratch.join("allowed_signers"), scratch.join("signature"));
-    std::fs::write(&signers, allowed).map_err(|e| e.to_string())?;
-    std::fs::write(&file, signature).map_err(|e| e.to_string())?;
-    let mut child = Command::new("ssh-keygen")
-        .args(["-Y", "verify", "-n", "git", "-I", ANYBODY, "-f"])
-        .arg(&signers)
-        .arg("-s")
-        .arg(&file)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| format!("ssh-keygen: {e}; SSH signatures need OpenSSH"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(payload).await.map_err(|e| e.to_string())?;
-    }
-    let output = child.wait_with_output().await.map_err(|e| e.to_string())?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("{said} {text}").split_whitespace().collect::<Vec<_>>().join(" "));
-    }
-    // `Good "git" signature for anybody with ED25519 key SHA256:…`
-    Ok(said.split_whitespace().last().unwrap_or_default().to_owned())
+    out
 }
 
 #[cfg(test)]

@@ -6,19 +6,19 @@
 //!
 //! - `sources`: the front ends; `fetch_context`: what a fetch has at hand; `source_status`: conditions
 //! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them
-//! - `helm_repository`, `helm_chart`, `oci_repository`, `git_repository`, `bucket`: the kinds
+//! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches
 //! - `chart_build`, `chart_dependencies`: packages of charts; `git_signature`, `signature_policy`: signatures
 
 mod artifact_store;
-mod bucket;
+mod bucket_fetch;
 mod chart_build;
 mod chart_dependencies;
+mod chart_fetch;
 mod fetch_context;
-mod git_repository;
+mod git_fetch;
 mod git_signature;
-mod helm_chart;
-mod helm_repository;
-mod oci_repository;
+mod index_fetch;
+mod oci_fetch;
 mod signature_policy;
 mod source_archive;
 mod source_secrets;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::flux_api::common::{SourceArtifact, StatusCondition};
-use crate::flux_api::conditions::{self, READY, RECONCILING, STALLED, Truth};
+use crate::flux_api::status_conditions::{self as conditions, READY, RECONCILING, STALLED, Truth};
+use crate::redact;
 
 /// The source cannot be fetched.
 pub(super) const FETCH_FAILED: &str = "FetchFailed";
@@ -109,8 +110,9 @@ impl SourceStatus {
     }
 
     fn set(&mut self, kind: &str, truth: Truth, (reason, message): (&str, &str), generation: i64) {
+        let message = redact::process().mask(message);
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        conditions::set(&mut self.conditions, kind, truth, (reason, message), generation, &now);
+        conditions::set(&mut self.conditions, kind, truth, (reason, &message), generation, &now);
     }
 
     fn delete(&mut self, kind: &str) {

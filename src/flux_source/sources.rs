@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::artifact_store::ArtifactStore;
 use super::fetch_context::{FetchContext, timeout_of};
 use super::source_status::{FETCH_FAILED, Fetched, SourceError, SourceStatus};
-use super::{bucket, git_repository, helm_chart, helm_repository, oci_repository};
+use super::{bucket_fetch, chart_fetch, git_fetch, index_fetch, oci_fetch};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report,
@@ -117,11 +117,11 @@ impl Sources {
     ) -> Result<Fetched, SourceError> {
         let object = context.pass.object.clone();
         match self.kind {
-            SourceKind::Bucket => bucket::fetch(context, &spec(&object)?, status).await,
-            SourceKind::GitRepository => git_repository::fetch(context, &spec(&object)?, status).await,
-            SourceKind::HelmChart => helm_chart::fetch(context, &spec(&object)?, status).await,
-            SourceKind::HelmRepository => helm_repository::fetch(context, &spec(&object)?, status).await,
-            SourceKind::OciRepository => oci_repository::fetch(context, &spec(&object)?, status).await,
+            SourceKind::Bucket => bucket_fetch::fetch(context, &spec(&object)?, status).await,
+            SourceKind::GitRepository => git_fetch::fetch(context, &spec(&object)?, status).await,
+            SourceKind::HelmChart => chart_fetch::fetch(context, &spec(&object)?, status).await,
+            SourceKind::HelmRepository => index_fetch::fetch(context, &spec(&object)?, status).await,
+            SourceKind::OciRepository => oci_fetch::fetch(context, &spec(&object)?, status).await,
         }
     }
 
@@ -146,7 +146,7 @@ impl Sources {
     /// Whether a source has neither artifact nor status: a registry, from which charts are read directly.
     fn is_static(&self, object: &Value) -> bool {
         self.kind == SourceKind::HelmRepository
-            && spec::<HelmRepositorySpec>(object).is_ok_and(|spec| helm_repository::is_registry(&spec))
+            && spec::<HelmRepositorySpec>(object).is_ok_and(|spec| index_fetch::is_registry(&spec))
     }
 }
 
@@ -202,8 +202,8 @@ impl FrontEnd for Sources {
 
     fn related(&self, object: &Value) -> BTreeSet<ObjectRef> {
         match self.kind {
-            SourceKind::HelmChart => helm_chart::source_of(object).into_iter().collect(),
-            SourceKind::GitRepository => git_repository::included(object).into_iter().collect(),
+            SourceKind::HelmChart => chart_fetch::source_of(object).into_iter().collect(),
+            SourceKind::GitRepository => git_fetch::included(object).into_iter().collect(),
             _ => BTreeSet::new(),
         }
     }

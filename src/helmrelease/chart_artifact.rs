@@ -1,6 +1,6 @@
 //! Charts from the artifacts of Flux's sources: fetched by URL, verified by digest.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::digest::sha256;
 use crate::controller::ReconcileError;
-use crate::flux_source::ArtifactStore;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::http::{Http, Request, Tls};
@@ -95,24 +94,26 @@ impl Artifact {
     }
 }
 
+/// The file of an artifact by its URL, if this process has it: artifacts of its own sources are read from disk.
+pub type LocalArtifacts = Arc<dyn Fn(&str) -> Option<PathBuf> + Send + Sync>;
+
 /// Fetches charts.
 pub(super) struct ArtifactClient {
     http: Http,
     tls: Tls,
-    /// Artifacts of this process: they are read from its disk.
-    store: Option<Arc<ArtifactStore>>,
+    local: Option<LocalArtifacts>,
 }
 
 impl ArtifactClient {
-    pub(super) fn new(store: Option<Arc<ArtifactStore>>) -> Self {
-        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), store }
+    pub(super) fn new(local: Option<LocalArtifacts>) -> Self {
+        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), local }
     }
 
     /// The bytes of an artifact.
     async fn bytes(&self, artifact: &Artifact) -> Result<Bytes, ReconcileError> {
         let wrong =
             |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
-        if let Some(file) = self.store.as_ref().and_then(|store| store.file_of_url(&artifact.url)) {
+        if let Some(file) = self.local.as_ref().and_then(|local| local(&artifact.url)) {
             let read = tokio::task::spawn_blocking(move || std::fs::read(file));
             let read = read.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
             return read.map(Bytes::from).map_err(|e| wrong(&format!("{}: {e}", artifact.url)));

@@ -9,7 +9,7 @@ use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 
 use super::actions::{self, OWNER, ReleasePass};
-use super::chart_artifact::{Artifact, ArtifactClient, failed};
+use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::values::{ValuesSource, compose};
 use super::{dependency, digest, names, options};
@@ -20,7 +20,6 @@ use crate::controller::{
 };
 use crate::flux_api::helm_release::HelmReleaseSpec;
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
-use crate::flux_source::ArtifactStore;
 use crate::release::{Disposition, EngineError, ReleaseId};
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
@@ -50,10 +49,10 @@ pub struct HelmReleases {
 }
 
 impl HelmReleases {
-    /// A front end without a release. `store`: the artifacts of this process, if it has its own sources.
+    /// A front end without a release. `local`: the artifacts of this process, if it has its own sources.
     #[must_use]
-    pub fn new(options: HelmReleaseOptions, store: Option<Arc<ArtifactStore>>) -> Self {
-        Self { options, artifacts: ArtifactClient::new(store) }
+    pub fn new(options: HelmReleaseOptions, local: Option<LocalArtifacts>) -> Self {
+        Self { options, artifacts: ArtifactClient::new(local) }
     }
 }
 

@@ -16,5 +16,6 @@ mod release_state;
 mod snapshot;
 mod values;
 
+pub use chart_artifact::LocalArtifacts;
 pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};
 pub use register::register;

@@ -1,9 +1,10 @@
 //! Conditions of a HelmRelease, and the summary that is its readiness. Pure.
 
 use crate::flux_api::common::StatusCondition;
-use crate::flux_api::conditions;
-pub(super) use crate::flux_api::conditions::{READY, RECONCILING, STALLED, Truth};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
+use crate::flux_api::status_conditions as conditions;
+pub(super) use crate::flux_api::status_conditions::{READY, RECONCILING, STALLED, Truth};
+use crate::redact;
 
 pub(super) const RELEASED: &str = "Released";
 pub(super) const TEST_SUCCESS: &str = "TestSuccess";
@@ -28,7 +29,8 @@ impl Conditions<'_> {
 
     pub(super) fn set(&mut self, kind: &str, status: Truth, reason: &str, message: &str) {
         let (all, generation) = (&mut self.status.conditions, self.generation);
-        conditions::set(all, kind, status, (reason, message), generation, &self.now);
+        let message = redact::process().mask(message);
+        conditions::set(all, kind, status, (reason, &message), generation, &self.now);
     }
 
     pub(super) fn delete(&mut self, kind: &str) {

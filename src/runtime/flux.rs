@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef
 use crate::controller::{self, ControllerContext, ControllerOptions, register_absent_kind};
 use crate::flux_api;
 use crate::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
-use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases};
+use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases, LocalArtifacts};
 use crate::serve::listen::{self, Limits};
 
 /// Resolves when work has to stop.
@@ -99,7 +99,7 @@ pub(super) async fn run(
     };
     let (store, listener) = store.unzip();
     let releases = async {
-        let front_end = HelmReleases::new(process.options.clone(), store.clone());
+        let front_end = HelmReleases::new(process.options.clone(), store.clone().map(local_artifacts));
         let result = hold_lease(&cluster, &process.election, stopped(), |stop| {
             controller::run(front_end, context.clone(), options_of(&process), stop)
         })
@@ -135,6 +135,10 @@ pub(super) async fn run(
 
 fn options_of(process: &FluxProcess) -> ControllerOptions {
     ControllerOptions { namespace: None, concurrency: process.concurrency }
+}
+
+fn local_artifacts(store: Arc<ArtifactStore>) -> LocalArtifacts {
+    Arc::new(move |url| store.file_of_url(url))
 }
 
 /// Whether a source-controller is deployed in a namespace, with at least one replica.

@@ -176,7 +176,10 @@ impl Running {
             let options = ControllerOptions { namespace: namespace.clone(), concurrency: 4 };
             all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         }
-        let front_end = HelmReleases::new(HelmReleaseOptions::default(), Some(store));
+        let front_end = HelmReleases::new(
+            HelmReleaseOptions::default(),
+            Some(Arc::new(move |url: &str| store.file_of_url(url))),
+        );
         let options = ControllerOptions { namespace, concurrency: 4 };
         all.push(tokio::spawn(controller::run(front_end, context, options, stopped())));
         self.task = Some(tokio::spawn(async move {

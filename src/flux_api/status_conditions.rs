@@ -4,7 +4,6 @@
 //! Stalled exclude each other. Which conditions there are is the controllers'.
 
 use super::common::StatusCondition;
-use crate::redact;
 
 /// The object is as desired.
 pub const READY: &str = "Ready";
@@ -49,7 +48,7 @@ pub fn delete(all: &mut Vec<StatusCondition>, kind: &str) {
 }
 
 /// Sets a condition: its reason and message, the generation that it is about, and the time in RFC 3339, which counts if status,
-/// reason or message change. Secrets in the message are masked.
+/// reason or message change. The caller has masked secrets in the message.
 pub fn set(
     all: &mut Vec<StatusCondition>,
     kind: &str,
@@ -58,7 +57,7 @@ pub fn set(
     generation: i64,
     now: &str,
 ) {
-    let message: String = redact::process().mask(message).chars().take(MAX_MESSAGE).collect();
+    let message: String = message.chars().take(MAX_MESSAGE).collect();
     let mut condition = StatusCondition {
         condition_type: kind.to_owned(),
         status: status.name().to_owned(),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::chart_build::{self, ValuesRoot, inside, package, package_failed, set_values, with_metadata};
 use super::chart_dependencies;
 use super::fetch_context::FetchContext;
-use super::helm_repository;
+use super::index_fetch;
 use super::signature_policy::verify_cosign;
 use super::source_archive::unpack;
 use super::source_secrets::{self, RegistryLogin};
@@ -83,7 +83,7 @@ pub(super) async fn fetch(
         "HelmRepository" => {
             let repository: HelmRepositorySpec =
                 serde_json::from_value(source["spec"].clone()).map_err(|e| bad_reference(&e.to_string()))?;
-            if helm_repository::is_registry(&repository) {
+            if index_fetch::is_registry(&repository) {
                 of_registry(context, spec, &repository, status).await?
             } else {
                 let index =
@@ -176,7 +176,7 @@ async fn of_index(
         let text = "spec.verify needs a HelmRepository of the type oci";
         return Err(SourceError::new(SOURCE_VERIFIED, "VerificationError", text).stalling());
     }
-    let access = helm_repository::access(context, repository).await?;
+    let access = index_fetch::access(context, repository).await?;
     let (index, name) = (index.to_owned(), spec.chart.clone());
     let versions = context
         .blocking(move |_, _| {

@@ -1,0 +1,51 @@
+//! SSH signatures of Git objects, by OpenSSH's program `ssh-keygen`: no part of the protocol is this project's own.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use super::GitError;
+
+/// The name of the only signer in the file of allowed ones.
+const SIGNER: &str = "anybody";
+
+/// Verifies a signature of the namespace `git` by one of the keys, each of a type and base64. `directory`: for files. Returns the
+/// fingerprint of the key.
+///
+/// # Errors
+/// The signature is invalid or by no such key, or the program does not run.
+pub async fn verify_ssh(
+    directory: &Path,
+    payload: &[u8],
+    signature: &str,
+    keys: &[String],
+) -> Result<String, GitError> {
+    let allowed: String = keys.iter().map(|key| format!("{SIGNER} {key}\n")).collect();
+    let (signers, file) = (directory.join("allowed_signers"), directory.join("signature"));
+    std::fs::write(&signers, allowed)?;
+    std::fs::write(&file, signature)?;
+    let mut child = Command::new("ssh-keygen")
+        .args(["-Y", "verify", "-n", "git", "-I", SIGNER, "-f"])
+        .arg(&signers)
+        .arg("-s")
+        .arg(&file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| GitError::Reference(format!("ssh-keygen: {e}; SSH signatures need OpenSSH")))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(payload).await?;
+    }
+    let output = child.wait_with_output().await?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let text = format!("{said} {}", String::from_utf8_lossy(&output.stderr));
+        return Err(GitError::Reference(text.split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+    // `Good "git" signature for anybody with ED25519 key SHA256:…`
+    Ok(said.split_whitespace().last().unwrap_or_default().to_owned())
+}
