@@ -51,7 +51,8 @@ pub async fn register_kind(cluster: &Cluster, kind: &Gvk, crd: &Value) -> Result
 /// # Errors
 /// The kind is not served and may not be registered, or is not served in time.
 pub async fn register_absent_kind(cluster: &Cluster, kind: &Gvk, crd: &Value) -> Result<(), ClusterError> {
-    if cluster.kinds().await?.get(kind).is_some() {
+    // Others may have registered it since the kinds were read.
+    if cluster.refresh_kinds(Instant::now()).await?.get(kind).is_some() {
         return Ok(());
     }
     let object = reference(crd);
