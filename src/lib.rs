@@ -24,6 +24,7 @@
 //! - [`serve`]: probes and metrics
 //! - [`runtime`]: which controllers run in a process, and whether it leads
 //! - [`cli`]: the command line
+//! - [`cel_expression`]: expressions in CEL that tenants write
 //! - [`backoff`]: how long to wait before another try
 //! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
@@ -32,6 +33,7 @@
 pub mod addon;
 pub mod backoff;
 pub mod causes;
+pub mod cel_expression;
 pub mod cli;
 pub mod cluster;
 pub mod controller;

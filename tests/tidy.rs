@@ -42,14 +42,15 @@ const KUSTOMIZE: [(&str, &[&str]); 8] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 20] = [
+const ROOT: [(&str, &[&str]); 21] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
+    ("cel_expression.rs", &[]),
     ("machine.rs", &[]),
     ("redact.rs", &[]),
     ("cluster", &["causes"]),
     ("source", &["causes"]),
-    ("release", &["cluster", "machine", "redact"]),
+    ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
@@ -72,7 +73,7 @@ const ROOT: [(&str, &[&str]); 20] = [
     ),
     ("flux_api", &["controller"]),
     ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
-    ("helmrelease", &["cluster", "controller", "flux_api", "redact", "release", "render", "source"]),
+    ("helmrelease", &["cel_expression", "cluster", "controller", "flux_api", "redact", "release", "render", "source"]),
     ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
     ("runtime", &["cluster", "controller", "flux_api", "flux_source", "helmrelease", "serve"]),

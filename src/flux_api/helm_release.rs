@@ -283,18 +283,6 @@ pub struct Selector {
     pub label_selector: String,
 }
 
-impl Selector {
-    /// Whether it selects by one kind, and perhaps one name, without patterns.
-    fn is_plain(&self) -> bool {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-        let others =
-            [&self.group, &self.version, &self.namespace, &self.annotation_selector, &self.label_selector];
-        !self.kind.is_empty()
-            && self.kind.chars().chain(self.name.chars()).all(plain)
-            && others.iter().all(|text| text.is_empty())
-    }
-}
-
 /// Labels and annotations of all objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -398,22 +386,7 @@ impl HelmReleaseSpec {
     /// # Errors
     /// The text names the field.
     pub fn refuse_unsupported(&self) -> Result<(), String> {
-        let fields = [
-            ("kubeConfig", self.kube_config.is_some()),
-            ("healthCheckExprs", !self.health_check_exprs.is_empty()),
-            (
-                "driftDetection.ignore.target other than a plain kind and name",
-                self.drift_detection
-                    .ignore
-                    .iter()
-                    .filter_map(|rule| rule.target.as_ref())
-                    .any(|t| !t.is_plain()),
-            ),
-            (
-                "driftDetection.ignore.paths with the index of a list",
-                self.drift_detection.ignore.iter().flat_map(|rule| &rule.paths).any(|path| has_index(path)),
-            ),
-        ];
+        let fields = [("kubeConfig", self.kube_config.is_some())];
         match fields.iter().find(|(_, used)| *used) {
             Some((field, _)) => Err(format!(
                 "spec.{field} is not supported: remove it, or leave this object to helm-controller"
@@ -421,12 +394,6 @@ impl HelmReleaseSpec {
             None => Ok(()),
         }
     }
-}
-
-/// Whether a JSON pointer goes through a list: drift rules name fields.
-fn has_index(pointer: &str) -> bool {
-    let index = |part: &str| part == "-" || (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
-    pointer.split('/').any(index)
 }
 
 /// A spec without null fields; free JSON keeps its own.

@@ -7,6 +7,7 @@ mod actions;
 mod chart_artifact;
 mod dependency;
 mod digest;
+mod drift_rules;
 mod helm_releases;
 mod names;
 mod options;

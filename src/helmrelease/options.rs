@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::digest;
 use super::release_state::Action;
+use crate::cel_expression;
 use crate::cluster::{Propagation, Validation};
 use crate::controller::{PostRender, ReconcileError, jittered};
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
-    Adoption, CrdPolicy, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, Immutable, Mode,
-    ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, WHOLE_OBJECT, Wait,
+    Adoption, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, HealthCheck, Immutable, Mode,
+    ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait,
     WaitRules,
 };
 use crate::render::RenderBounds;
@@ -147,6 +148,35 @@ fn wait_rules(spec: &HelmReleaseSpec) -> WaitRules {
     }
 }
 
+fn health_check(rule: &api::HealthCheckExpr) -> HealthCheck {
+    HealthCheck {
+        api_version: rule.api_version.clone(),
+        kind: rule.kind.clone(),
+        current: rule.current.clone(),
+        in_progress: rule.in_progress.clone(),
+        failed: rule.failed.clone(),
+    }
+}
+
+/// Checks the expressions of health checks, before anything is done.
+///
+/// # Errors
+/// One is no expression.
+pub(super) fn check_expressions(spec: &HelmReleaseSpec) -> Result<(), ReconcileError> {
+    for (at, rule) in spec.health_check_exprs.iter().enumerate() {
+        let all = [("current", Some(&rule.current)), ("inProgress", rule.in_progress.as_ref()), ("failed", rule.failed.as_ref())];
+        for (field, expression) in all {
+            let Some(expression) = expression else { continue };
+            cel_expression::check(expression).map_err(|why| ReconcileError::Reason {
+                reason: "InvalidCELExpression",
+                text: format!("spec.healthCheckExprs[{at}].{field}: {expression:?}: {why}"),
+                disposition: Disposition::Stall,
+            })?;
+        }
+    }
+    Ok(())
+}
+
 fn crds(policy: Option<&str>) -> CrdPolicy {
     match policy {
         Some("Skip") => CrdPolicy::Skip,
@@ -159,6 +189,7 @@ fn crds(policy: Option<&str>) -> CrdPolicy {
 fn base(spec: &HelmReleaseSpec) -> ReleaseOptions {
     ReleaseOptions {
         wait_rules: wait_rules(spec),
+        health_checks: spec.health_check_exprs.iter().map(health_check).collect(),
         revisions: RevisionOptions {
             max: spec.max_history.unwrap_or(DEFAULT_HISTORY),
             ..RevisionOptions::default()
@@ -169,39 +200,18 @@ fn base(spec: &HelmReleaseSpec) -> ReleaseOptions {
             validation: Validation::Warn,
             ..ObjectOptions::default()
         },
-        drift: drift_policy(spec),
+        drift: DriftPolicy { mode: drift_mode(spec), ignore: Vec::new() },
         ..ReleaseOptions::default()
     }
 }
 
-fn drift_policy(spec: &HelmReleaseSpec) -> DriftPolicy {
-    let mode = match spec.drift_detection.mode.as_deref() {
+/// What happens to drift.
+pub(super) fn drift_mode(spec: &HelmReleaseSpec) -> DriftMode {
+    match spec.drift_detection.mode.as_deref() {
         Some("enabled") => DriftMode::Correct,
         Some("warn") => DriftMode::Report,
         _ => DriftMode::Off,
-    };
-    DriftPolicy { mode, ignore: ignore_rules(spec) }
-}
-
-/// The ignore rules as the engine has them: `Kind/name:path`, where a target names kinds and names plainly.
-fn ignore_rules(spec: &HelmReleaseSpec) -> Vec<String> {
-    let mut rules = Vec::new();
-    for rule in &spec.drift_detection.ignore {
-        let prefix = rule.target.as_ref().map_or(String::new(), |target| {
-            match (target.kind.as_str(), target.name.as_str()) {
-                ("", _) => String::new(),
-                (kind, "") => format!("{kind}:"),
-                (kind, name) => format!("{kind}/{name}:"),
-            }
-        });
-        for pointer in &rule.paths {
-            let path =
-                pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~");
-            let path = if pointer.is_empty() { WHOLE_OBJECT.to_owned() } else { path };
-            rules.push(format!("{prefix}{path}"));
-        }
     }
-    rules
 }
 
 /// Options of an install or upgrade.
@@ -270,9 +280,10 @@ pub(super) fn rollback_options(spec: &HelmReleaseSpec) -> ReleaseOptions {
     }
 }
 
-/// Options of a drift correction.
-pub(super) fn drift_options(spec: &HelmReleaseSpec) -> ReleaseOptions {
+/// Options of a drift correction. `ignore`: the fields that are no drift, as the engine's rules have them.
+pub(super) fn drift_options(spec: &HelmReleaseSpec, ignore: Vec<String>) -> ReleaseOptions {
     let own = base(spec);
+    let own = ReleaseOptions { drift: DriftPolicy { ignore, ..own.drift }, ..own };
     ReleaseOptions {
         timeout: timeout_of(spec, None),
         ownership: OwnershipOptions { adoption: Adoption::Any, ..own.ownership },

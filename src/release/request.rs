@@ -272,6 +272,21 @@ pub struct DriftPolicy {
     pub ignore: Vec<String>,
 }
 
+/// When an object of a kind is ready, by expressions in CEL over its fields.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealthCheck {
+    /// API version; its group counts.
+    pub api_version: String,
+    /// Kind; empty for all of the group.
+    pub kind: String,
+    /// True of an object that is ready.
+    pub current: String,
+    /// True of an object that is not ready yet; checked first.
+    pub in_progress: Option<String>,
+    /// True of an object that has failed; checked second.
+    pub failed: Option<String>,
+}
+
 /// What a request may take over from others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct OwnershipOptions {
@@ -329,6 +344,9 @@ pub struct ReleaseOptions {
     pub run_hooks: bool,
     pub wait: Wait,
     pub wait_rules: WaitRules,
+    /// When objects of these kinds are ready; the first rule for a kind counts. Without one, by [`Self::wait_rules`].
+    #[serde(default)]
+    pub health_checks: Vec<HealthCheck>,
     /// Limit of each single wait: for a hook, for the readiness of all objects.
     pub timeout: Duration,
     /// Limit of the whole operation, waits and hooks included.
@@ -350,6 +368,7 @@ impl Default for ReleaseOptions {
             run_hooks: true,
             wait: Wait::default(),
             wait_rules: WaitRules::default(),
+            health_checks: Vec::new(),
             timeout: Duration::from_secs(300),
             deadline: None,
             revisions: RevisionOptions::default(),

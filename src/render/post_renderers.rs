@@ -14,6 +14,7 @@ use kustomize_compat::Error;
 use kustomize_compat::build::{Kustomization, add_metadata};
 pub use kustomize_compat::patch::Patch;
 pub use kustomize_compat::selector::Selector;
+pub use kustomize_compat::selector::labels::LabelSelector;
 pub use kustomize_compat::transform::images::Image;
 
 use super::bounds::RenderBounds;

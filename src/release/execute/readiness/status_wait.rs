@@ -5,6 +5,7 @@ use crate::release::{
     desired_objects::DesiredObject,
     error::{EngineError, Result, Unready},
     execute::readiness::{
+        health_checks,
         kstatus::{Readiness, UNSCHEDULED, judge, judge_run},
         legacy_ready, ready_when,
     },
@@ -40,6 +41,10 @@ pub(crate) async fn all_ready(
     progress: ProgressReporter<'_>,
 ) -> Result<()> {
     let ReleaseOptions { wait, timeout, wait_rules, .. } = *options;
+    let rule_for = |gvk: &Gvk| match wait_rules {
+        WaitRules::Status => health_checks::rule_for(&options.health_checks, gvk),
+        WaitRules::Legacy => None,
+    };
     if wait == Wait::HooksOnly {
         return Ok(());
     }
@@ -51,7 +56,7 @@ pub(crate) async fn all_ready(
         let skipped = is_job(&object.gvk) && wait == Wait::Ready && wait_rules == WaitRules::Legacy;
         let by_kind =
             has_readiness(&object.gvk) && (wait_rules == WaitRules::Status || is_built_in(&object.gvk));
-        let judged = by_kind || ready_when::states(&target.body);
+        let judged = by_kind || ready_when::states(&target.body) || rule_for(&object.gvk).is_some();
         if watchable && !skipped && judged {
             groups
                 .entry((object.gvk.clone(), object.namespace.clone()))
@@ -97,6 +102,7 @@ pub(crate) async fn all_ready(
             let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
             let Some(state) = waiting.get_mut(&reference) else { continue };
             let readiness = match wait_rules {
+                _ if let Some(rule) = rule_for(&reference.gvk) => health_checks::judge(rule, &object),
                 WaitRules::Legacy => legacy_ready::judge(&object),
                 WaitRules::Status if is_job(&reference.gvk) && wait == Wait::ReadyAndJobs => {
                     judge_run(&object)
