@@ -206,6 +206,14 @@ impl Cluster {
 
     /// The same for text answers, with the server's warnings.
     pub(crate) async fn call_text(&self, call: &ApiCall<'_>) -> Result<(String, Vec<String>)> {
+        let (bytes, warnings) = self.call_bytes(call).await?;
+        let text = String::from_utf8(bytes.into())
+            .map_err(|e| ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() })?;
+        Ok((text, warnings))
+    }
+
+    /// The same for any answers.
+    pub(crate) async fn call_bytes(&self, call: &ApiCall<'_>) -> Result<(Bytes, Vec<String>)> {
         let mut attempt = 1;
         let mut began = None;
         loop {
@@ -247,7 +255,7 @@ impl Cluster {
     async fn attempt(
         &self,
         call: &ApiCall<'_>,
-    ) -> Result<(String, Vec<String>), (Option<RequestFailure>, ClusterError)> {
+    ) -> Result<(Bytes, Vec<String>), (Option<RequestFailure>, ClusterError)> {
         let unexpected = |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
         let request = Request::builder()
             .method(call.method.clone())
@@ -288,8 +296,7 @@ impl Cluster {
             self.inner.throttle.lock().unwrap_or_else(PoisonError::into_inner).admitted();
         }
         if parts.status.is_success() {
-            let text = String::from_utf8(bytes.into()).map_err(|e| unexpected(e.to_string()))?;
-            return Ok((text, warnings(&parts.headers)));
+            return Ok((bytes, warnings(&parts.headers)));
         }
         let mut status: ApiStatus = serde_json::from_slice(&bytes).unwrap_or_default();
         status.code = parts.status.as_u16();

@@ -18,6 +18,7 @@ mod object_stream;
 mod observed_meta;
 mod request_metrics;
 mod retry;
+mod service_proxy;
 mod subresource;
 
 pub use api_client::{Cluster, ConnectOptions};

@@ -15,12 +15,12 @@ use super::options;
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
 };
+use super::release_inputs::ReleaseInputs;
 use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::snapshot;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
-    crd_files,
 };
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::HelmReleaseSpec;
@@ -279,23 +279,15 @@ impl ReleasePass<'_> {
     }
 
     fn release_spec(&self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
-        let origin = options::origin_labels(&self.pass.object);
-        Ok(ReleaseSpec {
-            id: self.id.clone(),
-            crds: crd_files(&self.chart.chart().crds(), &[], &origin)?,
-            chart: Arc::clone(&self.chart),
-            values: Arc::new(self.values.clone()),
-            skip_schema_validation: match installs {
-                true => self.spec.install.disable_schema_validation,
-                false => self.spec.upgrade.disable_schema_validation,
-            },
-            owner: OWNER.to_owned(),
-            cause: format!("generation {} of HelmRelease {}", self.generation(), self.pass.reference),
-            record_labels: BTreeMap::new(),
-            checksum_label: None,
-            post_render: Some(options::post_render(self.spec, origin, self.runner.render_bounds())?),
-            options: options::release_options(self.spec, action, installs),
-        })
+        let inputs = ReleaseInputs {
+            object: &self.pass.object,
+            spec: self.spec,
+            id: &self.id,
+            chart: &self.chart,
+            values: &self.values,
+            bounds: self.runner.render_bounds(),
+        };
+        inputs.release_spec(action, installs)
     }
 
     /// Puts a revision that was written into the history, and the one before as it is now.

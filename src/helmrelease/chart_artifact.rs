@@ -109,44 +109,54 @@ impl ArtifactClient {
         Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), local }
     }
 
-    /// The bytes of an artifact.
-    async fn bytes(&self, artifact: &Artifact) -> Result<Bytes, ReconcileError> {
-        let wrong =
-            |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
-        if let Some(file) = self.local.as_ref().and_then(|local| local(&artifact.url)) {
-            let read = tokio::task::spawn_blocking(move || std::fs::read(file));
-            let read = read.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
-            return read.map(Bytes::from).map_err(|e| wrong(&format!("{}: {e}", artifact.url)));
-        }
-        let url = Location::parse(&artifact.url).map_err(|e| wrong(&e))?;
-        self.http.fetch(Request::get(url, &self.tls, MAX_ARTIFACT)).await.map_err(|e| wrong(&e))
-    }
-
     /// The chart of an artifact.
     ///
     /// # Errors
     /// It cannot be fetched, has another digest, or is not a chart.
     pub(super) async fn load(&self, artifact: &Artifact) -> Result<Arc<CompiledChart>, ReconcileError> {
-        let wrong =
-            |why: &dyn std::fmt::Display| failed("ArtifactFailed", format!("Could not load chart: {why}"));
-        let bytes = self.bytes(artifact).await?;
-        if !artifact.digest.starts_with("sha256:") {
-            return Err(wrong(&format!("digest {:?} is not a sha256 digest", artifact.digest)));
-        }
-        let found = sha256(&bytes);
-        if found != artifact.digest {
-            return Err(wrong(&format!("computed digest {found} does not match {}", artifact.digest)));
-        }
-        let own = artifact.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let loaded = source::load_package(&bytes, Path::new(&own.url), Profile::Helm4);
-            let mut loaded =
-                loaded.map_err(|e| failed("ArtifactFailed", format!("Could not load chart: {e}")))?;
-            loaded.chart.metadata.version = own.version(&loaded.chart.metadata.version)?;
-            Ok::<_, ReconcileError>(Arc::new(loaded.compile(Profile::Helm4)))
-        });
-        read.await.map_err(|e| ReconcileError::Task(e.to_string()))?
+        let bytes = self.fetch(artifact).await?;
+        compile(artifact, bytes).await
     }
+
+    /// The bytes of an artifact, unverified.
+    ///
+    /// # Errors
+    /// They cannot be fetched.
+    pub(super) async fn fetch(&self, artifact: &Artifact) -> Result<Bytes, ReconcileError> {
+        if let Some(file) = self.local.as_ref().and_then(|local| local(&artifact.url)) {
+            let read = tokio::task::spawn_blocking(move || std::fs::read(file));
+            let read = read.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
+            return read.map(Bytes::from).map_err(|e| not_loaded(&format!("{}: {e}", artifact.url)));
+        }
+        let url = Location::parse(&artifact.url).map_err(|e| not_loaded(&e))?;
+        self.http.fetch(Request::get(url, &self.tls, MAX_ARTIFACT)).await.map_err(|e| not_loaded(&e))
+    }
+}
+
+fn not_loaded(why: &dyn std::fmt::Display) -> ReconcileError {
+    failed("ArtifactFailed", format!("Could not load chart: {why}"))
+}
+
+/// The chart in the bytes of an artifact.
+///
+/// # Errors
+/// They have another digest, or are not a chart.
+pub(super) async fn compile(artifact: &Artifact, bytes: Bytes) -> Result<Arc<CompiledChart>, ReconcileError> {
+    if !artifact.digest.starts_with("sha256:") {
+        return Err(not_loaded(&format!("digest {:?} is not a sha256 digest", artifact.digest)));
+    }
+    let found = sha256(&bytes);
+    if found != artifact.digest {
+        return Err(not_loaded(&format!("computed digest {found} does not match {}", artifact.digest)));
+    }
+    let own = artifact.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let loaded = source::load_package(&bytes, Path::new(&own.url), Profile::Helm4);
+        let mut loaded = loaded.map_err(|e| not_loaded(&e))?;
+        loaded.chart.metadata.version = own.version(&loaded.chart.metadata.version)?;
+        Ok::<_, ReconcileError>(Arc::new(loaded.compile(Profile::Helm4)))
+    });
+    read.await.map_err(|e| ReconcileError::Task(e.to_string()))?
 }
 
 #[cfg(test)]

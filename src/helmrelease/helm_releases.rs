@@ -1,28 +1,23 @@
 //! The front end of HelmReleases: what is watched, and one pass over one object.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use chart_compat::chart::read_values;
-use chart_compat::data::{Data, Map};
-use chart_compat::profile::Profile;
+use chart_compat::data::Map;
 use serde_json::{Value, json};
 
 use super::actions::{self, OWNER, ReleasePass};
 use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
-use super::values::{ValuesSource, compose};
-use super::{dependency, digest, names, options};
+use super::{dependency, digest, names, options, values_lookup};
 use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
 use crate::controller::{
-    EventNote, EventType, FrontEnd, MissingText, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
-    ReleaseTarget, Report, Requeue, ServiceAccountRef, ValuesReference, check_values_kind, contains,
+    EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseTarget,
+    Report, Requeue, ServiceAccountRef, contains,
 };
 use crate::flux_api::helm_release::HelmReleaseSpec;
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::release::{Disposition, EngineError, ReleaseId};
-use crate::render::lookup_object;
-use crate::render::replay::{LookupQuery, answer_digest};
 
 /// The kind.
 pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
@@ -45,7 +40,7 @@ pub struct HelmReleaseOptions {
 /// The front end.
 pub struct HelmReleases {
     options: HelmReleaseOptions,
-    artifacts: ArtifactClient,
+    pub(super) artifacts: ArtifactClient,
 }
 
 impl HelmReleases {
@@ -56,21 +51,21 @@ impl HelmReleases {
     }
 }
 
-fn text(value: &Value) -> &str {
+pub(super) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn spec_of(object: &Value) -> Result<HelmReleaseSpec, ReconcileError> {
+pub(super) fn spec_of(object: &Value) -> Result<HelmReleaseSpec, ReconcileError> {
     HelmReleaseSpec::read(&object["spec"]).map_err(|e| ReconcileError::Config(format!("spec: {e}")))
 }
 
-fn status_of(object: &Value) -> HelmReleaseStatus {
+pub(super) fn status_of(object: &Value) -> HelmReleaseStatus {
     // What cannot be read was not written by a helm-controller of this version: it is written anew.
     serde_json::from_value(object["status"].clone()).unwrap_or_default()
 }
 
 /// The source that has the chart: its kind and name.
-fn source_of(object: &Value, spec: &HelmReleaseSpec) -> Option<ObjectRef> {
+pub(super) fn source_of(object: &Value, spec: &HelmReleaseSpec) -> Option<ObjectRef> {
     let own = text(&object["metadata"]["namespace"]);
     if let Some(reference) = &spec.chart_ref {
         let version = reference.api_version.as_deref().unwrap_or(SOURCES);
@@ -152,7 +147,7 @@ impl FrontEnd for HelmReleases {
         spec.refuse_unsupported().map_err(ReconcileError::Config)?;
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
-        self.check_namespace(pass, &source)?;
+        self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
         self.apply_chart(pass, &spec, &source).await?;
         let found = pass.related.get(&source).cloned();
         let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
@@ -162,7 +157,9 @@ impl FrontEnd for HelmReleases {
             disposition: Disposition::Wait,
         };
         let artifact = Artifact::of(&*found.ok_or_else(not_found)?, &source.gvk.kind, &name)?;
-        let values = values_of(pass, &spec).await?;
+        let (client, namespace) =
+            (pass.client().clone(), pass.reference.namespace.clone().unwrap_or_default());
+        let values = values_lookup::resolve(&client, &namespace, &spec, &mut pass.references).await?;
         let config_digest = digest::config_digest(&values);
         let id = names::release_id(&pass.object["metadata"], &spec);
         let storage = names::storage_namespace(&pass.object["metadata"], &spec);
@@ -196,17 +193,8 @@ impl FrontEnd for HelmReleases {
             actions::save(pass, &status).await?;
         }
         status.storage_namespace = storage;
-        let version = chart.chart().metadata.version.clone();
-        let changed = status.last_attempted_generation != generation
-            || status.last_attempted_revision != version
-            || status.last_attempted_config_digest != config_digest;
-        if changed || reset {
-            (status.failures, status.install_failures, status.upgrade_failures) = (0, 0, 0);
-        }
-        status.last_attempted_generation = generation;
-        status.last_attempted_revision = version;
+        note_attempt(&mut status, generation, &chart.chart().metadata.version, &config_digest, reset);
         artifact.oci_digest().clone_into(&mut status.last_attempted_revision_digest);
-        status.last_attempted_config_digest.clone_from(&config_digest);
         requests.note(&mut status);
         if actions::conditions(&mut status, generation)
             .get(READY)
@@ -324,8 +312,12 @@ const PREREQUISITES: [&str; 6] = [
 ];
 
 impl HelmReleases {
-    fn check_namespace(&self, pass: &ReconcilePass, source: &ObjectRef) -> Result<(), ReconcileError> {
-        if !self.options.no_cross_namespace_refs || source.namespace == pass.reference.namespace {
+    pub(super) fn check_namespace(
+        &self,
+        own: Option<&str>,
+        source: &ObjectRef,
+    ) -> Result<(), ReconcileError> {
+        if !self.options.no_cross_namespace_refs || source.namespace.as_deref() == own {
             return Ok(());
         }
         let namespace = source.namespace.as_deref().unwrap_or_default();
@@ -426,7 +418,7 @@ async fn delete_chart(pass: &ReconcilePass, namespace: &str, name: &str) -> Resu
 }
 
 /// What of the target is not what the current release has; `None` if it is the same, or there is no release.
-fn target_changed(
+pub(super) fn target_changed(
     status: &HelmReleaseStatus,
     spec: &HelmReleaseSpec,
     id: &ReleaseId,
@@ -445,8 +437,27 @@ fn target_changed(
     .find_map(|(what, changed)| changed.then_some(what))
 }
 
+/// Notes what is tried: failures of something else do not count.
+pub(super) fn note_attempt(
+    status: &mut HelmReleaseStatus,
+    generation: i64,
+    chart_version: &str,
+    config_digest: &str,
+    reset: bool,
+) {
+    let changed = status.last_attempted_generation != generation
+        || status.last_attempted_revision != chart_version
+        || status.last_attempted_config_digest != config_digest;
+    if changed || reset {
+        (status.failures, status.install_failures, status.upgrade_failures) = (0, 0, 0);
+    }
+    status.last_attempted_generation = generation;
+    chart_version.clone_into(&mut status.last_attempted_revision);
+    config_digest.clone_into(&mut status.last_attempted_config_digest);
+}
+
 /// The values, over those of the last release if the spec asks for it.
-async fn preserved(
+pub(super) async fn preserved(
     spec: &HelmReleaseSpec,
     status: &HelmReleaseStatus,
     values: Map,
@@ -492,60 +503,4 @@ impl<'a> Requests<'a> {
             }
         }
     }
-}
-
-/// The values of a HelmRelease; what they refer to is watched.
-async fn values_of(pass: &mut ReconcilePass, spec: &HelmReleaseSpec) -> Result<Map, ReconcileError> {
-    let inline = match &spec.values {
-        None | Some(Value::Null) => Map::new(),
-        Some(values) => read_values(values.to_string().as_bytes(), Profile::Helm4)
-            .map_err(|e| failed("ValuesError", format!("spec.values: {e}")))?,
-    };
-    let namespace = pass.reference.namespace.clone().unwrap_or_default();
-    let mut read: BTreeMap<LookupQuery, Option<Data>> = BTreeMap::new();
-    let mut sources = Vec::new();
-    for reference in &spec.values_from {
-        let ValuesReference { kind, name, .. } = reference;
-        // The operator reads it: with any other kind a tenant would choose what.
-        check_values_kind(kind).map_err(|e| failed("ValuesError", format!("spec.valuesFrom: {e}")))?;
-        let query = reference.query(&namespace);
-        if !read.contains_key(&query) {
-            let object = lookup_object(pass.client(), &query)
-                .await
-                .map_err(|e| failed("ValuesError", format!("{kind} {namespace}/{name}: {e}")))?;
-            let empty = Data::Map(Map::new());
-            pass.references.insert(query.clone(), answer_digest(object.as_ref().unwrap_or(&empty)));
-            read.insert(query.clone(), object);
-        }
-        let object = read.get(&query).and_then(Option::as_ref);
-        sources.extend(values_source(reference, object, &namespace)?);
-    }
-    compose(&sources, &inline).map_err(|e| failed("ValuesError", e))
-}
-
-/// The text of a reference; `None` if it is absent and optional. Errors as helm-controller's.
-fn values_source(
-    reference: &ValuesReference,
-    object: Option<&Data>,
-    namespace: &str,
-) -> Result<Option<ValuesSource>, ReconcileError> {
-    let ValuesReference { kind, name, values_key, .. } = reference;
-    let why = match reference.text_of(object) {
-        Ok(text) => {
-            return Ok(Some(ValuesSource {
-                name: format!("{kind} {namespace}/{name}, key {values_key}"),
-                text,
-                target_path: reference.target_path.clone(),
-                literal: reference.literal,
-            }));
-        }
-        Err(MissingText::Object | MissingText::Key) if reference.optional => return Ok(None),
-        Err(MissingText::Object) => "resource not found",
-        Err(MissingText::Key) => "key not found",
-        Err(MissingText::Base64 | MissingText::Utf8) => "not base64 of UTF-8 text",
-    };
-    let text = format!(
-        "could not resolve {kind} chart values reference '{namespace}/{name}' with key '{values_key}': {why}"
-    );
-    Err(failed("ValuesError", text))
 }

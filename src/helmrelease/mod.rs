@@ -13,10 +13,17 @@ mod names;
 mod options;
 mod register;
 mod release_conditions;
+mod release_inputs;
+mod release_plan;
 mod release_state;
+mod repository_chart;
 mod snapshot;
+mod stored_release;
 mod values;
+mod values_lookup;
 
 pub use chart_artifact::LocalArtifacts;
 pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};
+pub use release_plan::{CHART_UNAVAILABLE, PassAction, PlanInputs, ReleasePlan};
+pub use stored_release::{StoredRelease, drift_plan};
 pub use register::register;
