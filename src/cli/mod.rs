@@ -18,6 +18,7 @@ mod explain;
 mod failure;
 mod fetch;
 mod flags;
+mod flux;
 mod get;
 mod go_template;
 mod hints;
@@ -156,6 +157,9 @@ enum Command {
     Compare(Box<compare::Args>),
     /// Print a script that completes commands and flags in a shell
     Completion(completion::Args),
+    /// HelmReleases and sources of Flux: get, reconcile, suspend, resume, events, export, tree, trace, diff
+    #[command(subcommand)]
+    Flux(Box<flux::Command>),
     /// Print the RBAC rules that an operator needs for a directory of modules
     Rbac(rbac::Args),
     /// Print CustomResourceDefinitions
@@ -232,6 +236,9 @@ pub fn main() -> ExitCode {
         Command::Version(args) => version::run(globals, args).map_err(Explained::from),
         Command::Env(args) => env::run(globals, args).map_err(Explained::from),
         Command::Compare(args) => compare::run(globals, args).map_err(Explained::from),
+        Command::Flux(command) => {
+            flux::run(globals, command).map(|code| status = code).map_err(Explained::from)
+        }
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
         Command::Crds(command) => crds::run(command).map_err(Explained::from),
         Command::Doctor(command) => doctor::run(globals, command).map_err(Explained::from),
