@@ -47,6 +47,12 @@ pub(super) const RELEASE_FLAGS: PlanFlags = &[
 pub(super) const OPERATOR_FLAGS: PlanFlags =
     &[(DecidingOption::TakeOwnership, "--take-ownership allows that")];
 
+/// The fields of a HelmRelease.
+pub(super) const HELM_RELEASE_FIELDS: PlanFlags = &[
+    (DecidingOption::CreateNamespace, "install.createNamespace with a targetNamespace creates it"),
+    (DecidingOption::TakeOwnership, "without disableTakeOwnership it is taken over"),
+];
+
 /// The plan, with the flags appended to the reasons of the changes that they decide.
 pub(super) fn with_flags(preview: &Preview, flags: PlanFlags) -> Preview {
     let mut preview = preview.clone();

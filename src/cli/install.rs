@@ -59,10 +59,6 @@ pub(super) struct InstallArgs {
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Change {
-    /// The release
-    pub(super) name: String,
-    /// The chart
-    pub(super) chart: String,
     /// Limit the maximum number of revisions saved per release. Use 0 for no limit
     #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
     history_max: usize,
@@ -89,6 +85,10 @@ pub(super) struct Change {
 /// Flags of `upgrade`.
 #[derive(clap::Args)]
 pub(super) struct UpgradeArgs {
+    /// The release
+    name: String,
+    /// The chart
+    chart: String,
     /// If a release by this name doesn't already exist, run an install
     #[arg(short, long)]
     install: bool,
@@ -99,7 +99,12 @@ pub(super) struct UpgradeArgs {
 }
 
 impl Change {
-    pub(super) fn job(&self, verb: &'static str, mode: Mode) -> Result<Job<'_>, Failure> {
+    pub(super) fn job<'a>(
+        &'a self,
+        (name, reference): (&str, &'a str),
+        verb: &'static str,
+        mode: Mode,
+    ) -> Result<Job<'a>, Failure> {
         let mut options = ReleaseOptions { mode, ..self.common.options()? };
         options.revisions.max = self.history_max;
         options.revisions.skip_unchanged = self.skip_unchanged;
@@ -110,7 +115,7 @@ impl Change {
             (_, _, true) => OldValues::ResetThenReuse,
             _ => OldValues::IfNone,
         };
-        let (name, reference) = (self.name.clone(), self.chart.as_str());
+        let name = name.to_owned();
         Ok(Job { verb, name, reference, common: &self.common, options, values })
     }
 }
@@ -144,12 +149,12 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Expla
 
 pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Explained> {
     const FAILED: &str = "UPGRADE FAILED: ";
-    let name = &args.change.name;
+    let name = &args.name;
     if let Some(text) = release_name_error(name) {
         return Err(format!("{FAILED}release name is invalid: {name}: {text}").into());
     }
     let mode = if args.install { Mode::UpgradeInstall } else { Mode::Upgrade };
-    run(globals, args.change.job("upgrade", mode)?, &args.told, FAILED)
+    run(globals, args.change.job((name, &args.chart), "upgrade", mode)?, &args.told, FAILED)
 }
 
 /// `chart-1699999999`, from the chart's file name as in Helm.

@@ -37,6 +37,8 @@ mod output;
 mod output_dir;
 mod package;
 mod plan;
+mod plan_helmrelease;
+mod plan_markdown;
 mod plugin;
 mod post_render;
 mod progress;

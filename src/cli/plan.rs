@@ -16,7 +16,7 @@ use super::hints;
 use super::install::Change;
 use super::output::{self, Format};
 use super::status::{self, Shown};
-use super::{Failure, print, tell, with_engine};
+use super::{Failure, plan_helmrelease, plan_markdown, print, tell, with_engine};
 use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
 use crate::render::replay::{GeneratedValues, store};
 
@@ -25,11 +25,54 @@ const VERSION: u64 = 2;
 /// The largest plan file, in bytes.
 const LARGEST: u64 = 512 << 20;
 /// Exit status of `--detailed-exitcode` if something would change.
-const CHANGES: u8 = 2;
+pub(super) const CHANGES: u8 = 2;
+
+/// Output format of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum PlanFormat {
+    /// Text
+    #[default]
+    Table,
+    /// JSON in one line
+    Json,
+    /// YAML
+    Yaml,
+    /// Markdown, for the comment of a merge request
+    Markdown,
+}
+
+impl PlanFormat {
+    /// The format of structured output; `None` for text and Markdown.
+    pub(super) fn structured(self) -> Option<Format> {
+        match self {
+            Self::Json => Some(Format::Json),
+            Self::Yaml => Some(Format::Yaml),
+            Self::Table | Self::Markdown => None,
+        }
+    }
+}
+
+impl From<Format> for PlanFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Table => Self::Table,
+            Format::Json => Self::Json,
+            Format::Yaml => Self::Yaml,
+        }
+    }
+}
 
 /// Flags of `plan`.
 #[derive(clap::Args)]
 pub(super) struct PlanArgs {
+    /// The release
+    #[arg(required_unless_present = "helmrelease", conflicts_with = "helmrelease")]
+    name: Option<String>,
+    /// The chart
+    #[arg(required_unless_present = "helmrelease", conflicts_with = "helmrelease")]
+    chart: Option<String>,
+    #[command(flatten)]
+    helm_release: plan_helmrelease::Flags,
     /// Write the plan to a file for `windlass apply`; the file contains the values and Secrets of the release
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -41,7 +84,7 @@ pub(super) struct PlanArgs {
     show_unchanged: bool,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: PlanFormat,
     #[command(flatten)]
     change: Change,
 }
@@ -63,7 +106,7 @@ impl Planned {
     }
 
     pub(super) fn show(&self, globals: &Globals, preview: &Preview) -> Result<(), Failure> {
-        show(globals, preview, self.output, false)
+        show(globals, preview, self.output.into(), false)
     }
 }
 
@@ -91,7 +134,19 @@ struct Saved {
 }
 
 pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Explained> {
-    let mut job = args.change.job("apply of a plan", Mode::UpgradeInstall)?;
+    if let Some(object) = &args.helm_release.helmrelease {
+        let request = plan_helmrelease::Request {
+            object,
+            flags: &args.helm_release,
+            files: &args.change.common.render.values.files,
+            path: &args.change.common.path,
+            output: args.output,
+            unchanged: args.show_unchanged,
+        };
+        return plan_helmrelease::run(globals, &request);
+    }
+    let (name, chart) = (args.name.as_deref().unwrap_or_default(), args.chart.as_deref().unwrap_or_default());
+    let mut job = args.change.job((name, chart), "apply of a plan", Mode::UpgradeInstall)?;
     job.options.dry_run = false;
     let material = Material::load(globals, &job)?;
     let saved = with_engine(globals, async |s| {
@@ -118,11 +173,12 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
 ///
 /// # Errors
 /// The server would reject a part of the plan.
-fn show(globals: &Globals, preview: &Preview, format: Format, unchanged: bool) -> Result<(), Failure> {
+fn show(globals: &Globals, preview: &Preview, format: PlanFormat, unchanged: bool) -> Result<(), Failure> {
     let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
-    let text = match format {
-        Format::Table => preview.text(unchanged, globals.paints()),
-        format => output::structured(&preview, format)?,
+    let text = match format.structured() {
+        Some(format) => output::structured(&preview, format)?,
+        None if format == PlanFormat::Markdown => plan_markdown::of_preview(&preview, unchanged),
+        None => preview.text(unchanged, globals.paints()),
     };
     print(text.as_bytes())?;
     match preview.count(ChangeVerb::Blocked) {

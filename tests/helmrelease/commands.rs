@@ -1,0 +1,228 @@
+//! `windlass flux` and `windlass plan --helmrelease` on a live release.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use super::support::{Running, chart, condition};
+
+/// A Secret that shows the `size`, too.
+const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: \"{{ .Release.Name }}\"}\nstringData: {size: \"secret-{{ .Values.size }}\"}\n";
+
+impl Running {
+    /// A command of the binary in the test's namespace.
+    fn run(&self, words: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(words.split_whitespace())
+            .args(["-n", self.ns.name()])
+            .env("KUBECONFIG", self.cp.kubeconfig())
+            .env("TZ", "UTC")
+            .output()
+            .unwrap()
+    }
+
+    /// Exit status, standard output and standard error.
+    fn answer(&self, words: &str) -> (i32, String, String) {
+        let done = self.run(words);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
+    }
+
+    /// Standard output of a command that must end with this status.
+    fn output(&self, status: i32, words: &str) -> String {
+        let (found, out, err) = self.answer(words);
+        assert_eq!(found, status, "{words}\n{out}\n{err}");
+        out
+    }
+
+    /// Standard error of the same.
+    fn said(&self, status: i32, words: &str) -> String {
+        let (found, out, err) = self.answer(words);
+        assert_eq!(found, status, "{words}\n{out}\n{err}");
+        err
+    }
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_daily_verbs_of_flux_work_on_a_release() {
+    let mut running = Running::prepare("verbs").await;
+    let ns = running.ns.name().to_owned();
+    running.publish("demo", "1.0.0", chart("1.0.0", &[("templates/secret.yaml", SECRET)]));
+    running.start().await;
+    running.release("web", &json!({"values": {"size": "two"}}));
+    running.wait_ready("web", "True InstallSucceeded");
+    running.release("zoo", &json!({"values": {"size": "bad"}}));
+    running.wait("failed", |o| condition(o, "Stalled") == "True RetriesExceeded", "zoo");
+
+    // What is not ready comes first.
+    let table = running.output(0, "flux get hr");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split('\t').map(str::trim).collect()).collect();
+    assert_eq!(rows[0], ["NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"]);
+    assert_eq!(rows[1][..4], ["zoo", "1.0.0", "False", "False"], "{table}");
+    assert_eq!(rows[2][..4], ["web", "1.0.0", "False", "True"], "{table}");
+    assert_eq!(rows[2][4], format!("Helm install succeeded for release {ns}/web.v1 with chart demo@1.0.0"));
+    let list = parsed(&running.output(0, "flux get helmreleases -o json --status-selector ready=false"));
+    assert_eq!(
+        (list.as_array().unwrap().len(), &list[0]["name"], &list[0]["reason"]),
+        (1, &json!("zoo"), &json!("InstallFailed"))
+    );
+    // Kinds that the cluster does not have are left out of all.
+    assert!(running.output(0, "flux get sources all").contains("ocirepository/demo\t1.0.0"));
+    assert!(running.said(1, "flux get hr none").contains("HelmRelease object 'none' not found"));
+
+    let said = running.said(0, "flux reconcile hr web");
+    assert!(said.contains("✔ applied revision 1.0.0"), "{said}");
+    let object = running.get("helmrelease", "web");
+    let token = &object["metadata"]["annotations"]["reconcile.fluxcd.io/requestedAt"];
+    assert!(token.is_string() && object["status"]["lastHandledReconcileAt"] == *token, "{object:#}");
+    running.said(0, "flux reconcile hr web --force");
+    assert_eq!(running.get("helmrelease", "web")["status"]["history"][0]["version"], 2);
+    let said = running.said(1, "flux reconcile helmrelease zoo --reset --timeout 1m");
+    assert!(
+        said.contains("Error: HelmRelease reconciliation failed: 'Helm upgrade failed for release"),
+        "{said}"
+    );
+    assert!(running.said(1, "flux reconcile source oci none").contains("not found"));
+
+    running.said(0, "flux suspend hr web");
+    assert_eq!(running.get("helmrelease", "web")["spec"]["suspend"], true);
+    assert!(running.said(1, "flux reconcile hr web").contains("is suspended; resume it first"));
+    let said = running.said(0, "flux resume hr web");
+    assert!(said.contains("✔ HelmRelease web reconciliation completed"), "{said}");
+    assert_eq!(running.get("helmrelease", "web")["spec"]["suspend"], false);
+
+    assert_eq!(
+        running.output(0, "flux tree hr web"),
+        format!("HelmRelease/{ns}/web\n├── Secret/{ns}/web\n└── ConfigMap/{ns}/web\n")
+    );
+    let tree = parsed(&running.output(0, "flux tree hr web -o json"));
+    assert_eq!(tree["resources"][1]["resource"]["GroupKind"], json!({"Group": "", "Kind": "ConfigMap"}));
+    let trace = running.output(0, "flux trace configmap web");
+    for line in
+        ["Object:        ConfigMap/web", "HelmRelease:   web", "Revision:      1.0.0", "OCIRepository: demo"]
+    {
+        assert!(trace.lines().any(|found| found == line), "{line}: {trace}");
+    }
+    assert!(running.said(1, "flux trace configmap kube-root-ca.crt").contains("object not managed by Flux"));
+    let exported = running.output(0, "flux export hr web");
+    let exported = windlass::render::parse_manifest(&exported).unwrap();
+    let object = running.get("helmrelease", "web");
+    assert_eq!(exported["spec"], object["spec"]);
+    assert_eq!(exported["metadata"], json!({"name": "web", "namespace": ns}));
+    let events = running.output(0, "flux events --for HelmRelease/web");
+    assert!(events.contains("InstallSucceeded") && !events.contains("HelmRelease/zoo"), "{events}");
+
+    assert!(running.output(0, "flux diff hr web").contains("all objects are as stored"));
+    let patch = r#"{"data":{"size":"9"}}"#;
+    running.cp.kubectl(["patch", "configmap", "web", "-n", &ns, "--type=merge", "-p", patch]).unwrap();
+    let diff = running.output(2, "flux diff hr web");
+    assert!(diff.contains(&format!("~ ConfigMap {ns}/web")), "{diff}");
+    assert!(diff.contains(r#"data.size: "9" → "two""#), "{diff}");
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "9", "nothing is written");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_helm_release_is_planned_before_it_is_merged() {
+    let mut running = Running::prepare("planned").await;
+    let ns = running.ns.name().to_owned();
+    running.publish("demo", "1.0.0", chart("1.0.0", &[("templates/secret.yaml", SECRET)]));
+    running.start().await;
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values"}, "data": {"values.yaml": "size: two\n"},
+    }));
+    let from = json!([{"kind": "ConfigMap", "name": "values"}]);
+    running.release("web", &json!({"valuesFrom": from}));
+    running.wait_ready("web", "True InstallSucceeded");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("new.yaml");
+    let write = |name: &str, spec: Value| {
+        let mut whole = running.get("helmrelease", "web")["spec"].clone();
+        for (key, value) in spec.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        let object = json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": name}, "spec": whole,
+        });
+        std::fs::write(&file, object.to_string()).unwrap();
+    };
+    let plan = format!("plan --helmrelease {ns}/web");
+    let changed = format!("{plan} -f {}", file.display());
+
+    let text = running.output(0, &plan);
+    assert!(
+        text.starts_with(&format!(
+            "HelmRelease {ns}/web: none (revision 1 is as desired)\n  chart demo@1.0.0\n"
+        )),
+        "{text}"
+    );
+    // The spec of the file goes over what it refers to.
+    write("web", json!({"values": {"size": "three"}, "commonMetadata": {"labels": {"team": "a"}}}));
+    let mark = running.cp.audit_mark().unwrap();
+    let found = parsed(&running.output(2, &format!("{changed} -o json")));
+    let writes = running.cp.writes_since(mark).unwrap();
+    assert!(writes.iter().all(|write| write.namespace != ns), "{writes:?}");
+    assert_eq!((&found["changes"], &found["action"]), (&json!(true), &json!("upgrade")));
+    assert_eq!(found["reason"], "changed: values, common metadata");
+    let changes = found["plans"][0]["changes"].as_array().unwrap();
+    let of = |kind: &str| changes.iter().find(|change| change["kind"] == kind).unwrap();
+    let field = |change: &Value, path: &str| {
+        change["fields"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|field| field["path"] == path)
+            .cloned()
+            .unwrap_or_default()
+    };
+    assert_eq!(field(of("ConfigMap"), "data.size")["after"], "three");
+    assert_eq!(field(of("ConfigMap"), "metadata.labels.team")["after"], "a");
+    let secret = of("Secret").to_string();
+    assert!(
+        secret.contains("data.size") && !secret.contains("secret-") && !secret.contains("c2VjcmV0"),
+        "{secret}"
+    );
+    let markdown = running.output(2, &format!("{changed} -o markdown"));
+    assert!(
+        markdown.contains(&format!("| update | `ConfigMap {ns}/web` |"))
+            && markdown.contains("+ data.size: \"three\""),
+        "{markdown}"
+    );
+    // What the API server or the chart refuses is an error.
+    write("web", json!({"values": {"size": "bad"}}));
+    assert!(running.said(1, &changed).contains("the server would refuse 1 object(s) of this plan"));
+    write("web", json!({"kubeConfig": {"secretRef": {"name": "x"}}}));
+    assert!(running.said(1, &changed).contains("spec.kubeConfig is not supported"));
+    write("other", json!({}));
+    assert!(running.said(1, &changed).contains(&format!("no HelmRelease {ns}/web; there are: other")));
+    // One that does not exist yet.
+    let found =
+        parsed(&running.output(2, &format!("plan --helmrelease {ns}/other -f {} -o json", file.display())));
+    assert_eq!((&found["action"], &found["plans"][0]["revision"]), (&json!("install"), &json!(1)));
+    // Another target.
+    write("web", json!({"releaseName": "new"}));
+    let found = parsed(&running.output(2, &format!("{changed} -o json")));
+    assert_eq!(
+        (&found["action"], &found["reason"]),
+        (&json!("reinstall"), &json!("the release name has changed"))
+    );
+    assert_eq!(found["plans"].as_array().unwrap().len(), 2);
+
+    // A new chart of the source, which the suspended release does not have yet.
+    running.said(0, "flux suspend hr web");
+    running.publish("demo", "1.1.0", chart("1.1.0", &[]));
+    let text = running.output(2, &plan);
+    assert!(text.contains("upgrade (changed: chart)\n  chart demo@1.0.0 → demo@1.1.0\n"), "{text}");
+    assert!(text.contains("note: the HelmRelease is suspended"), "{text}");
+    assert!(text.contains(&format!("- Secret {ns}/web")), "{text}");
+    // A chart of one's own, before it is published.
+    let own = dir.path().join("demo-2.0.0.tgz");
+    std::fs::write(&own, chart("2.0.0", &[])).unwrap();
+    assert!(running.output(2, &format!("{plan} --chart {}", own.display())).contains("→ demo@2.0.0"));
+    assert_eq!(running.records(), ["deployed"]);
+    running.end().await;
+}
