@@ -59,6 +59,14 @@ impl FromStr for Controllers {
     }
 }
 
+impl Controllers {
+    /// Whether a front end is among them.
+    #[must_use]
+    pub fn has(&self, controller: Controller) -> bool {
+        self.0.contains(&controller)
+    }
+}
+
 /// What a process runs.
 pub struct Options {
     /// Which front ends.

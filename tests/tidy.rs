@@ -73,8 +73,14 @@ const ROOT: [(&str, &[&str]); 21] = [
     ),
     ("flux_api", &["controller"]),
     ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
-    ("helmrelease", &["cel_expression", "cluster", "controller", "flux_api", "redact", "release", "render", "source"]),
-    ("preflight", &["addon", "cluster", "controller", "openapi", "release", "render", "shell_hooks"]),
+    (
+        "helmrelease",
+        &["cel_expression", "cluster", "controller", "flux_api", "redact", "release", "render", "source"],
+    ),
+    (
+        "preflight",
+        &["addon", "cluster", "controller", "helmrelease", "openapi", "release", "render", "shell_hooks"],
+    ),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
     ("runtime", &["cluster", "controller", "flux_api", "flux_source", "helmrelease", "serve"]),
     (

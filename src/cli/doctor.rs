@@ -1,10 +1,11 @@
-//! `windlass doctor modules`: differences from addon-operator that affect a directory of modules.
+//! `windlass doctor`: what works differently here, for a directory of modules and for the HelmReleases of a cluster.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use super::flags::Globals;
 use super::output::{Format, structured};
-use super::{Failure, print};
+use super::{Failure, doctor_helmreleases, print};
 use crate::addon;
 use crate::preflight::{self, Diagnosis, Weight};
 
@@ -13,6 +14,10 @@ use crate::preflight::{self, Diagnosis, Weight};
 pub(super) enum Command {
     /// Check modules of addon-operator; runs their hooks with --config
     Modules(Modules),
+    /// Check HelmReleases of helm-controller before the switch: exit status 1 if something does not work here, 2 if a release would
+    /// get a new revision
+    #[command(name = "helmreleases", visible_alias = "hr")]
+    HelmReleases(doctor_helmreleases::Args),
 }
 
 /// Flags of `doctor modules`.
@@ -29,8 +34,14 @@ pub(super) struct Modules {
     output: Format,
 }
 
-pub(super) fn run(_: &Globals, command: &Command) -> Result<(), Failure> {
-    let Command::Modules(args) = command;
+pub(super) fn run(globals: &Globals, command: &Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Modules(args) => modules(args).map(|()| ExitCode::SUCCESS),
+        Command::HelmReleases(args) => doctor_helmreleases::run(globals, args),
+    }
+}
+
+fn modules(args: &Modules) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -49,14 +60,19 @@ pub(super) fn run(_: &Globals, command: &Command) -> Result<(), Failure> {
     }
 }
 
+/// The word of a weight.
+pub(super) fn word(weight: Weight) -> &'static str {
+    match weight {
+        Weight::Breaks => "breaks",
+        Weight::Differs => "differs",
+        Weight::Needs => "needs",
+    }
+}
+
 fn text(found: &[Diagnosis]) -> String {
     let mut out = String::new();
     for Diagnosis { weight, module, path, text } in found {
-        let weight = match weight {
-            Weight::Breaks => "breaks",
-            Weight::Differs => "differs",
-            Weight::Needs => "needs",
-        };
+        let weight = word(*weight);
         let module = if module.is_empty() { String::new() } else { format!(" module {module}:") };
         let path = if path.as_os_str().is_empty() { String::new() } else { format!(" {}:", path.display()) };
         out.push_str(&format!("{weight}:{module}{path} {text}\n"));

@@ -13,6 +13,7 @@ mod crds;
 mod debug;
 mod dependency;
 mod doctor;
+mod doctor_helmreleases;
 mod env;
 mod explain;
 mod failure;
@@ -162,7 +163,7 @@ enum Command {
     /// HelmReleases and sources of Flux: get, reconcile, suspend, resume, events, export, tree, trace, diff
     #[command(subcommand)]
     Flux(Box<flux::Command>),
-    /// Print the RBAC rules that an operator needs for a directory of modules
+    /// Print the RBAC rules that an operator needs for its controllers
     Rbac(rbac::Args),
     /// Print CustomResourceDefinitions
     #[command(subcommand)]
@@ -243,7 +244,9 @@ pub fn main() -> ExitCode {
         }
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
         Command::Crds(command) => crds::run(command).map_err(Explained::from),
-        Command::Doctor(command) => doctor::run(globals, command).map_err(Explained::from),
+        Command::Doctor(command) => {
+            doctor::run(globals, command).map(|code| status = code).map_err(Explained::from)
+        }
         Command::Operator(args) => {
             operator::run(globals, args).map(|code| status = code).map_err(Explained::from)
         }

@@ -4,37 +4,62 @@ use std::process::ExitCode;
 
 use super::hints;
 use super::output::{Format, structured};
-use super::{Failure, print};
+use super::{Failure, doctor_helmreleases, print};
 use crate::addon;
 use crate::cluster::Cluster;
 use crate::controller::ContextOptions;
-use crate::preflight::{self, Finding, Observation};
+use crate::helmrelease::HelmReleaseOptions;
+use crate::preflight::{self, Finding, HelmReleaseChecks, Observation, PlannedHelmRelease};
 use crate::redact;
 
 /// Exit status if something would change.
 const CHANGES: u8 = 2;
 
+/// What is observed.
+pub(super) struct Observed<'a> {
+    /// Options of the modules, if they are reconciled.
+    pub(super) modules: Option<&'a addon::Options>,
+    /// Options of the HelmReleases, if they are reconciled.
+    pub(super) helm_releases: Option<HelmReleaseOptions>,
+}
+
 pub(super) async fn run(
     cluster: Cluster,
     context: &ContextOptions,
-    options: &addon::Options,
+    observed: Observed<'_>,
     format: Format,
     painted: bool,
 ) -> Result<ExitCode, Failure> {
-    let (mut observations, problems) =
-        preflight::observe(cluster, context, options).await.map_err(|e| e.to_string())?;
-    for observation in &mut observations {
-        if let Finding::Change(preview) = &mut observation.finding {
-            **preview = hints::with_flags(preview, hints::OPERATOR_FLAGS);
-        }
+    let (mut out, mut values, mut differs) = (String::new(), serde_json::Map::new(), false);
+    if let Some(options) = observed.helm_releases {
+        let checks = HelmReleaseChecks { context, options, namespace: None, impersonates: true };
+        let found = preflight::plan_helm_releases(&cluster, checks).await.map_err(|e| e.to_string())?;
+        differs |= found.iter().any(PlannedHelmRelease::differs);
+        out.push_str(&doctor_helmreleases::plans_text(&found, painted));
+        values.insert("helmReleases".to_owned(), json(&found)?);
     }
-    let text = match format {
-        Format::Table => text(&observations, &problems, painted),
-        format => structured(&serde_json::json!({"modules": observations, "problems": problems}), format)?,
-    };
-    print(redact::process().mask(&text).as_bytes())?;
-    let differs = observations.iter().any(Observation::differs) || !problems.is_empty();
+    if let Some(options) = observed.modules {
+        let (mut observations, problems) =
+            preflight::observe(cluster, context, options).await.map_err(|e| e.to_string())?;
+        for observation in &mut observations {
+            if let Finding::Change(preview) = &mut observation.finding {
+                **preview = hints::with_flags(preview, hints::OPERATOR_FLAGS);
+            }
+        }
+        differs |= observations.iter().any(Observation::differs) || !problems.is_empty();
+        out.push_str(&text(&observations, &problems, painted));
+        values.insert("modules".to_owned(), json(&observations)?);
+        values.insert("problems".to_owned(), json(&problems)?);
+    }
+    if format != Format::Table {
+        out = structured(&values, format)?;
+    }
+    print(redact::process().mask(&out).as_bytes())?;
     Ok(if differs { ExitCode::from(CHANGES) } else { ExitCode::SUCCESS })
+}
+
+fn json(value: &impl serde::Serialize) -> Result<serde_json::Value, Failure> {
+    serde_json::to_value(value).map_err(|e| format!("cannot print: {e}"))
 }
 
 fn text(observations: &[Observation], problems: &[String], painted: bool) -> String {

@@ -27,7 +27,7 @@ use crate::flux_source::SourceOptions;
 use crate::helmrelease::HelmReleaseOptions;
 use crate::redact;
 use crate::release::{Adoption, DriftPolicy};
-use crate::runtime;
+use crate::runtime::{self, Controller};
 use crate::serve::body::Budget;
 use crate::serve::runtime_config::{LOG_LEVEL, Runtime};
 use crate::serve::{self, State};
@@ -198,8 +198,16 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             enabling: args.modules.applied_module_extenders.clone(),
             module_status: args.modules.module_status,
         };
+        let helm_releases = HelmReleaseOptions {
+            default_service_account: args.helm_releases.default_service_account.clone(),
+            no_cross_namespace_refs: args.helm_releases.no_cross_namespace_refs,
+        };
         if args.observe {
-            return observe::run(cluster, &context, &modules, args.output, globals.paints()).await;
+            let observed = observe::Observed {
+                modules: args.controllers.has(Controller::Modules).then_some(&modules),
+                helm_releases: args.controllers.has(Controller::HelmReleases).then_some(helm_releases),
+            };
+            return observe::run(cluster, &context, observed, args.output, globals.paints()).await;
         }
         let mut ended = Ended::listen()?;
         let (stopping, stopped) = watch::channel(false);
@@ -222,10 +230,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let options = runtime::Options {
             controllers: args.controllers.clone(),
             flux: runtime::FluxProcess {
-                options: HelmReleaseOptions {
-                    default_service_account: args.helm_releases.default_service_account.clone(),
-                    no_cross_namespace_refs: args.helm_releases.no_cross_namespace_refs,
-                },
+                options: helm_releases,
                 concurrency: args.helm_releases.concurrent,
                 election: Election {
                     namespace: args.helm_releases.helm_controller_namespace.clone(),

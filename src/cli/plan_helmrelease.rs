@@ -35,13 +35,13 @@ pub(super) struct Flags {
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(super) helmrelease: Option<String>,
     /// With --helmrelease: the chart in place of the one that its source has (--version and --repo apply)
-    #[arg(long = "chart", value_name = "CHART", requires = "helmrelease")]
+    #[arg(long = "chart", value_name = "CHART", conflicts_with = "name")]
     helm_chart: Option<String>,
     /// With --helmrelease: use your own rights instead of those of the HelmRelease's ServiceAccount
-    #[arg(long, requires = "helmrelease")]
+    #[arg(long, conflicts_with = "name")]
     no_impersonation: bool,
     /// With --helmrelease: the operator's --default-service-account
-    #[arg(long, requires = "helmrelease")]
+    #[arg(long, conflicts_with = "name")]
     default_service_account: Option<String>,
 }
 
@@ -263,10 +263,15 @@ fn charts(plan: &ReleasePlan) -> String {
     }
 }
 
+/// The action and its reason in one line.
+pub(super) fn head(plan: &ReleasePlan) -> String {
+    format!("HelmRelease {}: {} ({})\n", plan.object, action(plan), plan.reason)
+}
+
 pub(super) fn text(plan: &ReleasePlan, unchanged: bool, painted: bool) -> String {
-    let title = format!("HelmRelease {}: {}", plan.object, action(plan));
-    let title = if painted { format!("\u{1b}[1m{title}\u{1b}[0m") } else { title };
-    let mut out = format!("{title} ({})\n  chart {}\n", plan.reason, charts(plan));
+    let head = head(plan);
+    let head = if painted { format!("\u{1b}[1m{}\u{1b}[0m\n", head.trim_end()) } else { head };
+    let mut out = format!("{head}  chart {}\n", charts(plan));
     for note in &plan.notes {
         out.push_str(&format!("  note: {note}\n"));
     }

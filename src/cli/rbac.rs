@@ -1,4 +1,4 @@
-//! `windlass rbac`: the RBAC rules that an operator needs for its modules, as roles or as values of our own chart.
+//! `windlass rbac`: the RBAC rules that an operator needs for its controllers, as roles or as values of our own chart.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,24 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, print, tell};
 use crate::addon;
-use crate::preflight;
+use crate::preflight::{self, Needs};
+use crate::runtime::{self, Controller};
 
 /// Flags of `rbac`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Directories of modules, separated by colons
     #[arg(env = "MODULES_DIR")]
-    modules_dir: String,
+    modules_dir: Option<String>,
+    /// Controllers that the operator runs, separated by commas: modules, helmreleases; * for all
+    #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
+    controllers: runtime::Controllers,
+    /// The operator's --default-service-account for HelmReleases
+    #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
+    default_service_account: Option<String>,
+    /// Namespace of helm-controller
+    #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
+    helm_controller_namespace: String,
     /// Directory of global hooks
     #[arg(long, env = "GLOBAL_HOOKS_DIR")]
     global_hooks_dir: Option<PathBuf>,
@@ -34,16 +44,13 @@ pub(super) struct Args {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let global = args.global_hooks_dir.as_deref();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
-    let configuration = args.webhook_configuration_name.as_deref();
-    let look = preflight::needs(&args.modules_dir, global, namespace, addon::UNNUMBERED_ORDER, configuration);
-    let (needs, problems) = runtime.block_on(look);
-    if !problems.is_empty() {
-        return Err(problems.join("\n"));
+    let mut needs = Needs::default();
+    if args.controllers.has(Controller::Modules) {
+        needs = of_modules(args, namespace)?;
+    }
+    if args.controllers.has(Controller::HelmReleases) {
+        let accounts = args.default_service_account.is_some();
+        needs = needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts));
     }
     let mut added = preflight::AddedRules::default();
     for file in &args.add_rules {
@@ -65,4 +72,21 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         texts?.join("---\n")
     };
     print((comments + &text).as_bytes())
+}
+
+/// The needs for modules.
+fn of_modules(args: &Args, namespace: &str) -> Result<Needs, Failure> {
+    let modules = args
+        .modules_dir
+        .as_deref()
+        .ok_or("name the directories of modules, or leave modules out of --controllers")?;
+    let global = args.global_hooks_dir.as_deref();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| format!("cannot start: {e}"))?;
+    let configuration = args.webhook_configuration_name.as_deref();
+    let look = preflight::needs(modules, global, namespace, addon::UNNUMBERED_ORDER, configuration);
+    let (needs, problems) = runtime.block_on(look);
+    if problems.is_empty() { Ok(needs) } else { Err(problems.join("\n")) }
 }

@@ -5,7 +5,9 @@
 
 mod actions;
 mod chart_artifact;
+mod controller_differences;
 mod dependency;
+
 mod digest;
 mod drift_rules;
 mod helm_releases;
@@ -23,6 +25,7 @@ mod values;
 mod values_lookup;
 
 pub use chart_artifact::LocalArtifacts;
+pub use controller_differences::{Difference, differences};
 pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};
 pub use release_plan::{CHART_UNAVAILABLE, PassAction, PlanInputs, ReleasePlan};
 pub use stored_release::{StoredRelease, drift_plan};

@@ -1,16 +1,21 @@
-//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator.
+//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator and helm-controller.
 //!
 //! Owns `windlass rbac`, `windlass doctor`, `windlass values explain` of modules and `operator --observe`, except for their flags
 //! and output. Reads files and the cluster. Writes nothing.
 
 mod doctor;
+mod helm_release_plans;
 mod observe;
 mod rbac;
 mod referred_values;
 mod values_layers;
 
 pub use doctor::{Diagnosis, Weight, doctor};
+pub use helm_release_plans::{
+    HeldControllerLease, HelmReleaseChecks, HelmReleaseDiagnosis, HelmReleaseReport, PassFinding,
+    PlannedHelmRelease, helm_release_report, plan_helm_releases,
+};
 pub use observe::{Finding, Observation, observe};
-pub use rbac::{Added as AddedRules, Needs, needs};
+pub use rbac::{Added as AddedRules, Needs, helm_release_needs, needs};
 pub use referred_values::{ReferredValues, referred_values};
 pub use values_layers::layers;

@@ -5,6 +5,7 @@
 //! searched for in their text. The writes of hooks cannot be determined: their modules are reported, and users can add rules.
 
 mod added;
+mod helm_release_rights;
 mod rights;
 mod watches;
 mod webhook_rules;
@@ -27,6 +28,7 @@ use crate::shell_hooks::config::HookConfig;
 use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 
 pub use added::Added;
+pub use helm_release_rights::helm_release_needs;
 use rights::Scoped;
 
 /// Verbs for the objects of a release.
@@ -163,6 +165,14 @@ impl Needs {
             needs.hooks(hooks, &defined, configuration);
         }
         needs
+    }
+
+    /// These needs, and those of another front end of the process.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.rights.extend(other.rights);
+        self.unknown.extend(other.unknown);
+        self
     }
 
     /// Adds the user's rules for rights that cannot be detected.

@@ -8,6 +8,7 @@ mod crds;
 mod doctor;
 mod flags;
 mod flux;
+mod flux_verbs;
 mod hook_logs;
 mod matrix;
 mod matrix_corpus;

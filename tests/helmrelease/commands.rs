@@ -11,7 +11,7 @@ const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: \"{{ .Relea
 
 impl Running {
     /// A command of the binary in the test's namespace.
-    fn run(&self, words: &str) -> Output {
+    pub(crate) fn run(&self, words: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_windlass"))
             .args(words.split_whitespace())
             .args(["-n", self.ns.name()])
@@ -22,28 +22,28 @@ impl Running {
     }
 
     /// Exit status, standard output and standard error.
-    fn answer(&self, words: &str) -> (i32, String, String) {
+    pub(crate) fn answer(&self, words: &str) -> (i32, String, String) {
         let done = self.run(words);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (done.status.code().unwrap(), text(done.stdout), text(done.stderr))
     }
 
     /// Standard output of a command that must end with this status.
-    fn output(&self, status: i32, words: &str) -> String {
+    pub(crate) fn output(&self, status: i32, words: &str) -> String {
         let (found, out, err) = self.answer(words);
         assert_eq!(found, status, "{words}\n{out}\n{err}");
         out
     }
 
     /// Standard error of the same.
-    fn said(&self, status: i32, words: &str) -> String {
+    pub(crate) fn said(&self, status: i32, words: &str) -> String {
         let (found, out, err) = self.answer(words);
         assert_eq!(found, status, "{words}\n{out}\n{err}");
         err
     }
 }
 
-fn parsed(text: &str) -> Value {
+pub(crate) fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -158,7 +158,7 @@ impl Running {
     /// Starts the front ends of sources and of HelmReleases for the objects of the namespace. `storage`: the directory of
     /// artifacts.
     pub(crate) async fn start_with_sources(&mut self, storage: &Path) {
-        let context = self.context().await;
+        let context = self.context(self.cp.kubeconfig().to_owned()).await;
         let store = Arc::new(ArtifactStore::new(storage, "artifacts.test").unwrap());
         let options = SourceOptions {
             storage: storage.to_owned(),
@@ -190,8 +190,18 @@ impl Running {
         }));
     }
 
+    /// Starts the front end as the user of a kubeconfig.
+    pub(crate) async fn start_as(&mut self, kubeconfig: PathBuf) {
+        let own = self.ns.name().to_owned();
+        self.start_from(kubeconfig, Some(own), 4).await;
+    }
+
     async fn start_with(&mut self, namespace: Option<String>, concurrency: usize) {
-        let context = self.context().await;
+        self.start_from(self.cp.kubeconfig().to_owned(), namespace, concurrency).await;
+    }
+
+    async fn start_from(&mut self, kubeconfig: PathBuf, namespace: Option<String>, concurrency: usize) {
+        let context = self.context(kubeconfig).await;
         let mut stop = self.stop.subscribe();
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
         let options = ControllerOptions { namespace, concurrency };
@@ -199,8 +209,8 @@ impl Running {
         self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
     }
 
-    async fn context(&self) -> ControllerContext {
-        let kubeconfig = Some(self.cp.kubeconfig().to_owned());
+    async fn context(&self, kubeconfig: PathBuf) -> ControllerContext {
+        let kubeconfig = Some(kubeconfig);
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
         let requests = Arc::clone(&self.requests);

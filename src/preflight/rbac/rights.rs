@@ -37,6 +37,16 @@ impl Scoped {
         self.rights.entry(scope.map(str::to_owned)).or_default().entry(key).or_default().extend(verbs);
     }
 
+    /// Adds all rights of another set.
+    pub(super) fn extend(&mut self, other: Self) {
+        for (scope, rights) in other.rights {
+            let own = self.rights.entry(scope).or_default();
+            for (key, verbs) in rights {
+                own.entry(key).or_default().extend(verbs);
+            }
+        }
+    }
+
     /// All namespaces with rights.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.rights.keys().filter_map(Option::as_deref)

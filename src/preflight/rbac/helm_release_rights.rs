@@ -1,0 +1,78 @@
+//! The rights that an operator needs for HelmReleases.
+//!
+//! HelmReleases, their records and their values can be in every namespace, so the rights are those of the cluster. What a release
+//! contains is applied by its ServiceAccount; for releases without one the operator needs the rights itself.
+
+use super::{LOOK, Needs, OWN};
+
+const HELM: &str = "helm.toolkit.fluxcd.io";
+const SOURCES: &str = "source.toolkit.fluxcd.io";
+
+/// The needs for HelmReleases. `controller_namespace`: that of helm-controller; `default_service_account`: whether each release has
+/// a ServiceAccount.
+#[must_use]
+pub fn helm_release_needs(controller_namespace: &str, default_service_account: bool) -> Needs {
+    let mut needs = Needs::default();
+    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
+        needs.rights.add(None, group, resource, verbs);
+    };
+    // The finalizer is a patch of the object.
+    add(HELM, "helmreleases", &["get", "list", "watch", "patch"]);
+    add(HELM, "helmreleases/status", &["patch"]);
+    add(SOURCES, "helmcharts", &["get", "list", "watch", "create", "patch", "delete"]);
+    add(SOURCES, "ocirepositories", &LOOK);
+    add(SOURCES, "externalartifacts", &LOOK);
+    // Records and generated values, and what valuesFrom refers to.
+    add("", "secrets", &OWN);
+    add("", "configmaps", &LOOK);
+    // Of releases, and that of helm-controller.
+    add("coordination.k8s.io", "leases", &OWN);
+    for group in ["", "events.k8s.io"] {
+        add(group, "events", &["create", "patch"]);
+    }
+    add("", "serviceaccounts", &["impersonate"]);
+    needs.rights.add_to(None, "", "namespaces", Some(controller_namespace), &["get"]);
+    needs.unknown.push(
+        "objects of releases are watched with the operator's own rights, whoever applies them: without list and watch of their kinds \
+         drift is found at the interval only; add rules for that with --add-rules FILE"
+            .to_owned(),
+    );
+    if !default_service_account {
+        needs.unknown.push(
+            "HelmReleases without serviceAccountName are applied with the operator's own rights, which depend on their charts: add \
+             rules for that with --add-rules FILE, bind the ServiceAccount to cluster-admin as Flux does, or run the operator with \
+             --default-service-account"
+                .to_owned(),
+        );
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_releases_without_an_account_need_unknown_rights() {
+        assert_eq!(helm_release_needs("flux-system", true).unknown.len(), 1);
+        let needs = helm_release_needs("flux-system", false);
+        assert_eq!(needs.unknown.len(), 2);
+        assert_eq!(
+            needs.rights.shown(None),
+            [
+                "/configmaps 3",
+                "/events 2",
+                "/namespaces flux-system 1",
+                "/secrets 7",
+                "/serviceaccounts 1",
+                "coordination.k8s.io/leases 7",
+                "events.k8s.io/events 2",
+                "helm.toolkit.fluxcd.io/helmreleases 4",
+                "helm.toolkit.fluxcd.io/helmreleases/status 1",
+                "source.toolkit.fluxcd.io/externalartifacts 3",
+                "source.toolkit.fluxcd.io/helmcharts 6",
+                "source.toolkit.fluxcd.io/ocirepositories 3",
+            ]
+        );
+    }
+}
