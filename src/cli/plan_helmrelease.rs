@@ -15,7 +15,7 @@ use super::flags::Globals;
 use super::plan::{CHANGES, PlanFormat};
 use super::{Connected, Failure, chart, hints, output, plan_markdown, print, with_engine};
 use crate::cluster::{ApplyOptions, ClusterError, Gvk, ObjectRef, Validation};
-use crate::controller::{ReconcileError, ReleaseRunner};
+use crate::controller::{ReconcileError, ReleaseRunner, contains};
 use crate::helmrelease::{
     CHART_UNAVAILABLE, HelmReleaseOptions, HelmReleases, KIND, PlanInputs, ReleasePlan,
 };
@@ -25,6 +25,8 @@ use crate::render::parse_manifest;
 
 /// Field manager of dry runs.
 const MANAGER: &str = "windlass-plan";
+/// Group of Flux's sources.
+const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io/";
 /// The largest file, in bytes.
 const LARGEST: u64 = 16 << 20;
 
@@ -65,7 +67,7 @@ pub(super) fn run(globals: &Globals, request: &Request<'_>) -> Result<ExitCode, 
     let object = ObjectRef::new(Gvk::new(KIND.0, KIND.1), Some(namespace), name);
     let wanted = match request.files {
         [] => None,
-        files => Some(find(&texts(files)?, namespace, name)?),
+        files => Some(GivenObjects::find(&texts(files)?, namespace, name)?),
     };
     let chart = match &request.flags.helm_chart {
         None => None,
@@ -84,14 +86,22 @@ async fn plan(
     s: &Connected,
     request: &Request<'_>,
     reference: &ObjectRef,
-    wanted: Option<Value>,
+    wanted: Option<GivenObjects>,
     chart: Option<Arc<CompiledChart>>,
 ) -> Result<ReleasePlan, Failure> {
     let live = s.engine.cluster().get(reference).await.map_err(|e| e.to_string())?;
-    let (object, note) = match (live, wanted) {
-        (Some(live), None) => (live, None),
+    let mut notes = Vec::new();
+    let object = match (live, wanted) {
+        (Some(live), None) => live,
         (None, None) => return Err(format!("{reference} does not exist; give it by -f")),
-        (live, Some(wanted)) => admitted(s, reference, live, &wanted).await?,
+        (live, Some(wanted)) => {
+            if chart.is_none() {
+                notes.extend(changed_sources(s, &wanted, reference).await?);
+            }
+            let (object, note) = admitted(s, reference, live, &wanted.release).await?;
+            notes.extend(note);
+            object
+        }
     };
     let front_end = HelmReleases::new(HelmReleaseOptions {
         default_service_account: request.flags.default_service_account.clone(),
@@ -101,7 +111,7 @@ async fn plan(
     let inputs =
         PlanInputs { runner: &runner, object: &object, chart, impersonates: !request.flags.no_impersonation };
     let mut plan = front_end.plan(inputs).await.map_err(|e| explained(&e))?;
-    plan.notes.extend(note);
+    plan.notes.extend(notes);
     for preview in &mut plan.plans {
         *preview = hints::with_flags(preview, hints::HELM_RELEASE_FIELDS);
     }
@@ -199,31 +209,77 @@ fn texts(files: &[String]) -> Result<Vec<(&str, String)>, Failure> {
         .collect()
 }
 
-/// The HelmRelease of this name in the documents of files.
-fn find(texts: &[(&str, String)], namespace: &str, name: &str) -> Result<Value, Failure> {
-    let mut others = Vec::new();
-    for (file, text) in texts {
-        for document in chart_compat::render::split_documents(text) {
-            let object = parse_manifest(document).map_err(|e| format!("{file}: {e}"))?;
-            if object["kind"] != KIND.1 {
-                continue;
-            }
-            let metadata = &object["metadata"];
-            if metadata["name"] == name && metadata["namespace"].as_str().is_none_or(|own| own == namespace) {
-                if object["apiVersion"] != KIND.0 {
-                    return Err(format!(
-                        "{file}: {} of HelmRelease {name}: only {} is read",
-                        object["apiVersion"], KIND.0
-                    ));
+/// What files have: the HelmRelease, and sources beside it.
+struct GivenObjects {
+    release: Value,
+    sources: Vec<Value>,
+}
+
+impl GivenObjects {
+    /// The HelmRelease of this name in the documents of files, and all sources in them.
+    fn find(texts: &[(&str, String)], namespace: &str, name: &str) -> Result<Self, Failure> {
+        let (mut release, mut sources, mut others) = (None, Vec::new(), Vec::new());
+        for (file, text) in texts {
+            for document in chart_compat::render::split_documents(text) {
+                let object = parse_manifest(document).map_err(|e| format!("{file}: {e}"))?;
+                let metadata = &object["metadata"];
+                let own = metadata["namespace"].as_str().is_none_or(|own| own == namespace);
+                let version = object["apiVersion"].as_str().unwrap_or_default();
+                if version.starts_with(SOURCE_GROUP) {
+                    sources.push(object);
+                } else if object["kind"] != KIND.1 {
+                    continue;
+                } else if metadata["name"] != name || !own {
+                    others.push(metadata["name"].as_str().unwrap_or_default().to_owned());
+                } else if version != KIND.0 {
+                    let text = format!("HelmRelease {name} is of {version}; only {} is read", KIND.0);
+                    return Err(format!("{file}: {text}"));
+                } else if release.is_none() || metadata["namespace"] == namespace {
+                    // One that names its namespace goes before one that gets it elsewhere.
+                    release = Some(object);
                 }
-                return Ok(object);
             }
-            others.push(metadata["name"].as_str().unwrap_or_default().to_owned());
+        }
+        if let Some(release) = release {
+            return Ok(Self { release, sources });
+        }
+        let files: Vec<&str> = texts.iter().map(|(file, _)| *file).collect();
+        let there = if others.is_empty() { "none".to_owned() } else { others.join(", ") };
+        Err(format!("{}: no HelmRelease {namespace}/{name}; there are: {there}", files.join(", ")))
+    }
+}
+
+/// Notes on sources that the files change: the chart of the plan is still the live one's.
+async fn changed_sources(
+    s: &Connected,
+    wanted: &GivenObjects,
+    release: &ObjectRef,
+) -> Result<Vec<String>, Failure> {
+    let spec = &wanted.release["spec"];
+    let own = release.namespace.as_deref();
+    let names = |reference: &Value, source: &Value| {
+        let metadata = &source["metadata"];
+        reference["kind"] == source["kind"]
+            && reference["name"] == metadata["name"]
+            && reference["namespace"].as_str().or(own) == metadata["namespace"].as_str().or(own)
+    };
+    let mut notes = Vec::new();
+    for source in &wanted.sources {
+        if !names(&spec["chartRef"], source) && !names(&spec["chart"]["spec"]["sourceRef"], source) {
+            continue;
+        }
+        let Some(gvk) = Gvk::of(source) else { continue };
+        let metadata = &source["metadata"];
+        let name = metadata["name"].as_str().unwrap_or_default();
+        let reference = ObjectRef::new(gvk, metadata["namespace"].as_str().or(own), name);
+        let live = s.engine.cluster().get(&reference).await.map_err(|e| e.to_string())?;
+        if live.is_some_and(|live| !contains(&live["spec"], &source["spec"])) {
+            notes.push(format!(
+                "{reference} of the file differs from the live one, whose chart this plan has; --chart gives another"
+            ));
         }
     }
-    let files: Vec<&str> = texts.iter().map(|(file, _)| *file).collect();
-    let there = if others.is_empty() { "none".to_owned() } else { others.join(", ") };
-    Err(format!("{}: no HelmRelease {namespace}/{name}; there are: {there}", files.join(", ")))
+    Ok(notes)
 }
 
 /// The plan in JSON, with whether it changes anything.
@@ -324,14 +380,15 @@ spec: {interval: 2h}
     #[test]
     fn the_helm_release_is_found_in_a_file_of_many() {
         let texts = [("a.yaml", FILE.to_owned())];
-        assert_eq!(find(&texts, "apps", "web").unwrap()["spec"]["interval"], "2h");
-        assert_eq!(find(&texts, "other", "web").unwrap()["spec"]["interval"], "1h");
-        assert_eq!(
-            find(&texts, "apps", "db").unwrap_err(),
-            "a.yaml: no HelmRelease apps/db; there are: web, web"
-        );
+        let find = |namespace: &str, name: &str| GivenObjects::find(&texts, namespace, name);
+        let found = find("apps", "web").unwrap();
+        assert_eq!(found.release["spec"]["interval"], "2h");
+        assert_eq!(found.sources.len(), 1);
+        assert_eq!(find("other", "web").unwrap().release["spec"]["interval"], "1h");
+        assert_eq!(find("apps", "db").err().unwrap(), "a.yaml: no HelmRelease apps/db; there are: web, web");
         let old = [("b.yaml", FILE.replace("io/v2", "io/v2beta1"))];
-        assert!(find(&old, "apps", "web").unwrap_err().contains("only helm.toolkit.fluxcd.io/v2 is read"));
+        let error = GivenObjects::find(&old, "apps", "web").err().unwrap();
+        assert!(error.contains("only helm.toolkit.fluxcd.io/v2 is read"), "{error}");
     }
 
     #[test]

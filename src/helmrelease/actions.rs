@@ -18,6 +18,7 @@ use super::release_conditions::{
 use super::release_inputs::ReleaseInputs;
 use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::snapshot;
+use super::stored_release;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
@@ -552,10 +553,10 @@ impl ReleasePass<'_> {
                 _ => {}
             }
         }
-        let options = options::drift_options(self.spec);
-        let detects = options.drift.mode != DriftMode::Off;
+        let detects = options::drift_mode(self.spec) != DriftMode::Off;
         // What was just applied has no drift; its watch reports later one.
         if self.written.is_none() {
+            let options = stored_release::drift_options(self.runner.engine(), &self.id, self.spec).await?;
             let outcome = self.runner.engine().restore(&self.id, &options, Some(OWNER)).await?;
             self.pass.note_outcome(&outcome);
             if detects {

@@ -101,12 +101,12 @@ pub type LocalArtifacts = Arc<dyn Fn(&str) -> Option<PathBuf> + Send + Sync>;
 pub(super) struct ArtifactClient {
     http: Http,
     tls: Tls,
-    local: Option<LocalArtifacts>,
+    pub(super) local: Option<LocalArtifacts>,
 }
 
 impl ArtifactClient {
-    pub(super) fn new(local: Option<LocalArtifacts>) -> Self {
-        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), local }
+    pub(super) fn new() -> Self {
+        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), local: None }
     }
 
     /// The chart of an artifact.

@@ -32,11 +32,12 @@ pub(super) fn is_ready(object: &Value, other: &Value) -> Result<bool, ReconcileE
     let key = format!("{}/{}", text("namespace"), text("name"));
     let declared = all(object).into_iter().find(|(name, _)| *name == key);
     if let Some(expression) = declared.and_then(|(_, dependency)| dependency.ready_expr) {
-        return cel_expression::is_true(&expression, &[("self", object), ("dep", other)])
-            .map_err(|why| ReconcileError::Reason {
-            reason: "InvalidCELExpression",
-            text: format!("spec.dependsOn: readyExpr {expression:?} of {key}: {why}"),
-            disposition: Disposition::Stall,
+        return cel_expression::is_true(&expression, &[("self", object), ("dep", other)]).map_err(|why| {
+            ReconcileError::Reason {
+                reason: "InvalidCELExpression",
+                text: format!("spec.dependsOn: readyExpr {expression:?} of {key}: {why}"),
+                disposition: Disposition::Stall,
+            }
         });
     }
     let conditions = other["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);

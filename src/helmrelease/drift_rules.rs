@@ -177,7 +177,8 @@ mod tests {
             (json!({"annotationSelector": "a"}), vec!["Service/web"]),
         ] {
             let found = rules(json!([{"paths": ["/spec/replicas"], "target": target}])).unwrap();
-            let expected: Vec<String> = expected.iter().map(|whose| format!("{whose}:spec.replicas")).collect();
+            let expected: Vec<String> =
+                expected.iter().map(|whose| format!("{whose}:spec.replicas")).collect();
             assert_eq!(found, expected, "{target}");
         }
         for (target, part) in [
@@ -204,7 +205,10 @@ mod tests {
                 "/spec/template/spec/containers/0/ports/0",
                 Some("spec.template.spec.containers[name=\"main\"].ports[containerPort=80,protocol=\"TCP\"]"),
             ),
-            ("/spec/template/spec/containers/0/args/0", Some("spec.template.spec.containers[name=\"main\"].args[=\"x\"]")),
+            (
+                "/spec/template/spec/containers/0/args/0",
+                Some("spec.template.spec.containers[name=\"main\"].args[=\"x\"]"),
+            ),
             ("/spec/template/spec/containers/1/image", None),
             ("/spec/template/spec/containers/-/image", None),
         ] {

@@ -44,10 +44,17 @@ pub struct HelmReleases {
 }
 
 impl HelmReleases {
-    /// A front end without a release. `local`: the artifacts of this process, if it has its own sources.
+    /// A front end without a release.
     #[must_use]
-    pub fn new(options: HelmReleaseOptions, local: Option<LocalArtifacts>) -> Self {
-        Self { options, artifacts: ArtifactClient::new(local) }
+    pub fn new(options: HelmReleaseOptions) -> Self {
+        Self { options, artifacts: ArtifactClient::new() }
+    }
+
+    /// The same for a process that has its own sources: their artifacts are read from its disk.
+    #[must_use]
+    pub fn with_local_artifacts(mut self, local: LocalArtifacts) -> Self {
+        self.artifacts.local = Some(local);
+        self
     }
 }
 
@@ -145,6 +152,7 @@ impl FrontEnd for HelmReleases {
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         let spec = spec_of(&pass.object)?;
         spec.refuse_unsupported().map_err(ReconcileError::Config)?;
+        options::check_expressions(&spec)?;
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
         self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
@@ -166,7 +174,7 @@ impl FrontEnd for HelmReleases {
         let runner = self.runner_for(pass, &storage)?;
         let annotations = pass.object.clone();
         let requests = Requests::of(&annotations);
-        let drift = options::drift_options(&spec).drift.mode;
+        let drift = options::drift_mode(&spec);
         let mut status = status_of(&pass.object);
         let force = requests.is_new(FORCE_AT, &status.last_handled_force_at);
         let reset = requests.is_new(RESET_AT, &status.last_handled_reset_at);

@@ -27,6 +27,6 @@ mod values_lookup;
 pub use chart_artifact::LocalArtifacts;
 pub use controller_differences::{Difference, differences};
 pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};
+pub use register::register;
 pub use release_plan::{CHART_UNAVAILABLE, PassAction, PlanInputs, ReleasePlan};
 pub use stored_release::{StoredRelease, drift_plan};
-pub use register::register;

@@ -15,8 +15,8 @@ use crate::controller::{PostRender, ReconcileError, jittered};
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
-    Adoption, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, HealthCheck, Immutable, Mode,
-    ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait,
+    Adoption, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, HealthCheck,
+    Immutable, Mode, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait,
     WaitRules,
 };
 use crate::render::RenderBounds;
@@ -164,7 +164,11 @@ fn health_check(rule: &api::HealthCheckExpr) -> HealthCheck {
 /// One is no expression.
 pub(super) fn check_expressions(spec: &HelmReleaseSpec) -> Result<(), ReconcileError> {
     for (at, rule) in spec.health_check_exprs.iter().enumerate() {
-        let all = [("current", Some(&rule.current)), ("inProgress", rule.in_progress.as_ref()), ("failed", rule.failed.as_ref())];
+        let all = [
+            ("current", Some(&rule.current)),
+            ("inProgress", rule.in_progress.as_ref()),
+            ("failed", rule.failed.as_ref()),
+        ];
         for (field, expression) in all {
             let Some(expression) = expression else { continue };
             cel_expression::check(expression).map_err(|why| ReconcileError::Reason {

@@ -8,10 +8,10 @@ use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
 use super::actions::OWNER;
-use super::api::helm_release::HelmReleaseSpec;
 use super::options;
 use super::release_state::Action;
 use crate::controller::{ReconcileError, ReleaseSpec, crd_files};
+use crate::flux_api::helm_release::HelmReleaseSpec;
 use crate::release::ReleaseId;
 use crate::render::RenderBounds;
 

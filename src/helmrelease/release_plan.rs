@@ -10,8 +10,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::actions::uninstall_request;
-use super::api::helm_release::HelmReleaseSpec;
-use super::api::helm_release_status::HelmReleaseStatus;
 use super::chart_artifact::{self, Artifact};
 use super::helm_releases::{
     HelmReleases, note_attempt, preserved, source_of, spec_of, status_of, target_changed, text,
@@ -21,6 +19,8 @@ use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::{digest, names, options, repository_chart, snapshot, stored_release};
 use crate::cluster::Cluster;
 use crate::controller::{FrontEnd, ReconcileError, ReleaseRunner, ReleaseTarget, contains};
+use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{Disposition, DriftMode, Mode, Preview, ReleaseId, RollbackRequest};
 use crate::source::location::Location;
@@ -250,7 +250,7 @@ impl Planner<'_> {
         }
         if !self.spec.depends_on.is_empty() {
             let own = text(&self.object["metadata"]["namespace"]);
-            let name = |dependency: &super::api::helm_release::Dependency| {
+            let name = |dependency: &crate::flux_api::helm_release::Dependency| {
                 format!("{}/{}", dependency.namespace.as_deref().unwrap_or(own), dependency.name)
             };
             let names: Vec<String> = self.spec.depends_on.iter().map(name).collect();
@@ -352,7 +352,7 @@ impl Planner<'_> {
     }
 
     async fn drift(&mut self) -> Result<(), ReconcileError> {
-        let own = options::drift_options(self.spec);
+        let own = stored_release::drift_options(self.runner.engine(), &self.id, self.spec).await?;
         let mode = own.drift.mode;
         if mode == DriftMode::Off {
             return Ok(());

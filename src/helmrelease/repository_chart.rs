@@ -12,9 +12,9 @@ use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
-use super::api::helm_release::ChartTemplate;
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::ReconcileError;
+use crate::flux_api::helm_release::ChartTemplate;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};

@@ -2,13 +2,17 @@
 
 use serde_json::Value;
 
+use super::drift_rules::rules_for;
 use super::helm_releases::{spec_of, status_of};
 use super::{names, options};
 use crate::controller::ReconcileError;
+use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::release::record::split_manifest;
 use crate::release::{
     ChangeVerb, DriftMode, Engine, EngineError, PlannedChange, Preview, ReleaseAction, ReleaseId,
     ReleaseOptions,
 };
+use crate::render::parse_manifest;
 
 /// Where the release of a HelmRelease is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,8 +53,26 @@ impl StoredRelease {
 pub async fn drift_plan(engine: &Engine, object: &Value) -> Result<Preview, ReconcileError> {
     let release = StoredRelease::of(object)?;
     let engine = engine.clone().with_storage_namespace(&release.storage_namespace, false);
-    let own = options::drift_options(&spec_of(object)?);
+    let own = drift_options(&engine, &release.id, &spec_of(object)?).await?;
     Ok(drifted(&engine, &release.id, own).await?)
+}
+
+/// Options of a drift detection: what is ignored follows from the objects of the newest revision.
+pub(super) async fn drift_options(
+    engine: &Engine,
+    id: &ReleaseId,
+    spec: &HelmReleaseSpec,
+) -> Result<ReleaseOptions, ReconcileError> {
+    let rules = &spec.drift_detection.ignore;
+    if rules.is_empty() || options::drift_mode(spec) == DriftMode::Off {
+        return Ok(options::drift_options(spec, Vec::new()));
+    }
+    let history = engine.history_of(id).await?;
+    let manifest = history.newest().map(|record| record.manifest.clone()).unwrap_or_default();
+    // What is no object has no drift.
+    let objects: Vec<Value> =
+        split_manifest(&manifest).into_iter().filter_map(|(_, text)| parse_manifest(text).ok()).collect();
+    Ok(options::drift_options(spec, rules_for(rules, &objects, &id.namespace)?))
 }
 
 /// The drift of a release as a plan of its correction.

@@ -7,11 +7,11 @@ use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use serde_json::Value;
 
-use super::api::helm_release::HelmReleaseSpec;
 use super::chart_artifact::failed;
 use super::values::{ValuesSource, compose};
 use crate::cluster::Cluster;
 use crate::controller::{MissingText, ReconcileError, References, ValuesReference, check_values_kind};
+use crate::flux_api::helm_release::HelmReleaseSpec;
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
 

@@ -99,7 +99,11 @@ pub(super) async fn run(
     };
     let (store, listener) = store.unzip();
     let releases = async {
-        let front_end = HelmReleases::new(process.options.clone(), store.clone().map(local_artifacts));
+        let front_end = HelmReleases::new(process.options.clone());
+        let front_end = match store.clone() {
+            Some(store) => front_end.with_local_artifacts(local_artifacts(store)),
+            None => front_end,
+        };
         let result = hold_lease(&cluster, &process.election, stopped(), |stop| {
             controller::run(front_end, context.clone(), options_of(&process), stop)
         })

@@ -4,7 +4,9 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use super::support::{Running, chart, condition};
+use windlass_test_cluster::wait_until;
+
+use super::support::{LIMIT, Running, chart, condition, digest};
 
 /// A Secret that shows the `size`, too.
 const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: \"{{ .Release.Name }}\"}\nstringData: {size: \"secret-{{ .Values.size }}\"}\n";
@@ -225,4 +227,153 @@ async fn a_changed_helm_release_is_planned_before_it_is_merged() {
     assert!(running.output(2, &format!("{plan} --chart {}", own.display())).contains("→ demo@2.0.0"));
     assert_eq!(running.records(), ["deployed"]);
     running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chart_that_is_not_in_the_cluster_yet_comes_from_its_repository() {
+    let running = Running::prepare("fetched").await;
+    let ns = running.ns.name().to_owned();
+    let entry = |version: &str| json!({"apiVersion": "v2", "name": "demo", "version": version, "urls": [format!("demo-{version}.tgz")]});
+    let index = json!({"apiVersion": "v1", "entries": {"demo": [entry("1.0.0"), entry("1.1.0")]}});
+    running.artifacts.put("index.yaml", index.to_string().into_bytes());
+    for version in ["1.0.0", "1.1.0"] {
+        running.artifacts.put(&format!("demo-{version}.tgz"), chart(version, &[]));
+    }
+    running.apply(&json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmRepository", "metadata": {"name": "repo"},
+        "spec": {"url": format!("http://{}", running.address), "interval": "1h"},
+    }));
+    let spec = |version: &str| {
+        let reference = json!({"kind": "HelmRepository", "name": "repo"});
+        json!({"chartRef": null, "chart": {"spec": {"chart": "demo", "version": version, "sourceRef": reference}}})
+    };
+    running.release("web", &spec("1.0.x"));
+    let plan = format!("plan --helmrelease {ns}/web");
+    let text = running.output(2, &plan);
+    assert!(text.contains("install (the release does not exist)\n  chart demo@1.0.0\n"), "{text}");
+    // The HelmChart of the same template has it, whatever its interval.
+    let package = chart("1.0.1", &[]);
+    running.artifacts.put("artifact.tgz", package.clone());
+    let labels = json!({"helm.toolkit.fluxcd.io/name": "web", "helm.toolkit.fluxcd.io/namespace": ns});
+    running.apply(&json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+        "metadata": {"name": format!("{ns}-web"), "labels": labels},
+        "spec": {
+            "chart": "demo", "version": "1.0.x", "interval": "5m", "reconcileStrategy": "ChartVersion",
+            "sourceRef": {"kind": "HelmRepository", "name": "repo"},
+        },
+    }));
+    let name = format!("{ns}-web");
+    let generation = running.get("helmchart", &name)["metadata"]["generation"].clone();
+    let url = format!("http://{}/artifact.tgz", running.address);
+    let artifact = json!({"url": url, "digest": digest(&package), "revision": "1.0.1"});
+    running.set_status("helmchart", &name, &json!({"observedGeneration": generation, "artifact": artifact}));
+    assert!(running.output(2, &plan).contains("  chart demo@1.0.1\n"));
+    // A changed template is fetched, and a source in the same file is noticed.
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("new.yaml");
+    let mut release = running.get("helmrelease", "web");
+    release["spec"]["chart"]["spec"]["version"] = json!("1.1.x");
+    let source = json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmRepository", "metadata": {"name": "repo"},
+        "spec": {"url": "http://elsewhere", "interval": "1h"},
+    });
+    std::fs::write(&file, format!("{release}\n---\n{source}\n")).unwrap();
+    let text = running.output(2, &format!("{plan} -f {}", file.display()));
+    assert!(text.contains("  chart demo@1.1.0\n"), "{text}");
+    assert!(
+        text.contains(&format!("note: HelmRepository {ns}/repo of the file differs from the live one")),
+        "{text}"
+    );
+    release["spec"]["chart"]["spec"]["version"] = json!("9.x");
+    std::fs::write(&file, release.to_string()).unwrap();
+    let said = running.said(1, &format!("{plan} -f {}", file.display()));
+    assert!(said.contains(&format!("HelmRepository {ns}/repo does not give it")), "{said}");
+    assert!(said.trim_end().ends_with("; give the chart by --chart"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sources_are_reconciled_before_their_release() {
+    let mut running = Running::prepare("with-source").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.release("web", &json!({}));
+    running.wait_ready("web", "True InstallSucceeded");
+    // Answers as source-controller does: a new artifact, then the token of the request.
+    let answer = || {
+        let asked = wait_until("asked", LIMIT, || {
+            let source = running.get("ocirepository", "demo");
+            let token = source["metadata"]["annotations"]["reconcile.fluxcd.io/requestedAt"].clone();
+            Ok((token.is_string() && token != source["status"]["lastHandledReconcileAt"]).then_some(token))
+        });
+        running.publish("demo", "1.1.0", chart("1.1.0", &[]));
+        let ready =
+            json!([{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact"}]);
+        running.set_status(
+            "ocirepository",
+            "demo",
+            &json!({"lastHandledReconcileAt": asked.unwrap(), "conditions": ready}),
+        );
+    };
+    let said = std::thread::scope(|scope| {
+        scope.spawn(answer);
+        running.said(0, "flux reconcile hr web --with-source --timeout 1m")
+    });
+    let steps: Vec<&str> = said.lines().filter(|line| line.starts_with('✔')).collect();
+    assert_eq!(
+        steps,
+        [
+            "✔ OCIRepository annotated",
+            "✔ fetched revision 1.1.0",
+            "✔ HelmRelease annotated",
+            "✔ applied revision 1.1.0"
+        ]
+    );
+    running.end().await;
+}
+
+/// An address of this machine that other machines could use; `None` without a network.
+fn own_address() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Sends nothing: only the route is chosen.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn artifacts_of_services_are_read_through_the_api_server() {
+    let Some(address) = own_address() else {
+        eprintln!("no network: an API server reaches no Service on loopback");
+        return;
+    };
+    let running = Running::prepare("proxied").await;
+    let ns = running.ns.name().to_owned();
+    let package = chart("1.0.0", &[]);
+    running.artifacts.put("demo.tgz", package.clone());
+    let server = running.artifacts.serve_at(address).await;
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "artifacts"},
+        "spec": {"ports": [{"name": "http", "port": 80, "targetPort": server.port()}]},
+    }));
+    // The API server connects to addresses of Pods only. No node takes this one: its status is the test's.
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "artifacts"},
+        "spec": {"nodeSelector": {"no": "node"}, "containers": [{"name": "a", "image": "a"}]},
+    }));
+    let address = address.to_string();
+    running.set_status("pod", "artifacts", &json!({"podIP": address, "podIPs": [{"ip": address}]}));
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "artifacts"},
+        "subsets": [{
+            "addresses": [{"ip": address, "targetRef": {"kind": "Pod", "name": "artifacts", "namespace": ns}}],
+            "ports": [{"name": "http", "port": server.port()}],
+        }],
+    }));
+    running.publish("demo", "1.0.0", package.clone());
+    let url = format!("http://artifacts.{ns}.svc.cluster.local./demo.tgz");
+    running.set_status("ocirepository", "demo", &json!({"artifact": {"url": url}}));
+    running.release("web", &json!({}));
+    let text = running.output(2, &format!("plan --helmrelease {ns}/web"));
+    assert!(text.contains("  chart demo@1.0.0\n"), "{text}");
 }

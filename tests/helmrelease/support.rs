@@ -1,7 +1,7 @@
 //! A control plane with Flux's kinds, a server of artifacts, and a running front end.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,19 +35,23 @@ pub(crate) fn control_plane() -> &'static ControlPlane {
     cp
 }
 
-/// Serves artifacts by name on loopback.
+/// Serves artifacts by name.
 #[derive(Clone, Default)]
 pub(crate) struct Artifacts(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl Artifacts {
     pub(crate) async fn serve(&self) -> SocketAddr {
+        self.serve_at(IpAddr::V4(Ipv4Addr::LOCALHOST)).await
+    }
+
+    pub(crate) async fn serve_at(&self, address: IpAddr) -> SocketAddr {
         async fn answer(
             Shared(own): Shared<Artifacts>,
             extract::Path(name): extract::Path<String>,
         ) -> Result<Vec<u8>, StatusCode> {
             own.0.lock().unwrap().get(&name).cloned().ok_or(StatusCode::NOT_FOUND)
         }
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = tokio::net::TcpListener::bind((address, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let router =
             axum::Router::new().route("/{name}", axum::routing::get(answer)).with_state(self.clone());
@@ -176,10 +180,8 @@ impl Running {
             let options = ControllerOptions { namespace: namespace.clone(), concurrency: 4 };
             all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         }
-        let front_end = HelmReleases::new(
-            HelmReleaseOptions::default(),
-            Some(Arc::new(move |url: &str| store.file_of_url(url))),
-        );
+        let front_end = HelmReleases::new(HelmReleaseOptions::default())
+            .with_local_artifacts(Arc::new(move |url: &str| store.file_of_url(url)));
         let options = ControllerOptions { namespace, concurrency: 4 };
         all.push(tokio::spawn(controller::run(front_end, context, options, stopped())));
         self.task = Some(tokio::spawn(async move {
@@ -205,7 +207,7 @@ impl Running {
         let mut stop = self.stop.subscribe();
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
         let options = ControllerOptions { namespace, concurrency };
-        let front_end = HelmReleases::new(HelmReleaseOptions::default(), None);
+        let front_end = HelmReleases::new(HelmReleaseOptions::default());
         self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
     }
 

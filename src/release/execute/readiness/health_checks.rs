@@ -23,8 +23,11 @@ pub(crate) fn judge(rule: &HealthCheck, object: &Value) -> Readiness {
     if observed.is_number() && observed.as_i64() < generation.as_i64() {
         return Readiness::Waiting("the newest generation has not been observed".to_owned());
     }
-    let variables: Vec<(&str, &Value)> =
-        FIELDS.into_iter().filter(|field| !object[*field].is_null()).map(|field| (field, &object[field])).collect();
+    let variables: Vec<(&str, &Value)> = FIELDS
+        .into_iter()
+        .filter(|field| !object[*field].is_null())
+        .map(|field| (field, &object[field]))
+        .collect();
     let holds = |expression: &Option<String>| match expression {
         Some(expression) => is_true(expression, &variables),
         None => Ok(false),
