@@ -214,8 +214,31 @@ async fn a_changed_helm_release_is_planned_before_it_is_merged() {
     );
     assert_eq!(found["plans"].as_array().unwrap().len(), 2);
 
+    // A failed release stays as it is until something changes.
+    running.release("zoo", &json!({"values": {"size": "bad"}}));
+    running.wait("failed", |o| condition(o, "Stalled") == "True RetriesExceeded", "zoo");
+    let zoo = format!("plan --helmrelease {ns}/zoo");
+    let text = running.output(0, &zoo);
+    assert!(
+        text.contains("zoo: stall (revision 1 failed)")
+            && text.contains("note: it stays stalled: RetriesExceeded"),
+        "{text}"
+    );
+    write("zoo", json!({"values": {"size": "good"}}));
+    let text = running.output(2, &format!("{zoo} -f {}", file.display()));
+    assert!(text.contains("zoo: upgrade (revision 1 failed)"), "{text}");
+    running.cp.kubectl(["delete", "helmrelease", "zoo", "-n", &ns, "--timeout=30s"]).unwrap();
+
+    // Drift is corrected without a revision.
+    running
+        .release("web", &json!({"valuesFrom": from, "driftDetection": {"mode": "enabled"}, "suspend": true}));
+    let patch = r#"{"data":{"size":"9"}}"#;
+    running.cp.kubectl(["patch", "configmap", "web", "-n", &ns, "--type=merge", "-p", patch]).unwrap();
+    let text = running.output(2, &plan);
+    assert!(text.contains("web: correct-drift (1 object has drifted)"), "{text}");
+    assert!(text.contains(r#"data.size: "9" → "two""#), "{text}");
+
     // A new chart of the source, which the suspended release does not have yet.
-    running.said(0, "flux suspend hr web");
     running.publish("demo", "1.1.0", chart("1.1.0", &[]));
     let text = running.output(2, &plan);
     assert!(text.contains("upgrade (changed: chart)\n  chart demo@1.0.0 → demo@1.1.0\n"), "{text}");
