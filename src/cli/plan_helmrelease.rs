@@ -30,11 +30,46 @@ const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io/";
 /// The largest file, in bytes.
 const LARGEST: u64 = 16 << 20;
 
+/// Flags of `plan` whose part a HelmRelease has in its spec.
+const CHART_FLAGS: [&str; 31] = [
+    "out",
+    "cleanup_on_fail",
+    "reset_values",
+    "reuse_values",
+    "reset_then_reuse_values",
+    "skip_unchanged",
+    "set",
+    "set_string",
+    "set_file",
+    "set_json",
+    "set_literal",
+    "skip_schema_validation",
+    "render_subchart_notes",
+    "enable_dns",
+    "replay",
+    "no_hooks",
+    "wait",
+    "wait_for_jobs",
+    "timeout",
+    "deadline",
+    "force_conflicts",
+    "leave_to_owner",
+    "force_replace",
+    "server_side",
+    "create_namespace",
+    "skip_crds",
+    "crds",
+    "take_ownership",
+    "rollback_on_failure",
+    "labels",
+    "post_renderer",
+];
+
 /// Flags of `plan` for HelmReleases.
 #[derive(clap::Args)]
 pub(super) struct Flags {
     /// Plan a HelmRelease of the cluster instead of a chart; with -f, as a file has it. Exit status 2 if something would happen
-    #[arg(long, value_name = "NAMESPACE/NAME")]
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = CHART_FLAGS)]
     pub(super) helmrelease: Option<String>,
     /// With --helmrelease: the chart in place of the one that its source has (--version and --repo apply)
     #[arg(long = "chart", value_name = "CHART", conflicts_with = "name")]

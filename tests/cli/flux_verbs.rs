@@ -27,6 +27,8 @@ fn mistakes_are_told_before_a_cluster_is_asked() {
         ("plan --helmrelease web", "--helmrelease: \"web\" is not NAMESPACE/NAME"),
         ("plan --helmrelease apps/web web ./chart", "cannot be used with"),
         ("plan --helmrelease apps/web -f /nonexistent.yaml", "/nonexistent.yaml: No such file"),
+        ("plan --helmrelease apps/web --set a=b", "cannot be used with"),
+        ("plan --helmrelease apps/web --create-namespace", "cannot be used with"),
         ("plan web", "required arguments were not provided"),
         ("plan web ./chart --no-impersonation", "cannot be used with"),
         ("rbac", "name the directories of modules, or leave modules out of --controllers"),
