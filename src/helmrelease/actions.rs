@@ -258,6 +258,7 @@ impl ReleasePass<'_> {
                 self.event(EventType::Warning, failed, &text);
                 self.summarize();
                 if !stored {
+                    self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
                     self.save().await?;
                     return Ok(Ended::Stop(self.failed_pass(&error)));
                 }

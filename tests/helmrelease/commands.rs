@@ -289,7 +289,10 @@ async fn a_chart_that_is_not_in_the_cluster_yet_comes_from_its_repository() {
     let name = format!("{ns}-web");
     let generation = running.get("helmchart", &name)["metadata"]["generation"].clone();
     let url = format!("http://{}/artifact.tgz", running.address);
-    let artifact = json!({"url": url, "digest": digest(&package), "revision": "1.0.1"});
+    let artifact = json!({
+        "url": url, "digest": digest(&package), "revision": "1.0.1", "path": "artifact.tgz",
+        "lastUpdateTime": "2026-01-02T03:04:05Z",
+    });
     running.set_status("helmchart", &name, &json!({"observedGeneration": generation, "artifact": artifact}));
     assert!(running.output(2, &plan).contains("  chart demo@1.0.1\n"));
     // A changed template is fetched, and a source in the same file is noticed.
@@ -330,8 +333,10 @@ async fn sources_are_reconciled_before_their_release() {
             Ok((token.is_string() && token != source["status"]["lastHandledReconcileAt"]).then_some(token))
         });
         running.publish("demo", "1.1.0", chart("1.1.0", &[]));
-        let ready =
-            json!([{"type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact"}]);
+        let ready = json!([{
+            "type": "Ready", "status": "True", "reason": "Succeeded", "message": "stored artifact",
+            "lastTransitionTime": "2026-01-02T03:04:05Z",
+        }]);
         running.set_status(
             "ocirepository",
             "demo",

@@ -10,5 +10,6 @@ mod commands;
 mod lifecycle;
 mod registration;
 mod scale;
+mod scenarios;
 mod sources;
 mod support;
