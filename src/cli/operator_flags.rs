@@ -109,13 +109,13 @@ pub(super) struct HelmReleaseFlags {
     #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
     pub(super) sources: runtime::SourceMode,
     /// Directory of artifacts of sources [default: windlass-artifacts in the temporary directory]
-    #[arg(long, env = "STORAGE_PATH")]
+    #[arg(long, env = "WINDLASS_STORAGE_PATH")]
     pub(super) storage_path: Option<PathBuf>,
     /// Address where artifacts of sources are served
-    #[arg(long, env = "STORAGE_ADDR", default_value = "127.0.0.1:9790")]
+    #[arg(long, env = "WINDLASS_STORAGE_ADDR", default_value = "127.0.0.1:9790")]
     pub(super) storage_addr: SocketAddr,
     /// Host and port at which other controllers reach the artifacts [default: that of --storage-addr]
-    #[arg(long, env = "STORAGE_ADV_ADDR")]
+    #[arg(long, env = "WINDLASS_STORAGE_ADV_ADDR")]
     pub(super) storage_adv_addr: Option<String>,
     /// Sources may be at addresses of this machine and of its cloud's metadata service
     #[arg(long, env = "WINDLASS_ALLOW_LOCAL_SOURCES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]

@@ -113,8 +113,18 @@ impl Cluster {
     /// Reads the configuration and prepares connections; sends nothing yet.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let config = load_config(options).await?;
-        let observer = Arc::default();
         let patience = options.request_timeout.filter(|time| !time.is_zero()).unwrap_or(REQUEST_TIMEOUT);
+        Self::with_config(config, patience)
+    }
+
+    /// The cluster of a configuration that is complete.
+    pub(super) fn of_config(mut config: Config) -> Result<Self> {
+        name_agent(&mut config);
+        Self::with_config(config, REQUEST_TIMEOUT)
+    }
+
+    fn with_config(config: Config, patience: Duration) -> Result<Self> {
+        let observer = Arc::default();
         let requests = new_client(&config, &observer, None)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -312,6 +322,14 @@ impl Cluster {
     }
 }
 
+/// Names this program in requests.
+fn name_agent(config: &mut Config) {
+    config.headers.push((
+        header::USER_AGENT,
+        header::HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))),
+    ));
+}
+
 async fn load_config(options: &ConnectOptions) -> Result<Config> {
     let failed = |e: &dyn std::error::Error| ClusterError::Config(chain(e));
     let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
@@ -350,10 +368,7 @@ async fn load_config(options: &ConnectOptions) -> Result<Config> {
     if !options.as_groups.is_empty() {
         config.auth_info.impersonate_groups = Some(options.as_groups.clone());
     }
-    config.headers.push((
-        header::USER_AGENT,
-        header::HeaderValue::from_static(concat!("windlass/", env!("CARGO_PKG_VERSION"))),
-    ));
+    name_agent(&mut config);
     Ok(config)
 }
 

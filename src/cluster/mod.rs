@@ -16,6 +16,7 @@ mod object_api;
 mod object_ref;
 mod object_stream;
 mod observed_meta;
+mod remote_kubeconfig;
 mod request_metrics;
 mod retry;
 mod service_proxy;

@@ -219,6 +219,26 @@ impl ReconcilePass {
         Ok(self.context.runner.acting_for(&target, &namespace)?.with_slot(&self.slot))
     }
 
+    /// A runner on another engine that acts on behalf of the object; it leaves the worker's place while its engine waits.
+    ///
+    /// # Errors
+    /// The object's target is invalid, or the impersonating client cannot be built.
+    pub fn adopt_runner<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        runner: &ReleaseRunner,
+        namespace: &str,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        let target = front_end.target(&self.object)?;
+        Ok(runner.acting_for(&target, namespace)?.with_slot(&self.slot))
+    }
+
+    /// The runner that acts as the operator itself.
+    #[must_use]
+    pub fn runner_of_operator(&self) -> &ReleaseRunner {
+        &self.context.runner
+    }
+
     /// The operator's own client, for the object itself and for what is not the tenant's.
     #[must_use]
     pub fn client(&self) -> &Cluster {

@@ -30,8 +30,7 @@ pub struct HelmReleaseSpec {
     pub interval: Option<GoDuration>,
     /// Kubeconfig of the cluster to install in. A ServiceAccount of `serviceAccountName` is one of that cluster then.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(with = "KubeConfigReference")]
-    pub kube_config: Option<Value>,
+    pub kube_config: Option<KubeConfigReference>,
     /// Stop reconciling. What has begun goes on.
     #[serde(skip_serializing_if = "is_default")]
     pub suspend: bool,
@@ -386,7 +385,8 @@ impl HelmReleaseSpec {
     /// # Errors
     /// The text names the field.
     pub fn refuse_unsupported(&self) -> Result<(), String> {
-        let fields = [("kubeConfig", self.kube_config.is_some())];
+        let clouds = self.kube_config.as_ref().is_some_and(|config| config.secret_ref.is_none());
+        let fields = [("kubeConfig.configMapRef", clouds)];
         match fields.iter().find(|(_, used)| *used) {
             Some((field, _)) => Err(format!(
                 "spec.{field} is not supported: remove it, or leave this object to helm-controller"

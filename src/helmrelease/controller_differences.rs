@@ -79,7 +79,7 @@ mod tests {
     fn every_unsupported_part_is_told() {
         assert_eq!(told(&json!({"spec": {"interval": "1h", "upgrade": {"force": false}}})), [""; 0]);
         let spec = json!({
-            "kubeConfig": {"secretRef": {"name": "x"}},
+            "kubeConfig": {"configMapRef": {"name": "x"}},
             "driftDetection": {"mode": "enabled", "ignore": [
                 {"paths": ["/spec/replicas"]}, {"paths": ["/spec/0"]}, {"paths": [""], "target": {"kind": "A.*"}},
             ]},

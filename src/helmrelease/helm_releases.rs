@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::actions::{self, OWNER, ReleasePass};
 use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
+use super::remote_cluster::RemoteClusters;
 use super::{dependency, digest, names, options, values_lookup};
 use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
 use crate::controller::{
@@ -41,13 +42,14 @@ pub struct HelmReleaseOptions {
 pub struct HelmReleases {
     options: HelmReleaseOptions,
     pub(super) artifacts: ArtifactClient,
+    remotes: RemoteClusters,
 }
 
 impl HelmReleases {
     /// A front end without a release.
     #[must_use]
     pub fn new(options: HelmReleaseOptions) -> Self {
-        Self { options, artifacts: ArtifactClient::new() }
+        Self { options, artifacts: ArtifactClient::new(), remotes: RemoteClusters::default() }
     }
 
     /// The same for a process that has its own sources: their artifacts are read from its disk.
@@ -103,7 +105,8 @@ impl FrontEnd for HelmReleases {
     }
 
     fn release(&self, object: &Value) -> Option<ReleaseId> {
-        let spec = HelmReleaseSpec::read(&object["spec"]).ok()?;
+        // Releases of other clusters have no watch, and share no names with those of this one.
+        let spec = HelmReleaseSpec::read(&object["spec"]).ok().filter(|spec| spec.kube_config.is_none())?;
         Some(names::release_id(&object["metadata"], &spec))
     }
 
@@ -171,7 +174,7 @@ impl FrontEnd for HelmReleases {
         let config_digest = digest::config_digest(&values);
         let id = names::release_id(&pass.object["metadata"], &spec);
         let storage = names::storage_namespace(&pass.object["metadata"], &spec);
-        let runner = self.runner_for(pass, &storage)?;
+        let runner = self.runner_for(pass, &spec, &storage).await?;
         let annotations = pass.object.clone();
         let requests = Requests::of(&annotations);
         let drift = options::drift_mode(&spec);
@@ -341,9 +344,22 @@ impl HelmReleases {
 
     /// The runner of a release whose records are in `storage`. In the object's own namespace they are the operator's business;
     /// elsewhere they are read and written with the rights of the object's ServiceAccount.
-    fn runner_for(&self, pass: &ReconcilePass, storage: &str) -> Result<ReleaseRunner, ReconcileError> {
+    async fn runner_for(
+        &self,
+        pass: &mut ReconcilePass,
+        spec: &HelmReleaseSpec,
+        storage: &str,
+    ) -> Result<ReleaseRunner, ReconcileError> {
         let own = pass.reference.namespace.as_deref() == Some(storage);
-        Ok(pass.runner(self)?.with_storage_namespace(storage, !own))
+        let runner = match &spec.kube_config {
+            Some(reference) => {
+                let runner = self.remotes.runner(pass, reference).await?;
+                let namespace = pass.reference.namespace.clone().unwrap_or_default();
+                pass.adopt_runner(self, &runner, &namespace)?
+            }
+            None => pass.runner(self)?,
+        };
+        Ok(runner.with_storage_namespace(storage, !own))
     }
 
     /// Applies the HelmChart of a template, and deletes one that is not used any more.
@@ -390,7 +406,7 @@ impl HelmReleases {
     /// Uninstalls the release that the status shows. Without a storage namespace there is none.
     async fn uninstall_current(
         &self,
-        pass: &ReconcilePass,
+        pass: &mut ReconcilePass,
         spec: &HelmReleaseSpec,
         status: &HelmReleaseStatus,
     ) -> Result<(), ReconcileError> {
@@ -400,7 +416,7 @@ impl HelmReleases {
         let fallback = names::release_id(&pass.object["metadata"], spec);
         let id =
             status.history.first().map_or(fallback, |known| ReleaseId::new(&known.namespace, &known.name));
-        let runner = self.runner_for(pass, &status.storage_namespace)?;
+        let runner = self.runner_for(pass, spec, &status.storage_namespace).await?;
         match runner.uninstall(&actions::uninstall_request(spec, id)).await {
             Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {
                 Ok(())

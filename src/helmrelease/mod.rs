@@ -18,6 +18,7 @@ mod release_conditions;
 mod release_inputs;
 mod release_plan;
 mod release_state;
+mod remote_cluster;
 mod repository_chart;
 mod snapshot;
 mod stored_release;

@@ -108,6 +108,11 @@ impl HelmReleases {
         let PlanInputs { runner, object, chart, impersonates } = inputs;
         let spec = spec_of(object)?;
         spec.refuse_unsupported().map_err(ReconcileError::Config)?;
+        if spec.kube_config.is_some() {
+            let text =
+                "spec.kubeConfig: a release of another cluster cannot be planned from this one".to_owned();
+            return Err(ReconcileError::Config(text));
+        }
         let (client, namespace) = (runner.engine().operator_client(), text(&object["metadata"]["namespace"]));
         let chart = match chart {
             Some(chart) => chart,

@@ -9,6 +9,7 @@ mod checks;
 mod commands;
 mod lifecycle;
 mod registration;
+mod remote;
 mod scale;
 mod scenarios;
 mod sources;
