@@ -31,9 +31,10 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             "yaml" => documents(tree, &mut cases),
             "schema" => schemas(tree, &mut cases),
             "answers" => answers(tree, &mut cases),
-            // Schedules, jq programs, states of objects, input of post-renderers, values of HelmReleases and a chart that renders:
+            // Schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, and a chart that renders:
             // no error of a chart.
-            "flux-values" | "hooks" | "post-render" | "readiness" | "replay" | "recorded.txt" => {}
+            "flux-api" | "flux-notify" | "flux-values" | "hooks" | "kustomize" | "post-render"
+            | "readiness" | "replay" | "recorded.txt" => {}
             other => panic!("fixtures/{other}: which of its fixtures fail?"),
         }
     }
