@@ -7,7 +7,7 @@ use super::output::{Format, structured};
 use super::{Failure, print, tell};
 use crate::addon;
 use crate::preflight::{self, Needs};
-use crate::runtime::{self, Controller};
+use crate::runtime::{self, Controller, SourceMode};
 
 /// Flags of `rbac`.
 #[derive(clap::Args)]
@@ -21,6 +21,9 @@ pub(super) struct Args {
     /// The operator's --default-service-account for HelmReleases
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     default_service_account: Option<String>,
+    /// The operator's --sources: with flux it needs no rights to reconcile sources
+    #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
+    sources: SourceMode,
     /// Namespace of helm-controller
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     helm_controller_namespace: String,
@@ -50,7 +53,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
     if args.controllers.has(Controller::HelmReleases) {
         let accounts = args.default_service_account.is_some();
-        needs = needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts));
+        let own_sources = args.sources != SourceMode::Flux;
+        needs =
+            needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts, own_sources));
     }
     let mut added = preflight::AddedRules::default();
     for file in &args.add_rules {

@@ -122,7 +122,19 @@ async fn access(
         ..GitAccess::default()
     };
     if let Some(secret) = source_secrets::read_optional(context.pass, spec.proxy_secret_ref.as_ref()).await? {
-        access.proxy = Some(Secret(proxy_url(&secret)?));
+        let proxy = proxy_url(&secret)?;
+        let local = match Location::parse(&proxy) {
+            Ok(address) => names_local_address(&address).await,
+            Err(_) => true,
+        };
+        if local && !context.allows_local {
+            let text = format!(
+                "secret '{}': address is no URL, or one of this machine or of its cloud",
+                secret.name()
+            );
+            return Err(SourceError::fetch("AuthenticationFailed", text));
+        }
+        access.proxy = Some(Secret(proxy));
     }
     let Some(reference) = &spec.secret_ref else { return Ok(access) };
     let secret = source_secrets::read(context.pass, reference).await?;

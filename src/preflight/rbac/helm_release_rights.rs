@@ -9,9 +9,13 @@ const HELM: &str = "helm.toolkit.fluxcd.io";
 const SOURCES: &str = "source.toolkit.fluxcd.io";
 
 /// The needs for HelmReleases. `controller_namespace`: that of helm-controller; `default_service_account`: whether each release has
-/// a ServiceAccount.
+/// a ServiceAccount; `own_sources`: whether the operator may have to reconcile the sources itself.
 #[must_use]
-pub fn helm_release_needs(controller_namespace: &str, default_service_account: bool) -> Needs {
+pub fn helm_release_needs(
+    controller_namespace: &str,
+    default_service_account: bool,
+    own_sources: bool,
+) -> Needs {
     let mut needs = Needs::default();
     let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
         needs.rights.add(None, group, resource, verbs);
@@ -31,6 +35,20 @@ pub fn helm_release_needs(controller_namespace: &str, default_service_account: b
         add(group, "events", &["create", "patch"]);
     }
     add("", "serviceaccounts", &["impersonate"]);
+    if own_sources {
+        for resource in ["buckets", "gitrepositories", "helmcharts", "helmrepositories", "ocirepositories"] {
+            add(SOURCES, resource, &["get", "list", "watch", "patch"]);
+            add(SOURCES, &format!("{resource}/status"), &["patch"]);
+        }
+        // Their pull Secrets.
+        add("", "serviceaccounts", &["get"]);
+        // Kinds that are absent are registered; those that exist are never written.
+        add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
+    }
+    if own_sources {
+        let name = Some("source-controller");
+        needs.rights.add_to(Some(controller_namespace), "apps", "deployments", name, &["get"]);
+    }
     needs.rights.add_to(None, "", "namespaces", Some(controller_namespace), &["get"]);
     needs.unknown.push(
         "objects of releases are watched with the operator's own rights, whoever applies them: without list and watch of their kinds \
@@ -54,8 +72,8 @@ mod tests {
 
     #[test]
     fn only_releases_without_an_account_need_unknown_rights() {
-        assert_eq!(helm_release_needs("flux-system", true).unknown.len(), 1);
-        let needs = helm_release_needs("flux-system", false);
+        assert_eq!(helm_release_needs("flux-system", true, false).unknown.len(), 1);
+        let needs = helm_release_needs("flux-system", false, false);
         assert_eq!(needs.unknown.len(), 2);
         assert_eq!(
             needs.rights.shown(None),
@@ -74,5 +92,21 @@ mod tests {
                 "source.toolkit.fluxcd.io/ocirepositories 3",
             ]
         );
+    }
+
+    #[test]
+    fn own_sources_are_written() {
+        let needs = helm_release_needs("flux-system", true, true);
+        let shown = needs.rights.shown(None);
+        for expected in [
+            "/serviceaccounts 2",
+            "apiextensions.k8s.io/customresourcedefinitions 2",
+            "source.toolkit.fluxcd.io/gitrepositories 4",
+            "source.toolkit.fluxcd.io/gitrepositories/status 1",
+            "source.toolkit.fluxcd.io/helmcharts 6",
+        ] {
+            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
+        }
+        assert_eq!(needs.rights.shown(Some("flux-system")), ["apps/deployments source-controller 1"]);
     }
 }
