@@ -1,5 +1,7 @@
 //! What modules record as Events.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::config::Problem;
@@ -16,6 +18,7 @@ pub(super) fn invalid_config_key(recorder: &EventRecorder, config_map: &Value, p
         reason: "InvalidConfigKey",
         action: "Read",
         note: problem.text.clone(),
+        annotations: BTreeMap::new(),
     };
     recorder.spawn_for(&object, note);
 }

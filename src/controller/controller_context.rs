@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::events::EventRecorder;
+use super::events::{EventRecorder, EventSink};
 use super::log_progress::log_progress;
 use super::release_runner::ReleaseRunner;
 use crate::cluster::Cluster;
@@ -47,5 +47,11 @@ impl ControllerContext {
             events: EventRecorder::new(cluster),
             state,
         }
+    }
+
+    /// The same context, whose Events on custom resources go to a sink as well.
+    #[must_use]
+    pub fn with_event_sink(&self, sink: Arc<dyn EventSink>) -> Self {
+        Self { events: self.events.with_sink(sink), ..self.clone() }
     }
 }

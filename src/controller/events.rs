@@ -51,6 +51,14 @@ pub struct EventNote {
     pub action: &'static str,
     /// The message. Secrets are masked here.
     pub note: String,
+    /// What programs read of it: annotations of the Event.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Gets the Events that are recorded on custom resources, beside the API server.
+pub trait EventSink: Send + Sync {
+    /// Takes an Event on an object as the API server answered it, with its whole note, secrets masked. Returns at once.
+    fn take(&self, object: &Value, note: &EventNote);
 }
 
 /// Which Events are the same one: involved object, reason and note.
@@ -68,13 +76,20 @@ struct Series {
 pub struct EventRecorder {
     client: Cluster,
     series: Arc<Mutex<BTreeMap<SeriesKey, Series>>>,
+    sink: Option<Arc<dyn EventSink>>,
 }
 
 impl EventRecorder {
     /// A recorder that writes through a client.
     #[must_use]
     pub fn new(client: Cluster) -> Self {
-        Self { client, series: Arc::default() }
+        Self { client, series: Arc::default(), sink: None }
+    }
+
+    /// The same recorder, whose Events on custom resources go to a sink as well.
+    #[must_use]
+    pub fn with_sink(&self, sink: Arc<dyn EventSink>) -> Self {
+        Self { sink: Some(sink), ..self.clone() }
     }
 
     /// Records a Warning on an object of a release, in the background.
@@ -85,11 +100,19 @@ impl EventRecorder {
         if let Some(namespace) = &object.namespace {
             involved["namespace"] = namespace.as_str().into();
         }
-        self.spawn(involved, EventNote { event_type: EventType::Warning, reason, action: "Watch", note });
+        let annotations = BTreeMap::new();
+        self.spawn(
+            involved,
+            EventNote { event_type: EventType::Warning, reason, action: "Watch", note, annotations },
+        );
     }
 
     /// Records an Event on an object as the API server answered it, in the background.
-    pub fn spawn_for(&self, object: &Value, note: EventNote) {
+    pub fn spawn_for(&self, object: &Value, mut note: EventNote) {
+        if let Some(sink) = &self.sink {
+            note.note = redact::process().mask(&note.note).into_owned();
+            sink.take(object, &note);
+        }
         self.spawn(involved_object(object), note);
     }
 
@@ -159,7 +182,7 @@ impl EventRecorder {
         let body = json!({
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
+            "metadata": {"name": name, "namespace": namespace, "annotations": note.annotations},
             "involvedObject": involved,
             "type": note.event_type.name(),
             "reason": note.reason,

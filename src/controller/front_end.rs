@@ -26,6 +26,11 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     /// Keeps an object until [`FrontEnd::uninstall`] has succeeded.
     fn finalizer(&self) -> &'static str;
 
+    /// The histogram of how long passes over an object take, if there is one.
+    fn duration_metric(&self) -> Option<DurationMetric> {
+        None
+    }
+
     /// Whether an object gets the finalizer.
     fn needs_finalizer(&self, _object: &Value) -> bool {
         true
@@ -114,6 +119,17 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
 
     /// The Event that goes with a report, if there is one.
     fn event(&self, object: &Value, report: &Report<'_>) -> Option<EventNote>;
+}
+
+/// A histogram of how long passes take, with the labels `kind`, `name` and `namespace`.
+#[derive(Clone, Copy, Debug)]
+pub struct DurationMetric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it tells.
+    pub help: &'static str,
+    /// Upper bounds of its buckets in seconds, ascending.
+    pub bounds: &'static [f64],
 }
 
 /// Objects that chart and values were read from, with the digest of each.

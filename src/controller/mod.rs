@@ -34,10 +34,13 @@ pub use crds::crd_files;
 pub use custom_kind::{register_absent_kind, register_kind};
 pub use drift_policy::{drift_policy_of, report_drift};
 pub use error::ReconcileError;
-pub use events::{EventNote, EventRecorder, EventType};
-pub use front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered};
+pub use events::{EventNote, EventRecorder, EventSink, EventType};
+pub use front_end::{
+    DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
+};
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
+pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 pub(crate) use render_revision::RevisionView;
 pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};

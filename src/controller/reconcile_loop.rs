@@ -16,7 +16,7 @@ use super::dependencies::reaches;
 use super::error::ReconcileError;
 use super::finalizer::has_finalizer;
 use super::front_end::{FrontEnd, Reconciled, Requeue};
-use super::reconcile_pass::{Finished, ReconcilePass, Task};
+use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers};
@@ -263,8 +263,12 @@ impl<F: FrontEnd> Controller<F> {
     fn forget(&mut self, key: &str) {
         self.workers.stop_watching(key);
         self.workers.queue.forget(key);
-        let object = self.reference(key).to_string();
-        self.context.state.metrics.remove("windlass_drifted_objects", &[("object", &object)]);
+        let object = self.reference(key);
+        let metrics = &self.context.state.metrics;
+        metrics.remove("windlass_drifted_objects", &[("object", &object.to_string())]);
+        if let Some(metric) = self.front_end.duration_metric() {
+            metrics.remove(metric.name, &duration_labels(&object));
+        }
         let Some(release) = self.objects.remove(key).and_then(|known| known.release) else { return };
         if self.releases.get(&release).is_some_and(|owner| owner == key) {
             self.releases.remove(&release);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -77,7 +77,14 @@ pub struct ReconcilePass {
 impl ReconcilePass {
     /// Does a job and writes the object's status.
     pub(super) async fn run<F: FrontEnd>(mut self, front_end: Arc<F>, task: Task) -> Finished {
-        match self.work(&*front_end, task).await {
+        let began = Instant::now();
+        let result = self.work(&*front_end, task).await;
+        if let Some(metric) = front_end.duration_metric() {
+            let labels = duration_labels(&self.reference);
+            let took = began.elapsed().as_secs_f64();
+            self.context.state.metrics.observe(metric.name, metric.help, &labels, took, metric.bounds);
+        }
+        match result {
             Ok(finished) => finished,
             Err(error) => {
                 let retry_in = error.retry_delay(self.failures + 1);
@@ -298,6 +305,12 @@ impl ReconcilePass {
         object["kind"] = self.reference.gvk.kind.as_str().into();
         self.context.events.spawn_for(&object, note);
     }
+}
+
+/// The labels of an object in a histogram of durations.
+pub(super) fn duration_labels(object: &ObjectRef) -> [(&'static str, &str); 3] {
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    [("kind", &object.gvk.kind), ("name", &object.name), ("namespace", namespace)]
 }
 
 /// Whether merging a patch would change nothing.

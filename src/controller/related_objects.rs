@@ -17,8 +17,8 @@ use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectRef};
 /// A kind that is not served is looked for again after this time.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// The watches of a front end's related kinds.
-pub(super) struct RelatedWatch {
+/// Watches of kinds, with their objects: those that a front end's objects refer to, or those of a task of its own.
+pub struct RelatedWatch {
     client: Cluster,
     namespace: Option<String>,
     events: SelectAll<BoxStream<'static, (Gvk, Result<ObjectEvent, ClusterError>)>>,
@@ -35,7 +35,7 @@ pub(super) struct RelatedWatch {
 
 impl RelatedWatch {
     /// Starts the watches of the kinds that are served.
-    pub(super) async fn start(client: &Cluster, namespace: Option<&str>, kinds: Vec<Gvk>) -> Self {
+    pub async fn start(client: &Cluster, namespace: Option<&str>, kinds: Vec<Gvk>) -> Self {
         let mut watch = Self {
             client: client.clone(),
             namespace: namespace.map(str::to_owned),
@@ -75,7 +75,8 @@ impl RelatedWatch {
     }
 
     /// Whether all objects are known: a reference to another one is a reference to none.
-    pub(super) fn is_complete(&self) -> bool {
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
         self.unlisted.is_empty()
     }
 
@@ -88,7 +89,7 @@ impl RelatedWatch {
 
     /// Waits for changed objects, each with what it was before, or for the end of a list. A watch that fails is started again
     /// later; its objects stay as they were last seen. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
+    pub async fn next(&mut self) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
         loop {
             let retry = (!self.missing.is_empty()).then_some(self.retry_at);
             let (kind, event) = tokio::select! {
@@ -159,8 +160,14 @@ impl RelatedWatch {
         }
     }
 
+    /// The objects of a kind.
+    pub fn all<'w>(&'w self, kind: &'w Gvk) -> impl Iterator<Item = (&'w ObjectRef, &'w Arc<Value>)> {
+        self.objects.iter().filter(move |(name, _)| name.gvk == *kind)
+    }
+
     /// The object as it was last seen.
-    pub(super) fn get(&self, name: &ObjectRef) -> Option<&Value> {
+    #[must_use]
+    pub fn get(&self, name: &ObjectRef) -> Option<&Value> {
         self.objects.get(name).map(|object| &**object)
     }
 }

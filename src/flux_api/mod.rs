@@ -11,6 +11,7 @@ pub mod crds;
 pub mod duration;
 pub mod external_artifact;
 pub mod git_repository;
+pub mod gotk_metrics;
 pub mod helm_chart;
 pub mod helm_release;
 pub mod helm_release_actions;

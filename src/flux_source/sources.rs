@@ -1,6 +1,6 @@
 //! The front ends of Flux's sources, one for each kind: what is watched, and one pass over one source.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::source_status::{FETCH_FAILED, Fetched, SourceError, SourceStatus};
 use super::{bucket_fetch, chart_fetch, git_fetch, index_fetch, oci_fetch};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
-    EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report,
-    Requeue, jittered,
+    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
+    Report, Requeue, jittered,
 };
-use crate::flux_api::GoDuration;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
+use crate::flux_api::{GoDuration, gotk_metrics};
 use crate::source::http::Http;
 
 /// API version of the kinds.
@@ -177,6 +177,10 @@ impl FrontEnd for Sources {
         "finalizers.fluxcd.io"
     }
 
+    fn duration_metric(&self) -> Option<DurationMetric> {
+        Some(gotk_metrics::reconcile_duration())
+    }
+
     fn needs_finalizer(&self, object: &Value) -> bool {
         !self.is_static(object)
     }
@@ -257,7 +261,8 @@ impl FrontEnd for Sources {
                         (false, true) => "NewArtifact",
                         (false, false) => "Succeeded",
                     };
-                    record(pass, EventType::Normal, reason, &fetched.note);
+                    let about = annotations(fetched.artifact.revision.as_str(), &fetched.artifact.digest);
+                    record(pass, (EventType::Normal, reason), &fetched.note, about);
                 }
                 Ok(Reconciled::new(true, requeue))
             }
@@ -272,7 +277,7 @@ impl FrontEnd for Sources {
                         .map(|c| (c.status.clone(), c.reason.clone(), c.message.clone()))
                 };
                 if said(&before) != said(&status) {
-                    record(pass, EventType::Warning, error.reason, &error.text);
+                    record(pass, (EventType::Warning, error.reason), &error.text, BTreeMap::new());
                 }
                 Ok(Reconciled::new(false, if error.stalls { requeue } else { Requeue::Backoff }))
             }
@@ -312,12 +317,27 @@ impl FrontEnd for Sources {
     fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
         let Report::Failed { error, .. } = report else { return None };
         let (event_type, reason, action) = (EventType::Warning, "Failed", "Reconcile");
-        Some(EventNote { event_type, reason, action, note: error.to_string() })
+        Some(EventNote { event_type, reason, action, note: error.to_string(), annotations: BTreeMap::new() })
     }
 }
 
-fn record(pass: &ReconcilePass, event_type: EventType, reason: &'static str, note: &str) {
-    pass.record_event(EventNote { event_type, reason, action: "Reconcile", note: note.to_owned() });
+fn record(
+    pass: &ReconcilePass,
+    (event_type, reason): (EventType, &'static str),
+    note: &str,
+    annotations: BTreeMap<String, String>,
+) {
+    let note = note.to_owned();
+    pass.record_event(EventNote { event_type, reason, action: "Reconcile", note, annotations });
+}
+
+/// What source-controller says of an artifact in the annotations of an Event.
+fn annotations(revision: &str, digest: &str) -> BTreeMap<String, String> {
+    let pairs = [("revision", revision), ("digest", digest)];
+    pairs
+        .into_iter()
+        .map(|(key, value)| (format!("source.toolkit.fluxcd.io/{key}"), value.to_owned()))
+        .collect()
 }
 
 /// Writes a status: fields that it has no more are removed.

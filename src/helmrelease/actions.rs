@@ -11,14 +11,13 @@ use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
-use super::options;
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
 };
 use super::release_inputs::ReleaseInputs;
 use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::snapshot;
-use super::stored_release;
+use super::{event_annotations, options, stored_release};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
@@ -82,8 +81,26 @@ impl ReleasePass<'_> {
         self.status.observed_common_metadata_digest = options::common_metadata_digest(self.spec);
     }
 
-    fn event(&self, event_type: EventType, reason: &'static str, note: &str) {
-        self.pass.record_event(EventNote { event_type, reason, action: "Reconcile", note: note.to_owned() });
+    fn event(
+        &self,
+        event_type: EventType,
+        reason: &'static str,
+        note: &str,
+        about: BTreeMap<String, String>,
+    ) {
+        let (note, annotations) = (note.to_owned(), about);
+        self.pass.record_event(EventNote { event_type, reason, action: "Reconcile", note, annotations });
+    }
+
+    /// Annotations of an Event about what this pass wants to release.
+    fn about_chart(&self) -> BTreeMap<String, String> {
+        let metadata = &self.chart.chart().metadata;
+        event_annotations::of_chart(
+            &metadata.version,
+            &self.config_digest,
+            &metadata.app_version,
+            &self.oci_digest,
+        )
     }
 
     async fn history(&self) -> Result<History, ReconcileError> {
@@ -235,7 +252,7 @@ impl ReleasePass<'_> {
                 if retries {
                     self.clear_failures();
                 }
-                self.event(EventType::Normal, succeeded, &text);
+                self.event(EventType::Normal, succeeded, &text, event_annotations::of_snapshot(&current));
                 self.summarize();
                 Ok(Ended::Continue)
             }
@@ -255,7 +272,7 @@ impl ReleasePass<'_> {
                 );
                 self.status.failures += 1;
                 self.conditions().set(RELEASED, Truth::False, failed, &text);
-                self.event(EventType::Warning, failed, &text);
+                self.event(EventType::Warning, failed, &text, self.about_chart());
                 self.summarize();
                 if !stored {
                     self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
@@ -366,11 +383,12 @@ impl ReleasePass<'_> {
         let count = runs.len();
         *latest = snapshot_with_tests(fresh, Some(runs));
         let (release, chart, failed_test) = (latest.release(), latest.chart(), tested.failure);
+        let about = event_annotations::of_snapshot(latest);
         if let Some(error) = failed_test {
             let text = format!("Helm test failed for release {release} with chart {chart}: {error}");
             self.status.failures += 1;
             self.conditions().set(TEST_SUCCESS, Truth::False, "TestFailed", &text);
-            self.event(EventType::Warning, "TestFailed", &text);
+            self.event(EventType::Warning, "TestFailed", &text, about);
             if !self.ignores_tests() {
                 match self.status.last_attempted_release_action.as_str() {
                     "install" => self.status.install_failures += 1,
@@ -385,7 +403,7 @@ impl ReleasePass<'_> {
             };
             let text = format!("Helm test succeeded for release {release} with chart {chart}: {hooks}");
             self.conditions().set(TEST_SUCCESS, Truth::True, "TestSucceeded", &text);
-            self.event(EventType::Normal, "TestSucceeded", &text);
+            self.event(EventType::Normal, "TestSucceeded", &text, about);
         }
         self.summarize();
         Ok(Ended::Continue)
@@ -429,7 +447,13 @@ impl ReleasePass<'_> {
                 (Truth::False, EventType::Warning, "RollbackFailed", text)
             }
         };
-        self.remediated(verdict).await
+        let about = event_annotations::of_chart(
+            &target.chart_version,
+            &self.config_digest,
+            &target.app_version,
+            &target.oci_digest,
+        );
+        self.remediated(verdict, about).await
     }
 
     /// Uninstalls a failed release, or finishes an uninstall.
@@ -459,16 +483,17 @@ impl ReleasePass<'_> {
                 (Truth::False, EventType::Warning, "UninstallFailed", text)
             }
         };
-        self.remediated(verdict).await
+        self.remediated(verdict, event_annotations::of_snapshot(&current)).await
     }
 
     /// A remediation ends a pass.
     async fn remediated(
         &mut self,
         (truth, event_type, reason, text): (Truth, EventType, &'static str, String),
+        about: BTreeMap<String, String>,
     ) -> Result<Ended, ReconcileError> {
         self.conditions().set(REMEDIATED, truth, reason, &text);
-        self.event(event_type, reason, &text);
+        self.event(event_type, reason, &text, about);
         self.summarize();
         let active = state::active(&self.status, self.spec);
         let again = active.is_none_or(|active| !active.is_exhausted() || active.is_uninstall_after_upgrade());
@@ -561,7 +586,7 @@ impl ReleasePass<'_> {
             let outcome = self.runner.engine().restore(&self.id, &options, Some(OWNER)).await?;
             self.pass.note_outcome(&outcome);
             if detects {
-                self.note_drift(&outcome, &release);
+                self.note_drift(&outcome, &current);
             }
         }
         self.conditions().delete(RECONCILING);
@@ -570,7 +595,8 @@ impl ReleasePass<'_> {
         Ok(Reconciled::new(true, Requeue::After(self.interval())))
     }
 
-    fn note_drift(&mut self, outcome: &ReleaseOutcome, release: &str) {
+    fn note_drift(&mut self, outcome: &ReleaseOutcome, current: &Snapshot) {
+        let release = current.release();
         if outcome.drift.is_empty() {
             let text = "No drift detected against the cluster state";
             return self.conditions().set(DRIFTED, Truth::False, "NoDriftDetected", text);
@@ -580,12 +606,12 @@ impl ReleasePass<'_> {
             "Cluster state of release {release} has drifted from the desired state:\n{}",
             lines.join("\n")
         );
-        self.event(EventType::Warning, "DriftDetected", &text);
+        self.event(EventType::Warning, "DriftDetected", &text, BTreeMap::new());
         self.conditions().set(DRIFTED, Truth::True, "DriftDetected", &text);
         if outcome.drift.iter().all(|drift| drift.corrected) {
             let text =
                 format!("Cluster state of release {release} has been corrected:\n{}", lines.join("\n"));
-            self.event(EventType::Normal, "DriftCorrected", &text);
+            self.event(EventType::Normal, "DriftCorrected", &text, event_annotations::of_snapshot(current));
             let text = "No drift detected against the cluster state";
             self.conditions().set(DRIFTED, Truth::False, "NoDriftDetected", text);
         }

@@ -1,6 +1,6 @@
 //! The front end of HelmReleases: what is watched, and one pass over one object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chart_compat::data::Map;
@@ -13,9 +13,10 @@ use super::remote_cluster::RemoteClusters;
 use super::{dependency, digest, names, options, values_lookup};
 use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
 use crate::controller::{
-    EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseTarget,
-    Report, Requeue, ServiceAccountRef, contains,
+    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
+    ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
 };
+use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::HelmReleaseSpec;
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::release::{Disposition, EngineError, ReleaseId};
@@ -98,6 +99,10 @@ impl FrontEnd for HelmReleases {
 
     fn finalizer(&self) -> &'static str {
         "finalizers.fluxcd.io"
+    }
+
+    fn duration_metric(&self) -> Option<DurationMetric> {
+        Some(gotk_metrics::reconcile_duration())
     }
 
     fn trigger_annotations(&self) -> &[&str] {
@@ -308,7 +313,7 @@ impl FrontEnd for HelmReleases {
             Report::Failed { error, .. } => (EventType::Warning, error.reason(), error.to_string()),
             Report::Progressing | Report::Released(_) | Report::Suspended => return None,
         };
-        Some(EventNote { event_type, reason, action: "Reconcile", note })
+        Some(EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() })
     }
 }
 

@@ -1,10 +1,10 @@
-//! Windlass' own metrics. A counter or gauge exists from its first change.
+//! Windlass' own metrics, and those that front ends promise. A series exists from its first change.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::metric_store::{Change, MetricStore, labels};
 
-/// The counters and gauges of the process.
+/// The counters, gauges and histograms of the process.
 #[derive(Debug, Default)]
 pub struct Metrics {
     store: Mutex<MetricStore>,
@@ -31,6 +31,18 @@ impl Metrics {
     /// Sets a gauge.
     pub fn set(&self, name: &'static str, help: &'static str, pairs: &[(&str, &str)], value: f64) {
         self.change(name, help, pairs, Change::Set(value));
+    }
+
+    /// Observes a value in a histogram with these upper bounds of buckets, ascending.
+    pub fn observe(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        pairs: &[(&str, &str)],
+        value: f64,
+        bounds: &[f64],
+    ) {
+        self.change(name, help, pairs, Change::Observe(value, bounds));
     }
 
     /// Removes a series.
@@ -62,5 +74,9 @@ mod tests {
         );
         m.remove("g", &[]);
         assert!(!m.text().contains("g 0.5"));
+        m.observe("h", "A histogram.", &[("kind", "A")], 0.2, &[0.1, 1.0]);
+        assert!(m.text().contains("h_bucket{kind=\"A\",le=\"1\"} 1\n"), "{}", m.text());
+        m.remove("h", &[("kind", "A")]);
+        assert!(!m.text().contains("h_bucket"));
     }
 }

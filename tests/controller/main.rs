@@ -352,14 +352,15 @@ async fn a_repeated_event_counts_up() {
         reason: "Tested",
         action: "Test",
         note: text.to_owned(),
+        annotations: [("test/about".to_owned(), text.to_uppercase())].into(),
     };
     for text in ["again", "again", "other", "again"] {
         recorder.record(&object, note(text)).await;
     }
-    let path = "jsonpath={range .items[*]}{.message} {.count} {.involvedObject.uid}{\"\\n\"}{end}";
+    let path = "jsonpath={range .items[*]}{.message} {.count} {.metadata.annotations.test/about} {.involvedObject.uid}{\"\\n\"}{end}";
     let found = cp.kubectl(["get", "events", "-n", ns.name(), "-o", path]).unwrap();
     let mut lines: Vec<&str> = found.lines().collect();
     lines.sort_unstable();
     let uid = object["metadata"]["uid"].as_str().unwrap();
-    assert_eq!(lines, [format!("again 3 {uid}"), format!("other 1 {uid}")]);
+    assert_eq!(lines, [format!("again 3 AGAIN {uid}"), format!("other 1 OTHER {uid}")]);
 }

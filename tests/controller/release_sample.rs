@@ -181,7 +181,7 @@ impl FrontEnd for ReleaseSamples {
             Report::Failed { error, .. } => (EventType::Warning, error.reason(), error.to_string()),
             _ => return None,
         };
-        Some(EventNote { event_type, reason, action: "Reconcile", note })
+        Some(EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() })
     }
 }
 

@@ -187,8 +187,13 @@ impl Writer {
                 let mut module = applied.object;
                 module["apiVersion"] = gvk().api_version().into();
                 module["kind"] = gvk().kind.into();
-                let note =
-                    EventNote { event_type: EventType::Warning, reason, action: "Reconcile", note: text };
+                let note = EventNote {
+                    event_type: EventType::Warning,
+                    reason,
+                    action: "Reconcile",
+                    note: text,
+                    annotations: BTreeMap::new(),
+                };
                 self.events.record(&module, note).await;
             }
         }
