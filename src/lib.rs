@@ -19,6 +19,7 @@
 //! - [`openapi`]: OpenAPI schemas of values: validation, defaults, rules in CEL
 //! - [`flux_api`]: types and CustomResourceDefinitions of Flux's API
 //! - [`flux_source`]: front ends for Flux's sources
+//! - [`flux_notify`]: Flux's events, Alerts, Providers and Receivers
 //! - [`helmrelease`]: front end for Flux's HelmReleases
 //! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
@@ -38,6 +39,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod flux_api;
+pub mod flux_notify;
 pub mod flux_source;
 pub mod helmrelease;
 pub mod machine;

@@ -42,7 +42,7 @@ const KUSTOMIZE: [(&str, &[&str]); 8] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 21] = [
+const ROOT: [(&str, &[&str]); 22] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("cel_expression.rs", &[]),
@@ -73,6 +73,7 @@ const ROOT: [(&str, &[&str]); 21] = [
     ),
     ("flux_api", &["controller"]),
     ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
+    ("flux_notify", &["backoff", "cluster", "controller", "flux_api", "redact", "render", "serve", "source"]),
     (
         "helmrelease",
         &["cel_expression", "cluster", "controller", "flux_api", "redact", "release", "render", "source"],
@@ -82,7 +83,19 @@ const ROOT: [(&str, &[&str]); 21] = [
         &["addon", "cluster", "controller", "helmrelease", "openapi", "release", "render", "shell_hooks"],
     ),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
-    ("runtime", &["cluster", "controller", "flux_api", "flux_source", "helmrelease", "serve"]),
+    (
+        "runtime",
+        &[
+            "cluster",
+            "controller",
+            "flux_api",
+            "flux_notify",
+            "flux_source",
+            "helmrelease",
+            "serve",
+            "source",
+        ],
+    ),
     (
         "cli",
         &[
@@ -91,6 +104,7 @@ const ROOT: [(&str, &[&str]); 21] = [
             "cluster",
             "controller",
             "flux_api",
+            "flux_notify",
             "flux_source",
             "helmrelease",
             "preflight",

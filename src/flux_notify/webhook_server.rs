@@ -1,0 +1,252 @@
+//! The webhooks of Receivers: from a request to annotations on objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::provider_settings::SecretValues;
+use super::receivers::{REQUESTED_AT, WebhookPaths};
+use super::webhook_checks::check;
+use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind};
+use crate::controller::STATUS_MANAGER;
+use crate::flux_api::common::CrossNamespaceObjectReference;
+use crate::flux_api::receiver::{ReceiverSpec, ReceiverStatus};
+use crate::flux_api::status_conditions::{self, READY};
+use crate::serve::body::{self, Budget};
+use crate::serve::listen::Client;
+
+/// The largest body, in bytes.
+const MAX_BODY: usize = 3 << 20;
+/// API versions of kinds whose reference has none.
+const VERSIONS: [(&str, &str); 12] = [
+    ("Bucket", "source.toolkit.fluxcd.io/v1"),
+    ("ExternalArtifact", "source.toolkit.fluxcd.io/v1"),
+    ("GitRepository", "source.toolkit.fluxcd.io/v1"),
+    ("HelmChart", "source.toolkit.fluxcd.io/v1"),
+    ("HelmRepository", "source.toolkit.fluxcd.io/v1"),
+    ("OCIRepository", "source.toolkit.fluxcd.io/v1"),
+    ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
+    ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
+    ("ImagePolicy", "image.toolkit.fluxcd.io/v1"),
+    ("ImageRepository", "image.toolkit.fluxcd.io/v1"),
+    ("ImageUpdateAutomation", "image.toolkit.fluxcd.io/v1"),
+    ("ArtifactGenerator", "source.extensions.fluxcd.io/v1beta1"),
+];
+
+/// What the webhooks work on.
+pub struct Webhooks {
+    /// Reads Receivers and their Secrets, and annotates objects.
+    pub cluster: Cluster,
+    /// The webhooks there are.
+    pub paths: Arc<WebhookPaths>,
+    /// The memory of requests.
+    pub bodies: Arc<Budget>,
+    /// Receivers reconcile objects of their own namespace only.
+    pub no_cross_namespace_refs: bool,
+}
+
+impl Webhooks {
+    /// The routes.
+    pub fn routes(self) -> Router {
+        Router::new().route("/hook/{digest}", post(answer)).with_state(Arc::new(self))
+    }
+}
+
+async fn answer(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(digest): Path<String>,
+    request: Request,
+) -> StatusCode {
+    let path = format!("/hook/{digest}");
+    let Some(receiver) = webhooks.paths.receiver(&path) else { return StatusCode::NOT_FOUND };
+    let (parts, body) = request.into_parts();
+    let Some(client) = parts.extensions.get::<Client>() else { return StatusCode::INTERNAL_SERVER_ERROR };
+    let (bytes, _share) = match body::read(body, client, MAX_BODY, &webhooks.bodies).await {
+        Ok(read) => read,
+        Err(error) => return error.status(),
+    };
+    match webhooks.handle(&path, &receiver, &parts.headers, &bytes).await {
+        Ok(about) => {
+            tracing::info!(%receiver, about, "a webhook was called");
+            StatusCode::OK
+        }
+        Err((status, error)) => {
+            tracing::warn!(%receiver, status = status.as_u16(), "a webhook was called in vain: {error}");
+            status
+        }
+    }
+}
+
+/// Status of the answer, and why.
+type Failure = (StatusCode, String);
+
+impl Webhooks {
+    async fn handle(
+        &self,
+        path: &str,
+        receiver: &ObjectRef,
+        headers: &http::HeaderMap,
+        body: &[u8],
+    ) -> Result<String, Failure> {
+        let internal = |text: String| (StatusCode::INTERNAL_SERVER_ERROR, text);
+        let object = self.cluster.get(receiver).await.map_err(|e| internal(e.to_string()))?;
+        let Some(object) = object else {
+            self.paths.remove(receiver);
+            return Err((StatusCode::NOT_FOUND, "the Receiver does not exist any more".to_owned()));
+        };
+        let spec = ReceiverSpec::deserialize(&object["spec"]).map_err(|e| internal(e.to_string()))?;
+        if let Some(why) = not_ready(&object, &spec, path) {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, why.to_owned()));
+        }
+        let namespace = receiver.namespace.as_deref().unwrap_or_default();
+        let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str()).unwrap_or_default();
+        let bad = |text: String| (StatusCode::BAD_REQUEST, text);
+        let secret = SecretValues::read(&self.cluster, namespace, secret).await.map_err(bad)?;
+        let token = secret.text("token").ok_or_else(|| bad("the Secret has no token".to_owned()))?;
+        let about = check(&spec, &token, headers, body).map_err(bad)?;
+        let mut errors = Vec::new();
+        for resource in &spec.resources {
+            if let Err(error) = self.request(namespace, &resource.reference).await {
+                errors.push(format!("{}/{}: {error}", resource.reference.kind, resource.reference.name));
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(about),
+            false => Err(internal(errors.join("; "))),
+        }
+    }
+
+    /// Requests a reconcile of what a reference selects.
+    async fn request(&self, own: &str, reference: &CrossNamespaceObjectReference) -> Result<(), String> {
+        for object in self.selected(own, reference).await? {
+            let now = jiff::Timestamp::now().to_string();
+            let patch = json!({"metadata": {"annotations": {REQUESTED_AT: now}}});
+            let patched =
+                self.cluster.patch_subresource(&object, "", PatchKind::Merge, &patch, STATUS_MANAGER).await;
+            patched.map_err(|e| e.to_string())?;
+            tracing::info!(%object, "a reconcile is requested");
+        }
+        Ok(())
+    }
+
+    async fn selected(
+        &self,
+        own: &str,
+        reference: &CrossNamespaceObjectReference,
+    ) -> Result<Vec<ObjectRef>, String> {
+        let namespace = namespace_of(own, reference, self.no_cross_namespace_refs)?;
+        let gvk = gvk_of(reference)?;
+        if reference.name != "*" {
+            return Ok(vec![ObjectRef::new(gvk, Some(namespace), &reference.name)]);
+        }
+        let labels = selector(&reference.match_labels)?;
+        let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await;
+        let found = found.map_err(|e| e.to_string())?;
+        let names = found.iter().filter_map(|object| object["metadata"]["name"].as_str());
+        Ok(names.map(|name| ObjectRef::new(gvk.clone(), Some(namespace), name)).collect())
+    }
+}
+
+/// Why a Receiver takes no requests at this path.
+fn not_ready(object: &Value, spec: &ReceiverSpec, path: &str) -> Option<&'static str> {
+    let status = ReceiverStatus::deserialize(&object["status"]).unwrap_or_default();
+    let ready = status_conditions::get(&status.conditions, READY).is_some_and(|ready| ready.status == "True");
+    if spec.suspend {
+        return Some("the Receiver is suspended");
+    }
+    (!ready || status.webhook_path != path).then_some("the Receiver is not ready")
+}
+
+fn namespace_of<'n>(
+    own: &'n str,
+    reference: &'n CrossNamespaceObjectReference,
+    no_cross: bool,
+) -> Result<&'n str, String> {
+    match reference.namespace.as_str() {
+        "" => Ok(own),
+        other if no_cross && other != own => Err("cross-namespace references are not allowed".to_owned()),
+        other => Ok(other),
+    }
+}
+
+fn gvk_of(reference: &CrossNamespaceObjectReference) -> Result<Gvk, String> {
+    let kind = reference.kind.as_str();
+    if !reference.api_version.is_empty() {
+        return Ok(Gvk::new(&reference.api_version, kind));
+    }
+    let known = VERSIONS.iter().find(|(known, _)| *known == kind);
+    let (_, version) = known.ok_or_else(|| format!("apiVersion must be specified for kind {kind:?}"))?;
+    Ok(Gvk::new(version, kind))
+}
+
+fn selector(labels: &BTreeMap<String, String>) -> Result<String, String> {
+    if labels.is_empty() {
+        return Err("matchLabels field not set when using wildcard '*' as name".to_owned());
+    }
+    let word =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+    if let Some((key, value)) = labels.iter().find(|(key, value)| !word(key) || !word(value)) {
+        return Err(format!("matchLabels: {key:?}: {value:?} is not a label"));
+    }
+    Ok(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(value: Value) -> CrossNamespaceObjectReference {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_references_select() {
+        let other = reference(json!({"kind": "Bucket", "name": "a", "namespace": "other"}));
+        assert_eq!(namespace_of("own", &other, false), Ok("other"));
+        assert!(namespace_of("own", &other, true).is_err());
+        assert_eq!(namespace_of("other", &other, true), Ok("other"));
+        assert_eq!(namespace_of("own", &reference(json!({"kind": "Bucket", "name": "a"})), true), Ok("own"));
+        let gvk = |value| gvk_of(&reference(value)).map(|gvk| format!("{}/{}", gvk.api_version(), gvk.kind));
+        for (value, expected) in [
+            (json!({"kind": "HelmRelease"}), Ok("helm.toolkit.fluxcd.io/v2/HelmRelease")),
+            (
+                json!({"kind": "HelmRelease", "apiVersion": "helm.toolkit.fluxcd.io/v3"}),
+                Ok("helm.toolkit.fluxcd.io/v3/HelmRelease"),
+            ),
+            (json!({"kind": "Secret"}), Err("apiVersion must be specified for kind \"Secret\"")),
+        ] {
+            assert_eq!(gvk(value), expected.map(str::to_owned).map_err(str::to_owned));
+        }
+        let labels = |pairs: &[(&str, &str)]| {
+            selector(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+        };
+        assert_eq!(labels(&[("a.b/c", "d"), ("e", "")]), Ok("a.b/c=d,e=".to_owned()));
+        assert!(
+            labels(&[]).is_err()
+                && labels(&[("a", "b,c=d")]).is_err()
+                && labels(&[("a in (b)", "")]).is_err()
+        );
+    }
+
+    #[test]
+    fn receivers_that_take_no_requests() {
+        let object = |ready: &str, path: &str| json!({"status": {"conditions": [{"type": "Ready", "status": ready}], "webhookPath": path}});
+        let spec = ReceiverSpec::default();
+        assert_eq!(not_ready(&object("True", "/hook/1"), &spec, "/hook/1"), None);
+        for (object, suspend) in [
+            (object("False", "/hook/1"), false),
+            (object("True", "/hook/2"), false),
+            (object("True", "/hook/1"), true),
+            (json!({}), false),
+        ] {
+            let spec = ReceiverSpec { suspend, ..ReceiverSpec::default() };
+            assert!(not_ready(&object, &spec, "/hook/1").is_some(), "{object} {suspend}");
+        }
+    }
+}
