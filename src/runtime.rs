@@ -3,6 +3,7 @@
 //! Knows every front end, so that nothing else has to.
 
 mod flux;
+mod flux_notifications;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -16,14 +17,15 @@ use crate::cluster::{Cluster, ClusterError, Election};
 use crate::controller::{ContextOptions, ControllerContext};
 use crate::serve::State;
 
-pub use flux::{FluxProcess, SourceMode};
+pub use flux::{ControllerMode, FluxProcess};
+pub use flux_notifications::NotifyProcess;
 
 /// A front end that a process can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
     /// addon-operator's modules and their hooks.
     Modules,
-    /// Flux's HelmReleases, and the sources where no source-controller runs.
+    /// Flux's HelmReleases, and the sources and notifications where no controller of Flux does their work.
     HelmReleases,
 }
 

@@ -244,6 +244,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                     allow_local_addresses: args.helm_releases.allow_local_sources,
                 },
                 artifact_address: args.helm_releases.storage_addr,
+                notifications: args.helm_releases.notifications()?,
             },
             election: args.election.leader_election.then(|| election(args, &modules)),
             context,

@@ -10,10 +10,12 @@ use super::addon_operator_env::WithoutEffect;
 use super::output::Format;
 use super::webhook_flags::WebhookFlags;
 use crate::addon;
+use crate::flux_notify::NotifyOptions;
 use crate::release::DriftMode;
 use crate::runtime;
 use crate::serve;
 use crate::serve::body::DEFAULT_MEMORY;
+use crate::source::location::Location;
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -98,7 +100,7 @@ pub(super) struct HelmReleaseFlags {
     /// ServiceAccount of HelmReleases that name none
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     pub(super) default_service_account: Option<String>,
-    /// Refuse references of HelmReleases to sources in other namespaces
+    /// Refuse references of HelmReleases, Alerts and Receivers to objects in other namespaces
     #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) no_cross_namespace_refs: bool,
     /// Number of HelmReleases that are reconciled at a time; those that wait for the cluster do not count
@@ -107,7 +109,7 @@ pub(super) struct HelmReleaseFlags {
     /// Who reconciles Flux's sources: own is this process, flux a source-controller, auto this process unless there is a
     /// source-controller
     #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
-    pub(super) sources: runtime::SourceMode,
+    pub(super) sources: runtime::ControllerMode,
     /// Directory of artifacts of sources [default: windlass-artifacts in the temporary directory]
     #[arg(long, env = "WINDLASS_STORAGE_PATH")]
     pub(super) storage_path: Option<PathBuf>,
@@ -117,15 +119,48 @@ pub(super) struct HelmReleaseFlags {
     /// Host and port at which other controllers reach the artifacts [default: that of --storage-addr]
     #[arg(long, env = "WINDLASS_STORAGE_ADV_ADDR")]
     pub(super) storage_adv_addr: Option<String>,
-    /// Sources may be at addresses of this machine and of its cloud's metadata service
+    /// Sources, and services that get notifications, may be at addresses of this machine and of its cloud's metadata service
     #[arg(long, env = "WINDLASS_ALLOW_LOCAL_SOURCES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) allow_local_sources: bool,
+    /// Who sends Flux's notifications and answers the webhooks of its Receivers: own is this process, flux a notification-controller,
+    /// auto this process unless there is a notification-controller or --events-addr is set
+    #[arg(long, env = "WINDLASS_NOTIFICATIONS", default_value = "auto", value_name = "auto|own|flux")]
+    pub(super) notifications: runtime::ControllerMode,
+    /// URL of the notification-controller that events are posted to
+    #[arg(long, env = "WINDLASS_EVENTS_ADDR")]
+    pub(super) events_addr: Option<String>,
+    /// Address where the webhooks of Receivers are served
+    #[arg(long, env = "WINDLASS_RECEIVER_ADDR", default_value = "127.0.0.1:9292")]
+    pub(super) receiver_addr: SocketAddr,
     /// Namespace of helm-controller, whose leader election Lease is held while HelmReleases are reconciled
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     pub(super) helm_controller_namespace: String,
 }
 
 impl HelmReleaseFlags {
+    /// Who sends notifications.
+    pub(super) fn notifications(&self) -> Result<runtime::NotifyProcess, String> {
+        let address = |text: &String| match Location::parse(text) {
+            Ok(url) if ["http", "https"].contains(&url.scheme.as_str()) => Ok(url),
+            _ => Err(format!("--events-addr: {text:?} is not a URL of http or https")),
+        };
+        Ok(runtime::NotifyProcess {
+            mode: self.notifications,
+            events_address: self
+                .events_addr
+                .as_ref()
+                .filter(|text| !text.is_empty())
+                .map(address)
+                .transpose()?,
+            receiver_address: self.receiver_addr,
+            options: NotifyOptions {
+                namespace: None,
+                no_cross_namespace_refs: self.no_cross_namespace_refs,
+                allow_local_addresses: self.allow_local_sources,
+            },
+        })
+    }
+
     /// The directory of artifacts.
     pub(super) fn artifact_directory(&self) -> PathBuf {
         let default = || std::env::temp_dir().join("windlass-artifacts");

@@ -1,9 +1,8 @@
-//! Flux's front ends of one process: HelmReleases, and the sources where no source-controller runs.
+//! Flux's front ends of one process: HelmReleases, and sources and notifications where none of Flux's controllers does their work.
 //!
 //! Owns who may reconcile what: an object never has two owners. The Lease of helm-controller is held while HelmReleases are reconciled,
-//! the Lease of source-controller while sources are.
+//! the Lease of source-controller while sources are. Who sends notifications is `flux_notifications`'.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use super::flux_notifications::{self, NotifyProcess};
 use crate::cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
 use crate::controller::{self, ControllerContext, ControllerOptions, register_absent_kind};
 use crate::flux_api;
@@ -20,7 +20,7 @@ use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases, LocalArtifacts}
 use crate::serve::listen::{self, Limits};
 
 /// Resolves when work has to stop.
-type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How a process reconciles Flux's objects.
 #[derive(Clone, Debug)]
@@ -32,26 +32,28 @@ pub struct FluxProcess {
     /// The Lease of helm-controller.
     pub election: Election,
     /// Who reconciles the sources.
-    pub sources: SourceMode,
+    pub sources: ControllerMode,
     /// Options of sources.
     pub source_options: SourceOptions,
     /// Where artifacts are served.
     pub artifact_address: SocketAddr,
+    /// Who sends notifications.
+    pub notifications: NotifyProcess,
 }
 
-/// Who reconciles sources.
+/// Who does the work of one of Flux's other controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum SourceMode {
-    /// This process, unless the cluster has a source-controller.
+pub enum ControllerMode {
+    /// This process, unless the cluster has the controller.
     #[default]
     Auto,
-    /// This process; it waits for the Lease of a source-controller.
+    /// This process; it waits for the Lease of the controller.
     Own,
-    /// A source-controller.
+    /// The controller.
     Flux,
 }
 
-impl std::str::FromStr for SourceMode {
+impl std::str::FromStr for ControllerMode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -75,11 +77,11 @@ pub(super) async fn run(
 ) -> Result<(), ClusterError> {
     let cluster = context.runner.engine().operator_client().clone();
     helmrelease::register(&cluster).await?;
-    let owns_sources = match process.sources {
-        SourceMode::Own => true,
-        SourceMode::Flux => false,
-        SourceMode::Auto => !has_source_controller(&cluster, &process.election.namespace).await?,
-    };
+    let namespace = &process.election.namespace;
+    let owns_sources = owns(&cluster, process.sources, namespace, "source-controller", "--sources").await?;
+    // Events on Alerts, Providers and Receivers are not sent.
+    let (own, (context, notifications)) =
+        (context.clone(), flux_notifications::prepare(&cluster, &context, &process).await?);
     let stopping = watch::Sender::new(false);
     let stopped = || {
         let mut stopping = stopping.subscribe();
@@ -89,7 +91,7 @@ pub(super) async fn run(
     };
     let store = match owns_sources {
         true => {
-            register_sources(&cluster).await?;
+            register(&cluster, &SourceKind::ALL.map(SourceKind::name), "--sources=flux").await?;
             Some(open_store(&process).await?)
         }
         false => {
@@ -124,17 +126,31 @@ pub(super) async fn run(
         drop(serving.await);
         result
     };
-    let all = futures::future::join(releases, sources);
+    // Their last events are sent as well.
+    let ended = watch::Sender::new(false);
+    let work = async {
+        let results = futures::future::join(releases, sources).await;
+        ended.send_replace(true);
+        results
+    };
+    let notifications = async {
+        let mut ended = ended.subscribe();
+        let stop: Stop = Box::pin(async move { drop(ended.wait_for(|ended| *ended).await) });
+        let result = notifications.run(&cluster, &own, &process, stop).await;
+        stopping.send_replace(true);
+        result
+    };
+    let all = futures::future::join(work, notifications);
     let stop = async {
         stop.await;
         stopping.send_replace(true);
         std::future::pending::<std::convert::Infallible>().await
     };
-    let (releases, sources) = tokio::select! {
+    let ((releases, sources), notifications) = tokio::select! {
         results = all => results,
         never = stop => match never {},
     };
-    releases.and(sources)
+    releases.and(sources).and(notifications)
 }
 
 fn options_of(process: &FluxProcess) -> ControllerOptions {
@@ -145,24 +161,35 @@ fn local_artifacts(store: Arc<ArtifactStore>) -> LocalArtifacts {
     Arc::new(move |url| store.file_of_url(url))
 }
 
-/// Whether a source-controller is deployed in a namespace, with at least one replica.
-async fn has_source_controller(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
-    let deployment = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some(namespace), "source-controller");
+/// Whether this process does the work of a controller: not if it is deployed in the namespace, with at least one replica, and the
+/// mode leaves the choice. `flag` sets the mode.
+pub(super) async fn owns(
+    cluster: &Cluster,
+    mode: ControllerMode,
+    namespace: &str,
+    controller: &str,
+    flag: &str,
+) -> Result<bool, ClusterError> {
+    match mode {
+        ControllerMode::Own => return Ok(true),
+        ControllerMode::Flux => return Ok(false),
+        ControllerMode::Auto => {}
+    }
+    let deployment = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some(namespace), controller);
     match cluster.get(&deployment).await {
-        Ok(found) => Ok(found.is_some_and(|object| object["spec"]["replicas"].as_i64().unwrap_or(1) > 0)),
+        Ok(found) => Ok(found.is_none_or(|object| object["spec"]["replicas"].as_i64() == Some(0))),
         Err(e) if e.is_forbidden() => Err(ClusterError::Other(format!(
-            "whether {namespace} has a source-controller cannot be read ({e}): set --sources to own or flux"
+            "whether {namespace} has a {controller} cannot be read ({e}): set {flag} to own or flux"
         ))),
         Err(e) => Err(e),
     }
 }
 
-/// Creates the CustomResourceDefinitions of sources that are absent.
-async fn register_sources(cluster: &Cluster) -> Result<(), ClusterError> {
-    let kinds: BTreeSet<&str> = SourceKind::ALL.iter().map(|kind| kind.name()).collect();
+/// Creates those CustomResourceDefinitions of kinds that are absent. `without`: the flag that does without them.
+pub(super) async fn register(cluster: &Cluster, kinds: &[&str], without: &str) -> Result<(), ClusterError> {
     for crd in flux_api::crds::all() {
         let name = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
-        if !kinds.contains(name) {
+        if !kinds.contains(&name) {
             continue;
         }
         let version =
@@ -173,7 +200,7 @@ async fn register_sources(cluster: &Cluster) -> Result<(), ClusterError> {
             Err(e) if e.is_forbidden() => {
                 return Err(ClusterError::Other(format!(
                     "{name} is not served, and the operator may not register it ({e}): run `windlass crds flux {name} | kubectl \
-                     apply -f -`, or set --sources=flux"
+                     apply -f -`, or set {without}"
                 )));
             }
             result => result?,
@@ -231,7 +258,7 @@ async fn run_sources(
 }
 
 /// Does work while a Lease is held. Without the Lease's namespace there is nobody else, and no Lease.
-async fn hold_lease<W: Future<Output = Result<(), ClusterError>>>(
+pub(super) async fn hold_lease<W: Future<Output = Result<(), ClusterError>>>(
     cluster: &Cluster,
     election: &Election,
     mut stop: Stop,

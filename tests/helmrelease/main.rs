@@ -1,5 +1,5 @@
-//! HelmReleases of Flux on a real control plane: installs, failures, remediation, drift, deletion, and take-over from
-//! helm-controller.
+//! HelmReleases of Flux on a real control plane: installs, failures, remediation, drift, deletion, take-over from
+//! helm-controller, sources and notifications.
 
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -8,6 +8,7 @@ mod adoption;
 mod checks;
 mod commands;
 mod lifecycle;
+mod notifications;
 mod registration;
 mod remote;
 mod scale;

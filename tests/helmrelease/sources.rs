@@ -20,7 +20,7 @@ type SeenRequest = (String, Option<String>);
 
 /// Serves files by path; some paths can be told to answer otherwise.
 #[derive(Clone, Default)]
-struct Files {
+pub(crate) struct Files {
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     /// `user:password` that every request must have.
     login: Arc<Mutex<Option<String>>>,
@@ -31,7 +31,7 @@ struct Files {
 }
 
 impl Files {
-    async fn serve(&self) -> SocketAddr {
+    pub(crate) async fn serve(&self) -> SocketAddr {
         async fn answer(State(own): State<Files>, request: Request) -> Response {
             let path = request.uri().path().to_owned();
             let sent = request.headers().get(header::AUTHORIZATION).map(|h| h.to_str().unwrap().to_owned());
@@ -64,7 +64,7 @@ impl Files {
     }
 
     /// Writes the index of a repository with these versions of `demo`: file and digest of each.
-    fn index(&self, versions: &[(&str, &str, String)]) {
+    pub(crate) fn index(&self, versions: &[(&str, &str, String)]) {
         let mut text = "apiVersion: v1\nentries:\n  demo:\n".to_owned();
         for (version, url, digest) in versions {
             text.push_str(&format!(
@@ -76,7 +76,7 @@ impl Files {
     }
 
     /// Adds a chart, and returns its line for the index.
-    fn chart<'v>(&self, version: &'v str, more: &[(&str, &str)]) -> (&'v str, String, String) {
+    pub(crate) fn chart<'v>(&self, version: &'v str, more: &[(&str, &str)]) -> (&'v str, String, String) {
         let bytes = chart(version, more);
         let (path, digest) = (format!("demo-{version}.tgz"), digest(&bytes));
         self.put(&format!("/{path}"), bytes);
@@ -84,14 +84,14 @@ impl Files {
     }
 }
 
-fn source(kind: &str, name: &str, spec: &Value) -> Value {
+pub(crate) fn source(kind: &str, name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec,
     })
 }
 
 /// A HelmRelease with a chart of a source.
-fn chart_spec(kind: &str, more: &Value) -> Value {
+pub(crate) fn chart_spec(kind: &str, more: &Value) -> Value {
     let mut spec = json!({"chart": "demo", "sourceRef": {"kind": kind, "name": "demo"}, "interval": "1h"});
     for (key, value) in more.as_object().unwrap() {
         spec[key] = value.clone();
@@ -100,7 +100,7 @@ fn chart_spec(kind: &str, more: &Value) -> Value {
 }
 
 impl Running {
-    fn ready_source(&self, kind: &str, name: &str) -> Value {
+    pub(crate) fn ready_source(&self, kind: &str, name: &str) -> Value {
         self.source_with(kind, name, "True")
     }
 

@@ -14,9 +14,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
+use windlass::flux_notify::{EventQueue, NotifyOptions, Receivers, WebhookPaths, Webhooks, dispatch};
 use windlass::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
 use windlass::helmrelease::{HelmReleaseOptions, HelmReleases};
 use windlass::serve::State;
+use windlass::serve::listen::{self, Limits};
 use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -103,6 +105,9 @@ enum Sharing {
     Alone(#[allow(dead_code, reason = "held")] tokio::sync::RwLockWriteGuard<'static, ()>),
 }
 
+/// A running front end.
+type FrontEndTask = tokio::task::JoinHandle<Result<(), ClusterError>>;
+
 /// A namespace with a running front end.
 pub(crate) struct Running {
     pub(crate) cp: &'static ControlPlane,
@@ -110,6 +115,8 @@ pub(crate) struct Running {
     pub(crate) artifacts: Artifacts,
     pub(crate) address: SocketAddr,
     requests: Arc<AtomicUsize>,
+    /// Metrics of the front ends.
+    pub(crate) state: Arc<State>,
     sharing: Sharing,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
@@ -137,6 +144,7 @@ impl Running {
             artifacts,
             address,
             requests: Arc::default(),
+            state: Arc::new(State::new("test_")),
             sharing,
             stop,
             task: None,
@@ -163,6 +171,56 @@ impl Running {
     /// artifacts.
     pub(crate) async fn start_with_sources(&mut self, storage: &Path) {
         let context = self.context(self.cp.kubeconfig().to_owned()).await;
+        let all = self.spawn_with_sources(&context, storage);
+        self.join(all);
+    }
+
+    /// The same with notifications. Returns where webhooks are served.
+    pub(crate) async fn start_with_notifications(&mut self, storage: &Path) -> SocketAddr {
+        let context = self.context(self.cp.kubeconfig().to_owned()).await;
+        let (queue, events) = EventQueue::new("test-0");
+        let mut all = self.spawn_with_sources(&context.with_event_sink(queue), storage);
+        let namespace = Some(self.ns.name().to_owned());
+        let options = NotifyOptions {
+            namespace: namespace.clone(),
+            no_cross_namespace_refs: true,
+            allow_local_addresses: true,
+        };
+        let stopped = || {
+            let mut stop = self.stop.subscribe();
+            async move { drop(stop.wait_for(|stop| *stop).await) }
+        };
+        let sending = dispatch(context.clone(), options, events, stopped());
+        all.push(tokio::spawn(async move {
+            sending.await;
+            Ok(())
+        }));
+        let paths = Arc::<WebhookPaths>::default();
+        let webhooks = Webhooks {
+            cluster: context.runner.engine().operator_client().clone(),
+            paths: Arc::clone(&paths),
+            bodies: Arc::clone(&context.state.bodies),
+            no_cross_namespace_refs: true,
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopped()));
+        let options = ControllerOptions { namespace, concurrency: 4 };
+        all.push(tokio::spawn(controller::run(Receivers::new(paths), context, options, stopped())));
+        self.join(all);
+        address
+    }
+
+    fn join(&mut self, all: Vec<FrontEndTask>) {
+        self.task = Some(tokio::spawn(async move {
+            for task in all {
+                task.await.unwrap()?;
+            }
+            Ok(())
+        }));
+    }
+
+    fn spawn_with_sources(&self, context: &ControllerContext, storage: &Path) -> Vec<FrontEndTask> {
         let store = Arc::new(ArtifactStore::new(storage, "artifacts.test").unwrap());
         let options = SourceOptions {
             storage: storage.to_owned(),
@@ -183,13 +241,8 @@ impl Running {
         let front_end = HelmReleases::new(HelmReleaseOptions::default())
             .with_local_artifacts(Arc::new(move |url: &str| store.file_of_url(url)));
         let options = ControllerOptions { namespace, concurrency: 4 };
-        all.push(tokio::spawn(controller::run(front_end, context, options, stopped())));
-        self.task = Some(tokio::spawn(async move {
-            for task in all {
-                task.await.unwrap()?;
-            }
-            Ok(())
-        }));
+        all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
+        all
     }
 
     /// Starts the front end as the user of a kubeconfig.
@@ -219,7 +272,7 @@ impl Running {
         cluster.observe(Box::new(move |_| {
             requests.fetch_add(1, Ordering::Relaxed);
         }));
-        ControllerContext::new(cluster, &ContextOptions::default(), Arc::new(State::new("test_")))
+        ControllerContext::new(cluster, &ContextOptions::default(), Arc::clone(&self.state))
     }
 
     /// The number of requests of the front end so far.

@@ -1,0 +1,168 @@
+//! Flux's notifications of one process: sent by itself, or posted to a notification-controller.
+//!
+//! Owns who sends events and answers webhooks: never two. The Lease of notification-controller is held while this process does.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::watch;
+
+use super::flux::{ControllerMode, FluxProcess, Stop, hold_lease, owns, register};
+use crate::cluster::{Cluster, ClusterError, Election};
+use crate::controller::{self, ControllerContext, ControllerOptions};
+use crate::flux_notify::{
+    EventQueue, NotifyOptions, QueuedEvent, Receivers, WebhookPaths, Webhooks, dispatch, forward,
+};
+use crate::serve::listen::{self, Limits};
+use crate::source::location::Location;
+
+/// How long events that wait may take after a stop.
+const GRACE: Duration = Duration::from_secs(5);
+/// The kinds of this process, if notifications are its own.
+const KINDS: [&str; 3] = ["Alert", "Provider", "Receiver"];
+
+/// How a process sends notifications.
+#[derive(Clone, Debug)]
+pub struct NotifyProcess {
+    /// Who sends events and answers webhooks.
+    pub mode: ControllerMode,
+    /// Where events are posted, if a notification-controller sends them.
+    pub events_address: Option<Location>,
+    /// Where webhooks of Receivers are served.
+    pub receiver_address: SocketAddr,
+    /// Options of Alerts, Providers and Receivers.
+    pub options: NotifyOptions,
+}
+
+/// Who gets the events of a process.
+pub(super) enum Notifications {
+    /// This process sends them.
+    Own(Receiver<Arc<QueuedEvent>>, TcpListener),
+    /// A notification-controller.
+    Posted(Receiver<Arc<QueuedEvent>>, Location),
+    /// Nobody.
+    Nobody,
+}
+
+/// Decides who sends notifications. Returns as well the context of the front ends whose Events are sent.
+pub(super) async fn prepare(
+    cluster: &Cluster,
+    context: &ControllerContext,
+    process: &FluxProcess,
+) -> Result<(ControllerContext, Notifications), ClusterError> {
+    let notify = &process.notifications;
+    let mode = match (&notify.events_address, notify.mode) {
+        (Some(_), ControllerMode::Auto) => ControllerMode::Flux,
+        (_, mode) => mode,
+    };
+    let (queue, events) = EventQueue::new(&process.election.identity);
+    if owns(cluster, mode, &process.election.namespace, "notification-controller", "--notifications").await? {
+        register(cluster, &KINDS, "--notifications=flux").await?;
+        let address = notify.receiver_address;
+        let failed = |e| ClusterError::Other(format!("webhooks cannot be served at {address}: {e}"));
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        tracing::info!(webhooks = %address, "notifications are sent by this process");
+        return Ok((context.with_event_sink(queue), Notifications::Own(events, listener)));
+    }
+    let Some(address) = notify.events_address.clone() else {
+        tracing::info!("events are sent to nobody: --events-addr names no notification-controller");
+        return Ok((context.clone(), Notifications::Nobody));
+    };
+    tracing::info!(%address, "events are posted to notification-controller");
+    Ok((context.with_event_sink(queue), Notifications::Posted(events, address)))
+}
+
+impl Notifications {
+    /// Sends events until `stop` resolves, and then those that wait.
+    pub(super) async fn run(
+        self,
+        cluster: &Cluster,
+        context: &ControllerContext,
+        process: &FluxProcess,
+        stop: Stop,
+    ) -> Result<(), ClusterError> {
+        match self {
+            Self::Nobody => {
+                stop.await;
+                Ok(())
+            }
+            Self::Posted(events, address) => {
+                post(address, events, stop).await;
+                Ok(())
+            }
+            Self::Own(events, listener) => {
+                let name = "notification-controller-leader-election".to_owned();
+                let election = Election { name, ..process.election.clone() };
+                hold_lease(cluster, &election, stop, |stop| {
+                    run_own(cluster, context, process, (events, listener), stop)
+                })
+                .await
+            }
+        }
+    }
+}
+
+async fn post(address: Location, events: Receiver<Arc<QueuedEvent>>, stop: Stop) {
+    let stopping = watch::Sender::new(false);
+    let mut stopped = stopping.subscribe();
+    let closed = async move { drop(stopped.wait_for(|stop| *stop).await) };
+    let expired = async {
+        stop.await;
+        stopping.send_replace(true);
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::select! {
+        () = forward(address, events, closed) => {}
+        () = expired => tracing::warn!("some events are not sent"),
+    }
+}
+
+/// Sends events, reconciles Receivers and serves their webhooks.
+async fn run_own(
+    cluster: &Cluster,
+    context: &ControllerContext,
+    process: &FluxProcess,
+    (events, listener): (Receiver<Arc<QueuedEvent>>, TcpListener),
+    stop: Stop,
+) -> Result<(), ClusterError> {
+    let options = &process.notifications.options;
+    let paths = Arc::<WebhookPaths>::default();
+    let webhooks = Webhooks {
+        cluster: cluster.clone(),
+        paths: Arc::clone(&paths),
+        bodies: Arc::clone(&context.state.bodies),
+        no_cross_namespace_refs: options.no_cross_namespace_refs,
+    };
+    let stopping = watch::Sender::new(false);
+    let stopped = || {
+        let mut stopping = stopping.subscribe();
+        // An error means that the sender is gone: stop as well.
+        async move { drop(stopping.wait_for(|stop| *stop).await) }
+    };
+    let serving =
+        tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopped()));
+    let controller =
+        ControllerOptions { namespace: options.namespace.clone(), concurrency: process.concurrency };
+    let receivers = async {
+        let result = controller::run(Receivers::new(paths), context.clone(), controller, stopped()).await;
+        stopping.send_replace(true);
+        result
+    };
+    let sending = dispatch(context.clone(), options.clone(), events, stopped());
+    let all = futures::future::join(receivers, sending);
+    let stop = async {
+        stop.await;
+        stopping.send_replace(true);
+        std::future::pending::<std::convert::Infallible>().await
+    };
+    let (result, ()) = tokio::select! {
+        results = all => results,
+        never = stop => match never {},
+    };
+    drop(serving.await);
+    result
+}
