@@ -7,7 +7,7 @@ use super::output::{Format, structured};
 use super::{Failure, print, tell};
 use crate::addon;
 use crate::preflight::{self, Needs};
-use crate::runtime::{self, Controller, SourceMode};
+use crate::runtime::{self, Controller, ControllerMode};
 
 /// Flags of `rbac`.
 #[derive(clap::Args)]
@@ -23,7 +23,7 @@ pub(super) struct Args {
     default_service_account: Option<String>,
     /// The operator's --sources: with flux it needs no rights to reconcile sources
     #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
-    sources: SourceMode,
+    sources: ControllerMode,
     /// Namespace of helm-controller
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     helm_controller_namespace: String,
@@ -53,7 +53,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
     if args.controllers.has(Controller::HelmReleases) {
         let accounts = args.default_service_account.is_some();
-        let own_sources = args.sources != SourceMode::Flux;
+        let own_sources = args.sources != ControllerMode::Flux;
         needs =
             needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts, own_sources));
     }
