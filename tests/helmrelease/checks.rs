@@ -44,8 +44,10 @@ async fn doctor_tells_what_the_switch_would_change() {
             "renewTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string(),
         },
     }));
-    running
-        .release("remote", &json!({"kubeConfig": {"secretRef": {"name": "x"}}, "upgrade": {"force": true}}));
+    running.release(
+        "remote",
+        &json!({"kubeConfig": {"configMapRef": {"name": "x"}}, "upgrade": {"force": true}}),
+    );
     let words = format!("doctor helmreleases --helm-controller-namespace {ns}");
     let (status, text, err) = running.answer(&words);
     assert_eq!((status, err.trim()), (1, "Error: 1 HelmRelease(s) do not work here"), "{text}");
@@ -55,7 +57,7 @@ async fn doctor_tells_what_the_switch_would_change() {
         "{text}"
     );
     assert!(
-        lines[1].starts_with(&format!("breaks: {ns}/remote: spec.kubeConfig is not supported")),
+        lines[1].starts_with(&format!("breaks: {ns}/remote: spec.kubeConfig.configMapRef is not supported")),
         "{text}"
     );
     assert!(lines[2].starts_with(&format!("differs: {ns}/remote: force: ")), "{text}");

@@ -198,7 +198,7 @@ async fn a_changed_helm_release_is_planned_before_it_is_merged() {
     write("web", json!({"values": {"size": "bad"}}));
     assert!(running.said(1, &changed).contains("the server would refuse 1 object(s) of this plan"));
     write("web", json!({"kubeConfig": {"secretRef": {"name": "x"}}}));
-    assert!(running.said(1, &changed).contains("spec.kubeConfig is not supported"));
+    assert!(running.said(1, &changed).contains("a release of another cluster cannot be planned"));
     write("other", json!({}));
     assert!(running.said(1, &changed).contains(&format!("no HelmRelease {ns}/web; there are: other")));
     // One that does not exist yet.
