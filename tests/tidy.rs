@@ -30,15 +30,42 @@ const RENDERER: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for kustomize's crate.
-const KUSTOMIZE: [(&str, &[&str]); 8] = [
+const KUSTOMIZE: [(&str, &[&str]); 16] = [
     ("error.rs", &[]),
-    ("schema", &[]),
+    ("decode.rs", &[]),
+    ("schema", &["error"]),
     ("resource", &["error", "schema"]),
     ("format.rs", &["error", "resource"]),
-    ("selector", &["error", "resource"]),
+    ("selector", &["error", "resource", "schema"]),
+    ("fieldspec", &["decode", "error", "resource"]),
     ("patch", &["error", "resource", "schema", "selector"]),
-    ("transform", &["error", "resource"]),
-    ("build.rs", &["error", "format", "patch", "resource", "transform"]),
+    ("load", &["error"]),
+    ("transform", &["error", "fieldspec", "format", "load", "resource", "schema", "selector"]),
+    ("kustomization", &["decode", "error", "fieldspec", "resource", "selector", "transform"]),
+    ("generate", &["error", "kustomization", "load", "resource"]),
+    ("refs", &["error", "fieldspec", "format", "kustomization", "resource", "schema"]),
+    ("order.rs", &["error", "kustomization", "resource", "schema"]),
+    ("build.rs", &["error", "fieldspec", "format", "patch", "resource", "schema", "transform"]),
+    (
+        "target",
+        &[
+            "build",
+            "decode",
+            "error",
+            "fieldspec",
+            "format",
+            "generate",
+            "kustomization",
+            "load",
+            "order",
+            "patch",
+            "refs",
+            "resource",
+            "schema",
+            "selector",
+            "transform",
+        ],
+    ),
 ];
 
 /// The same for the root package.

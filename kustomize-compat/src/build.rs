@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use crate::error::Error;
+use crate::fieldspec::{Config, List};
 use crate::format::to_yaml;
 use crate::patch::Patch;
-use crate::resource::node::{metadata_map, set_metadata_map};
-use crate::resource::{Resource, check_identity, check_unique, read};
+use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, check_unique, read};
+use crate::schema::Schemas;
 use crate::transform::images::{Image, set_images};
 use crate::transform::metadata::{set_annotations, set_labels};
 
@@ -23,62 +24,30 @@ pub struct Kustomization {
     pub images: Vec<Image>,
 }
 
-/// The annotation of objects that are not printed.
-const LOCAL: &str = "config.kubernetes.io/local-config";
-
-/// Annotations that kustomize uses itself and takes off at the end.
-const OWN_ANNOTATIONS: [&str; 18] = [
-    "internal.config.kubernetes.io/previousKinds",
-    "internal.config.kubernetes.io/previousNames",
-    "internal.config.kubernetes.io/prefixes",
-    "internal.config.kubernetes.io/suffixes",
-    "internal.config.kubernetes.io/previousNamespaces",
-    "internal.config.kubernetes.io/allowNameChange",
-    "internal.config.kubernetes.io/allowKindChange",
-    "internal.config.kubernetes.io/refBy",
-    "internal.config.kubernetes.io/generatorBehavior",
-    "internal.config.kubernetes.io/needsHashSuffix",
-    "internal.config.kubernetes.io/path",
-    "internal.config.kubernetes.io/index",
-    "internal.config.kubernetes.io/seqindent",
-    "internal.config.kubernetes.io/id",
-    "config.kubernetes.io/path",
-    "config.kubernetes.io/index",
-    "config.k8s.io/id",
-    "config.kubernetes.io/origin",
-];
-
 impl Kustomization {
     /// Builds: reads objects, changes them, and prints them.
     ///
     /// # Errors
     /// A stream that cannot be read, a patch or an image that cannot be applied.
     pub fn build(&self, text: &str) -> Result<String, Error> {
-        let mut objects = read_unique(text).map_err(|e| self.not_loaded(&e))?;
-        for patch in &self.patches {
-            patch.check()?;
+        let schemas = Schemas::default();
+        let objects = read_unique(text, &schemas).map_err(|e| self.not_loaded(&e))?;
+        let mut objects = Objects::from(objects);
+        let patches = self.patches.iter().map(Patch::load).collect::<Result<Vec<_>, _>>()?;
+        for patch in &patches {
+            patch.apply(&mut objects, &schemas)?;
+            objects.drop_empty();
         }
-        for patch in &self.patches {
-            patch.apply(&mut objects)?;
-        }
+        let config = Config::known();
         for image in &self.images {
-            set_images(&mut objects, image)?;
+            set_images(objects.contents_mut(), image, "", config.list(List::Images))?;
         }
-        let mut kept = Vec::with_capacity(objects.len());
-        for object in objects {
-            check_identity(&object.node)?;
-            if metadata_map(&object.node, "annotations").get(LOCAL).is_none_or(|value| value == "false") {
-                kept.push(object);
-            }
-        }
-        check_unique(&kept)?;
+        let mut kept = drop_local(objects.into_items())?;
+        check_unique(&kept, &schemas)?;
         for object in &mut kept {
-            let mut annotations = metadata_map(&object.node, "annotations");
-            annotations.retain(|key, _| {
-                !OWN_ANNOTATIONS.contains(&key.as_str())
-                    && key != "alpha.config.kubernetes.io/transformations"
-            });
-            set_metadata_map(&mut object.node, "annotations", &annotations)?;
+            object.remove_notes()?;
+            object.remove_annotation(ORIGIN)?;
+            object.remove_annotation(TRANSFORMATIONS)?;
         }
         to_yaml(&kept)
     }
@@ -106,15 +75,30 @@ pub fn add_metadata(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Result<String, Error> {
-    let mut objects = read_unique(text)?;
+    let mut objects = read_unique(text, &Schemas::default())?;
     set_labels(&mut objects, labels)?;
     set_annotations(&mut objects, annotations)?;
     to_yaml(&objects)
 }
 
 /// Reads objects, each with an identity of its own.
-fn read_unique(text: &str) -> Result<Vec<Resource>, Error> {
+fn read_unique(text: &str, schemas: &Schemas) -> Result<Vec<Resource>, Error> {
     let objects = read(text)?;
-    check_unique(&objects)?;
+    check_unique(&objects, schemas)?;
     Ok(objects)
+}
+
+/// Leaves out the objects that are not printed.
+pub(crate) fn drop_local(objects: Vec<Resource>) -> Result<Vec<Resource>, Error> {
+    let mut kept = Vec::with_capacity(objects.len());
+    for object in objects {
+        if object.is_empty() {
+            continue;
+        }
+        check_identity(&object.node)?;
+        if object.annotation("config.kubernetes.io/local-config").is_none_or(|value| value == "false") {
+            kept.push(object);
+        }
+    }
+    Ok(kept)
 }

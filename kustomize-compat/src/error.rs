@@ -49,6 +49,12 @@ pub enum Error {
         /// Why it is refused.
         reason: String,
     },
+    /// Why a build fails, in kustomize's words.
+    #[error("{0}")]
+    Text(String),
+    /// A file or repository could not be fetched, so that a path is not tried in another way.
+    #[error("{0}")]
+    Http(String),
     /// A step failed for an object or a field.
     #[error("{context}: {source}")]
     Context {
@@ -64,5 +70,19 @@ impl Error {
     #[must_use]
     pub fn within(self, context: impl Into<String>) -> Self {
         Self::Context { context: context.into(), source: Box::new(self) }
+    }
+
+    /// A text of kustomize.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// The error at the end of the chain.
+    #[must_use]
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::Context { source, .. } => source.root(),
+            other => other,
+        }
     }
 }

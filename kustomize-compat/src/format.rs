@@ -3,7 +3,7 @@
 //! Owns the stream: JSON to YAML with sorted keys, documents joined by `---`.
 
 use chart_compat::json::Writer;
-use chart_compat::yaml::tree::Number;
+use chart_compat::yaml::tree::{Node, Number};
 use chart_compat::yaml::{EmitError, Emitter, compare_keys, json_to_yaml, sort_by_key};
 
 use crate::error::Error;
@@ -47,6 +47,21 @@ pub fn to_yaml(objects: &[Resource]) -> Result<String, Error> {
         }
     }
     Ok(out)
+}
+
+/// An object as compact JSON with Go's escapes.
+///
+/// # Errors
+/// The object has no form in JSON.
+pub fn to_json(object: &Resource) -> Result<String, Error> {
+    value_to_json(&object.node)
+}
+
+/// A node as compact JSON.
+pub(crate) fn value_to_json(node: &Node) -> Result<String, Error> {
+    let mut json = String::new();
+    value_of(node)?.write_json(&mut Writer::new(&mut json)).map_err(|e| Error::Json(e.0.to_owned()))?;
+    Ok(json)
 }
 
 fn emit(emitter: &mut Emitter<'_>, value: &Value<'_>) {

@@ -10,7 +10,7 @@ mod lists;
 use chart_compat::yaml::tree::{Kind, Node, Style};
 
 use crate::error::Error;
-use crate::schema::Schema;
+use crate::schema::{Schema, Schemas};
 use arena::Arena;
 
 /// The number of a node in the arena.
@@ -32,19 +32,20 @@ const DIRECTIVE: &str = "$patch";
 /// # Errors
 /// A directive that does not exist, a field that is of another kind in the patch than in the object, or a result that is too
 /// large.
-pub fn merge(object: &Node, patch: &Node) -> Result<Option<Node>, Error> {
+pub fn merge(object: &Node, patch: &Node, schemas: &Schemas) -> Result<Option<Node>, Error> {
     let mut arena = Arena::default();
     let object = arena.insert(object);
     let patch = arena.insert(patch);
-    let merged = Merger { arena: &mut arena }.walk(Some(object), Some(patch), None)?;
+    let merged = Merger { arena: &mut arena, schemas }.walk(Some(object), Some(patch), None)?;
     merged.map(|id| arena.extract(id)).transpose()
 }
 
 struct Merger<'a> {
     arena: &'a mut Arena,
+    schemas: &'a Schemas,
 }
 
-impl Merger<'_> {
+impl<'a> Merger<'a> {
     fn is_null(&self, node: Option<NodeId>) -> bool {
         node.is_none_or(|id| self.arena.get(id).is_null())
     }
@@ -54,7 +55,7 @@ impl Merger<'_> {
         &mut self,
         object: Option<NodeId>,
         patch: Option<NodeId>,
-        schema: Option<Schema>,
+        schema: Option<Schema<'a>>,
     ) -> Result<Option<NodeId>, Error> {
         let schema = schema.or_else(|| self.schema(object)).or_else(|| self.schema(patch));
         let first = [object, patch].into_iter().flatten().find(|id| !self.arena.get(*id).is_null());
@@ -66,7 +67,7 @@ impl Merger<'_> {
         }
         match kind {
             Some(Kind::List) => match schema.and_then(Schema::merge_keys) {
-                Some(keys) => self.walk_keyed_list(object, patch, schema.and_then(Schema::items), keys),
+                Some(keys) => self.walk_keyed_list(object, patch, schema.and_then(Schema::items), &keys),
                 None => Ok(patch.or(object)),
             },
             Some(Kind::Scalar) => Ok(patch.or(object)),
@@ -84,19 +85,19 @@ impl Merger<'_> {
     }
 
     /// The schema of an object by its own kind.
-    fn schema(&self, node: Option<NodeId>) -> Option<Schema> {
+    fn schema(&self, node: Option<NodeId>) -> Option<Schema<'a>> {
         let text = |key| {
             let value = self.arena.get(self.arena.field(node?, key)?);
             (!value.is_null()).then_some(value.value.as_str())
         };
-        Schema::of_kind(text("apiVersion")?, text("kind")?)
+        self.schemas.of_kind(text("apiVersion")?, text("kind")?)
     }
 
     fn walk_map(
         &mut self,
         object: Option<NodeId>,
         patch: Option<NodeId>,
-        schema: Option<Schema>,
+        schema: Option<Schema<'a>>,
     ) -> Result<Option<NodeId>, Error> {
         let Some(merged) = self.visit_map(object, patch)? else { return Ok(None) };
         let mut keys = self.arena.keys(merged);
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn depth_that_yaml_allows_is_merged() {
         let deep = |value: &str| format!("{}{value}{}", "{a: ".repeat(490), "}".repeat(490));
-        let merged = merge(&read(&deep("1")), &read(&deep("2"))).unwrap().unwrap();
+        let merged = merge(&read(&deep("1")), &read(&deep("2")), &Schemas::default()).unwrap().unwrap();
         assert_eq!(merged, read(&deep("2")));
     }
 
@@ -236,7 +237,7 @@ mod tests {
         let level = "{apiVersion: v1, kind: Service, spec: {ports: [{port: 1}, {protocol: UDP, x: ";
         let nested = format!("{}1{}", level.repeat(60), "}]}}".repeat(60));
         let object = read(&format!("{{kind: A, a: {nested}}}"));
-        let failed = merge(&object, &read("{kind: A, b: 1}")).unwrap_err().to_string();
+        let failed = merge(&object, &read("{kind: A, b: 1}"), &Schemas::default()).unwrap_err().to_string();
         assert_eq!(failed, "the patched object has more than 1000000 nodes");
     }
 }

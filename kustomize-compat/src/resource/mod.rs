@@ -1,52 +1,66 @@
 //! One object, its identity, and streams of objects.
 //!
-//! Owns reading and the fields of `metadata`; knows no transformer.
+//! Owns reading, the fields of `metadata` and what a build notes in annotations of its own; knows no transformer.
 
 mod id;
+mod list;
 pub mod node;
+mod notes;
 mod stream;
 mod value;
 
+pub(crate) use id::{FIRST, LAST};
 pub use id::{Gvk, Id};
-pub(crate) use stream::check_identity;
+pub use list::Objects;
+pub(crate) use notes::{Behavior, ORIGIN, TRANSFORMATIONS, is_internal};
+pub(crate) use stream::{check_identity, is_malformed};
 pub use stream::{check_unique, read};
 pub(crate) use value::{Value, value_of};
 pub use value::{from_data, to_data};
 
 use chart_compat::yaml::tree::Node;
 
+use crate::schema::Schemas;
+
 /// An object of a kustomization.
 #[derive(Clone, Debug)]
 pub struct Resource {
-    /// Its fields, a map.
+    /// Its fields, a map; a null once a patch has deleted it.
     pub node: Node,
-    /// The identities that it had before, oldest first.
-    pub former: Vec<Id>,
+    /// The names of the vars that read it.
+    pub vars: Vec<String>,
 }
 
 impl Resource {
-    /// An object without former identities.
+    /// An object that no var reads.
     #[must_use]
     pub fn new(node: Node) -> Self {
-        Self { node, former: Vec::new() }
+        Self { node, vars: Vec::new() }
     }
 
     /// Its present identity.
     #[must_use]
-    pub fn id(&self) -> Id {
-        Id::of(&self.node)
+    pub fn id(&self, schemas: &Schemas) -> Id {
+        Id::of(&self.node, schemas)
     }
 
     /// Its first identity.
     #[must_use]
-    pub fn original_id(&self) -> Id {
-        self.former.first().cloned().unwrap_or_else(|| self.id())
+    pub fn original_id(&self, schemas: &Schemas) -> Id {
+        self.former_ids(schemas).into_iter().next().unwrap_or_else(|| self.id(schemas))
     }
 
-    /// Adds the present identity to the former ones.
-    pub fn push_former_id(&mut self) {
-        let mut id = self.id();
-        id.namespace = id.effective_namespace().to_owned();
-        self.former.push(id);
+    /// The keys of all its identities, the former ones first.
+    #[must_use]
+    pub fn all_ids(&self, schemas: &Schemas) -> Vec<Id> {
+        let mut all = self.former_ids(schemas);
+        all.push(self.id(schemas));
+        all
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        node::is_empty(&self.node)
     }
 }

@@ -142,3 +142,17 @@ pub fn set_metadata_map(node: &mut Node, key: &str, map: &BTreeMap<String, Strin
     }
     Ok(())
 }
+
+/// Sets the namespace of an object; an empty one is removed.
+///
+/// # Errors
+/// The object or its metadata is not a map.
+pub fn set_namespace(node: &mut Node, namespace: &str) -> Result<(), Error> {
+    if !namespace.is_empty() {
+        return set_metadata_text(node, "namespace", namespace);
+    }
+    if let Some(metadata) = node.get_mut("metadata") {
+        metadata.remove("namespace");
+    }
+    Ok(())
+}

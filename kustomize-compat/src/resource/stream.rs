@@ -9,8 +9,9 @@ use chart_compat::kyaml;
 use chart_compat::yaml::tree::{Kind, Node};
 
 use super::node::{is_empty, metadata_map, metadata_text, value};
-use super::{Id, Resource, from_data, to_data};
+use super::{Resource, from_data, to_data};
 use crate::error::Error;
+use crate::schema::Schemas;
 
 /// Reads a stream of objects. The items of lists come last.
 ///
@@ -40,6 +41,7 @@ pub fn read(text: &str) -> Result<Vec<Resource>, Error> {
     Ok(out)
 }
 
+/// The name of a value's type in Go.
 fn go_type(data: &Data) -> &'static str {
     match data {
         Data::Null => "<nil>",
@@ -95,17 +97,20 @@ fn shown(node: &Node, kind: &str) -> String {
     )
 }
 
+/// Whether a text could not be read as YAML at all.
+pub(crate) fn is_malformed(error: &Error) -> bool {
+    error.to_string().contains("MalformedYAMLError")
+}
+
 /// Checks that each object has an identity of its own.
 ///
 /// # Errors
 /// Two objects have the same identity.
-pub fn check_unique(objects: &[Resource]) -> Result<(), Error> {
+pub fn check_unique(objects: &[Resource], schemas: &Schemas) -> Result<(), Error> {
     let mut known = HashSet::with_capacity(objects.len());
-    for id in objects.iter().map(Resource::id) {
-        let text = id.to_string();
-        let effective = Id { namespace: id.effective_namespace().to_owned(), ..id };
-        if !known.insert(effective.to_string()) {
-            return Err(Error::Duplicate(text));
+    for id in objects.iter().map(|object| object.id(schemas)) {
+        if !known.insert(id.key()) {
+            return Err(Error::Duplicate(id.to_string()));
         }
     }
     Ok(())

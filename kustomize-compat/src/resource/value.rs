@@ -36,7 +36,10 @@ fn resolve(node: &Node) -> Scalar<'_> {
         tag if !plain && tag == implied => "!!str",
         tag => tag,
     };
-    let as_text = || Scalar::Text(Cow::Borrowed(text));
+    let as_text = || match node.style {
+        Style::Folded => Scalar::Text(refolded(node)),
+        _ => Scalar::Text(Cow::Borrowed(text)),
+    };
     match tag {
         "!!null" => Scalar::Null,
         "!!bool" => Scalar::Bool(matches!(text, "true" | "True" | "TRUE")),
@@ -46,6 +49,18 @@ fn resolve(node: &Node) -> Scalar<'_> {
         "!!binary" => binary(text).map_or_else(as_text, |text| Scalar::Text(Cow::Owned(text))),
         _ => as_text(),
     }
+}
+
+/// A folded text as it is after go-yaml has written and read it: not always what it was.
+fn refolded(node: &Node) -> Cow<'_, str> {
+    let mut map = Node::map();
+    map.push("a", Node { content: Vec::new(), ..node.clone() });
+    let mut writer = tree::Writer::new();
+    writer.document(&map);
+    let read = tree::read(&writer.finish()).ok().flatten();
+    let root = read.and_then(|mut document| document.content.pop());
+    let text = root.and_then(|root| root.get("a").map(|a| a.value.clone()));
+    text.map_or(Cow::Borrowed(node.value.as_str()), Cow::Owned)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "as Go converts")]

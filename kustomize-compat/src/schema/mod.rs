@@ -1,9 +1,13 @@
-//! Which lists of which kinds a strategic merge patch merges, and by which keys.
+//! Which lists of which kinds a strategic merge patch merges, and by which keys; which kinds have no namespace.
 //!
-//! Owns the built-in schema. Knows no object: a place in one is a [`Schema`] that the caller carries along.
+//! Owns the built-in schema and the one of a user. Knows no object: a place in one is a [`Schema`] that the caller carries along.
 
+mod custom;
+mod schemas;
 mod tables;
 
+use custom::Place;
+pub use schemas::Schemas;
 use tables::{CLUSTER_SCOPED, KINDS, TYPES};
 
 /// A field that is, or leads to, a merged list. Types are numbers in the table of types.
@@ -20,50 +24,65 @@ enum Field {
     },
 }
 
-/// The place of a node in the schema.
+/// The place of a node in a schema.
 #[derive(Clone, Copy, Debug)]
-pub struct Schema(Field);
+pub struct Schema<'s>(Source<'s>);
 
-impl Schema {
-    /// The schema of a kind, if it has lists that are merged.
-    #[must_use]
-    pub fn of_kind(api_version: &str, kind: &str) -> Option<Self> {
+#[derive(Clone, Copy, Debug)]
+enum Source<'s> {
+    BuiltIn(Field),
+    Custom(Place<'s>),
+}
+
+impl<'s> Schema<'s> {
+    /// The built-in schema of a kind, if it has lists that are merged.
+    fn built_in(api_version: &str, kind: &str) -> Option<Self> {
         let found = KINDS.binary_search_by(|(version, name, _)| (*version, *name).cmp(&(api_version, kind)));
         let (_, _, number) = KINDS.get(found.ok()?)?;
-        Some(Self(Field::Object(*number)))
+        Some(Self(Source::BuiltIn(Field::Object(*number))))
     }
 
     /// The schema of a field.
     #[must_use]
     pub fn field(self, name: &str) -> Option<Self> {
-        let Self(Field::Object(number)) = self else { return None };
-        let fields = TYPES.get(number)?;
-        fields.iter().find(|(field, _)| *field == name).map(|(_, field)| Self(*field))
+        match self.0 {
+            Source::BuiltIn(Field::Object(number)) => {
+                let fields = TYPES.get(number)?;
+                let found = fields.iter().find(|(field, _)| *field == name);
+                found.map(|(_, field)| Self(Source::BuiltIn(*field)))
+            }
+            Source::BuiltIn(Field::List { .. }) => None,
+            Source::Custom(place) => place.field(name).map(|place| Self(Source::Custom(place))),
+        }
     }
 
     /// The schema of a list's items.
     #[must_use]
     pub fn items(self) -> Option<Self> {
         match self.0 {
-            Field::List { item, .. } => item.map(|number| Self(Field::Object(number))),
-            Field::Object(_) => None,
+            Source::BuiltIn(Field::List { item, .. }) => {
+                item.map(|number| Self(Source::BuiltIn(Field::Object(number))))
+            }
+            Source::BuiltIn(Field::Object(_)) => None,
+            Source::Custom(place) => place.items().map(|place| Self(Source::Custom(place))),
         }
     }
 
     /// The keys by which a list is merged; none for a list that is replaced, and for what is not a list.
     #[must_use]
-    pub fn merge_keys(self) -> Option<&'static [&'static str]> {
+    pub fn merge_keys(self) -> Option<Vec<&'s str>> {
         match self.0 {
-            Field::List { keys, .. } => Some(keys),
-            Field::Object(_) => None,
+            Source::BuiltIn(Field::List { keys, .. }) => Some(keys.to_vec()),
+            Source::BuiltIn(Field::Object(_)) => None,
+            Source::Custom(place) => place.merge_keys(),
         }
     }
 }
 
-/// Whether objects of a kind certainly have no namespace. Unknown kinds count as namespaced.
-#[must_use]
-pub fn is_cluster_scoped(api_version: &str, kind: &str) -> bool {
-    CLUSTER_SCOPED.binary_search(&format!("{api_version} {kind}").as_str()).is_ok()
+/// Whether the built-in schema has a kind without a namespace.
+fn is_cluster_scoped(api_version: &(impl Iterator<Item = u8> + Clone), kind: &str) -> bool {
+    let wanted = || api_version.clone().chain([b' ']).chain(kind.bytes());
+    CLUSTER_SCOPED.binary_search_by(|known| known.bytes().cmp(wanted())).is_ok()
 }
 
 #[cfg(test)]
@@ -92,13 +111,13 @@ mod tests {
             ("networking.k8s.io/v1", "Ingress", "spec.rules", None),
         ];
         for (api_version, kind, path, keys) in table {
-            let step = |schema: Option<Schema>, name: &str| match name {
+            let step = |schema: Option<Schema<'static>>, name: &str| match name {
                 "[]" => schema?.items(),
                 _ => schema?.field(name),
             };
-            let schema = path.split('.').fold(Schema::of_kind(api_version, kind), step);
-            assert_eq!(schema.and_then(Schema::merge_keys), keys, "{kind} {path}");
+            let schema = path.split('.').fold(Schema::built_in(api_version, kind), step);
+            assert_eq!(schema.and_then(Schema::merge_keys), keys.map(<[&str]>::to_vec), "{kind} {path}");
         }
-        assert!(is_cluster_scoped("v1", "Namespace") && !is_cluster_scoped("v1", "Pod"));
+        assert!(is_cluster_scoped(&"v1".bytes(), "Namespace") && !is_cluster_scoped(&"v1".bytes(), "Pod"));
     }
 }

@@ -62,6 +62,12 @@ impl LabelSelector {
         Ok(Self(requirements))
     }
 
+    /// Whether it has no requirements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether labels fulfil all requirements.
     #[must_use]
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {

@@ -12,6 +12,7 @@ use chart_compat::go::regexp::{Regexp, compile};
 use crate::error::Error;
 use crate::resource::node::metadata_map;
 use crate::resource::{Gvk, Id, Resource};
+use crate::schema::Schemas;
 use labels::LabelSelector;
 
 /// Conditions on an object; an empty one always holds. The patterns are Go's regular expressions and match whole texts.
@@ -36,7 +37,7 @@ pub struct Selector {
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, version, kind, name, namespace, .. } = self.clone();
-        let id = Id { gvk: Gvk { group, version, kind }, name, namespace };
+        let id = Id { gvk: Gvk { group, version, kind }, name, namespace, cluster_scoped: false };
         write!(f, "{id}:a={}:l={}", self.annotation_selector, self.label_selector)
     }
 }
@@ -73,19 +74,38 @@ impl Selector {
 impl CompiledSelector {
     /// Whether an object fulfils all conditions.
     #[must_use]
-    pub fn matches(&self, object: &Resource) -> bool {
-        let (id, original) = (object.id(), object.original_id());
+    pub fn matches(&self, object: &Resource, schemas: &Schemas) -> bool {
+        let (id, original) = (object.id(schemas), object.original_id(schemas));
         let [group, version, kind, name, namespace] = &self.patterns;
-        let matches = |pattern: &Option<Arc<Regexp>>, text: &str| {
-            pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
-        };
         let either = |pattern, a: &str, b: &str| matches(pattern, a) || matches(pattern, b);
         either(namespace, original.effective_namespace(), id.effective_namespace())
             && either(name, &original.name, &id.name)
             && matches(group, &id.gvk.group)
             && matches(version, &id.gvk.version)
             && matches(kind, &id.gvk.kind)
-            && self.labels.matches(&metadata_map(&object.node, "labels"))
-            && self.annotations.matches(&metadata_map(&object.node, "annotations"))
+            && self.matches_metadata(object)
     }
+
+    /// Whether labels and annotations fulfil their conditions.
+    #[must_use]
+    pub fn matches_metadata(&self, object: &Resource) -> bool {
+        (self.labels.is_empty() || self.labels.matches(&metadata_map(&object.node, "labels")))
+            && (self.annotations.is_empty()
+                || self.annotations.matches(&metadata_map(&object.node, "annotations")))
+    }
+
+    /// Whether an identity fulfils the conditions on group, version, kind, name and namespace, as it is written.
+    #[must_use]
+    pub fn matches_id(&self, id: &Id) -> bool {
+        let [group, version, kind, name, namespace] = &self.patterns;
+        matches(group, &id.gvk.group)
+            && matches(version, &id.gvk.version)
+            && matches(kind, &id.gvk.kind)
+            && matches(name, &id.name)
+            && matches(namespace, &id.namespace)
+    }
+}
+
+fn matches(pattern: &Option<Arc<Regexp>>, text: &str) -> bool {
+    pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
 }

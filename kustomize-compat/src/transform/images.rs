@@ -8,8 +8,9 @@ use chart_compat::go::regexp::{Regexp, compile};
 use chart_compat::yaml::tree::{Kind, Node};
 
 use crate::error::Error;
+use crate::fieldspec::{FieldSpec, set_scalar, visit_all};
 use crate::resource::Resource;
-use crate::resource::node::{check_kind, quote};
+use crate::resource::node::check_kind;
 
 /// A change of images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,41 +25,34 @@ pub struct Image {
     pub digest: String,
 }
 
-/// Fields of images beside `containers` and `initContainers`, and lists that become empty where they are null.
-const PATHS: [&[&str]; 6] = [
-    &["spec", "containers[]", "image"],
-    &["spec", "initContainers[]", "image"],
-    &["spec", "volumes[]", "image", "reference"],
-    &["spec", "template", "spec", "containers[]", "image"],
-    &["spec", "template", "spec", "initContainers[]", "image"],
-    &["spec", "template", "spec", "volumes[]", "image", "reference"],
-];
-
-/// Changes the images of all objects but CustomResourceDefinitions.
+/// Changes the images of all objects but CustomResourceDefinitions: those of containers, and those in further fields.
 ///
 /// # Errors
 /// A name that is not a regular expression, or an object whose containers are of another form.
-pub fn set_images(objects: &mut [Resource], image: &Image) -> Result<(), Error> {
+pub fn set_images(
+    objects: &mut [Resource],
+    image: &Image,
+    tag_suffix: &str,
+    fields: &[FieldSpec],
+) -> Result<(), Error> {
     let pattern = format!("^{}(:[a-zA-Z0-9_.{{}}-]*)?(@sha256:[a-zA-Z0-9_.{{}}-]*)?$", image.name);
     let refused = |reason| Error::Image { name: image.name.clone(), reason };
-    let setter = Setter { image, pattern: compile(pattern.as_bytes()).map_err(refused)? };
-    let is_definition = |object: &Resource| object.id().gvk.kind == "CustomResourceDefinition";
+    let setter = Setter { image, tag_suffix, pattern: compile(pattern.as_bytes()).map_err(refused)? };
+    let is_definition = |object: &Resource| {
+        object.node.get("kind").is_some_and(|kind| kind.value == "CustomResourceDefinition")
+    };
     for object in objects.iter_mut().filter(|object| !is_definition(object)) {
         setter.containers(&mut object.node)?;
     }
     for object in objects.iter_mut().filter(|object| !is_definition(object)) {
-        let id = object.id();
-        for path in PATHS {
-            let failed =
-                |e: Error| e.within(format!("considering field '{}' of object {id}", path.join("/")));
-            setter.path(&mut object.node, path).map_err(failed)?;
-        }
+        visit_all(fields, &mut object.node, None, &mut |node| setter.set(node))?;
     }
     Ok(())
 }
 
 struct Setter<'i> {
     image: &'i Image,
+    tag_suffix: &'i str,
     pattern: Arc<Regexp>,
 }
 
@@ -88,54 +82,29 @@ impl Setter<'_> {
         }
     }
 
-    fn path(&self, node: &mut Node, path: &[&str]) -> Result<(), Error> {
-        let [first, rest @ ..] = path else { return self.set(node) };
-        if node.is_null() {
-            return Ok(());
-        }
-        match node.kind {
-            Kind::List => node
-                .content
-                .iter_mut()
-                .try_for_each(|item| self.path(item, path))
-                .map_err(|e| e.within(format!("visit traversal on path: [{}]", path.join(" ")))),
-            Kind::Map => {
-                let name = first.strip_suffix("[]");
-                let Some(field) = node.get_mut(name.unwrap_or(first)) else { return Ok(()) };
-                if name.is_some() && field.is_null() {
-                    field.kind = Kind::List;
-                    field.tag.clear();
-                }
-                self.path(field, rest)
-            }
-            Kind::Document | Kind::Scalar | Kind::Alias => {
-                Err(Error::Yaml("expected sequence or mapping node".to_owned()))
-            }
-        }
-    }
-
     fn set(&self, node: &mut Node) -> Result<(), Error> {
         check_kind(node, Kind::Scalar)?;
         if !self.pattern.is_match(node.value.as_bytes()) {
             return Ok(());
         }
         let Image { new_name, new_tag, digest: new_digest, .. } = self.image;
-        let (name, mut tag, mut digest) = split(&node.value);
+        let (name, tag, mut digest) = split(&node.value);
+        let mut tag = tag.to_owned();
         if !new_tag.is_empty() || !new_digest.is_empty() {
-            (tag, digest) = (new_tag, new_digest);
+            tag.clone_from(new_tag);
+            digest = new_digest;
+        } else if !self.tag_suffix.is_empty() {
+            tag.push_str(self.tag_suffix);
+            digest = "";
         }
         let mut text = if new_name.is_empty() { name.to_owned() } else { new_name.clone() };
-        for (mark, part) in [(':', tag), ('@', digest)] {
+        for (mark, part) in [(':', tag.as_str()), ('@', digest)] {
             if !part.is_empty() {
                 text.push(mark);
                 text.push_str(part);
             }
         }
-        let style = node.style;
-        let mut value = Node { value: text, ..Node::default() };
-        quote(&mut value);
-        *node = Node { style, ..value };
-        Ok(())
+        set_scalar(node, &text, "")
     }
 }
 

@@ -8,12 +8,12 @@ use super::{Merger, NodeId};
 use crate::error::Error;
 use crate::schema::Schema;
 
-impl Merger<'_> {
+impl<'a> Merger<'a> {
     pub(super) fn walk_keyed_list(
         &mut self,
         object: Option<NodeId>,
         patch: Option<NodeId>,
-        items: Option<Schema>,
+        items: Option<Schema<'a>>,
         keys: &[&str],
     ) -> Result<Option<NodeId>, Error> {
         let Some(list) = self.visit_keyed_list(object, patch)? else { return Ok(None) };
@@ -64,7 +64,7 @@ impl Merger<'_> {
         &mut self,
         sources: [Option<NodeId>; 2],
         mut all: Vec<Vec<String>>,
-        schema: Option<Schema>,
+        schema: Option<Schema<'a>>,
         keys: &[&str],
         list: NodeId,
     ) -> Result<Option<NodeId>, Error> {

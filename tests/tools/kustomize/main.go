@@ -1,0 +1,32 @@
+// Runs kustomize's own program, and records its answers: `go run . record FIXTURES`, `go run . tables FILE`, else kustomize's own
+// command line (`go run . build DIR`).
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"sigs.k8s.io/kustomize/kustomize/v5/commands"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 2 {
+		switch args[0] {
+		case "record":
+			return record(args[1])
+		case "tables":
+			return tables(args[1])
+		}
+	}
+	if commands.NewDefaultCommand().Execute() != nil {
+		os.Exit(1)
+	}
+	return nil
+}
