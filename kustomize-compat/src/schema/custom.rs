@@ -1,12 +1,14 @@
 //! A schema of a user: an OpenAPI document with its definitions.
 //!
-//! Owns references, properties, merge keys and scopes of the document; knows no other schema.
+//! Owns references, properties, merge keys and scopes of the document.
 
 use std::collections::HashMap;
 
 use chart_compat::data::{Data, Map};
 use chart_compat::{json, yaml};
 
+use super::names::NAMES;
+use super::{Field, Source};
 use crate::error::Error;
 
 /// How many references are followed from one place.
@@ -27,6 +29,8 @@ pub(super) struct Custom {
 pub(super) struct Place<'s> {
     schema: &'s Custom,
     part: &'s Data,
+    /// Whether definitions that the document lacks may be built-in ones.
+    built_in: bool,
 }
 
 /// Kind and version of an `x-kubernetes-group-version-kind` entry.
@@ -70,38 +74,46 @@ impl Custom {
         self.namespaced.get(&format!("{api_version} {kind}")) == Some(&false)
     }
 
-    pub(super) fn of_kind(&self, api_version: &str, kind: &str) -> Option<Place<'_>> {
+    pub(super) fn of_kind(&self, api_version: &str, kind: &str, built_in: bool) -> Option<Place<'_>> {
         let name = self.kinds.get(&format!("{api_version} {kind}"))?;
-        Some(Place { schema: self, part: self.definitions.get(name)? })
+        Some(Place { schema: self, part: self.definitions.get(name)?, built_in })
     }
 
     /// Follows references.
-    fn resolve<'s>(&'s self, mut part: &'s Data) -> Option<Place<'s>> {
+    fn resolve<'s>(&'s self, mut part: &'s Data, built_in: bool) -> Option<Source<'s>> {
         for _ in 0..MAX_REFERENCES {
             let Some(reference) = part.get("$ref").and_then(Data::as_str) else {
-                return Some(Place { schema: self, part });
+                return Some(Source::Custom(Place { schema: self, part, built_in }));
             };
             let name = reference.strip_prefix("#/definitions/")?;
-            part = self.definitions.get(&name.replace("~1", "/").replace("~0", "~"))?;
+            let name = name.replace("~1", "/").replace("~0", "~");
+            match self.definitions.get(&name) {
+                Some(definition) => part = definition,
+                None if built_in => {
+                    let at = NAMES.binary_search_by_key(&name.as_str(), |(name, _)| name).ok()?;
+                    return NAMES.get(at).map(|(_, number)| Source::BuiltIn(Field::Object(*number)));
+                }
+                None => return None,
+            }
         }
         None
     }
 }
 
 impl<'s> Place<'s> {
-    pub(super) fn field(self, name: &str) -> Option<Self> {
+    pub(super) fn field(self, name: &str) -> Option<Source<'s>> {
         let property = self.part.get("properties").and_then(|properties| properties.get(name));
         let other = || self.part.get("additionalProperties").filter(|other| other.as_map().is_some());
-        self.schema.resolve(property.or_else(other)?)
+        self.schema.resolve(property.or_else(other)?, self.built_in)
     }
 
-    pub(super) fn items(self) -> Option<Self> {
+    pub(super) fn items(self) -> Option<Source<'s>> {
         let is_list = match self.part.get("type") {
             Some(Data::String(name)) => name == "array",
             Some(Data::List(names)) => matches!(names.as_slice(), [Data::String(name)] if name == "array"),
             _ => false,
         };
-        self.part.get("items").filter(|_| is_list).and_then(|items| self.schema.resolve(items))
+        self.part.get("items").filter(|_| is_list).and_then(|items| self.schema.resolve(items, self.built_in))
     }
 
     pub(super) fn merge_keys(self) -> Option<Vec<&'s str>> {

@@ -3,6 +3,7 @@
 //! Owns the built-in schema and the one of a user. Knows no object: a place in one is a [`Schema`] that the caller carries along.
 
 mod custom;
+mod names;
 mod schemas;
 mod tables;
 
@@ -52,7 +53,7 @@ impl<'s> Schema<'s> {
                 found.map(|(_, field)| Self(Source::BuiltIn(*field)))
             }
             Source::BuiltIn(Field::List { .. }) => None,
-            Source::Custom(place) => place.field(name).map(|place| Self(Source::Custom(place))),
+            Source::Custom(place) => place.field(name).map(Self),
         }
     }
 
@@ -64,7 +65,7 @@ impl<'s> Schema<'s> {
                 item.map(|number| Self(Source::BuiltIn(Field::Object(number))))
             }
             Source::BuiltIn(Field::Object(_)) => None,
-            Source::Custom(place) => place.items().map(|place| Self(Source::Custom(place))),
+            Source::Custom(place) => place.items().map(Self),
         }
     }
 

@@ -100,7 +100,7 @@ impl Schemas {
     pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<Schema<'_>> {
         self.parse();
         let custom = self.custom.get().filter(|_| self.custom_parsed.get());
-        let custom = custom.and_then(|custom| custom.of_kind(api_version, kind));
+        let custom = custom.and_then(|custom| custom.of_kind(api_version, kind, self.built_in.get()));
         let own = || Schema::built_in(api_version, kind).filter(|_| self.built_in.get());
         custom.map(|place| Schema(Source::Custom(place))).or_else(own)
     }

@@ -1,10 +1,11 @@
-// Runs kustomize's own program, and records its answers: `go run . record FIXTURES`, `go run . tables FILE`, else kustomize's own
+// Runs kustomize's own program, and records its answers: `go run . record FIXTURES`, `go run . tables FILE`, `go run . type-names FILE`, else kustomize's own
 // command line (`go run . build DIR`).
 package main
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"sigs.k8s.io/kustomize/kustomize/v5/commands"
 )
@@ -23,6 +24,8 @@ func run(args []string) error {
 			return record(args[1])
 		case "tables":
 			return tables(args[1])
+		case "type-names":
+			return typeNames(filepath.Join(filepath.Dir(args[1]), "tables.rs"), args[1])
 		}
 	}
 	if commands.NewDefaultCommand().Execute() != nil {
