@@ -82,6 +82,9 @@ fixtures: prerequisites
 	cd tests/tools/flux-api && go run . ../../../fixtures/flux-api
 	cd tests/tools/flux-notify && go run . > ../../../fixtures/flux-notify/requests.jsonl
 	cd tests/tools/postrender && go run . tables ../../../kustomize-compat/src/schema/tables.rs
+	cd tests/tools/kustomize && go run . tables ../../../kustomize-compat/src/fieldspec/builtin.rs
+	cd tests/tools/kustomize && go run . type-names ../../../kustomize-compat/src/schema/names.rs
+	cd tests/tools/kustomize && go run -ldflags '-X sigs.k8s.io/kustomize/api/provenance.version=v5.8.1' . record ../../../fixtures/kustomize
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
 

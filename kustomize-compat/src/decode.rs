@@ -53,7 +53,7 @@ impl Type {
 /// # Errors
 /// Go's text for the first value that does not fit.
 pub(crate) fn decode(data: &Data, root: &'static Struct, strict: bool) -> Result<Map, String> {
-    let mut decoder = Decoder { root, strict, path: Vec::new(), failed: None };
+    let mut decoder = Decoder { within: root, strict, path: Vec::new(), failed: None };
     let decoded = decoder.value(data, Type::Struct(root));
     match (decoder.failed, decoded) {
         (Some(failed), _) => Err(failed),
@@ -63,7 +63,8 @@ pub(crate) fn decode(data: &Data, root: &'static Struct, strict: bool) -> Result
 }
 
 struct Decoder {
-    root: &'static Struct,
+    /// The struct that is read.
+    within: &'static Struct,
     strict: bool,
     path: Vec<&'static str>,
     /// The first error: Go goes on and reports it at the end.
@@ -95,9 +96,9 @@ impl Decoder {
         self.fail(match self.path.as_slice() {
             [] => format!("json: cannot unmarshal {found} into Go value of type {wanted}"),
             path => {
-                let root = self.root.go.rsplit('.').next().unwrap_or_default();
+                let name = self.within.go.rsplit('.').next().unwrap_or_default();
                 let field = path.join(".");
-                format!("json: cannot unmarshal {found} into Go struct field {root}.{field} of type {wanted}")
+                format!("json: cannot unmarshal {found} into Go struct field {name}.{field} of type {wanted}")
             }
         });
         None
@@ -137,6 +138,7 @@ impl Decoder {
 
     fn fields(&mut self, map: &Map, of: &'static Struct) -> Map {
         let mut out = Map::new();
+        let outer = std::mem::replace(&mut self.within, of);
         for (key, data) in map {
             let exact = of.fields.iter().find(|(name, _)| name == key);
             let Some((name, wanted)) =
@@ -153,6 +155,7 @@ impl Decoder {
             }
             self.path.pop();
         }
+        self.within = outer;
         out
     }
 }
@@ -187,7 +190,7 @@ mod tests {
             ),
             (
                 "inner: {count: a}",
-                Err("json: cannot unmarshal string into Go struct field Outer.inner.count of type int64"),
+                Err("json: cannot unmarshal string into Go struct field Inner.inner.count of type int64"),
             ),
             ("[a]", Err("json: cannot unmarshal array into Go value of type types.Outer")),
         ];

@@ -1,0 +1,151 @@
+//! The cases of `fixtures/kustomize` beside what kustomize answers (`make fixtures` records it).
+//!
+//! A case is one text: its first line is the command, and each file follows its name between `--`. The files lie in memory: the
+//! crate reads no other ones.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail like the tests"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kustomize_compat::load::{Place, World, join};
+use kustomize_compat::target::{Options, build};
+
+/// Where the files of a case lie, in their world and in the recorded answers.
+const ROOT: &str = "/{root}";
+
+/// Cases whose errors kustomize words with what nobody can know: an address in memory.
+const OTHER_WORDS: [&str; 4] = [
+    "generator-merge-nothing",
+    "generator-create-existing",
+    "validator-that-changes",
+    "validator-that-marks",
+];
+
+#[derive(Default)]
+struct Memory(BTreeMap<String, Vec<u8>>);
+
+impl Memory {
+    fn is_directory(&self, path: &str) -> bool {
+        path == "/"
+            || self.0.keys().any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+    }
+}
+
+impl World for Memory {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.0.get(path).cloned().ok_or_else(|| format!("open {path}: no such file or directory"))
+    }
+
+    fn resolve(&self, path: &str) -> Result<Place, String> {
+        let path = join(path, ".");
+        if self.is_directory(&path) {
+            return Ok(Place::Directory(path));
+        }
+        if self.0.contains_key(&path) {
+            let (directory, name) = path.rsplit_once('/').unwrap();
+            return Ok(Place::File { directory: directory.to_owned(), name: name.to_owned() });
+        }
+        // Go names the first part of a path that is missing.
+        let mut ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([path.len()]);
+        let missing = ends.find(|at| !self.is_directory(&path[..*at])).unwrap();
+        Err(format!("lstat {}: no such file or directory", &path[..missing]))
+    }
+}
+
+/// The command and the files of a case.
+fn read_case(text: &str) -> (String, Memory) {
+    let (command, rest) = text.split_once('\n').unwrap();
+    let mut memory = Memory::default();
+    let mut parts: Vec<(String, String)> = Vec::new();
+    for line in rest.split_inclusive('\n') {
+        let header = line.trim_end().strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
+        match (header, parts.last_mut()) {
+            (Some(header), _) => parts.push((header.to_owned(), String::new())),
+            (None, Some((_, body))) => body.push_str(line),
+            (None, None) => panic!("text before the first file"),
+        }
+    }
+    for (header, body) in parts {
+        let (name, kind) = header.split_once(' ').unwrap_or((&header, ""));
+        let content = match kind {
+            "base64" => STANDARD.decode(body.trim()).unwrap(),
+            "without-line-feed" => body.strip_suffix('\n').unwrap_or(&body).as_bytes().to_vec(),
+            _ => body.into_bytes(),
+        };
+        memory.0.insert(format!("{ROOT}/{name}"), content);
+    }
+    (command.to_owned(), memory)
+}
+
+fn run(command: &str, memory: &Memory) -> Result<String, String> {
+    let mut options = Options::default();
+    let mut words = command.split_whitespace().skip(1);
+    let mut directory = ".";
+    while let Some(word) = words.next() {
+        match word {
+            "--load-restrictor" => options.unrestricted = words.next() == Some("LoadRestrictionsNone"),
+            "--reorder" => options.keep_order = words.next() == Some("none"),
+            other => directory = other,
+        }
+    }
+    build(memory, &join(ROOT, directory), &options)
+        .map_err(|e| format!("Error: {e}\n").replace(ROOT, "{root}"))
+}
+
+/// What is wrong with a case.
+fn differs(dir: &Path) -> Option<String> {
+    let read = |name: &str| fs::read_to_string(dir.join(name)).ok();
+    let name = dir.file_name().unwrap().to_str().unwrap();
+    let (command, memory) = read_case(&read("files.txt").unwrap());
+    match (read("expected.yaml"), read("expected.err"), run(&command, &memory)) {
+        (Some(expected), None, Ok(ours)) if ours == expected => None,
+        (None, Some(expected), Err(ours)) if ours == expected || OTHER_WORDS.contains(&name) => None,
+        (Some(expected), None, Ok(ours)) => Some(format!("{name}: {}", first_difference(&expected, &ours))),
+        (Some(expected), None, Err(e)) => Some(format!("{name}: expected\n{expected}\nbut fails: {e}")),
+        (None, Some(expected), ours) => Some(format!("{name}: expected error\n{expected}\nbut is\n{ours:?}")),
+        _ => Some(format!("{name}: no answer is recorded")),
+    }
+}
+
+/// The first lines that differ, with what is before them.
+fn first_difference(expected: &str, ours: &str) -> String {
+    let same = expected.lines().zip(ours.lines()).take_while(|(a, b)| a == b).count();
+    let part = |text: &str| {
+        text.lines().skip(same.saturating_sub(4)).take(9).map(|l| format!("  {l}\n")).collect::<String>()
+    };
+    format!("line {}\n expected\n{} but is\n{}", same + 1, part(expected), part(ours))
+}
+
+fn cases(root: &Path) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = fs::read_dir(root).unwrap().map(|e| e.unwrap().path()).collect();
+    dirs.retain(|dir| dir.join("files.txt").exists());
+    dirs.sort();
+    dirs
+}
+
+#[test]
+fn cases_give_what_kustomize_gives() {
+    let dirs = cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/kustomize"));
+    assert!(dirs.len() > 80, "{} cases", dirs.len());
+    let wrong: Vec<String> = dirs.iter().filter_map(|dir| differs(dir)).collect();
+    assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), dirs.len(), wrong.join("\n"));
+}
+
+/// More cases, such as generated ones, in the folder that `CASES` names: their answers are recorded by tests/tools/kustomize.
+#[test]
+#[ignore = "needs cases that are recorded"]
+fn cases_of_a_folder_give_what_kustomize_gives() {
+    let dirs = cases(Path::new(&std::env::var("CASES").unwrap()));
+    let wrong: Vec<String> = dirs.iter().filter_map(|dir| differs(dir)).collect();
+    println!("{} of {} differ", wrong.len(), dirs.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
