@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::resource::Gvk;
 pub use config::{BackReference, Config, List};
 pub(crate) use config::{FIELD_SPEC, decode_specs};
-pub use visit::{Create, set_entry, set_scalar, visit, visit_all};
+pub(crate) use visit::set_entry;
+pub use visit::{Create, set_scalar, visit, visit_all};
 
 /// A field of the objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]

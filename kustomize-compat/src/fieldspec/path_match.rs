@@ -8,6 +8,7 @@ use chart_compat::yaml::tree::{self, Kind, Node, Writer};
 use super::lookup::{is_item, split_item};
 use crate::error::Error;
 use crate::resource::node::{check_kind, scalar, set};
+use crate::resource::shared::without_marks;
 
 /// A field that a path leads to.
 #[derive(Clone, Debug)]
@@ -41,7 +42,7 @@ fn index(part: &str) -> Option<usize> {
 /// A node as YAML, without the white space around it.
 fn shown(node: &Node) -> String {
     let mut writer = Writer::new();
-    writer.document(node);
+    writer.document(&without_marks(node));
     writer.finish().trim().to_owned()
 }
 

@@ -9,6 +9,7 @@ use super::lookup::get_part_mut;
 use crate::error::Error;
 use crate::resource::Gvk;
 use crate::resource::node::{check_kind, metadata_text, set};
+use crate::resource::shared::set_number;
 
 /// What a missing field becomes.
 #[derive(Clone, Copy, Debug)]
@@ -138,15 +139,22 @@ pub fn set_scalar(node: &mut Node, text: &str, tag: &str) -> Result<(), Error> {
         style: node.style,
         tagged: node.tagged,
         flow: node.flow,
+        anchor: std::mem::take(&mut node.anchor),
         ..Node::default()
     };
     Ok(())
 }
 
-/// Sets a text of a map.
+/// Sets a text of a map. Returns whether the key is new: its node is then marked with a number, since one node stands at all places
+/// where it is new.
 ///
 /// # Errors
 /// The node is not a map.
-pub fn set_entry(node: &mut Node, key: &str, text: &str) -> Result<(), Error> {
-    set(node, key, Node { tag: "!!str".to_owned(), value: text.to_owned(), ..Node::default() })
+pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, number: usize) -> Result<bool, Error> {
+    let new = node.place(key).is_none();
+    set(node, key, Node { tag: "!!str".to_owned(), value: text.to_owned(), ..Node::default() })?;
+    if new && let Some(entry) = node.get_mut(key) {
+        set_number(entry, number);
+    }
+    Ok(new)
 }

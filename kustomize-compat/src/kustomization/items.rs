@@ -195,12 +195,17 @@ pub struct Var {
     pub target: Target,
     /// Where the value is.
     pub field_path: String,
+    /// The var as Go prints what the file has.
+    pub(crate) written: String,
+    /// The path as the file has it.
+    pub(crate) written_path: String,
 }
 
 pub(crate) fn var(data: &Data) -> Var {
     let object = data.get("objref").cloned().unwrap_or_default();
     let mut gvk =
         Gvk { group: text(&object, "group"), version: text(&object, "version"), kind: text(&object, "kind") };
+    let written_gvk = gvk.to_string();
     let api_version = text(&object, "apiVersion");
     let parts: Vec<&str> = api_version.split('/').collect();
     match parts.as_slice() {
@@ -214,7 +219,9 @@ pub(crate) fn var(data: &Data) -> Var {
     let field_path = data.get("fieldref").map(|field| text(field, "fieldPath")).unwrap_or_default();
     Var {
         name: text(data, "name"),
+        written: format!("{{{} {written_gvk} {{{field_path}}}}}", text(data, "name")),
         target: Target { gvk, name: text(&object, "name"), namespace: text(&object, "namespace") },
+        written_path: field_path.clone(),
         field_path: if field_path.is_empty() { "metadata.name".to_owned() } else { field_path },
     }
 }

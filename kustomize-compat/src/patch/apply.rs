@@ -8,6 +8,7 @@ use super::json6902::JsonPatch;
 use super::strategic_merge;
 use crate::error::Error;
 use crate::resource::node::{metadata_map, scalar, set, set_metadata_map, set_metadata_text, set_namespace};
+use crate::resource::shared::sync;
 use crate::resource::{Id, Objects, Resource, from_data, is_internal, to_data};
 use crate::schema::Schemas;
 use crate::selector::Selector;
@@ -79,6 +80,7 @@ pub(crate) fn merge_into(object: &mut Resource, patch: &Resource, schemas: &Sche
         // The whole object is deleted.
         from_data(&chart_compat::data::Data::Null)
     });
+    sync(object);
     if object.is_empty() {
         return Ok(());
     }

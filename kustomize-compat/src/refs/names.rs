@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fieldspec::{BackReference, FieldSpec, set_scalar, visit};
 use crate::format::to_yaml;
 use crate::resource::node::{scalar, set};
+use crate::resource::shared::sync;
 use crate::resource::{Gvk, Id, Objects, Resource, to_data};
 use crate::schema::Schemas;
 
@@ -29,6 +30,7 @@ type Filter<'r> = (FieldSpec, &'r Gvk);
 /// # Errors
 /// A field has no name in it, or stands for more than one object.
 pub fn fix(objects: &mut Objects, references: &[BackReference], schemas: &Schemas) -> Result<(), Error> {
+    objects.items().iter().try_for_each(Resource::check_former_ids)?;
     let known = Known::of(objects.items(), schemas);
     let mut filters: HashMap<Gvk, Vec<Filter<'_>>> = HashMap::new();
     for at in 0..objects.items().len() {
@@ -51,6 +53,7 @@ pub fn fix(objects: &mut Objects, references: &[BackReference], schemas: &Schema
         }
         if changed && let Some(object) = objects.contents_mut().get_mut(at) {
             object.node = node;
+            sync(object);
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::lookup;
 use crate::fieldspec::{FieldSpec, split_dotted, visit};
 use crate::kustomization::Var;
+use crate::resource::shared::sync;
 use crate::resource::{Objects, Resource};
 use crate::schema::Schemas;
 
@@ -50,7 +51,10 @@ pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<()
             (objects.items().iter().enumerate()).filter(|(_, o)| fits(o)).map(|(at, _)| at).collect();
         if found.len() > 1 {
             let count = found.len();
-            let text = format!("found {count} resId matches for var {} (unable to disambiguate)", shown(var));
+            let text = format!(
+                "found {count} resId matches for var {} (unable to disambiguate)",
+                shown(var, &var.written_path)
+            );
             return Err(Error::Text(text));
         }
         if let Some(object) = found.first().and_then(|at| objects.contents_mut().get_mut(*at)) {
@@ -61,8 +65,8 @@ pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<()
 }
 
 /// A var as Go prints the struct.
-fn shown(var: &Var) -> String {
-    format!("{{{} {} {{{}}}}}", var.name, var.target.gvk, var.field_path)
+fn shown(var: &Var, path: &str) -> String {
+    format!("{{{} {} {{{path}}}}}", var.name, var.target.gvk)
 }
 
 /// Replaces vars in the fields that may hold them. Returns the vars that stand nowhere.
@@ -78,11 +82,11 @@ pub fn resolve(
     for (name, var) in vars {
         let object = objects.items().iter().find(|object| object.vars.contains(name));
         let object = object.ok_or_else(|| {
-            let var = shown(var);
+            let var = shown(var, &var.field_path);
             Error::text(format!("var '{var}' cannot be mapped to a field in the set of known resources"))
         })?;
         let value = value_of(object, &var.field_path).ok_or_else(|| {
-            let var = shown(var);
+            let var = shown(var, &var.field_path);
             Error::text(format!("field specified in var '{var}' not found in corresponding resource"))
         })?;
         values.insert(name.clone(), value);
@@ -95,6 +99,7 @@ pub fn resolve(
         for spec in fields {
             visit(spec, &mut object.node, None, &mut |node| set(node, &values, &mut used))?;
         }
+        sync(object);
     }
     Ok(values.into_keys().filter(|name| !used.contains(name)).collect())
 }

@@ -6,6 +6,7 @@ mod id;
 mod list;
 pub mod node;
 mod notes;
+pub(crate) mod shared;
 mod stream;
 mod value;
 
@@ -29,13 +30,17 @@ pub struct Resource {
     pub node: Node,
     /// The names of the vars that read it.
     pub vars: Vec<String>,
+    /// How many nodes of it are marked, since they may stand at several places.
+    pub(crate) marked: usize,
+    /// Whether one does.
+    pub(crate) shares: bool,
 }
 
 impl Resource {
     /// An object that no var reads.
     #[must_use]
     pub fn new(node: Node) -> Self {
-        Self { node, vars: Vec::new() }
+        Self { node, vars: Vec::new(), marked: 0, shares: false }
     }
 
     /// Its present identity.

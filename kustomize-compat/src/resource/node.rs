@@ -60,7 +60,7 @@ pub fn check_kind(node: &Node, kind: Kind) -> Result<(), Error> {
         return Ok(());
     }
     let mut writer = Writer::new();
-    writer.document(node);
+    writer.document(&super::shared::without_marks(node));
     Err(Error::Kind { expected: kind_name(kind), got: kind_name(node.kind), content: writer.finish() })
 }
 
@@ -94,7 +94,10 @@ pub fn set(map: &mut Node, key: &str, mut value: Node) -> Result<(), Error> {
         return Ok(());
     }
     match map.get_mut(key) {
-        Some(place) => *place = Node { style: place.style, tagged: place.tagged, flow: place.flow, ..value },
+        Some(place) => {
+            let anchor = std::mem::take(&mut place.anchor);
+            *place = Node { style: place.style, tagged: place.tagged, flow: place.flow, anchor, ..value };
+        }
         None => map.push(key, value),
     }
     Ok(())

@@ -143,6 +143,17 @@ impl Resource {
         names.into_iter().zip(namespaces).zip(kinds).map(id).collect()
     }
 
+    /// Checks that each former identity has a name, a namespace and a kind.
+    pub(crate) fn check_former_ids(&self) -> Result<(), Error> {
+        let names = self.csv(NAMES).len();
+        if names == 0 || self.csv(NAMESPACES).len() == names && self.csv(KINDS).len() == names {
+            return Ok(());
+        }
+        Err(Error::text(
+            "number of previous names, number of previous namespaces, number of previous kinds not equal",
+        ))
+    }
+
     /// Adds the present identity to the former ones.
     pub(crate) fn store_id(&mut self, schemas: &Schemas) -> Result<(), Error> {
         let id = self.id(schemas);

@@ -188,9 +188,11 @@ impl<'b> Kustomization<'b> {
         self.run_transformers(&mut all)?;
         self.run_validators(&mut all)?;
         let found: Vec<_> = self.file.list("vars").iter().map(var).collect();
+        let written: Vec<&str> = found.iter().map(|var| var.written.as_str()).collect();
+        let merging = format!("merging vars [{}]", written.join(" "));
         vars::mark(&mut all.objects, &found, schemas)
             .and_then(|()| found.into_iter().try_for_each(|var| all.add_var(var)))
-            .map_err(|e| e.within("merging vars"))?;
+            .map_err(|e| e.within(merging))?;
         Ok(all)
     }
 

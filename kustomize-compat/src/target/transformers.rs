@@ -16,6 +16,7 @@ use crate::kustomization::{LabelItem, PatchSource, image, map_text, patch_source
 use crate::patch::json6902::JsonPatch;
 use crate::patch::{Allowed, LoadedPatch};
 use crate::resource::node::{metadata_map, set_metadata_map};
+use crate::resource::shared::sync;
 use crate::resource::{Objects, Resource, read};
 use crate::transform::affixes::Affix;
 use crate::transform::namespace::{Namespace, Subjects};
@@ -58,6 +59,7 @@ impl Kustomization<'_> {
         let schemas = self.session.schemas;
         for (transformer, origin) in &transformers {
             transformer.apply(&mut all.objects, schemas)?;
+            all.objects.contents_mut().iter_mut().for_each(sync);
             if let Some(origin) = origin {
                 let objects = all.objects.contents_mut().iter_mut();
                 objects.filter(|object| !object.is_empty()).try_for_each(|o| origin.mark_transformed(o))?;

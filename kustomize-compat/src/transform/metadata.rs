@@ -9,6 +9,7 @@ use chart_compat::yaml::tree::Kind;
 use crate::error::Error;
 use crate::fieldspec::{Create, FieldSpec, set_entry, visit_all};
 use crate::resource::Resource;
+use crate::resource::shared::sync;
 
 /// A missing field becomes a map.
 const MAP: Create = Create { kind: Kind::Map, tag: "!!map" };
@@ -24,8 +25,16 @@ pub fn set_pairs(
 ) -> Result<(), Error> {
     for object in objects {
         for (key, value) in pairs {
-            visit_all(fields, &mut object.node, Some(MAP), &mut |node| set_entry(node, key, value))?;
+            let number = object.marked + 1;
+            let mut places = 0;
+            visit_all(fields, &mut object.node, Some(MAP), &mut |node| {
+                places += usize::from(set_entry(node, key, value, number)?);
+                Ok(())
+            })?;
+            object.marked = number;
+            object.shares |= places > 1;
         }
+        sync(object);
     }
     Ok(())
 }

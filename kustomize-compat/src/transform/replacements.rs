@@ -10,6 +10,7 @@ use crate::fieldspec::lookup::{at_mut, lookup};
 use crate::fieldspec::path_match::{Found, find};
 use crate::fieldspec::split_dotted;
 use crate::resource::node::is_empty;
+use crate::resource::shared::{sync, without_marks};
 use crate::resource::{Gvk, Id, Objects, Resource};
 use crate::schema::Schemas;
 use crate::selector::{CompiledSelector, Selector};
@@ -154,7 +155,7 @@ impl Replacement {
                 return Err(Error::text("value and resource selectors are mutually exclusive"));
             }
             (_, Some(text)) => Node { value: text.clone(), ..Node::default() },
-            (Some(source), None) => source.value(objects, schemas)?,
+            (Some(source), None) => without_marks(&source.value(objects, schemas)?),
             (None, None) => return Ok(()),
         };
         for target in targets {
@@ -187,7 +188,11 @@ impl Target {
                 continue;
             }
             if ids.iter().any(|id| selector.matches_id(id)) {
-                objects.change(at, schemas, |object| self.copy(&mut object.node, value))?;
+                objects.change(at, schemas, |object| {
+                    self.copy(&mut object.node, value)?;
+                    sync(object);
+                    Ok(())
+                })?;
             }
         }
         Ok(())
@@ -246,7 +251,7 @@ impl Target {
         if field.kind == Kind::Scalar {
             field.value = value.value;
         } else {
-            *field = value;
+            *field = Node { anchor: std::mem::take(&mut field.anchor), ..value };
         }
         Ok(())
     }

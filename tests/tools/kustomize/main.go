@@ -1,5 +1,5 @@
-// Runs kustomize's own program, and records its answers: `go run . record FIXTURES`, `go run . tables FILE`, `go run . type-names FILE`, else kustomize's own
-// command line (`go run . build DIR`).
+// Runs kustomize's own program, and records its answers: `go run . record FIXTURES`, `go run . tables FILE`, `go run . type-names FILE`,
+// `go run . generate DIR COUNT SEED` (random cases), else kustomize's own command line (`go run . build DIR`).
 package main
 
 import (
@@ -27,6 +27,9 @@ func run(args []string) error {
 		case "type-names":
 			return typeNames(filepath.Join(filepath.Dir(args[1]), "tables.rs"), args[1])
 		}
+	}
+	if len(args) == 4 && args[0] == "generate" {
+		return generate(args[1], args[2], args[3])
 	}
 	if commands.NewDefaultCommand().Execute() != nil {
 		os.Exit(1)

@@ -2,11 +2,14 @@
 //!
 //! Owns storage and access by key; knows no merge.
 
+use std::collections::HashMap;
+
 use chart_compat::yaml::tree::{Kind, Node, Style};
 
 use super::NodeId;
 use crate::error::Error;
 use crate::resource::node::{quote, scalar};
+use crate::resource::shared::number;
 
 /// The most nodes of a result: an item that is shared stands in it more than once.
 const MAX_NODES: usize = 1_000_000;
@@ -38,21 +41,32 @@ impl std::ops::DerefMut for Shared {
 
 /// All nodes of a merge. Numbers come from the arena itself, so each is one of its nodes.
 #[derive(Default)]
-pub(super) struct Arena(Vec<Shared>);
+pub(super) struct Arena {
+    nodes: Vec<Shared>,
+    /// The nodes that stand at several places.
+    marked: HashMap<String, NodeId>,
+}
 
 impl Arena {
     /// Copies a node and all that it holds into the arena.
     pub(super) fn insert(&mut self, node: &Node) -> NodeId {
+        let mark = number(node).map(str::to_owned);
+        if let Some(id) = mark.as_ref().and_then(|mark| self.marked.get(mark)) {
+            return *id;
+        }
         let content = node.content.iter().map(|child| self.insert(child)).collect();
         let id = self.push(Node { content: Vec::new(), ..shallow(node) });
+        if let Some(mark) = mark {
+            self.marked.insert(mark, id);
+        }
         self.get_mut(id).content = content;
         id
     }
 
     /// Adds a node that holds nothing.
     pub(super) fn push(&mut self, node: Node) -> NodeId {
-        self.0.push(Shared { node, content: Vec::new(), persists: false });
-        self.0.len() - 1
+        self.nodes.push(Shared { node, content: Vec::new(), persists: false });
+        self.nodes.len() - 1
     }
 
     /// A node with all that it holds.
@@ -72,11 +86,11 @@ impl Arena {
     }
 
     pub(super) fn get(&self, id: NodeId) -> &Shared {
-        &self.0[id]
+        &self.nodes[id]
     }
 
     pub(super) fn get_mut(&mut self, id: NodeId) -> &mut Shared {
-        &mut self.0[id]
+        &mut self.nodes[id]
     }
 
     /// Marks a null that stays in its map.
@@ -90,7 +104,9 @@ impl Arena {
 
     /// Makes a node a copy of another; both hold the same.
     pub(super) fn replace(&mut self, id: NodeId, with: NodeId) {
-        self.0[id] = self.0[with].clone();
+        let anchor = std::mem::take(&mut self.nodes[id].node.anchor);
+        self.nodes[id] = self.nodes[with].clone();
+        self.nodes[id].node.anchor = anchor;
     }
 
     fn place(&self, map: NodeId, key: &str) -> Option<usize> {
@@ -150,6 +166,7 @@ fn shallow(node: &Node) -> Node {
         style: node.style,
         flow: node.flow,
         value: node.value.clone(),
+        anchor: node.anchor.clone(),
         ..Node::default()
     }
 }
