@@ -48,12 +48,23 @@ impl Type {
     }
 }
 
-/// Decodes a map into a struct: a map with the struct's own keys, without nulls. An unknown key is an error if `strict`.
+/// How a map is decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// As JSON, without unknown keys: a kustomization file.
+    Json,
+    /// As YAML, in which a number or boolean may stand for a text, without unknown keys.
+    Strict,
+    /// As YAML, with keys that do not count.
+    Lenient,
+}
+
+/// Decodes a map into a struct: a map with the struct's own keys, without nulls.
 ///
 /// # Errors
 /// Go's text for the first value that does not fit.
-pub(crate) fn decode(data: &Data, root: &'static Struct, strict: bool) -> Result<Map, String> {
-    let mut decoder = Decoder { within: root, strict, path: Vec::new(), failed: None };
+pub(crate) fn decode(data: &Data, root: &'static Struct, mode: Mode) -> Result<Map, String> {
+    let mut decoder = Decoder { within: root, mode, path: Vec::new(), failed: None };
     let decoded = decoder.value(data, Type::Struct(root));
     match (decoder.failed, decoded) {
         (Some(failed), _) => Err(failed),
@@ -65,7 +76,7 @@ pub(crate) fn decode(data: &Data, root: &'static Struct, strict: bool) -> Result
 struct Decoder {
     /// The struct that is read.
     within: &'static Struct,
-    strict: bool,
+    mode: Mode,
     path: Vec<&'static str>,
     /// The first error: Go goes on and reports it at the end.
     failed: Option<String>,
@@ -111,6 +122,9 @@ impl Decoder {
             | (Type::Text, Data::String(_))
             | (Type::Bool, Data::Bool(_))
             | (Type::Int(_), Data::Int(_)) => Some(data.clone()),
+            (Type::Text, Data::Bool(_) | Data::Int(_) | Data::Float(_)) if self.mode != Mode::Json => {
+                Some(Data::String(scalar_text(data)))
+            }
             (Type::Int(_), Data::Float(n)) => whole(*n).map(Data::Int).or_else(|| self.wrong(data, wanted)),
             (Type::List(item), Data::List(items)) => {
                 let empty = || match item {
@@ -144,7 +158,7 @@ impl Decoder {
             let Some((name, wanted)) =
                 exact.or_else(|| of.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)))
             else {
-                if self.strict {
+                if self.mode != Mode::Lenient {
                     self.fail(format!("json: unknown field {}", chart_compat::go::quote(key.as_bytes())));
                 }
                 continue;
@@ -157,6 +171,17 @@ impl Decoder {
         }
         self.within = outer;
         out
+    }
+}
+
+/// A number or boolean as a text.
+fn scalar_text(data: &Data) -> String {
+    match data {
+        Data::Bool(value) => value.to_string(),
+        Data::Int(n) => n.to_string(),
+        Data::Float(n) if n.fract() == 0.0 && n.abs() < 1e21 => format!("{n:.0}"),
+        Data::Float(n) => chart_compat::go::format_float(*n),
+        _ => String::new(),
     }
 }
 
@@ -178,8 +203,9 @@ mod tests {
 
     #[test]
     fn keys_and_types_are_checked() {
-        let decode =
-            |text: &str| decode(&chart_compat::yaml::from_slice(text.as_bytes()).unwrap(), &OUTER, true);
+        let decode = |text: &str| {
+            decode(&chart_compat::yaml::from_slice(text.as_bytes()).unwrap(), &OUTER, Mode::Json)
+        };
         let table = [
             ("NAMES: [a]", Ok(r#"{"names":["a"]}"#)),
             ("names: null\ninner: {count: 2.0}", Ok(r#"{"inner":{"count":2}}"#)),

@@ -29,7 +29,7 @@ pub fn to_yaml(objects: &[Resource]) -> Result<String, Error> {
         }
         let value = value_of(&object.node).map_err(|e| match e {
             // An object that cannot be decoded is nil in Go.
-            Error::DuplicateKeys(_) => e.within("map[string]interface {}(nil)"),
+            Error::DuplicateKeys(_) | Error::Yaml(_) => e.within("map[string]interface {}(nil)"),
             other => other,
         })?;
         let start = out.len();

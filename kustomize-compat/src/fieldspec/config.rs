@@ -9,7 +9,7 @@ use chart_compat::data::{Data, Map};
 use super::builtin;
 use super::table::Row;
 use super::{FieldSpec, merge_all};
-use crate::decode::{Struct, Type, decode};
+use crate::decode::{Mode, Struct, Type, decode};
 use crate::error::Error;
 use crate::resource::Gvk;
 
@@ -175,7 +175,7 @@ impl Config {
         let data = chart_compat::yaml::from_slice_strict(text)
             .map_err(|e| Error::text(format!("error converting YAML to JSON: {e}")))?;
         let failed = |e| Error::text(format!("error unmarshaling JSON: while decoding JSON: {e}"));
-        let map = decode(&data, &CONFIG, true).map_err(failed)?;
+        let map = decode(&data, &CONFIG, Mode::Strict).map_err(failed)?;
         let mut config = Self::decoded(&map);
         config.sort();
         Ok(config)

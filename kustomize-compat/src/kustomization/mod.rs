@@ -8,7 +8,7 @@ mod items;
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 
-use crate::decode::decode;
+use crate::decode::{Mode, decode};
 use crate::error::Error;
 use fields::KUSTOMIZATION;
 pub(crate) use fields::{GENERATOR_OPTIONS, HELM_CHART, IMAGE, REPLACEMENT_FIELD, REPLICA, SELECTOR};
@@ -50,7 +50,7 @@ impl KustomizationFile {
     pub fn parse(text: &[u8], root: &str) -> Result<Self, Error> {
         let invalid = |e: String| Error::text(format!("invalid Kustomization: {e}"));
         let data = yaml::from_slice(text).map_err(|e| invalid(e.to_string()))?;
-        let mut fields = decode(&data, &KUSTOMIZATION, true).map_err(invalid)?;
+        let mut fields = decode(&data, &KUSTOMIZATION, Mode::Json).map_err(invalid)?;
         let warnings = DEPRECATED.iter().filter(|(old, _, _)| fields.contains_key(*old));
         let warnings = warnings.map(|(old, new, experimental)| {
             let mark = if *experimental { "[EXPERIMENTAL] " } else { "" };

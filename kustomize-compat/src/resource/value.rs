@@ -51,6 +51,16 @@ fn resolve(node: &Node) -> Scalar<'_> {
     }
 }
 
+/// Whether a text took the place of a number, a boolean or a null, whose tag it has.
+fn is_mistagged(node: &Node) -> bool {
+    let implied = || meaning(&node.value);
+    match node.tag.as_str() {
+        tag @ ("!!int" | "!!bool" | "!!null") if node.style == Style::Plain => implied() != tag,
+        "!!float" if node.style == Style::Plain => !matches!(implied(), "!!int" | "!!float"),
+        _ => false,
+    }
+}
+
 /// A folded text as it is after go-yaml has written and read it: not always what it was.
 fn refolded(node: &Node) -> Cow<'_, str> {
     let mut map = Node::map();
@@ -168,6 +178,10 @@ fn value_below(node: &Node, root: bool) -> Result<Value<'_>, Error> {
         Kind::Map => {
             let entry = |(key, value)| Ok((key, below(value)?));
             Value::Map(entries(node, root)?.into_iter().map(entry).collect::<Result<_, Error>>()?)
+        }
+        Kind::Scalar if is_mistagged(node) => {
+            let (implied, tag, text) = (meaning(&node.value), &node.tag, &node.value);
+            return Err(Error::Yaml(format!("yaml: cannot decode {implied} `{text}` as a {tag}")));
         }
         Kind::Scalar => match resolve(node) {
             Scalar::Null => Value::Null,

@@ -9,7 +9,7 @@ use chart_compat::yaml::{self};
 
 use super::Kustomization;
 use super::accumulator::Accumulator;
-use crate::decode::{Struct, Type, decode};
+use crate::decode::{Mode, Struct, Type, decode};
 use crate::error::Error;
 use crate::fieldspec::{FIELD_SPEC, FieldSpec, decode_specs};
 use crate::generate::Load;
@@ -174,7 +174,7 @@ pub(super) fn replacements(list: &[Data], load: Load<'_>) -> Result<Vec<Replacem
         let content = load(&path)?;
         let read = yaml::from_slice(&content).map_err(|e| Error::text(e.to_string()))?;
         let one = |data: &Data| {
-            let map = decode(data, &REPLACEMENT_FIELD, false).map_err(Error::Text)?;
+            let map = decode(data, &REPLACEMENT_FIELD, Mode::Lenient).map_err(Error::Text)?;
             Ok::<_, Error>(replacement(&Data::Map(map)))
         };
         match &read {
@@ -269,7 +269,7 @@ impl Kustomization<'_> {
         let fields = fields_of(&id.gvk.kind)
             .ok_or_else(|| Error::text(format!("unable to load builtin {}", id.gvk)))?;
         let raw = to_data(&config.node)?;
-        let data = decode(&raw, fields, false).map_err(|e| {
+        let data = decode(&raw, fields, Mode::Lenient).map_err(|e| {
             Error::text(format!("error unmarshaling JSON: while decoding JSON: {e}"))
                 .within(format!("plugin {id} fails configuration"))
         })?;
@@ -294,7 +294,7 @@ impl Kustomization<'_> {
             "ConfigMapGenerator" => Ok(Generator::ConfigMap(args())),
             "SecretGenerator" => Ok(Generator::Secret(args())),
             "HelmChartInflationGenerator" => {
-                let fields = decode(&raw, &HELM_CHART, false).map_err(|e| failed(Error::Text(e)))?;
+                let fields = decode(&raw, &HELM_CHART, Mode::Lenient).map_err(|e| failed(Error::Text(e)))?;
                 let chart = Chart {
                     fields,
                     chart_home: text(&data, "chartHome"),
@@ -373,7 +373,7 @@ impl Kustomization<'_> {
         if !path.is_empty() {
             let content = self.loader.load(&path)?;
             let read = yaml::from_slice(&content).map_err(|e| Error::text(e.to_string()))?;
-            let map = decode(&read, &VALUE_ADD, false).map_err(Error::Text)?;
+            let map = decode(&read, &VALUE_ADD, Mode::Lenient).map_err(Error::Text)?;
             targets.extend_from_slice(items(&Data::Map(map), "targets"));
         }
         if targets.is_empty() {
