@@ -3,10 +3,12 @@
 //! Owns who may read what, and that no kustomization contains itself. The caller owns the files: a [`World`].
 
 mod loader;
+mod metered;
 mod path;
 mod repository;
 
 pub use loader::Loader;
+pub(crate) use metered::Metered;
 pub use path::{base, join};
 pub use repository::{Repository, is_remote_file};
 

@@ -133,6 +133,9 @@ fn value_of(object: &Resource, path: &str) -> Option<Value> {
 
 type Values = BTreeMap<String, Value>;
 
+/// The longest text that vars make.
+const MAX_TEXT: usize = 16 << 20;
+
 fn set(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Result<(), Error> {
     if node.is_null() {
         return Ok(());
@@ -140,9 +143,10 @@ fn set(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Result<
     match node.kind {
         Kind::Scalar => {
             if is_text(node) {
-                replace(node, values, used);
+                replace(node, values, used)
+            } else {
+                Ok(())
             }
-            Ok(())
         }
         Kind::Map => {
             for pair in node.content.chunks_exact_mut(2) {
@@ -152,7 +156,7 @@ fn set(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Result<
                     return Err(Error::text(format!("invalid map key: value='{value}', tag='{tag}'")));
                 }
                 if is_text(value) {
-                    replace(value, values, used);
+                    replace(value, values, used)?;
                 }
             }
             Ok(())
@@ -161,8 +165,7 @@ fn set(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Result<
             if !is_text(item) {
                 return Err(Error::text("invalid value type expect a string"));
             }
-            replace(item, values, used);
-            Ok(())
+            replace(item, values, used)
         }),
         Kind::Document | Kind::Alias => Err(Error::text("invalid type encountered")),
     }
@@ -172,25 +175,30 @@ fn is_text(node: &Node) -> bool {
     node.kind == Kind::Scalar && matches!(node.tag.as_str(), "" | "!!str")
 }
 
-fn replace(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) {
+fn replace(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Result<(), Error> {
     let (text, tag) = match expand(&node.value, values, used) {
         Value::Text(text) => (text, "!!str"),
         Value::Int(n) => (n.to_string(), "!!int"),
         Value::Float(n) => (n.to_string(), "!!float"),
         Value::Bool(value) => (value.to_string(), "!!bool"),
-        Value::Other => return,
+        Value::Other => return Ok(()),
     };
+    if text.len() > MAX_TEXT {
+        return Err(Error::text(format!("vars make a text of more than {MAX_TEXT} bytes")));
+    }
     node.value = text;
     tag.clone_into(&mut node.tag);
     node.style = Style::Plain;
     node.tagged = false;
+    Ok(())
 }
 
 /// Replaces `$(NAME)`; `$$` stands for `$`. A text that is one var alone becomes its value.
 fn expand(text: &str, values: &Values, used: &mut BTreeSet<String>) -> Value {
     let mut out = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
+    // A text that is too long is refused by the caller.
+    while let Some(at) = rest.find('$').filter(|_| out.len() <= MAX_TEXT) {
         let (before, after) = rest.split_at(at);
         let after = after.strip_prefix('$').unwrap_or_default();
         if after.is_empty() {

@@ -9,6 +9,9 @@ use super::{Id, Resource};
 use crate::error::Error;
 use crate::schema::Schemas;
 
+/// The most objects of a build: bases that name each other twice double their number at each level.
+const MAX_OBJECTS: usize = 100_000;
+
 /// Objects in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
@@ -85,6 +88,9 @@ impl Objects {
     /// There is one of its identity.
     pub fn add(&mut self, object: Resource, schemas: &Schemas) -> Result<(), Error> {
         let at = self.items.len();
+        if at >= MAX_OBJECTS {
+            return Err(Error::Text(format!("a build has at most {MAX_OBJECTS} objects")));
+        }
         let index = self.indexed(schemas);
         let id = object.id(schemas);
         if index.present.contains_key(&id.key()) {

@@ -11,6 +11,7 @@ mod origin;
 mod plugins;
 mod transformers;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -22,7 +23,7 @@ use crate::fieldspec::{Config, List};
 use crate::format::to_yaml;
 use crate::generate::hash::hash;
 use crate::kustomization::{FILE_NAMES, KustomizationFile, SortOptions, sort_options, var};
-use crate::load::{Loader, World};
+use crate::load::{Loader, Metered, World};
 use crate::order::sort;
 use crate::refs::{names, vars};
 use crate::resource::node::set_metadata_text;
@@ -59,7 +60,9 @@ pub fn build(world: &dyn World, target: &str, options: &Options) -> Result<Strin
 /// What kustomize fails with, in its words.
 pub fn build_objects(world: &dyn World, target: &str, options: &Options) -> Result<Objects, Error> {
     let schemas = Schemas::default();
-    let session = Session { world, schemas: &schemas };
+    let world = &Metered::new(world);
+    let loaded = Cell::new(0);
+    let session = Session { world, schemas: &schemas, loaded: &loaded };
     let loader = Rc::new(Loader::root(world, target, !options.unrestricted)?);
     let mut target = Kustomization::load(session, loader)?;
     target.choose_schema()?;
@@ -87,11 +90,16 @@ pub fn build_objects(world: &dyn World, target: &str, options: &Options) -> Resu
     Ok(objects)
 }
 
+/// The most kustomizations that a build reads, each as often as it is named.
+const MAX_KUSTOMIZATIONS: usize = 20_000;
+
 /// What all kustomizations of a build share.
 #[derive(Clone, Copy)]
 struct Session<'b> {
     world: &'b dyn World,
     schemas: &'b Schemas,
+    /// How many kustomizations were read.
+    loaded: &'b Cell<usize>,
 }
 
 /// A kustomization that is built.
@@ -111,6 +119,10 @@ struct Kustomization<'b> {
 impl<'b> Kustomization<'b> {
     fn load(session: Session<'b>, loader: Rc<Loader<'b>>) -> Result<Self, Error> {
         let root = loader.directory();
+        session.loaded.set(session.loaded.get() + 1);
+        if session.loaded.get() > MAX_KUSTOMIZATIONS {
+            return Err(Error::text(format!("a build reads at most {MAX_KUSTOMIZATIONS} kustomizations")));
+        }
         let found = FILE_NAMES.iter().filter_map(|name| Some((*name, loader.load(name).ok()?)));
         let mut found = found.collect::<Vec<_>>();
         let (file_name, content) = match (found.pop(), found.is_empty()) {

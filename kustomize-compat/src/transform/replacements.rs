@@ -57,6 +57,17 @@ pub struct Target {
     pub options: Option<FieldOptions>,
 }
 
+/// The most bytes and nodes of an object that replacements make: one may copy a field into itself.
+const MAX_SIZE: usize = 64 << 20;
+
+/// A text that is not longer does not make an object too large at once.
+const LONG: usize = 4096;
+
+/// How much an object holds; a node counts as some bytes.
+fn size(node: &Node) -> usize {
+    64 + node.value.len() + node.content.iter().map(size).sum::<usize>()
+}
+
 /// A replacement.
 #[derive(Clone, Debug, Default)]
 pub struct Replacement {
@@ -190,6 +201,13 @@ impl Target {
             if ids.iter().any(|id| selector.matches_id(id)) {
                 objects.change(at, schemas, |object| {
                     self.copy(&mut object.node, value)?;
+                    let grows =
+                        value.kind != Kind::Scalar || self.options.is_some() || value.value.len() > LONG;
+                    if grows && size(&object.node) > MAX_SIZE {
+                        return Err(Error::text(format!(
+                            "replacements make an object of more than {MAX_SIZE} bytes"
+                        )));
+                    }
                     sync(object);
                     Ok(())
                 })?;
