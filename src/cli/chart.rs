@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use chart_compat::chart::Chart;
 use chart_compat::go::slog;
-use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 
 use super::dependency;
@@ -13,6 +11,7 @@ use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::{block_on, tell, verify};
 use crate::source::fetch::FetchError;
+use crate::source::installable::{check_installable, missing_dependencies};
 use crate::source::{self, Loaded};
 
 /// Like [`open`], and compiles the chart.
@@ -60,41 +59,13 @@ pub(super) fn open(
     let mut loaded = find(reference, globals, path)?;
     let directory =
         path.may_be_local(reference, profile).then(|| Path::new(reference)).filter(|p| p.is_dir());
-    if let Some(directory) = directory.filter(|_| update && !missing(&loaded.chart).is_empty()) {
+    if let Some(directory) = directory.filter(|_| update && !missing_dependencies(&loaded.chart).is_empty()) {
         dependency::update(globals, directory, &path.login.options())?;
         loaded = source::load(directory, globals.profile())?;
     }
     for line in &loaded.warnings {
         tell(line);
     }
-    let chart = &loaded.chart;
-    if !matches!(chart.metadata.kind.as_str(), "" | "application") {
-        return Err(format!("{} charts are not installable", chart.metadata.kind).into());
-    }
-    if chart.metadata.deprecated {
-        tell(match profile {
-            Profile::Helm4 => "level=WARN msg=\"this chart is deprecated\"",
-            Profile::Helm3 => "WARNING: This chart is deprecated",
-        });
-    }
-    let missing = missing(chart);
-    if !missing.is_empty() {
-        let (an, build) = match profile {
-            Profile::Helm4 => ("an", "'helm dependency build'"),
-            Profile::Helm3 => ("An", "`helm dependency build`"),
-        };
-        return Err(format!(
-            "{an} error occurred while checking for chart dependencies. You may need to run {build} to fetch \
-             missing dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
-            missing.join(", ")
-        )
-        .into());
-    }
+    check_installable(&loaded.chart, profile, &mut |line| tell(line))?;
     Ok(loaded)
-}
-
-/// The declared dependencies that are missing.
-pub(super) fn missing(chart: &Chart) -> Vec<&str> {
-    let declared = chart.metadata.dependencies.iter().flatten().map(|d| d.name.as_str());
-    declared.filter(|name| !chart.dependencies.iter().any(|c| c.name() == *name)).collect()
 }

@@ -10,11 +10,11 @@ use super::output::Format;
 use super::release_flags::DryRun;
 use super::schemas::Schemas;
 use super::status::{self, Shown};
-use super::{Connected, Failure, go_template, print, tell, with_engine};
+use super::{Connected, Failure, print, tell, with_engine};
 use crate::release::record::{Info, Record, RecordedHook, ReleaseStatus};
 use crate::release::{Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
 use crate::render::replay::store;
-use crate::render::{SystemWorld, chart_record, to_json};
+use crate::render::{SystemWorld, chart_record, release_name, to_json};
 use chart_compat::data::Data;
 
 /// Flags of the output and of dry runs.
@@ -132,7 +132,7 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Expla
         }
         [name, reference] => (name.clone(), reference),
         [reference] if !args.name_template.is_empty() => {
-            (go_template::release_name(&args.name_template).map_err(|e| failed(&e))?, reference)
+            (release_name(&args.name_template).map_err(|e| failed(&e))?, reference)
         }
         [reference] if args.generate_name => (generated_name(reference), reference),
         _ => return Err(failed("must either provide a name or specify --generate-name")),

@@ -11,8 +11,9 @@ use super::flags::Globals;
 use super::hints;
 use super::prompt::password_from_stdin;
 use super::verify::Keyring;
-use super::{Failure, chart, print, tell};
+use super::{Failure, print, tell};
 use crate::source::chart_package::{self, Times};
+use crate::source::installable::missing_dependencies;
 use crate::source::{self, absolute, provenance};
 
 /// Flags of `package`.
@@ -106,7 +107,7 @@ fn pack(
     if !args.app_version.is_empty() {
         metadata.app_version.clone_from(&args.app_version);
     }
-    let missing = chart::missing(&loaded.chart);
+    let missing = missing_dependencies(&loaded.chart);
     if !missing.is_empty() {
         let names = missing.join(", ");
         return Err(format!("found in Chart.yaml, but missing in charts/ directory: {names}").into());

@@ -18,11 +18,13 @@ use super::legacy::Legacy;
 use super::post_render::PostRender;
 use super::schemas::Schemas;
 use super::values::User;
-use super::{Connected, Failure, chart, go_template, print, print_pieces, tell, values, with_engine};
+use super::{Connected, Failure, chart, print, print_pieces, tell, values, with_engine};
 use crate::cluster::Gvk;
 use crate::controller::capabilities;
 use crate::render::replay::{self, store};
-use crate::render::{ClusterLookup, Deadline, Lookup, SystemWorld, note_secrets, parse_manifest};
+use crate::render::{
+    ClusterLookup, Deadline, Lookup, SystemWorld, note_secrets, parse_manifest, release_name,
+};
 
 /// Flags for `.Capabilities`.
 #[derive(clap::Args)]
@@ -122,7 +124,7 @@ impl Args {
             }
             [name, chart] => Ok((name.clone(), chart)),
             [chart] if !self.name.name_template.is_empty() => {
-                Ok((go_template::release_name(&self.name.name_template)?, chart))
+                Ok((release_name(&self.name.name_template)?, chart))
             }
             [chart] => Ok(("release-name".to_owned(), chart)),
             [_, _, more @ ..] => {

@@ -5,6 +5,7 @@
 mod bounds;
 mod convert;
 mod labels;
+mod name_template;
 pub mod post_renderers;
 pub mod replay;
 mod secrets;
@@ -13,6 +14,7 @@ mod world;
 pub use bounds::{Deadline, RenderBounds};
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
 pub use labels::{add_labels, label_crds};
+pub use name_template::release_name;
 pub use secrets::note_secrets;
 pub(crate) use world::lookup_object;
 pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};

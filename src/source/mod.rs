@@ -6,7 +6,7 @@
 //! - [`repositories`], [`repository`], [`index`]: named repositories, one of them, and its content
 //! - [`oci`], `fetch_oci`: registries
 //! - [`git`], `bucket`: charts in Git repositories and in buckets
-//! - [`dependencies`]: the dependencies of a chart
+//! - [`dependencies`]: the dependencies of a chart; [`installable`]: whether it can be installed
 //! - [`helm_paths`], [`cache`], `atomic_files`: the state on disk, shared with Helm
 //! - [`http`], [`location`]: requests within limits, and their URLs
 //! - [`provenance`]: signing packages, and verifying signatures
@@ -27,6 +27,7 @@ mod go_time;
 pub mod helm_paths;
 pub mod http;
 pub mod index;
+pub mod installable;
 pub mod location;
 pub mod oci;
 pub mod provenance;
