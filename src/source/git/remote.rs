@@ -112,8 +112,9 @@ pub fn is_reference_name(name: &str) -> bool {
 }
 
 impl GitRemote<'_> {
+    /// The protocol; that of `USER@HOST:PATH` is ssh.
     fn scheme(&self) -> &str {
-        self.url.split("://").next().unwrap_or_default()
+        self.url.split_once("://").map_or("ssh", |(scheme, _)| scheme)
     }
 
     /// The commit of a point. `scratch`: a directory for git's files.
