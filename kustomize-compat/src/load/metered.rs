@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use super::{Chart, FetchError, Place, Repository, World};
+use super::{Chart, FetchError, Place, ReadFile, Repository, World};
 
 /// The most bytes that a build reads.
 const MAX_BYTES: usize = 512 << 20;
@@ -52,8 +52,8 @@ impl World for Metered<'_> {
         self.world.charts_enabled()
     }
 
-    fn inflate(&self, chart: &Chart) -> Result<String, String> {
-        let text = self.world.inflate(chart)?;
+    fn inflate(&self, chart: &Chart, read: &ReadFile<'_>) -> Result<String, String> {
+        let text = self.world.inflate(chart, read)?;
         self.count(text.len()).map(|()| text)
     }
 

@@ -14,6 +14,8 @@ pub use repository::{Repository, is_remote_file};
 
 use chart_compat::data::Map;
 
+use crate::error::Error;
+
 /// Where a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -50,6 +52,9 @@ pub struct Chart {
     pub root: String,
 }
 
+/// Reads a file that a kustomization names, within its bounds: below its root, unless files elsewhere are allowed.
+pub type ReadFile<'r> = dyn Fn(&str) -> Result<Vec<u8>, Error> + 'r;
+
 /// What a build may ask of the outside.
 pub trait World {
     /// Reads a file. The error is the reason as the system has it.
@@ -85,11 +90,11 @@ pub trait World {
         false
     }
 
-    /// Renders a chart to a stream of objects.
+    /// Renders a chart to a stream of objects. `read` has the files of its values.
     ///
     /// # Errors
     /// The chart cannot be found or rendered.
-    fn inflate(&self, _chart: &Chart) -> Result<String, String> {
+    fn inflate(&self, _chart: &Chart, _read: &ReadFile<'_>) -> Result<String, String> {
         Err("must specify --enable-helm".to_owned())
     }
 

@@ -66,7 +66,8 @@ impl Kustomization<'_> {
     }
 
     pub(super) fn inflate(&self, chart: &Chart) -> Result<Vec<Resource>, Error> {
-        let text = self.session.world.inflate(chart).map_err(Error::Text)?;
+        let read_file = |path: &str| self.loader.load(path);
+        let text = self.session.world.inflate(chart, &read_file).map_err(Error::Text)?;
         let mut objects = read(&text).map_err(|e| e.within("could not parse bytes into resource map"))?;
         objects.iter_mut().try_for_each(Resource::mark_from_chart)?;
         Ok(objects)
