@@ -9,7 +9,8 @@
 //!
 //! - [`source`]: chart references to charts
 //! - `chart-compat`: the pure renderer, a crate of its own
-//! - `kustomize-compat`: patches and transformers of kustomize, pure too
+//! - `kustomize-compat`: kustomizations to manifests, pure too
+//! - [`kustomize`]: kustomizations on disk: their files, repositories and charts
 //! - [`render`]: the border between the pure renderer and the engine
 //! - [`cluster`]: the one door to a Kubernetes API server
 //! - [`release`]: the release engine: observe, decide, plan, apply, record, watch
@@ -42,6 +43,7 @@ pub mod flux_api;
 pub mod flux_notify;
 pub mod flux_source;
 pub mod helmrelease;
+pub mod kustomize;
 pub mod machine;
 pub mod openapi;
 pub mod preflight;

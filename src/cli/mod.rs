@@ -5,6 +5,7 @@
 mod addon_operator_env;
 mod arguments;
 mod build;
+mod build_kustomization;
 mod chart;
 mod compare;
 mod completion;
@@ -94,6 +95,8 @@ struct Cli {
 enum Command {
     /// Render a chart's templates and print them
     Template(Box<template::Args>),
+    /// Build a kustomization and print its manifests
+    Build(Box<build_kustomization::Args>),
     /// Install a chart
     Install(Box<install::InstallArgs>),
     /// Examine a chart for possible issues
@@ -212,6 +215,7 @@ pub fn main() -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Template(args) => template::run(globals, args),
+        Command::Build(args) => build_kustomization::run(globals, args).map_err(Explained::from),
         Command::Install(args) => install::install(globals, args),
         Command::Upgrade(args) => install::upgrade(globals, args),
         Command::Plan(args) => plan::plan(globals, args).map(|code| status = code),

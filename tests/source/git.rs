@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use super::server::Server;
 use super::support::{User, chart, write};
 
-fn git(directory: &Path, args: &[&str]) -> String {
+pub(crate) fn git(directory: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
     command.current_dir(directory).args(args).stdin(Stdio::null()).env("HOME", directory);
     for (key, value) in [("NAME", "me"), ("EMAIL", "me@example.test")] {

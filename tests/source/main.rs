@@ -18,6 +18,7 @@ mod features;
 mod flags;
 mod git;
 mod git_servers;
+mod kustomize;
 mod origins;
 mod output_dirs;
 mod packages;

@@ -1,0 +1,147 @@
+//! The files of a build, on disk.
+//!
+//! Owns reading and resolving paths, with errors in Go's words.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use kustomize_compat::kustomization::{FILE_NAMES, KustomizationFile};
+use kustomize_compat::load::{Chart, FetchError, Place, ReadFile, Repository, World, base};
+
+use super::chart_inflation::ChartSettings;
+use super::remote_base::RemoteBases;
+use crate::causes::of_the_system;
+
+/// The size limit of a file, in bytes: that of all files of a build.
+const MAX_FILE: u64 = 512 << 20;
+
+/// What one build asks of the outside.
+pub(super) struct DiskWorld<'s> {
+    pub(super) remote: RemoteBases,
+    pub(super) charts: Option<ChartSettings<'s>>,
+    pub(super) warn: &'s dyn Fn(&str),
+}
+
+impl World for DiskWorld<'_> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let content = read(Path::new(path))?;
+        if FILE_NAMES.contains(&base(path).as_str()) {
+            self.start_clones(&content);
+        }
+        Ok(content)
+    }
+
+    fn resolve(&self, path: &str) -> Result<Place, String> {
+        let found = fs::canonicalize(path).map_err(|e| missing(Path::new(path), &e))?;
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        if found.is_dir() {
+            return Ok(Place::Directory(text(&found)));
+        }
+        let (directory, name) = (found.parent().map(text), found.file_name().map(|n| n.to_string_lossy()));
+        Ok(Place::File {
+            directory: directory.unwrap_or_default(),
+            name: name.unwrap_or_default().into_owned(),
+        })
+    }
+
+    fn fetch(&self, url: &str) -> Result<Vec<u8>, FetchError> {
+        self.remote.fetch(url)
+    }
+
+    fn clone_repository(&self, repository: &Repository) -> Result<String, String> {
+        self.remote.clone_repository(repository)
+    }
+
+    fn charts_enabled(&self) -> bool {
+        self.charts.is_some()
+    }
+
+    fn inflate(&self, chart: &Chart, read: &ReadFile<'_>) -> Result<String, String> {
+        match &self.charts {
+            Some(charts) => charts.inflate(chart, read, self.warn),
+            None => Err("must specify --enable-helm".to_owned()),
+        }
+    }
+
+    fn warn(&self, line: &str) {
+        (self.warn)(line);
+    }
+}
+
+impl DiskWorld<'_> {
+    /// Starts to fetch the repositories that a kustomization names, all at once. Errors are those of the step that needs a copy.
+    fn start_clones(&self, content: &[u8]) {
+        let Ok(file) = KustomizationFile::parse(content, "") else { return };
+        let paths = ["resources", "components"].iter().flat_map(|field| file.texts(field));
+        let repositories: Vec<Repository> = paths
+            .filter(|path| !is_file_name(path))
+            .filter_map(|path| Repository::parse(&path).ok())
+            .collect();
+        if repositories.len() > 1 {
+            repositories.iter().for_each(|repository| self.remote.start(repository));
+        }
+    }
+}
+
+/// Whether a URL names a file of manifests rather than a repository.
+fn is_file_name(path: &str) -> bool {
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    [".yaml", ".yml", ".json"].iter().any(|end| path.ends_with(end))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |step: &str, e: &io::Error| format!("{step} {}: {}", path.display(), of_the_system(e));
+    let file = fs::File::open(path).map_err(|e| failed("open", &e))?;
+    let mut content = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|e| failed("read", &e))?;
+    if content.len() as u64 > MAX_FILE {
+        return Err(format!("{}: larger than {MAX_FILE} bytes", path.display()));
+    }
+    Ok(content)
+}
+
+/// What Go says of a path that leads nowhere: the first part that is missing.
+fn missing(path: &Path, e: &io::Error) -> String {
+    let mut at = PathBuf::new();
+    for part in path.components() {
+        at.push(part);
+        if matches!(part, Component::Normal(_)) && fs::symlink_metadata(&at).is_err() {
+            if at.parent().is_some_and(Path::is_file) {
+                return "not a directory".to_owned();
+            }
+            return format!("lstat {}: {}", at.display(), of_the_system(e));
+        }
+    }
+    of_the_system(e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_lead_nowhere_are_told_in_gos_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(directory.path()).unwrap();
+        fs::write(root.join("file"), "").unwrap();
+        let told = |path: &str| {
+            let path = root.join(path);
+            let e = fs::canonicalize(&path).unwrap_err();
+            missing(&path, &e).replace(&root.display().to_string(), "ROOT")
+        };
+        assert_eq!(told("a/b"), "lstat ROOT/a: no such file or directory");
+        assert_eq!(told("file/b"), "not a directory");
+        let opened = read(&root.join("gone")).unwrap_err();
+        assert!(
+            opened.starts_with("open /") && opened.ends_with("gone: no such file or directory"),
+            "{opened}"
+        );
+    }
+
+    #[test]
+    fn files_of_manifests_are_no_repositories() {
+        assert!(is_file_name("https://example.com/org/repo/app.yaml?ref=v1"));
+        assert!(!is_file_name("https://example.com/org/repo//app?ref=v1.yaml"));
+    }
+}

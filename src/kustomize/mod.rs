@@ -1,0 +1,102 @@
+//! Kustomizations on disk and in repositories, built to manifests.
+//!
+//! Owns what the pure builder asks of the outside: files (`disk_world`), repositories and files of the network (`remote_base`),
+//! charts (`chart_inflation`). Knows no release and no cluster.
+
+mod chart_inflation;
+mod disk_world;
+mod remote_base;
+
+use std::path::Path;
+
+use kustomize_compat::format::to_yaml;
+use kustomize_compat::load::Repository;
+use kustomize_compat::resource::{Id, Objects};
+use kustomize_compat::schema::Schemas;
+use kustomize_compat::target;
+
+pub use chart_inflation::{ChartSettings, Fetched};
+use disk_world::DiskWorld;
+use remote_base::RemoteBases;
+
+use crate::source::absolute;
+use crate::source::http::Http;
+
+/// How a kustomization is built.
+pub struct Settings<'s> {
+    /// Whether files outside of the root may be read (`--load-restrictor LoadRestrictionsNone`).
+    pub unrestricted: bool,
+    /// Whether objects stay in the order in which they were read (`--reorder none`).
+    pub keep_order: bool,
+    /// How charts are rendered; `None` refuses `helmCharts` (no `--enable-helm`).
+    pub charts: Option<ChartSettings<'s>>,
+    /// The client for files of the network. Offline, repositories are refused too.
+    pub http: Http,
+    /// Takes lines for the user.
+    pub warn: &'s dyn Fn(&str),
+}
+
+/// A built kustomization.
+pub struct Built {
+    objects: Objects,
+}
+
+/// Builds the kustomization of a directory or of a repository's URL. Blocks; must not run on a thread that drives a runtime.
+///
+/// # Errors
+/// What kustomize fails with, in its words.
+pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
+    let options = target::Options { unrestricted: settings.unrestricted, keep_order: settings.keep_order };
+    let place = match Repository::parse(target) {
+        Ok(_) => target.to_owned(),
+        Err(_) => absolute(Path::new(target)).to_string_lossy().into_owned(),
+    };
+    let world =
+        DiskWorld { remote: RemoteBases::new(settings.http)?, charts: settings.charts, warn: settings.warn };
+    let objects = target::build_objects(&world, &place, &options).map_err(|e| e.to_string())?;
+    Ok(Built { objects })
+}
+
+impl Built {
+    /// All objects as `kustomize build` prints them.
+    ///
+    /// # Errors
+    /// An object has no form in JSON.
+    pub fn text(&self) -> Result<String, String> {
+        to_yaml(self.objects.items()).map_err(|e| e.to_string())
+    }
+
+    /// Each object as a document of its own.
+    ///
+    /// # Errors
+    /// An object has no form in JSON.
+    pub fn documents(&self) -> Result<Vec<String>, String> {
+        let one = |object| to_yaml(std::slice::from_ref(object)).map_err(|e| e.to_string());
+        self.objects.items().iter().map(one).collect()
+    }
+
+    /// The name and content of one file for each object, as `kustomize build -o DIRECTORY` writes them.
+    ///
+    /// # Errors
+    /// An object has no form in JSON.
+    pub fn files(&self) -> Result<Vec<(String, String)>, String> {
+        let schemas = Schemas::default();
+        let ids: Vec<_> = self.objects.items().iter().map(|object| object.id(&schemas)).collect();
+        let mut namespaces: Vec<&str> =
+            ids.iter().filter(|id| !id.cluster_scoped).map(|id| id.effective_namespace()).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        let name = |id: &Id| {
+            let gvk = [&id.gvk.group, &id.gvk.version, &id.gvk.kind];
+            let gvk: Vec<&str> =
+                gvk.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            // A name may have slashes, which must not leave the directory.
+            let file = format!("{}_{}.yaml", gvk.join("_"), id.name).to_lowercase().replace('/', "_");
+            match namespaces.len() > 1 && !id.cluster_scoped {
+                true => format!("{}_{file}", id.effective_namespace().to_lowercase().replace('/', "_")),
+                false => file,
+            }
+        };
+        Ok(ids.iter().map(name).zip(self.documents()?).collect())
+    }
+}
