@@ -33,10 +33,12 @@ lint:
 package:
 	cargo package --quiet --allow-dirty -p chart-compat
 
-# Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3.
+# Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3; and every
+# kustomization of its corpus against kustomize's output.
 corpus: prerequisites
 	cargo test --workspace --no-run
 	tests/corpus/run.sh target/debug/windlass
+	tests/corpus/kustomize.sh target/debug/windlass
 	cargo test --workspace --test replay -- --ignored --nocapture corpus
 
 bench: prerequisites helms
