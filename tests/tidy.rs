@@ -69,7 +69,7 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 22] = [
+const ROOT: [(&str, &[&str]); 23] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("cel_expression.rs", &[]),
