@@ -24,6 +24,9 @@ pub(super) struct Args {
     /// The operator's --sources: with flux it needs no rights to reconcile sources
     #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
     sources: ControllerMode,
+    /// The operator's --notifications: with flux it needs no rights to send notifications
+    #[arg(long, env = "WINDLASS_NOTIFICATIONS", default_value = "auto", value_name = "auto|own|flux")]
+    notifications: ControllerMode,
     /// Namespace of helm-controller
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     helm_controller_namespace: String,
@@ -56,6 +59,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let own_sources = args.sources != ControllerMode::Flux;
         needs =
             needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts, own_sources));
+        if args.notifications != ControllerMode::Flux {
+            needs = needs.and(preflight::notification_needs(&args.helm_controller_namespace));
+        }
     }
     let mut added = preflight::AddedRules::default();
     for file in &args.add_rules {

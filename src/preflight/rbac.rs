@@ -6,6 +6,7 @@
 
 mod added;
 mod helm_release_rights;
+mod notification_rights;
 mod rights;
 mod watches;
 mod webhook_rules;
@@ -29,6 +30,7 @@ use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 
 pub use added::Added;
 pub use helm_release_rights::helm_release_needs;
+pub use notification_rights::notification_needs;
 use rights::Scoped;
 
 /// Verbs for the objects of a release.
