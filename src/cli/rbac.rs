@@ -60,7 +60,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         needs =
             needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts, own_sources));
         if args.notifications != ControllerMode::Flux {
-            needs = needs.and(preflight::notification_needs(&args.helm_controller_namespace));
+            needs = needs.and(preflight::notification_needs());
         }
     }
     let mut added = preflight::AddedRules::default();

@@ -5,9 +5,9 @@ use super::{LOOK, Needs, OWN};
 const NOTIFICATION: &str = "notification.toolkit.fluxcd.io";
 const SOURCES: &str = "source.toolkit.fluxcd.io";
 
-/// The needs for Alerts, Providers and Receivers. `controller_namespace`: that of Flux's controllers.
+/// The needs for Alerts, Providers and Receivers.
 #[must_use]
-pub fn notification_needs(controller_namespace: &str) -> Needs {
+pub fn notification_needs() -> Needs {
     let mut needs = Needs::default();
     let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
         needs.rights.add(None, group, resource, verbs);
@@ -33,7 +33,8 @@ pub fn notification_needs(controller_namespace: &str) -> Needs {
     // Kinds that are absent are registered; those that exist are never written.
     add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
     let name = Some("notification-controller");
-    needs.rights.add_to(Some(controller_namespace), "apps", "deployments", name, &["get"]);
+    // Not in its namespace, which may not exist.
+    needs.rights.add_to(None, "apps", "deployments", name, &["get"]);
     needs
 }
 
@@ -43,7 +44,7 @@ mod tests {
 
     #[test]
     fn receivers_are_written_and_the_others_read() {
-        let needs = notification_needs("flux-system");
+        let needs = notification_needs();
         let shown = needs.rights.shown(None);
         for expected in [
             "/secrets 3",
@@ -51,9 +52,9 @@ mod tests {
             "notification.toolkit.fluxcd.io/receivers 4",
             "notification.toolkit.fluxcd.io/receivers/status 1",
             "source.toolkit.fluxcd.io/gitrepositories 2",
+            "apps/deployments notification-controller 1",
         ] {
             assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
         }
-        assert_eq!(needs.rights.shown(Some("flux-system")), ["apps/deployments notification-controller 1"]);
     }
 }
