@@ -100,7 +100,7 @@ pub struct HelmReleaseSpec {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(extend("enum" = ["nohooks", "combined", "separate"]))]
     pub post_render_strategy: Option<String>,
-    /// How readiness is told.
+    /// How readiness is determined.
     #[serde(skip_serializing_if = "is_default")]
     pub wait_strategy: Option<WaitStrategy>,
     /// Readiness of custom resources, in CEL. Only while an action waits, by the strategy `poller`.

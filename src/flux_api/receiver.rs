@@ -109,7 +109,7 @@ pub struct OidcVariable {
 pub struct OidcValidation {
     /// CEL over `claims` and `vars`.
     pub expression: String,
-    /// What the caller is told if it is false.
+    /// Message of the error if the expression is false.
     pub message: String,
 }
 

@@ -23,7 +23,7 @@ use crate::serve::listen::Client;
 
 /// The largest body, in bytes.
 const MAX_BODY: usize = 3 << 20;
-/// API versions of kinds whose reference has none.
+/// Kinds that references may name, and their API versions where a reference has none.
 const VERSIONS: [(&str, &str); 12] = [
     ("Bucket", "source.toolkit.fluxcd.io/v1"),
     ("ExternalArtifact", "source.toolkit.fluxcd.io/v1"),
@@ -77,7 +77,7 @@ async fn answer(
             StatusCode::OK
         }
         Err((status, error)) => {
-            tracing::warn!(%receiver, status = status.as_u16(), "a webhook was called in vain: {error}");
+            tracing::warn!(%receiver, status = status.as_u16(), "a webhook request was refused: {error}");
             status
         }
     }
@@ -177,12 +177,17 @@ fn namespace_of<'n>(
 
 fn gvk_of(reference: &CrossNamespaceObjectReference) -> Result<Gvk, String> {
     let kind = reference.kind.as_str();
-    if !reference.api_version.is_empty() {
-        return Ok(Gvk::new(&reference.api_version, kind));
-    }
     let known = VERSIONS.iter().find(|(known, _)| *known == kind);
-    let (_, version) = known.ok_or_else(|| format!("apiVersion must be specified for kind {kind:?}"))?;
-    Ok(Gvk::new(version, kind))
+    let (_, version) = known.ok_or_else(|| format!("kind {kind:?} is not supported in a reference"))?;
+    if reference.api_version.is_empty() {
+        return Ok(Gvk::new(version, kind));
+    }
+    // A Receiver's author must not annotate objects of other groups with the operator's rights.
+    let (known, requested) = (Gvk::new(version, kind), Gvk::new(&reference.api_version, kind));
+    match requested.group == known.group {
+        true => Ok(requested),
+        false => Err(format!("apiVersion {:?} has no kind {kind:?} to reconcile", reference.api_version)),
+    }
 }
 
 fn selector(labels: &BTreeMap<String, String>) -> Result<String, String> {
@@ -219,7 +224,15 @@ mod tests {
                 json!({"kind": "HelmRelease", "apiVersion": "helm.toolkit.fluxcd.io/v3"}),
                 Ok("helm.toolkit.fluxcd.io/v3/HelmRelease"),
             ),
-            (json!({"kind": "Secret"}), Err("apiVersion must be specified for kind \"Secret\"")),
+            (json!({"kind": "Secret"}), Err("kind \"Secret\" is not supported in a reference")),
+            (
+                json!({"kind": "Secret", "apiVersion": "v1"}),
+                Err("kind \"Secret\" is not supported in a reference"),
+            ),
+            (
+                json!({"kind": "Bucket", "apiVersion": "other.example/v1"}),
+                Err("apiVersion \"other.example/v1\" has no kind \"Bucket\" to reconcile"),
+            ),
         ] {
             assert_eq!(gvk(value), expected.map(str::to_owned).map_err(str::to_owned));
         }

@@ -117,8 +117,10 @@ impl FrontEnd for HelmReleases {
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
         let namespace = text(&object["metadata"]["namespace"]).to_owned();
-        let name =
-            object["spec"]["serviceAccountName"].as_str().or(self.options.default_service_account.as_deref());
+        // The default account is one of this cluster: on a remote cluster only the object's own name counts, as helm-controller.
+        let default = self.options.default_service_account.as_deref();
+        let default = default.filter(|_| object["spec"]["kubeConfig"].is_null());
+        let name = object["spec"]["serviceAccountName"].as_str().or(default);
         let Some(name) = name else { return Ok(ReleaseTarget::default()) };
         // An account of the object's own namespace, wherever the release is.
         let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());

@@ -8,7 +8,7 @@ use super::super::{Failure, print, with_engine};
 use super::kinds::Selection;
 use super::{namespace_of, read};
 
-/// Annotations that commands write, and that are not part of what is wanted.
+/// Annotations that commands write; they do not belong to the desired state.
 const TRANSIENT: [&str; 4] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "reconcile.fluxcd.io/requestedAt",
