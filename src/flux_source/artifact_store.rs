@@ -4,7 +4,7 @@
 //! Knows nothing of what is in an artifact, nor of the objects in the cluster.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::body::Body;
 use axum::extract;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
@@ -26,8 +26,8 @@ const RETENTION: Duration = Duration::from_secs(60);
 const RETAINED: usize = 2;
 /// Names that lead to the newest artifact.
 pub(super) const LATEST: [&str; 2] = ["latest.tar.gz", "index.yaml"];
-/// The largest artifact that is served, in bytes.
-const MAX_SERVED: u64 = 512 << 20;
+/// Bytes of an artifact that are read at a time to serve it.
+const CHUNK: usize = 256 << 10;
 
 /// The object whose artifacts these are.
 #[derive(Clone, Copy, Debug)]
@@ -253,19 +253,31 @@ async fn serve(
     extract::Path(path): extract::Path<String>,
 ) -> Response {
     let Some(file) = store.file(&path) else { return StatusCode::NOT_FOUND.into_response() };
-    let read = tokio::task::spawn_blocking(move || {
-        let size = fs::metadata(&file)?.len();
-        if size > MAX_SERVED {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the artifact is too large"));
-        }
-        fs::read(&file)
+    let open = move || -> io::Result<(fs::File, u64)> {
+        let file = fs::File::open(&file)?;
+        let size = file.metadata()?.len();
+        Ok((file, size))
+    };
+    let Ok((file, size)) = blocking(open).await else { return StatusCode::NOT_FOUND.into_response() };
+    // A chunk at a time: many requests for large artifacts must not fill the memory.
+    let chunks = futures::stream::try_unfold(file, |mut file| async {
+        blocking(move || {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            io::Read::take(&mut file, CHUNK as u64).read_to_end(&mut chunk)?;
+            Ok((!chunk.is_empty()).then_some((chunk, file)))
+        })
+        .await
     });
-    match read.await {
-        Ok(Ok(bytes)) => {
-            ([(header::CONTENT_TYPE, "application/octet-stream")], Body::from(bytes)).into_response()
-        }
-        _ => StatusCode::NOT_FOUND.into_response(),
-    }
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+        (header::CONTENT_LENGTH, HeaderValue::from(size)),
+    ];
+    (headers, Body::from_stream(chunks)).into_response()
+}
+
+/// Runs work on files outside of the runtime's threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// `sha256:HEX` of a file.
@@ -305,6 +317,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = ArtifactStore::new(directory.path(), "host:80").unwrap();
         (directory, store)
+    }
+
+    #[tokio::test]
+    async fn an_artifact_is_served_in_chunks() {
+        let (_directory, store) = store();
+        let content: Vec<u8> = (0..CHUNK * 2 + 7).map(|i| (i % 251) as u8).collect();
+        let artifact = store.save(&DEMO, "demo-1.tgz", "1.0.0", |out| out.write_all(&content)).unwrap();
+        let store = Arc::new(store);
+        let get = async |path: String| serve(extract::State(store.clone()), extract::Path(path)).await;
+        let response = get(artifact.path).await;
+        assert_eq!(response.headers()[header::CONTENT_LENGTH], content.len().to_string());
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(body == content, "{} bytes", body.len());
+        assert_eq!(get("helmchart/ns/demo/none.tgz".to_owned()).await.status(), StatusCode::NOT_FOUND);
     }
 
     #[test]

@@ -406,10 +406,10 @@ async fn of_tree(
     let (target, chart_path) = (scratch.path().to_owned(), spec.chart.clone());
     let (directory, chart) = context
         .blocking(move |_, _| {
-            let bytes = std::fs::read(&archive).map_err(|e| {
+            let file = std::fs::File::open(&archive).map_err(|e| {
                 SourceError::fetch("ReadOperationFailed", format!("failed to open source artifact: {e}"))
             })?;
-            unpack(&bytes, &target)
+            unpack(file, &target)
                 .map_err(|e| SourceError::fetch("Failed", format!("artifact untar error: {e}")))?;
             let path = inside(&target, &chart_path)
                 .ok_or_else(|| bad_reference(&format!("path '{chart_path}' leads out of the source")))?;

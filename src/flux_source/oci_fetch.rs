@@ -236,7 +236,7 @@ async fn store(
                 return store.save(source, &file, &revision, |out| out.write_all(&content)).map_err(stored);
             }
             let scratch = store.scratch().map_err(stored)?;
-            unpack(&content, scratch.path()).map_err(|e| {
+            unpack(&content[..], scratch.path()).map_err(|e| {
                 let text = format!("failed to extract layer contents from artifact: {e}");
                 SourceError::fetch("OCIArtifactLayerOperationFailed", text)
             })?;

@@ -211,7 +211,7 @@ fn mode(_: &fs::Metadata) -> u32 {
 ///
 /// # Errors
 /// It is not such an archive, leads out of the directory, or is too large.
-pub(super) fn unpack(archive: &[u8], directory: &Path) -> io::Result<()> {
+pub(super) fn unpack(archive: impl io::Read, directory: &Path) -> io::Result<()> {
     let inflated = io::Read::take(flate2::read::MultiGzDecoder::new(archive), MAX_BYTES);
     let mut archive = tar::Archive::new(inflated);
     for (count, entry) in archive.entries()?.enumerate() {
@@ -296,7 +296,7 @@ mod tests {
         let bytes = make();
         assert_eq!(bytes, make());
         let target = tempfile::tempdir().unwrap();
-        unpack(&bytes, target.path()).unwrap();
+        unpack(&bytes[..], target.path()).unwrap();
         assert_eq!(fs::read_to_string(target.path().join("b/x")).unwrap(), "1");
     }
 
@@ -314,7 +314,7 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let inner = outer.path().join("inner");
         fs::create_dir(&inner).unwrap();
-        assert!(unpack(&bytes, &inner).is_err());
+        assert!(unpack(&bytes[..], &inner).is_err());
         assert!(!outer.path().join("ab").exists());
     }
 }
