@@ -23,10 +23,10 @@ pub fn check(expression: &str) -> Result<(), String> {
     stacker::grow(STACK, || compile(expression).map(drop))
 }
 
-/// Whether an expression is true of variables. One that reads a field or a variable that does not exist is not.
+/// Whether an expression is true of variables. One that reads a field that does not exist is not.
 ///
 /// # Errors
-/// It is no expression, exceeds the bounds, or is neither true nor false.
+/// It is no expression, names a variable or function that does not exist, exceeds the bounds, or is neither true nor false.
 pub fn is_true(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, String> {
     stacker::grow(STACK, || evaluate(expression, variables))
 }
@@ -59,7 +59,7 @@ fn evaluate(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, Stri
         Ok(cel::Value::Bool(holds)) => Ok(holds),
         Ok(_) => Err("it is neither true nor false".to_owned()),
         // A field that is not there yet.
-        Err(cel::ExecutionError::NoSuchKey(_) | cel::ExecutionError::UndeclaredReference(_)) => Ok(false),
+        Err(cel::ExecutionError::NoSuchKey(_)) => Ok(false),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         for (expression, expected) in [
             ("status.phase == 'Ready'", Some(true)),
             ("status.none == 'Ready'", Some(false)),
-            ("spec.none == 'Ready'", Some(false)),
+            ("statsu.phase == 'Ready'", None),
             ("status.phase", None),
             ("status.", None),
         ] {

@@ -23,11 +23,10 @@ pub(crate) fn judge(rule: &HealthCheck, object: &Value) -> Readiness {
     if observed.is_number() && observed.as_i64() < generation.as_i64() {
         return Readiness::Waiting("the newest generation has not been observed".to_owned());
     }
-    let variables: Vec<(&str, &Value)> = FIELDS
-        .into_iter()
-        .filter(|field| !object[*field].is_null())
-        .map(|field| (field, &object[field]))
-        .collect();
+    // A field that the object does not have yet is empty: the expression names no wrong variable.
+    let absent = Value::Object(serde_json::Map::new());
+    let field = |field| if object[field].is_null() { &absent } else { &object[field] };
+    let variables = FIELDS.map(|name| (name, field(name)));
     let holds = |expression: &Option<String>| match expression {
         Some(expression) => is_true(expression, &variables),
         None => Ok(false),
