@@ -20,6 +20,7 @@ use crate::source;
 use crate::source::fetch::{Fetcher, Options};
 use crate::source::helm_paths::Home;
 use crate::source::http::Http;
+use crate::source::oci::credentials::Credentials as RegistryCredentials;
 use crate::source::repositories::Secret;
 
 /// Reason of charts that are not in the cluster and cannot be fetched here: somebody has to give them.
@@ -69,7 +70,10 @@ pub(super) async fn fetch(
         options.repository = Some(url.to_owned());
         spec.chart.clone()
     };
-    let fetcher = Fetcher::new(Home::from_env(), Http::new(TIMEOUT, false));
+    // Neither charts nor credentials of this machine: the object decides what is fetched, and with whose rights.
+    let home = tempfile::tempdir().map_err(|e| ReconcileError::Task(e.to_string()))?;
+    let mut fetcher = Fetcher::new(Home::below(home.path()), Http::new(TIMEOUT, false));
+    fetcher.registry_credentials = RegistryCredentials::none();
     let fetched = fetcher.fetch(&chart, &options, &mut |line| tracing::warn!("{line}")).await;
     let fetched = fetched.map_err(|e| unavailable(&format!("{repository} does not give it: {e}")))?;
     let read = tokio::task::spawn_blocking(move || {
