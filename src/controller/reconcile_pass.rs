@@ -298,6 +298,20 @@ impl ReconcilePass {
         Ok(true)
     }
 
+    /// Writes a whole status: fields that it does not have are removed. Returns whether it was written.
+    ///
+    /// # Errors
+    /// As [`Self::write_status`].
+    pub async fn replace_status(&mut self, status: &impl serde::Serialize) -> Result<bool, ClusterError> {
+        let mut patch = serde_json::to_value(status).unwrap_or_default();
+        for field in self.object["status"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if patch.get(field).is_none() {
+                patch[field.as_str()] = Value::Null;
+            }
+        }
+        self.write_status(&patch).await
+    }
+
     /// Records an Event on the object, in the background.
     pub fn record_event(&self, note: EventNote) {
         let mut object = self.object.clone();

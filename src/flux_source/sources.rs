@@ -230,7 +230,7 @@ impl FrontEnd for Sources {
         let mut status = self.current_status(&pass.object).await;
         if status.artifact.is_none() || status.observed_generation != Some(generation) {
             status.progressing(generation);
-            save(pass, &status).await?;
+            pass.replace_status(&status).await?;
         }
         let limit = duration(&pass.object, "timeout").unwrap_or_else(|| timeout_of(None)) + GRACE;
         let mut context = FetchContext {
@@ -253,7 +253,7 @@ impl FrontEnd for Sources {
                         .with_source(|source| self.store.publish_latest(source, &fetched.artifact, file));
                 }
                 context.with_source(|source| self.store.remove_old(source, &fetched.artifact));
-                save(pass, &status).await?;
+                pass.replace_status(&status).await?;
                 if new || recovered {
                     let chart = self.kind == SourceKind::HelmChart;
                     let reason = match (chart, new) {
@@ -270,7 +270,7 @@ impl FrontEnd for Sources {
                 tracing::warn!(object = %pass.reference, reason = error.reason, "{}", error.text);
                 let before = SourceStatus::of(&pass.object);
                 status.failed(&error, generation);
-                save(pass, &status).await?;
+                pass.replace_status(&status).await?;
                 let said = |status: &SourceStatus| {
                     status
                         .get(error.condition)
@@ -338,16 +338,4 @@ fn annotations(revision: &str, digest: &str) -> BTreeMap<String, String> {
         .into_iter()
         .map(|(key, value)| (format!("source.toolkit.fluxcd.io/{key}"), value.to_owned()))
         .collect()
-}
-
-/// Writes a status: fields that it has no more are removed.
-async fn save(pass: &mut ReconcilePass, status: &SourceStatus) -> Result<(), ReconcileError> {
-    let mut patch = serde_json::to_value(status).unwrap_or_default();
-    for field in pass.object["status"].as_object().into_iter().flat_map(serde_json::Map::keys) {
-        if patch.get(field).is_none() {
-            patch[field.as_str()] = Value::Null;
-        }
-    }
-    pass.write_status(&patch).await?;
-    Ok(())
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
-use serde_json::Value;
 
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
@@ -71,7 +70,8 @@ impl ReleasePass<'_> {
     }
 
     async fn save(&mut self) -> Result<(), ReconcileError> {
-        save(self.pass, &self.status).await
+        self.pass.replace_status(&self.status).await?;
+        Ok(())
     }
 
     fn summarize(&mut self) {
@@ -652,17 +652,4 @@ pub(super) fn uninstall_request(spec: &HelmReleaseSpec, id: ReleaseId) -> Uninst
 pub(super) fn conditions(status: &mut HelmReleaseStatus, generation: i64) -> Conditions<'_> {
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     Conditions { status, generation, now }
-}
-
-/// Writes a status: fields that it has no more are removed.
-pub(super) async fn save(pass: &mut ReconcilePass, status: &HelmReleaseStatus) -> Result<(), ReconcileError> {
-    let mut patch = serde_json::to_value(status).unwrap_or_default();
-    let before = &pass.object["status"];
-    for field in before.as_object().into_iter().flat_map(serde_json::Map::keys) {
-        if patch.get(field).is_none() {
-            patch[field.as_str()] = Value::Null;
-        }
-    }
-    pass.write_status(&patch).await?;
-    Ok(())
 }

@@ -197,7 +197,7 @@ impl FrontEnd for HelmReleases {
             && runner.engine().unchanged_revision(&id, drift).is_some()
         {
             requests.note(&mut status);
-            actions::save(pass, &status).await?;
+            pass.replace_status(&status).await?;
             let requeue = Requeue::After(options::interval(&spec));
             return Ok(Reconciled { memo: Some(memo), ..Reconciled::new(true, requeue) });
         }
@@ -208,7 +208,7 @@ impl FrontEnd for HelmReleases {
             status.history.clear();
             (status.failures, status.install_failures, status.upgrade_failures) = (0, 0, 0);
             status.storage_namespace.clear();
-            actions::save(pass, &status).await?;
+            pass.replace_status(&status).await?;
         }
         status.storage_namespace = storage;
         note_attempt(&mut status, generation, &chart.chart().metadata.version, &config_digest, reset);
@@ -237,7 +237,7 @@ impl FrontEnd for HelmReleases {
         };
         let result = release.run().await;
         let status = release.status;
-        actions::save(pass, &status).await?;
+        pass.replace_status(&status).await?;
         let reconciled = result?;
         let memo = reconciled.ready.then_some(memo);
         Ok(Reconciled { memo, ..reconciled })
@@ -384,7 +384,7 @@ impl HelmReleases {
                 delete_chart(pass, namespace, name).await?;
             }
             status.helm_chart.clear();
-            actions::save(pass, &status).await?;
+            pass.replace_status(&status).await?;
         }
         let Some(template) = &spec.chart else { return Ok(()) };
         let body = names::helm_chart(&pass.object["metadata"], spec, template, chart);
@@ -405,7 +405,7 @@ impl HelmReleases {
         }
         if status.helm_chart != wanted {
             status.helm_chart = wanted;
-            actions::save(pass, &status).await?;
+            pass.replace_status(&status).await?;
         }
         Ok(())
     }
