@@ -17,7 +17,7 @@ use crate::cluster::{Cluster, ClusterError, Election};
 use crate::controller::{ContextOptions, ControllerContext};
 use crate::serve::State;
 
-pub use flux::{ControllerMode, FluxProcess};
+pub use flux::{ControllerMode, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
 
 /// A front end that a process can run.

@@ -16,7 +16,7 @@ use crate::cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef
 use crate::controller::{self, ControllerContext, ControllerOptions, register_absent_kind};
 use crate::flux_api;
 use crate::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
-use crate::helmrelease::{self, HelmReleaseOptions, HelmReleases, LocalArtifacts};
+use crate::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
 use crate::serve::listen::{self, Limits};
 
 /// Resolves when work has to stop.
@@ -76,7 +76,8 @@ pub(super) async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let cluster = context.runner.engine().operator_client().clone();
-    helmrelease::register(&cluster).await?;
+    let without = "leave helmreleases out of --controllers";
+    register_flux_kinds(&cluster, &["HelmRelease"], without).await?;
     let namespace = &process.election.namespace;
     let owns_sources = owns(&cluster, process.sources, namespace, "source-controller", "--sources").await?;
     // Events on Alerts, Providers and Receivers are not sent.
@@ -91,7 +92,8 @@ pub(super) async fn run(
     };
     let store = match owns_sources {
         true => {
-            register(&cluster, &SourceKind::ALL.map(SourceKind::name), "--sources=flux").await?;
+            register_flux_kinds(&cluster, &SourceKind::ALL.map(SourceKind::name), "set --sources=flux")
+                .await?;
             Some(open_store(&process).await?)
         }
         false => {
@@ -185,8 +187,16 @@ pub(super) async fn owns(
     }
 }
 
-/// Creates those CustomResourceDefinitions of kinds that are absent. `without`: the flag that does without them.
-pub(super) async fn register(cluster: &Cluster, kinds: &[&str], without: &str) -> Result<(), ClusterError> {
+/// Creates those CustomResourceDefinitions of Flux's kinds that are absent. Those that exist, Flux's for instance, stay as they are.
+/// `without`: what else to do where they cannot be created, for the text of the error.
+///
+/// # Errors
+/// A kind is not served, and may not be registered or is not served in time. The text names the command that registers it.
+pub async fn register_flux_kinds(
+    cluster: &Cluster,
+    kinds: &[&str],
+    without: &str,
+) -> Result<(), ClusterError> {
     for crd in flux_api::crds::all() {
         let name = crd["spec"]["names"]["kind"].as_str().unwrap_or_default();
         if !kinds.contains(&name) {
@@ -200,7 +210,7 @@ pub(super) async fn register(cluster: &Cluster, kinds: &[&str], without: &str) -
             Err(e) if e.is_forbidden() => {
                 return Err(ClusterError::Other(format!(
                     "{name} is not served, and the operator may not register it ({e}): run `windlass crds flux {name} | kubectl \
-                     apply -f -`, or set {without}"
+                     apply -f -`, or {without}"
                 )));
             }
             result => result?,

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
 
-use super::flux::{ControllerMode, FluxProcess, Stop, hold_lease, owns, register};
+use super::flux::{ControllerMode, FluxProcess, Stop, hold_lease, owns, register_flux_kinds};
 use crate::cluster::{Cluster, ClusterError, Election};
 use crate::controller::{self, ControllerContext, ControllerOptions};
 use crate::flux_notify::{
@@ -60,7 +60,7 @@ pub(super) async fn prepare(
     };
     let (queue, events) = EventQueue::new(&process.election.identity);
     if owns(cluster, mode, &process.election.namespace, "notification-controller", "--notifications").await? {
-        register(cluster, &KINDS, "--notifications=flux").await?;
+        register_flux_kinds(cluster, &KINDS, "set --notifications=flux").await?;
         let address = notify.receiver_address;
         let failed = |e| ClusterError::Other(format!("webhooks cannot be served at {address}: {e}"));
         let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
-use windlass::cluster::{Cluster, ConnectOptions};
-use windlass::helmrelease;
+use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
+use windlass::runtime::register_flux_kinds;
 use windlass_test_cluster::ControlPlane;
 
 const CRD: &str = "crd/helmreleases.helm.toolkit.fluxcd.io";
+
+async fn register(cluster: &Cluster) -> Result<(), ClusterError> {
+    register_flux_kinds(cluster, &["HelmRelease"], "leave helmreleases out of --controllers").await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kind_is_registered_where_it_is_absent() {
@@ -19,22 +23,22 @@ async fn the_kind_is_registered_where_it_is_absent() {
     let nobody = connect(cp.kubeconfig_as("nobody", &["system:authenticated"]).unwrap()).await;
     let admin = connect(cp.kubeconfig().to_owned()).await;
 
-    let error = helmrelease::register(&nobody).await.unwrap_err().to_string();
+    let error = register(&nobody).await.unwrap_err().to_string();
     assert!(error.contains("windlass crds flux HelmRelease | kubectl apply -f -"), "{error}");
     assert!(error.contains("cannot create resource \"customresourcedefinitions\""), "{error}");
     assert_eq!(cp.kubectl(["get", "crd", "-o", "name"]).unwrap(), "");
 
-    helmrelease::register(&admin).await.unwrap();
+    register(&admin).await.unwrap();
     assert_eq!(cp.kubectl(["get", "hr", "-A", "-o", "name"]).unwrap(), "");
     // Who may not register it has it now.
-    helmrelease::register(&nobody).await.unwrap();
+    register(&nobody).await.unwrap();
 
     // Another one's definition: with a description of its own, and without our texts.
     let patch = r#"[{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": "theirs"}]"#;
     cp.kubectl(["patch", CRD, "--type=json", "-p", patch]).unwrap();
     let spec = ["get", CRD, "-o", "jsonpath={.metadata.generation} {.spec}"];
     let before = cp.kubectl(spec).unwrap();
-    helmrelease::register(&admin).await.unwrap();
-    helmrelease::register(&connect(cp.kubeconfig().to_owned()).await).await.unwrap();
+    register(&admin).await.unwrap();
+    register(&connect(cp.kubeconfig().to_owned()).await).await.unwrap();
     assert_eq!(cp.kubectl(spec).unwrap(), before);
 }
