@@ -49,9 +49,9 @@ impl Running {
         rows.into_iter().map(|(_, status)| status).collect()
     }
 
-    fn annotate(&self, name: &str, text: &str) {
-        let args = ["annotate", "--overwrite", "helmrelease", name, "-n", self.ns.name(), text];
-        self.cp.kubectl(args).unwrap();
+    fn annotate(&self, name: &str, annotations: &[&str]) {
+        let args = ["annotate", "--overwrite", "helmrelease", name, "-n", self.ns.name()];
+        self.cp.kubectl(args.iter().chain(annotations)).unwrap();
     }
 }
 
@@ -138,10 +138,14 @@ async fn installs_end_as_with_helm_controller() {
     for (name, _, expected) in &rows {
         running.ends_with(name, expected);
     }
-    // A forced request tries again although the retries are exhausted; a reset clears the counters.
-    running.annotate("fail", "reconcile.fluxcd.io/requestedAt=1");
-    running.annotate("fail", "reconcile.fluxcd.io/forceAt=1");
+    // A forced request tries again although the retries are exhausted.
+    running.annotate("fail", &["reconcile.fluxcd.io/requestedAt=1", "reconcile.fluxcd.io/forceAt=1"]);
     running.wait("handled", |o| o["status"]["lastHandledReconcileAt"] == "1", "fail");
+    let again = |o: &Value| {
+        o["status"]["history"][0]["version"] == 2 && condition(o, "Ready") != "Unknown Progressing"
+    };
+    let object = running.wait("another attempt", again, "fail");
+    assert_eq!(object["status"]["lastHandledForceAt"], "1");
     running.end().await;
 }
 
