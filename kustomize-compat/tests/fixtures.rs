@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use support::{cases, first_difference};
 
 use chart_compat::data::Data;
 use chart_compat::yaml;
@@ -93,25 +97,9 @@ fn differs(dir: &Path) -> Option<String> {
     }
 }
 
-/// The first lines that differ, with what is before them.
-fn first_difference(expected: &str, ours: &str) -> String {
-    let same = expected.lines().zip(ours.lines()).take_while(|(a, b)| a == b).count();
-    let part = |text: &str| {
-        text.lines().skip(same.saturating_sub(4)).take(9).map(|l| format!("  {l}\n")).collect::<String>()
-    };
-    format!("line {}\n expected\n{} but is\n{}", same + 1, part(expected), part(ours))
-}
-
-fn cases(root: &Path) -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = fs::read_dir(root).unwrap().map(|e| e.unwrap().path()).collect();
-    dirs.retain(|dir| dir.join("input.yaml").exists());
-    dirs.sort();
-    dirs
-}
-
 #[test]
 fn cases_give_what_kustomize_gives() {
-    let dirs = cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/post-render"));
+    let dirs = cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/post-render"), "input.yaml");
     assert!(dirs.len() > 130, "{} cases", dirs.len());
     let wrong: Vec<String> = dirs.iter().filter_map(|dir| differs(dir)).collect();
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), dirs.len(), wrong.join("\n"));
@@ -121,7 +109,7 @@ fn cases_give_what_kustomize_gives() {
 #[test]
 #[ignore = "needs cases that are recorded"]
 fn cases_of_a_folder_give_what_kustomize_gives() {
-    let dirs = cases(Path::new(&std::env::var("CASES").unwrap()));
+    let dirs = cases(Path::new(&std::env::var("CASES").unwrap()), "input.yaml");
     let wrong: Vec<String> = dirs.iter().filter_map(|dir| differs(dir)).collect();
     println!("{} of {} differ", wrong.len(), dirs.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

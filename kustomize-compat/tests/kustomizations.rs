@@ -10,9 +10,13 @@
     reason = "helpers of tests fail like the tests"
 )]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use support::{cases, first_difference};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -116,25 +120,9 @@ fn differs(dir: &Path) -> Option<String> {
     }
 }
 
-/// The first lines that differ, with what is before them.
-fn first_difference(expected: &str, ours: &str) -> String {
-    let same = expected.lines().zip(ours.lines()).take_while(|(a, b)| a == b).count();
-    let part = |text: &str| {
-        text.lines().skip(same.saturating_sub(4)).take(9).map(|l| format!("  {l}\n")).collect::<String>()
-    };
-    format!("line {}\n expected\n{} but is\n{}", same + 1, part(expected), part(ours))
-}
-
-fn cases(root: &Path) -> Vec<PathBuf> {
-    let mut dirs: Vec<PathBuf> = fs::read_dir(root).unwrap().map(|e| e.unwrap().path()).collect();
-    dirs.retain(|dir| dir.join("files.txt").exists());
-    dirs.sort();
-    dirs
-}
-
 #[test]
 fn cases_give_what_kustomize_gives() {
-    let dirs = cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/kustomize"));
+    let dirs = cases(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/kustomize"), "files.txt");
     assert!(dirs.len() > 80, "{} cases", dirs.len());
     let wrong: Vec<String> = dirs.iter().filter_map(|dir| differs(dir)).collect();
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), dirs.len(), wrong.join("\n"));
@@ -144,7 +132,7 @@ fn cases_give_what_kustomize_gives() {
 #[test]
 #[ignore = "needs cases that are recorded"]
 fn cases_of_a_folder_give_what_kustomize_gives() {
-    let dirs = cases(Path::new(&std::env::var("CASES").unwrap()));
+    let dirs = cases(Path::new(&std::env::var("CASES").unwrap()), "files.txt");
     let wrong: Vec<String> = dirs.iter().filter_map(|dir| differs(dir)).collect();
     println!("{} of {} differ", wrong.len(), dirs.len());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
