@@ -22,6 +22,7 @@ use crate::flux_api::{GoDuration, gotk_metrics};
 use crate::redact;
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
+use crate::source::cache::hex;
 
 /// The annotation that asks for a pass.
 pub(super) const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
@@ -63,8 +64,7 @@ impl WebhookPaths {
 /// The path of a webhook.
 fn webhook_path(token: &str, name: &str, namespace: &str) -> String {
     let digest = Sha256::digest(format!("{token}{name}{namespace}"));
-    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("/hook/{hex}")
+    format!("/hook/{}", hex(&digest))
 }
 
 /// The front end.

@@ -15,7 +15,7 @@ use crate::flux_api::bucket_source::BucketSpec;
 use crate::source::cache::hex;
 use crate::source::http::Tls;
 use crate::source::location::Location;
-use crate::source::s3::{BucketObject, S3Bucket};
+use crate::source::{BucketObject, S3Bucket};
 
 /// The most bytes of all objects together.
 const MAX_BYTES: u64 = 1 << 30;

@@ -18,8 +18,6 @@ use crate::render::replay::{LookupQuery, answer_digest};
 use crate::source::http::{Pem, Proxy, Tls};
 use crate::source::oci::credentials::Credentials;
 
-/// The shortest value that is masked: shorter ones are words that stand everywhere.
-const MIN_MASKED: usize = 6;
 /// Key of a Secret of the type `kubernetes.io/dockerconfigjson`.
 const DOCKER_CONFIG: &str = ".dockerconfigjson";
 
@@ -61,7 +59,6 @@ pub(super) async fn read(
         let bytes =
             STANDARD.decode(text).map_err(|_| failed(format!("secret '{name}': {key} is not base64")))?;
         if let Ok(text) = std::str::from_utf8(&bytes)
-            && text.len() >= MIN_MASKED
             && is_confidential(key)
         {
             redact::process().add(text);

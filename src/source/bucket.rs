@@ -9,14 +9,14 @@ mod environment;
 #[cfg(feature = "gcs")]
 mod google;
 #[cfg(feature = "s3")]
-pub mod s3;
+mod s3;
 #[cfg(not(feature = "s3"))]
 #[path = "bucket/s3_unavailable.rs"]
-pub mod s3;
+mod s3;
 
 use std::io;
 
-use super::http::{Credentials, Http, HttpError};
+use super::http::{Credentials, Http, HttpError, Tls};
 use super::location::{BadLocation, Location};
 
 /// Why a package in a bucket cannot be fetched.
@@ -47,6 +47,33 @@ pub enum BucketError {
     /// A file or an answer is malformed.
     #[error("{0}")]
     Answer(String),
+}
+
+/// A bucket with the API of S3. Builds without the feature `s3` refuse its requests.
+pub struct S3Bucket<'b> {
+    /// The client.
+    pub http: &'b Http,
+    /// TLS flags.
+    pub tls: &'b Tls,
+    /// URL of the server, without a path.
+    pub endpoint: Location,
+    /// Its name.
+    pub name: &'b str,
+    /// Its region.
+    pub region: &'b str,
+    /// Access key and secret key.
+    pub keys: Option<(String, String)>,
+}
+
+/// An object of a bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketObject {
+    /// Its key.
+    pub key: String,
+    /// Its entity tag, without quotes.
+    pub etag: String,
+    /// Its size in bytes.
+    pub size: u64,
 }
 
 /// Credentials for the server of a package.

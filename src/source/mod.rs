@@ -34,7 +34,7 @@ pub mod provenance;
 pub mod repositories;
 pub mod repository;
 
-pub use bucket::s3;
+pub use bucket::{BucketObject, S3Bucket};
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};

@@ -5,10 +5,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::super::http::{Http, Request, Tls};
+use super::super::http::Request;
 use super::super::location::Location;
-use super::BucketError;
 use super::aws::Keys;
+use super::{BucketError, BucketObject, S3Bucket};
 
 /// Size limit of a page of a listing, in bytes.
 const MAX_PAGE: u64 = 16 << 20;
@@ -18,33 +18,6 @@ const MAX_OBJECTS: usize = 100_000;
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 /// The same in a query.
 const QUERY: &AsciiSet = &PATH.add(b'/');
-
-/// A bucket.
-pub struct S3Bucket<'b> {
-    /// The client.
-    pub http: &'b Http,
-    /// TLS flags.
-    pub tls: &'b Tls,
-    /// URL of the server, without a path.
-    pub endpoint: Location,
-    /// Its name.
-    pub name: &'b str,
-    /// Its region.
-    pub region: &'b str,
-    /// Access key and secret key.
-    pub keys: Option<(String, String)>,
-}
-
-/// An object of a bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BucketObject {
-    /// Its key.
-    pub key: String,
-    /// Its entity tag, without quotes.
-    pub etag: String,
-    /// Its size in bytes.
-    pub size: u64,
-}
 
 /// One page of a listing.
 #[derive(Debug, Default, PartialEq, Eq)]

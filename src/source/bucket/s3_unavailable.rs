@@ -2,36 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::http::{Http, Tls};
-use super::super::location::Location;
-use super::BucketError;
-
-/// A bucket.
-pub struct S3Bucket<'b> {
-    /// The client.
-    pub http: &'b Http,
-    /// TLS flags.
-    pub tls: &'b Tls,
-    /// URL of the server, without a path.
-    pub endpoint: Location,
-    /// Its name.
-    pub name: &'b str,
-    /// Its region.
-    pub region: &'b str,
-    /// Access key and secret key.
-    pub keys: Option<(String, String)>,
-}
-
-/// An object of a bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BucketObject {
-    /// Its key.
-    pub key: String,
-    /// Its entity tag, without quotes.
-    pub etag: String,
-    /// Its size in bytes.
-    pub size: u64,
-}
+use super::{BucketError, BucketObject, S3Bucket};
 
 fn refused() -> BucketError {
     BucketError::Feature { scheme: "s3".to_owned(), feature: "s3" }
