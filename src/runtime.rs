@@ -4,13 +4,11 @@
 
 mod flux;
 mod flux_notifications;
+mod stop_signal;
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
-
-use tokio::sync::watch;
 
 use crate::addon;
 use crate::cluster::{Cluster, ClusterError, Election};
@@ -19,6 +17,7 @@ use crate::serve::State;
 
 pub use flux::{ControllerMode, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
+use stop_signal::StopSignal;
 
 /// A front end that a process can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,30 +134,17 @@ async fn run_controllers(
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let stopping = watch::Sender::new(false);
-    let stopped = || {
-        let mut stopping = stopping.subscribe();
-        // An error means that the sender is gone: stop as well.
-        async move { drop(stopping.wait_for(|stop| *stop).await) }
-    };
+    let stopping = StopSignal::new();
     let one = async |controller: Controller| {
         let result = match controller {
-            Controller::Modules => addon::run(context.clone(), modules.clone(), stopped()).await,
-            Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopped()).await,
+            Controller::Modules => addon::run(context.clone(), modules.clone(), stopping.stopped()).await,
+            Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopping.stopped()).await,
         };
-        stopping.send_replace(true);
+        stopping.stop();
         result
     };
     let all = futures::future::join_all(controllers.into_iter().map(one));
-    let stop = async {
-        stop.await;
-        stopping.send_replace(true);
-        std::future::pending::<Infallible>().await
-    };
-    let results = tokio::select! {
-        results = all => results,
-        never = stop => match never {},
-    };
+    let results = stopping.run(stop, all).await;
     results.into_iter().collect()
 }
 

@@ -4,23 +4,19 @@
 //! the Lease of source-controller while sources are. Who sends notifications is `flux_notifications`'.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 use super::flux_notifications::{self, NotifyProcess};
+use super::stop_signal::{Stop, StopSignal};
 use crate::cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
 use crate::controller::{self, ControllerContext, ControllerOptions, register_absent_kind};
 use crate::flux_api;
 use crate::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
 use crate::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
 use crate::serve::listen::{self, Limits};
-
-/// Resolves when work has to stop.
-pub(super) type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// How a process reconciles Flux's objects.
 #[derive(Clone, Debug)]
@@ -83,13 +79,7 @@ pub(super) async fn run(
     // Events on Alerts, Providers and Receivers are not sent.
     let (own, (context, notifications)) =
         (context.clone(), flux_notifications::prepare(&cluster, &context, &process).await?);
-    let stopping = watch::Sender::new(false);
-    let stopped = || {
-        let mut stopping = stopping.subscribe();
-        // An error means that the sender is gone: stop as well.
-        let stop: Stop = Box::pin(async move { drop(stopping.wait_for(|stop| *stop).await) });
-        stop
-    };
+    let stopping = StopSignal::new();
     let store = match owns_sources {
         true => {
             register_flux_kinds(&cluster, &SourceKind::ALL.map(SourceKind::name), "set --sources=flux")
@@ -108,50 +98,46 @@ pub(super) async fn run(
             Some(store) => front_end.with_local_artifacts(local_artifacts(store)),
             None => front_end,
         };
-        let result = hold_lease(&cluster, &process.election, stopped(), |stop| {
+        let result = hold_lease(&cluster, &process.election, stopping.stopped(), |stop| {
             controller::run(front_end, context.clone(), options_of(&process), stop)
         })
         .await;
-        stopping.send_replace(true);
+        stopping.stop();
         result
     };
     let sources = async {
         let (Some(store), Some(listener)) = (&store, listener) else { return Ok(()) };
-        let serving =
-            tokio::spawn(listen::serve(listener, None, store.routes(), Limits::default(), stopped()));
+        let serving = tokio::spawn(listen::serve(
+            listener,
+            None,
+            store.routes(),
+            Limits::default(),
+            stopping.stopped(),
+        ));
         let election =
             Election { name: "source-controller-leader-election".to_owned(), ..process.election.clone() };
-        let result =
-            hold_lease(&cluster, &election, stopped(), |stop| run_sources(&context, &process, store, stop))
-                .await;
-        stopping.send_replace(true);
+        let result = hold_lease(&cluster, &election, stopping.stopped(), |stop| {
+            run_sources(&context, &process, store, stop)
+        })
+        .await;
+        stopping.stop();
         drop(serving.await);
         result
     };
     // Their last events are sent as well.
-    let ended = watch::Sender::new(false);
+    let ended = StopSignal::new();
     let work = async {
         let results = futures::future::join(releases, sources).await;
-        ended.send_replace(true);
+        ended.stop();
         results
     };
     let notifications = async {
-        let mut ended = ended.subscribe();
-        let stop: Stop = Box::pin(async move { drop(ended.wait_for(|ended| *ended).await) });
-        let result = notifications.run(&cluster, &own, &process, stop).await;
-        stopping.send_replace(true);
+        let result = notifications.run(&cluster, &own, &process, ended.stopped()).await;
+        stopping.stop();
         result
     };
     let all = futures::future::join(work, notifications);
-    let stop = async {
-        stop.await;
-        stopping.send_replace(true);
-        std::future::pending::<std::convert::Infallible>().await
-    };
-    let ((releases, sources), notifications) = tokio::select! {
-        results = all => results,
-        never = stop => match never {},
-    };
+    let ((releases, sources), notifications) = stopping.run(stop, all).await;
     releases.and(sources).and(notifications)
 }
 
@@ -245,25 +231,16 @@ async fn run_sources(
     store: &Arc<ArtifactStore>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let stopping = watch::Sender::new(false);
+    let stopping = StopSignal::new();
     let one = async |kind: SourceKind| {
-        let mut stopping_here = stopping.subscribe();
-        let stopped = async move { drop(stopping_here.wait_for(|stop| *stop).await) };
         let front_end = Sources::new(kind, Arc::clone(store), &process.source_options);
-        let result = controller::run(front_end, context.clone(), options_of(process), stopped).await;
-        stopping.send_replace(true);
+        let result =
+            controller::run(front_end, context.clone(), options_of(process), stopping.stopped()).await;
+        stopping.stop();
         result
     };
     let all = futures::future::join_all(SourceKind::ALL.into_iter().map(one));
-    let stop = async {
-        stop.await;
-        stopping.send_replace(true);
-        std::future::pending::<std::convert::Infallible>().await
-    };
-    let results = tokio::select! {
-        results = all => results,
-        never = stop => match never {},
-    };
+    let results = stopping.run(stop, all).await;
     results.into_iter().collect()
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::Receiver;
-use tokio::sync::watch;
 
-use super::flux::{ControllerMode, FluxProcess, Stop, hold_lease, owns, register_flux_kinds};
+use super::flux::{ControllerMode, FluxProcess, hold_lease, owns, register_flux_kinds};
+use super::stop_signal::{Stop, StopSignal};
 use crate::cluster::{Cluster, ClusterError, Election};
 use crate::controller::{self, ControllerContext, ControllerOptions};
 use crate::flux_notify::{
@@ -107,16 +107,14 @@ impl Notifications {
 }
 
 async fn post(address: Location, events: Receiver<Arc<QueuedEvent>>, stop: Stop) {
-    let stopping = watch::Sender::new(false);
-    let mut stopped = stopping.subscribe();
-    let closed = async move { drop(stopped.wait_for(|stop| *stop).await) };
+    let stopping = StopSignal::new();
     let expired = async {
         stop.await;
-        stopping.send_replace(true);
+        stopping.stop();
         tokio::time::sleep(GRACE).await;
     };
     tokio::select! {
-        () = forward(address, events, closed) => {}
+        () = forward(address, events, stopping.stopped()) => {}
         () = expired => tracing::warn!("some events are not sent"),
     }
 }
@@ -137,32 +135,20 @@ async fn run_own(
         bodies: Arc::clone(&context.state.bodies),
         no_cross_namespace_refs: options.no_cross_namespace_refs,
     };
-    let stopping = watch::Sender::new(false);
-    let stopped = || {
-        let mut stopping = stopping.subscribe();
-        // An error means that the sender is gone: stop as well.
-        async move { drop(stopping.wait_for(|stop| *stop).await) }
-    };
+    let stopping = StopSignal::new();
     let serving =
-        tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopped()));
+        tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopping.stopped()));
     let controller =
         ControllerOptions { namespace: options.namespace.clone(), concurrency: process.concurrency };
     let receivers = async {
-        let result = controller::run(Receivers::new(paths), context.clone(), controller, stopped()).await;
-        stopping.send_replace(true);
+        let result =
+            controller::run(Receivers::new(paths), context.clone(), controller, stopping.stopped()).await;
+        stopping.stop();
         result
     };
-    let sending = dispatch(context.clone(), options.clone(), events, stopped());
+    let sending = dispatch(context.clone(), options.clone(), events, stopping.stopped());
     let all = futures::future::join(receivers, sending);
-    let stop = async {
-        stop.await;
-        stopping.send_replace(true);
-        std::future::pending::<std::convert::Infallible>().await
-    };
-    let (result, ()) = tokio::select! {
-        results = all => results,
-        never = stop => match never {},
-    };
+    let (result, ()) = stopping.run(stop, all).await;
     drop(serving.await);
     result
 }
