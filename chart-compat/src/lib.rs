@@ -13,6 +13,7 @@
 //! - [`explain`], [`lint`]: the origin of values, the context of errors, findings in a chart
 //! - [`template`]: Go's `text/template`; [`yaml`], [`json`]: the formats, as Go decodes and encodes them; [`data`]: their values
 //! - [`kyaml`]: manifests as kustomize's library serializes them, for post-renderers
+//! - [`functions`]: sprig's functions, for templates that are not charts
 //! - [`certificate`]: certificates as sprig generates them, for servers outside of charts
 //! - [`go`]: Go's values and the parts of its standard library that templates expose
 //!
@@ -23,6 +24,7 @@ pub mod certificate;
 pub mod chart;
 pub mod data;
 pub mod explain;
+pub mod functions;
 pub mod go;
 pub mod json;
 pub mod kyaml;

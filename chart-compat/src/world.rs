@@ -110,6 +110,15 @@ pub trait World: Send + Sync {
     /// An address of `host`, for `getHostByName`; empty when DNS is off.
     fn resolve(&self, host: &str) -> String;
 
+    /// A function of the caller, for templates that are not charts: their function table names those that exist. Charts have none.
+    ///
+    /// # Errors
+    /// The function's error text; by default, that this world has no such function.
+    fn host_function(&self, name: &str, arguments: &[Data]) -> Result<Data, String> {
+        let _ = arguments;
+        Err(format!("the function {name} does not exist here"))
+    }
+
     /// Whether calls must come in the order in which Helm executes templates. If not, large charts render on two threads.
     fn in_order(&self) -> bool {
         false

@@ -24,7 +24,7 @@ pub use error::Error;
 pub use ignore::Rules;
 pub use load::{Chart, Crd, File, load_files, load_files_as_v2};
 pub use metadata::{Dependency, Maintainer, Metadata};
-pub(crate) use path_match::matches;
+pub use path_match::matches;
 pub use values::{ValuesLines, merge_maps, read_values};
 
 /// Takes the warnings that Helm prints on stderr: one line each, without a line end.

@@ -4,7 +4,7 @@
 ///
 /// # Errors
 /// `syntax error in pattern`
-pub(crate) fn matches(pattern: &str, name: &str) -> Result<bool, String> {
+pub fn matches(pattern: &str, name: &str) -> Result<bool, String> {
     let p: Vec<char> = pattern.chars().collect();
     let n: Vec<char> = name.chars().collect();
     check(&p)?;

@@ -120,7 +120,7 @@ fn lookup<'a>(x: &mut Exec<'a>, args: &[Value<'a>]) -> Result<'a> {
 }
 
 /// Finds a method of a value by name; the function takes the receiver first.
-pub(super) fn method(value: Value<'_>, name: &[u8]) -> Option<&'static Func> {
+pub(crate) fn method(value: Value<'_>, name: &[u8]) -> Option<&'static Func> {
     let table: &'static [Func] = match value {
         Value::Map(m) if m.kind() == MapKind::Values => sprig::VALUES_METHODS,
         Value::Object(Object::Files(_)) => sprig::FILES_METHODS,

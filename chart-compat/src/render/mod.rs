@@ -8,7 +8,7 @@ mod checksum;
 mod context;
 mod engine;
 mod error;
-mod functions;
+pub(crate) mod functions;
 mod manifest;
 mod order;
 mod output;

@@ -34,6 +34,14 @@ mod toml;
 use crate::go::Object;
 use crate::template::Func;
 
+/// A value as go-yaml v3 writes it with an indentation of 2.
+pub(crate) fn yaml_v3<'a>(
+    arena: &'a crate::go::Arena,
+    value: crate::go::Value<'a>,
+) -> Result<String, String> {
+    encode::yaml_pretty(arena, value)
+}
+
 /// The functions of both Helm versions, by family.
 pub(crate) const GROUPS: &[&[Func]] = &[
     strings::FUNCS,

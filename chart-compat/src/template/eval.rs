@@ -197,7 +197,7 @@ impl<'a> Exec<'a> {
         let has_args = !rest.is_empty() || last.is_some();
         match receiver {
             Value::Map(m) if m.kind() == crate::go::MapKind::Any && !has_args => {
-                return Ok(entry(m, key));
+                return self.entry(m, key);
             }
             Value::Nil => return Ok(Value::Nil),
             Value::NilInterface => {
@@ -213,7 +213,7 @@ impl<'a> Exec<'a> {
             Value::Map(_) | Value::Object(crate::go::Object::Files(_)) if has_args => {
                 Err(self.error(&format!("{} is not a method but has arguments", name_text(key))))
             }
-            Value::Map(m) => Ok(entry(m, key)),
+            Value::Map(m) => self.entry(m, key),
             Value::Object(o) => match o.field(key) {
                 Some(_) if has_args => {
                     let name = name_text(key);
@@ -230,6 +230,14 @@ impl<'a> Exec<'a> {
             },
             _ => Err(self.no_field(receiver, holder, name_text(key), node)),
         }
+    }
+
+    /// A map's entry, or the error of a missing one.
+    fn entry(&self, map: &Map<'a>, key: &[u8]) -> Result<Value<'a>, Error> {
+        if self.missing_key_is_error && map.get(key).is_none() {
+            return Err(self.error(&format!("map has no entry for key {}", crate::go::strconv::quote(key))));
+        }
+        Ok(entry(map, key))
     }
 
     fn no_field(&self, receiver: Value<'a>, holder: Option<Value<'a>>, name: &str, node: &Arg) -> Error {

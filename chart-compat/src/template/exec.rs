@@ -52,6 +52,8 @@ pub struct Exec<'a> {
     pub including: FxHashMap<&'a [u8], usize>,
     /// The data of the running task; error messages report paths in it.
     pub root: Value<'a>,
+    /// Whether a missing key of a map is an error (`missingkey=error`); charts read it as nil.
+    pub missing_key_is_error: bool,
     /// Diagnostics of a lenient render; `None` in a normal one.
     pub diagnostics: Option<Vec<Diagnostic>>,
     /// Compiled regular expressions, by pattern.
@@ -136,6 +138,7 @@ impl<'a> Exec<'a> {
             funcs,
             including: FxHashMap::default(),
             root: Value::Nil,
+            missing_key_is_error: false,
             diagnostics: None,
             regexps: FxHashMap::default(),
             parsed: FxHashMap::default(),

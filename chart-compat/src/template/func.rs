@@ -144,6 +144,13 @@ impl Funcs {
         Self { by_name, methods, values_type }
     }
 
+    /// The table without the functions of these names.
+    #[must_use]
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.by_name.retain(|name, _| !names.contains(name));
+        self
+    }
+
     /// The function named `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'static Func> {

@@ -42,6 +42,12 @@ impl<'a> Set<'a> {
         Self { base, overlay: None }
     }
 
+    /// The set without its overlay.
+    #[must_use]
+    pub fn base(self) -> Self {
+        Self { base: self.base, overlay: None }
+    }
+
     /// A clone of the set with `templates` added. Blank ones replace nothing.
     #[must_use]
     pub fn with(self, arena: &'a Arena, templates: &'a [Template]) -> Self {

@@ -92,7 +92,8 @@ impl Error {
     }
 
     /// The message of go-yaml v3, which uses the line where the invalid node starts.
-    pub(crate) fn in_v3(mut self) -> String {
+    #[must_use]
+    pub fn in_v3(mut self) -> String {
         if let ErrorKind::Syntax { shown, v3, .. } = &mut self.kind {
             *shown = *v3;
         }

@@ -139,6 +139,14 @@ impl<'o> Emitter<'o> {
         self.scalar_key(key);
     }
 
+    /// Writes the key of the next value unquoted: a number, boolean or null.
+    pub fn plain_key(&mut self, text: &str) {
+        self.start();
+        self.write_indent(self.indent);
+        self.write_plain(text);
+        self.write_indicator(":", false, false);
+    }
+
     /// Writes a null.
     pub fn null(&mut self) {
         self.plain("null");
@@ -185,6 +193,11 @@ impl<'o> Emitter<'o> {
             Layout::Sigs => number_through_json(value),
         };
         self.write_plain(&text);
+    }
+
+    /// Writes a date and time, in RFC 3339.
+    pub fn timestamp(&mut self, text: &str) {
+        self.plain(text);
     }
 
     /// Writes a string.

@@ -7,7 +7,7 @@ mod read;
 mod scalar;
 mod write;
 
-pub use read::read;
+pub use read::{read, read_all};
 pub use write::Writer;
 
 /// The maximal depth of a tree.

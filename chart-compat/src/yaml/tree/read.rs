@@ -14,17 +14,21 @@ const LONG: &str = "tag:yaml.org,2002:";
 /// If the text is not valid YAML, refers to an unknown anchor, or is deeper than [`MAX_DEPTH`].
 pub fn read(text: &str) -> Result<Option<Node>, Error> {
     let input = Input::new(text.as_bytes());
+    Reader { parser: Parser::with_looks(&input), anchors: Vec::new() }.document()
+}
+
+/// Decodes every document of a stream.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_all(text: &str) -> Result<Vec<Node>, Error> {
+    let input = Input::new(text.as_bytes());
     let mut reader = Reader { parser: Parser::with_looks(&input), anchors: Vec::new() };
-    let (event, look) = reader.parser.next_with_look()?;
-    if !matches!(event, Event::DocumentStart) {
-        return Ok(None);
+    let mut documents = Vec::new();
+    while let Some(document) = reader.document()? {
+        documents.push(document);
     }
-    let mut document = Node { kind: Kind::Document, head: look.notes.head, ..Node::default() };
-    let (event, look) = reader.parser.next_with_look()?;
-    document.content.push(reader.node(event, look, 0)?);
-    let (_, end) = reader.parser.next_with_look()?;
-    document.foot = end.notes.foot;
-    Ok(Some(document))
+    Ok(documents)
 }
 
 struct Reader<'a> {
@@ -33,6 +37,21 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// The next document of the stream.
+    fn document(&mut self) -> Result<Option<Node>, Error> {
+        self.anchors.clear();
+        let (event, look) = self.parser.next_with_look()?;
+        if !matches!(event, Event::DocumentStart) {
+            return Ok(None);
+        }
+        let mut document = Node { kind: Kind::Document, head: look.notes.head, ..Node::default() };
+        let (event, look) = self.parser.next_with_look()?;
+        document.content.push(self.node(event, look, 0)?);
+        let (_, end) = self.parser.next_with_look()?;
+        document.foot = end.notes.foot;
+        Ok(Some(document))
+    }
+
     fn node(&mut self, event: Event<'a>, look: Look, depth: usize) -> Result<Node, Error> {
         if depth > MAX_DEPTH {
             let line = match &event {

@@ -21,6 +21,8 @@ pub struct Writer {
     /// The indentation of the last written foot comment. An empty line precedes the next entry with that indentation.
     foot_indent: i32,
     pub(super) flow_level: usize,
+    /// Whether a list is indented more than its key, as go-yaml v3 itself does.
+    indents_lists: bool,
     waiting: Waiting,
 }
 
@@ -68,8 +70,15 @@ impl Writer {
             indention: true,
             foot_indent: -1,
             flow_level: 0,
+            indents_lists: false,
             waiting: Waiting::default(),
         }
+    }
+
+    /// An encoder that indents lists more than their keys: go-yaml v3 without kyaml's change.
+    #[must_use]
+    pub fn with_indented_lists() -> Self {
+        Self { indents_lists: true, ..Self::new() }
     }
 
     /// The encoded text.
@@ -190,7 +199,7 @@ impl Writer {
 
     fn list(&mut self, node: &Node, role: Role) {
         let value = matches!(role, Role::SimpleKey | Role::Entry);
-        let compact = value && (self.column == 0 || !self.indention);
+        let compact = value && !self.indents_lists && (self.column == 0 || !self.indention);
         let outer = self.deeper(false, role == Role::Item, compact);
         for item in &node.content {
             self.load(item, "", true);
