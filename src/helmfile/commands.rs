@@ -1,0 +1,420 @@
+//! helmfile's reading commands over evaluated states: which releases they take, and their hooks.
+//!
+//! Owns selection and the order of steps; texts are in `output`. Renders no chart and changes no cluster.
+
+use super::output::{self, Row};
+use super::state::hooks::{self, Event};
+use super::state::host::Host;
+use super::state::load::State;
+use super::state::needs::{self, Needed, Node};
+use super::state::record::{Record, Slot};
+use super::state::selector::Selector;
+use super::state::value::map_to_yaml;
+use super::state::visit::{self, Query};
+use super::state::{Error, lock, paths, release, values};
+
+/// Loads the states of a query and hands each to `each`, with the releases that the selectors choose. `each` answers whether it had
+/// something to do.
+///
+/// # Errors
+/// A state cannot be evaluated, two releases have one identity, or nothing had something to do.
+pub fn for_each(
+    host: &dyn Host,
+    query: &Query,
+    cwd: &str,
+    mut each: impl FnMut(&mut State) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let mut any = false;
+    for mut state in visit::states(host, query, cwd)? {
+        let place = format!("in {}", shown_file(&state, cwd));
+        any |= each(&mut state).map_err(|error| error.within(&place))?;
+    }
+    if any { Ok(()) } else { Err(no_match(query)) }
+}
+
+/// The error of a run without a release.
+#[must_use]
+pub fn no_match(query: &Query) -> Error {
+    Error::NoMatch(format!(
+        "err: no releases found that matches specified selector({}) and environment({}), in any helmfile",
+        query.selectors.join(", "),
+        query.settings.environment
+    ))
+}
+
+/// The path of a state file from the folder of the command.
+fn shown_file(state: &State, cwd: &str) -> String {
+    let full = output::full_path(state);
+    full.strip_prefix(cwd).map_or(full.clone(), |rest| rest.trim_start_matches('/').to_owned())
+}
+
+/// Which releases a command takes (`markExcludedReleases`): those that match a selector and whose condition holds.
+///
+/// # Errors
+/// A selector or condition is malformed.
+pub fn selected(state: &State, with_needs: bool) -> Result<Vec<Record>, Error> {
+    let selectors: Vec<Selector> =
+        state.selectors.iter().map(|text| Selector::parse(text)).collect::<Result<_, _>>()?;
+    let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let mut chosen = Vec::with_capacity(releases.len());
+    for one in &releases {
+        let labels = one.text_map("labels");
+        let matches = selectors.is_empty() || selectors.iter().any(|selector| selector.matches(&labels));
+        let enabled = release::is_enabled(one, &state.values)
+            .map_err(|error| format!("failed to parse condition in release {}: {error}", one.text("name")))?;
+        chosen.push(matches && enabled);
+    }
+    if with_needs {
+        let mut needed = std::collections::BTreeSet::new();
+        for one in releases.iter().zip(&chosen).filter(|(_, chosen)| **chosen).map(|(one, _)| one) {
+            collect_needs(one, &releases, &mut needed);
+        }
+        for (one, chosen) in releases.iter().zip(&mut chosen) {
+            *chosen |= needed.contains(&release::id(one));
+        }
+    }
+    Ok(releases.into_iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(one, _)| one).collect())
+}
+
+/// Adds what a release needs, and what that needs. The name alone leads on, as in helmfile.
+fn collect_needs(one: &Record, all: &[Record], needed: &mut std::collections::BTreeSet<String>) {
+    for id in one.texts("needs") {
+        if needed.insert(id.clone()) {
+            let name = id.rsplit('/').next().unwrap_or_default();
+            for other in all.iter().filter(|other| other.text("name") == name) {
+                collect_needs(other, all, needed);
+            }
+        }
+    }
+}
+
+/// Refuses two releases with one identity.
+///
+/// # Errors
+/// The identity.
+pub fn check_duplicates(releases: &[Record]) -> Result<(), Error> {
+    let key = |one: &Record| ["kubeContext", "namespace", "name"].map(|field| one.text(field));
+    for one in releases {
+        let count = releases.iter().filter(|other| key(other) == key(one)).count();
+        if count > 1 {
+            let [context, namespace, name] = key(one);
+            let mut place = String::new();
+            for (what, value) in [("namespace", namespace), ("kubecontext", context)] {
+                if !value.is_empty() {
+                    place.push_str(&format!(" in {what} {value:?}"));
+                }
+            }
+            return Err(format!(
+                "duplicate release {name:?} found{place}: there were {count} releases named \"{name}\" matching specified \
+                 selector"
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// Leaves the releases that the selectors choose, before charts are prepared.
+///
+/// # Errors
+/// A selector or condition is malformed, or two releases have one identity.
+pub fn filter(state: &mut State, with_needs: bool) -> Result<(), Error> {
+    if !state.selectors.is_empty() {
+        let chosen = selected(state, with_needs)?;
+        state.fields.set_records("releases", chosen);
+    }
+    let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    check_duplicates(&releases)
+}
+
+/// Runs the hooks around a command's work on one state, and sets locked versions and chart paths.
+///
+/// # Errors
+/// A hook fails, the lock file is not valid, or the work fails.
+pub fn prepared<T>(
+    host: &dyn Host,
+    state: &mut State,
+    command: &str,
+    work: impl FnOnce(&mut State) -> Result<T, Error>,
+) -> Result<T, Error> {
+    hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
+    if command != "list" && command != "write-values" {
+        lock::apply(host, state)?;
+        prepare_charts(host, state, command)?;
+    }
+    let done = work(state);
+    let failure = done.as_ref().err().map(ToString::to_string);
+    hooks::trigger(host, state, None, Event { name: "cleanup", error: failure.as_deref(), command })?;
+    done
+}
+
+/// Runs the `prepare` hooks of releases and sets the paths of local charts.
+fn prepare_charts(host: &dyn Host, state: &mut State, command: &str) -> Result<(), Error> {
+    let override_chart = state.fields.text("chart");
+    let has_patches = |one: &Record| {
+        ["jsonPatches", "strategicMergePatches", "transformers"].iter().any(|key| !one.list(key).is_empty())
+    };
+    let chosen = selected(state, false)?;
+    let mut paths_by_id: Vec<(String, String)> = Vec::new();
+    for mut one in chosen.into_iter().filter(release::is_desired) {
+        if command == "build" && has_patches(&one) {
+            continue;
+        }
+        if !override_chart.is_empty() {
+            one.set("chart", Slot::Text(override_chart.clone()));
+        }
+        hooks::trigger(host, state, Some(&one), Event { name: "prepare", error: None, command })?;
+        let chart = one.text("chart");
+        check_address(&registry_address(state, &chart))
+            .map_err(|error| format!("release {:?}: {error}", one.text("name")))?;
+        let local = paths::normalize_chart(&state.base, &chart);
+        let path = if host.is_dir(&paths::within(&state.cwd, &local)) == Some(true) { local } else { chart };
+        paths_by_id.push((release::id(&one), path));
+    }
+    let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    for one in &mut releases {
+        let found = paths_by_id.iter().find(|(id, _)| *id == release::id(one)).map(|(_, path)| path.clone());
+        if let Some(path) = found
+            && path != one.text("chart")
+        {
+            one.set("chartPath", Slot::Text(path));
+        }
+    }
+    if !releases.is_empty() {
+        state.fields.set_records("releases", releases);
+    }
+    Ok(())
+}
+
+/// The address of a chart in a registry that the state names as a repository; other charts as they are.
+fn registry_address(state: &State, chart: &str) -> String {
+    let found = paths::repository_chart(chart).and_then(|(name, chart)| {
+        let is_own = |one: &&Record| one.text("name") == name && one.flag("oci") == Some(true);
+        let repository = state.fields.records("repositories").find(is_own)?;
+        Some(format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/')))
+    });
+    found.unwrap_or_else(|| chart.to_owned())
+}
+
+/// Refuses the address of a registry whose port is no number.
+fn check_address(chart: &str) -> Result<(), String> {
+    let Some(host) = chart.strip_prefix("oci://").and_then(|rest| rest.split('/').next()) else {
+        return Ok(());
+    };
+    match host.rsplit_once(':') {
+        Some((_, port)) if port.parse::<u16>().is_err() => {
+            Err(format!("invalid chart URL format: {chart}: {port:?} is no port"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `build`: the merged states.
+///
+/// # Errors
+/// As [`for_each`].
+pub fn build(host: &dyn Host, query: &Query, cwd: &str, embed: bool) -> Result<String, Error> {
+    let mut text = String::new();
+    for_each(host, query, cwd, |state| {
+        filter(state, false)?;
+        prepared(host, state, "build", |state| {
+            if embed {
+                let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+                for one in &mut releases {
+                    for key in ["values", "secrets"] {
+                        let embedded = values::embedded(host, state, one, key)?;
+                        one.set_values(key, embedded);
+                    }
+                }
+                state.fields.set_records("releases", releases);
+            }
+            text.push_str(&output::build(state));
+            Ok(!state.fields.list("releases").is_empty())
+        })
+    })?;
+    Ok(text)
+}
+
+/// `list`: the releases, sorted by namespace and name.
+///
+/// # Errors
+/// As [`for_each`].
+pub fn list(host: &dyn Host, query: &Query, cwd: &str, skip_charts: bool) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    for_each(host, query, cwd, |state| {
+        filter(state, false)?;
+        let any = !state.fields.list("releases").is_empty();
+        let mut work = |state: &mut State| -> Result<(), Error> {
+            lock::apply(host, state)?;
+            rows.extend(output::rows(state)?);
+            Ok(())
+        };
+        if skip_charts {
+            work(state)?;
+        } else {
+            prepared(host, state, "list", work)?;
+        }
+        Ok(any)
+    })?;
+    rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    Ok(rows)
+}
+
+/// The graph of some releases.
+#[must_use]
+pub fn graph(releases: &[Record]) -> Vec<Node> {
+    releases.iter().map(|one| Node { id: release::id(one), needs: one.texts("needs") }).collect()
+}
+
+/// `show-dag`: the waves of each state.
+///
+/// # Errors
+/// As [`for_each`], and a graph without order.
+pub fn show_dag(host: &dyn Host, query: &Query, cwd: &str) -> Result<String, Error> {
+    let mut text = String::new();
+    for_each(host, query, cwd, |state| {
+        filter(state, false)?;
+        prepared(host, state, "show-dag", |state| {
+            let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+            let nodes = graph(&releases);
+            let chosen: Vec<String> = nodes.iter().map(|node| node.id.clone()).collect();
+            let waves = needs::waves(&nodes, &chosen, Needed::Include)?;
+            text.push_str(&output::dag(&nodes, &waves));
+            Ok(!releases.is_empty())
+        })
+    })?;
+    Ok(text)
+}
+
+/// `print-env`: the environment of each state. No release is needed.
+///
+/// # Errors
+/// A state cannot be evaluated.
+pub fn print_env(host: &dyn Host, query: &Query, cwd: &str, as_json: bool) -> Result<String, Error> {
+    let states = visit::states(host, query, cwd)?;
+    output::environments(&states, as_json)
+}
+
+/// A file to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its path, absolute or relative to the command's folder.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// `write-values`: the merged values of each release. `extra`: values files of the command line.
+///
+/// # Errors
+/// As [`for_each`], and values that cannot be merged.
+pub fn write_values(
+    host: &dyn Host,
+    query: &Query,
+    cwd: &str,
+    template: &str,
+    extra: &[String],
+    with_needs: bool,
+) -> Result<Vec<OutputFile>, Error> {
+    let template = if template.is_empty() { output::VALUES_FILE } else { template };
+    let mut files = Vec::new();
+    for_each(host, query, cwd, |state| {
+        filter(state, with_needs)?;
+        prepared(host, state, "write-values", |state| {
+            for one in selected(state, false)?.iter().filter(|one| release::is_desired(one)) {
+                let mut entries = values::of_release(host, state, one)?;
+                for path in extra {
+                    let text = super::state::host::read_text(host, &paths::within(&state.cwd, path))
+                        .map_err(|error| format!("reading {path}: {error}"))?;
+                    entries.push(values::Entry::File { path: path.clone(), text });
+                }
+                let merged = values::merged(&entries)?;
+                let path = output::path_of(host, state, one, template, None)?;
+                files.push(OutputFile { path: paths::within(&state.cwd, &path), text: map_to_yaml(&merged) });
+                hooks::trigger(
+                    host,
+                    state,
+                    Some(one),
+                    Event { name: "cleanup", error: None, command: "write-values" },
+                )?;
+            }
+            Ok(!state.fields.list("releases").is_empty())
+        })
+    })?;
+    Ok(files)
+}
+
+/// The rule for releases that chosen ones need and that are not chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeedsRule {
+    /// They are left out.
+    Skip,
+    /// They are taken, too.
+    Include,
+    /// They are an error.
+    Refuse,
+}
+
+/// Hands each state to `work` with the releases to install, in the order of their needs (`App.withNeeds`).
+///
+/// # Errors
+/// As [`for_each`], and a graph without order.
+pub fn with_needs(
+    host: &dyn Host,
+    query: &Query,
+    cwd: &str,
+    command: &str,
+    rule: NeedsRule,
+    mut work: impl FnMut(&State, &[Record]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    for_each(host, query, cwd, |state| {
+        prepared(host, state, command, |state| {
+            let chosen = selected(state, false)?;
+            if chosen.is_empty() {
+                return Ok(false);
+            }
+            let all = without_duplicates(state, &chosen)?;
+            let nodes = graph(&all);
+            let ids: Vec<String> = chosen.iter().map(release::id).collect();
+            let needed = match rule {
+                NeedsRule::Skip => Needed::Skip,
+                NeedsRule::Include => Needed::Include,
+                NeedsRule::Refuse => Needed::Refuse,
+            };
+            let waves = needs::waves(&nodes, &ids, needed)?;
+            let ordered: Vec<Record> = waves
+                .iter()
+                .flatten()
+                .filter_map(|at| all.get(*at))
+                .filter(|one| release::is_desired(one))
+                .cloned()
+                .collect();
+            work(state, &ordered)?;
+            Ok(true)
+        })
+    })
+}
+
+/// All releases, where of several with one identity only a chosen one stays.
+fn without_duplicates(state: &State, chosen: &[Record]) -> Result<Vec<Record>, Error> {
+    let ids: Vec<String> = chosen.iter().map(release::id).collect();
+    for (at, id) in ids.iter().enumerate() {
+        if ids.iter().take(at).any(|other| other == id) {
+            return Err(format!("found 2 duplicate releases with ID {id:?}").into());
+        }
+    }
+    let all: Vec<&Record> = state.fields.records("releases").collect();
+    let mut out: Vec<Record> = Vec::with_capacity(all.len());
+    for one in &all {
+        let id = release::id(one);
+        if all.iter().filter(|other| release::id(other) == id).count() == 1 {
+            out.push((*one).clone());
+        } else if !out.iter().any(|other| release::id(other) == id)
+            && let Some(chosen) = chosen.iter().find(|other| release::id(other) == id)
+        {
+            out.push(chosen.clone());
+        }
+    }
+    check_duplicates(&out)?;
+    Ok(out)
+}

@@ -1,0 +1,194 @@
+//! The outside of a state file on this machine: its disk, environment and programs.
+//!
+//! Owns the bounds: sizes of files, and what is forbidden altogether. Addresses and secrets are handed on.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use chart_compat::world::World;
+
+use super::state::host::{Entry, Forbidden, Host, Program};
+use super::state::value::Value;
+
+/// The maximal size of a file, in bytes.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Fetches what addresses name.
+pub trait Fetcher: Send + Sync {
+    /// The path of what an address names.
+    ///
+    /// # Errors
+    /// It cannot be fetched.
+    fn fetch(&self, address: &str, what: &str) -> Result<String, String>;
+}
+
+/// Resolves secret references and encrypted files.
+pub trait SecretStore: Send + Sync {
+    /// The value of a reference, without `ref+`. `dir`: the folder that paths are relative to.
+    ///
+    /// # Errors
+    /// The provider is not supported or refuses.
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String>;
+
+    /// The decrypted bytes of a file.
+    ///
+    /// # Errors
+    /// No key decrypts it.
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String>;
+}
+
+/// What a state file may do on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions {
+    /// Whether templates may run programs and read files (`HELMFILE_DISABLE_INSECURE_FEATURES` and the like).
+    pub programs: bool,
+    /// Whether addresses may be fetched (`HELMFILE_DISABLE_INSECURE_FEATURES`).
+    pub addresses: bool,
+    /// Whether hooks may run (`HELMFILE_DISABLE_HOOKS`).
+    pub hooks: bool,
+}
+
+/// This machine.
+pub struct LocalHost {
+    world: Box<dyn World>,
+    fetcher: Box<dyn Fetcher>,
+    secrets: Box<dyn SecretStore>,
+    permissions: Permissions,
+    warn: fn(&str),
+}
+
+impl LocalHost {
+    /// This machine with the given permissions. `warn` takes warnings.
+    #[must_use]
+    pub fn new(
+        world: Box<dyn World>,
+        fetcher: Box<dyn Fetcher>,
+        secrets: Box<dyn SecretStore>,
+        permissions: Permissions,
+        warn: fn(&str),
+    ) -> Self {
+        Self { world, fetcher, secrets, permissions, warn }
+    }
+}
+
+/// The error of an operation on a path, as Go prints it.
+fn failed(operation: &str, path: &str, error: &std::io::Error) -> String {
+    let reason = match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("{operation} {path}: {reason}")
+}
+
+impl Host for LocalHost {
+    fn world(&self) -> &dyn World {
+        &*self.world
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        let mut file: Box<dyn Read> = if path.rsplit('/').next() == Some("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(std::fs::File::open(path).map_err(|error| failed("open", path, &error))?)
+        };
+        let mut bytes = Vec::new();
+        file.by_ref()
+            .take(MAX_FILE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| failed("read", path, &error))?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(format!("read {path}: the file is larger than {} MiB", MAX_FILE >> 20));
+        }
+        Ok(bytes)
+    }
+
+    fn is_dir(&self, path: &str) -> Option<bool> {
+        if path.rsplit('/').next() == Some("-") {
+            return Some(false);
+        }
+        std::fs::metadata(path).ok().map(|metadata| metadata.is_dir())
+    }
+
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String> {
+        let listed = std::fs::read_dir(path).map_err(|error| failed("open", path, &error))?;
+        let mut entries = Vec::new();
+        for entry in listed {
+            let entry = entry.map_err(|error| failed("readdirent", path, &error))?;
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            entries.push(Entry { name: entry.file_name().to_string_lossy().into_owned(), is_dir });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn run(&self, program: &Program) -> Result<String, String> {
+        let mut command = Command::new(&program.command);
+        command.args(&program.arguments).envs(&program.variables).current_dir(Path::new(&program.dir));
+        command.stdin(if program.input.is_empty() { Stdio::null() } else { Stdio::piped() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let shown = &program.command;
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!("exec: \"{shown}\": executable file not found in $PATH"),
+            _ => format!("exec: \"{shown}\": {error}"),
+        })?;
+        let input = program.input.clone();
+        let writer = child.stdin.take().map(|mut stdin| {
+            // A program need not read its input.
+            std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())))
+        });
+        let output = child.wait_with_output().map_err(|error| format!("{shown}: {error}"))?;
+        if let Some(writer) = writer {
+            drop(writer.join());
+        }
+        if !output.status.success() {
+            // Arguments may hold secrets, and are not shown.
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(format!(
+                "command \"{shown}\" exited with non-zero status: {}: {}",
+                output.status,
+                stderr.trim()
+            ));
+        }
+        String::from_utf8(output.stdout).map_err(|_| format!("{shown}: the output is not UTF-8 text"))
+    }
+
+    fn forbids(&self, what: Forbidden) -> Option<String> {
+        let (allowed, reason) = match what {
+            Forbidden::TemplateFunctions => (
+                self.permissions.programs,
+                "HELMFILE_DISABLE_INSECURE_FEATURES or HELMFILE_DISABLE_INSECURE_TEMPLATE_FUNCTIONS is active, insecure \
+                 function calls are disabled",
+            ),
+            Forbidden::Hooks => {
+                (self.permissions.hooks, "HELMFILE_DISABLE_HOOKS is active, hooks are disabled")
+            }
+        };
+        (!allowed).then(|| reason.to_owned())
+    }
+
+    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+        if !self.permissions.addresses {
+            return Err("remote sources are disabled due to 'HELMFILE_DISABLE_INSECURE_FEATURES'".to_owned());
+        }
+        self.fetcher.fetch(address, what)
+    }
+
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
+        self.secrets.secret(reference, dir)
+    }
+
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.secrets.decrypt(path)
+    }
+
+    fn warn(&self, line: &str) {
+        (self.warn)(line);
+    }
+}

@@ -1,0 +1,159 @@
+//! YAML documents of a state file as node trees, without aliases and merge keys.
+//!
+//! Owns the decoding rules of go-yaml v3 that come before types: duplicate keys, aliases, merge keys, and how much a text may
+//! expand. Does not know types.
+
+use chart_compat::yaml::tree::{self, Kind, Node};
+
+use super::value::{Map, Value};
+
+/// The maximal number of nodes of a document after its aliases are resolved.
+const MAX_NODES: usize = 1_000_000;
+
+/// Decodes every document of a text.
+///
+/// # Errors
+/// The text is not YAML, a key is defined twice, or it expands to too many nodes.
+pub fn documents(text: &str) -> Result<Vec<Node>, String> {
+    let roots = tree::read_all(text).map_err(|error| format!("yaml: {}", error.in_v3()))?;
+    let mut out = Vec::with_capacity(roots.len());
+    for mut document in roots {
+        let root =
+            if document.content.is_empty() { Node::default() } else { document.content.swap_remove(0) };
+        let mut expander = Expander { anchors: Vec::new(), nodes: 0 };
+        out.push(expander.node(root)?);
+    }
+    Ok(out)
+}
+
+/// Decodes the first document of a text into a value.
+///
+/// # Errors
+/// As [`documents`].
+pub fn value(text: &str) -> Result<Value, String> {
+    Ok(documents(text)?.first().map_or(Value::Null, Value::from_node))
+}
+
+/// Decodes the first document of a text into a map with text keys at the top; an empty document is an empty map.
+///
+/// # Errors
+/// As [`documents`], and a document that is no map.
+pub fn map(text: &str) -> Result<Map, String> {
+    match value(text)? {
+        Value::Null => Ok(Map::new()),
+        Value::Map(map) => Ok(map),
+        // Go decodes the keys into the key type of the map.
+        Value::AnyMap(entries) => {
+            let mut map = Map::new();
+            for (key, value) in entries {
+                map.insert(key.shown(), value);
+            }
+            Ok(map)
+        }
+        other => Err(format!(
+            "yaml: unmarshal errors: cannot unmarshal {} into map[string]interface {{}}",
+            tag(&other)
+        )),
+    }
+}
+
+fn tag(value: &Value) -> String {
+    match value {
+        Value::List(_) => "!!seq".to_owned(),
+        Value::Bool(_) => format!("!!bool `{}`", value.shown()),
+        Value::Int(_) | Value::Uint(_) => format!("!!int `{}`", value.shown()),
+        Value::Float(_) => format!("!!float `{}`", value.shown()),
+        _ => {
+            let text = value.shown();
+            let short: String = text.chars().take(7).collect();
+            if short.len() < text.len() { format!("!!str `{short}...`") } else { format!("!!str `{text}`") }
+        }
+    }
+}
+
+struct Expander {
+    /// Anchors and what they name, the latest last.
+    anchors: Vec<(String, Node)>,
+    nodes: usize,
+}
+
+impl Expander {
+    fn node(&mut self, mut node: Node) -> Result<Node, String> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return Err("yaml: document contains excessive aliasing".to_owned());
+        }
+        match node.kind {
+            Kind::Alias => {
+                let found = self.anchors.iter().rev().find(|(name, _)| *name == node.value);
+                let Some((_, target)) = found else {
+                    return Err(format!("yaml: unknown anchor '{}' referenced", node.value));
+                };
+                let target = target.clone();
+                self.nodes += size(&target);
+                if self.nodes > MAX_NODES {
+                    return Err("yaml: document contains excessive aliasing".to_owned());
+                }
+                return Ok(target);
+            }
+            Kind::Map => self.map(&mut node)?,
+            _ => {
+                let content = std::mem::take(&mut node.content);
+                node.content = content.into_iter().map(|child| self.node(child)).collect::<Result<_, _>>()?;
+            }
+        }
+        if !node.anchor.is_empty() {
+            let name = std::mem::take(&mut node.anchor);
+            self.anchors.push((name, node.clone()));
+        }
+        Ok(node)
+    }
+
+    /// Resolves the entries of a map: explicit keys win over merged ones, and earlier merged maps over later ones.
+    fn map(&mut self, node: &mut Node) -> Result<(), String> {
+        let mut merged: Vec<Node> = Vec::new();
+        let mut content: Vec<Node> = Vec::with_capacity(node.content.len());
+        let mut entries = std::mem::take(&mut node.content).into_iter();
+        let mut seen = std::collections::HashSet::new();
+        while let (Some(key), Some(value)) = (entries.next(), entries.next()) {
+            if !seen.insert((key.kind as u8, key.value.clone())) {
+                return Err(format!("yaml: unmarshal errors: mapping key {:?} already defined", key.value));
+            }
+            let is_merge = key.tag == "!!merge";
+            let key = self.node(key)?;
+            let value = self.node(value)?;
+            if !is_merge {
+                content.push(key);
+                content.push(value);
+                continue;
+            }
+            match value.kind {
+                Kind::Map => merged.push(value),
+                Kind::List if value.content.iter().all(|item| item.kind == Kind::Map) => {
+                    merged.extend(value.content);
+                }
+                _ => return Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
+            }
+        }
+        for map in merged {
+            for pair in map.content.chunks_exact(2) {
+                let [key, value] = pair else { continue };
+                let known = content.chunks_exact(2).any(|own| {
+                    own.first().is_some_and(|own| {
+                        own.kind == key.kind && own.value == key.value && own.tag == key.tag
+                    })
+                });
+                if !known {
+                    content.extend([key.clone(), value.clone()]);
+                }
+            }
+        }
+        node.content = content;
+        Ok(())
+    }
+}
+
+/// The number of nodes in a tree.
+fn size(node: &Node) -> usize {
+    1 + node.content.iter().map(size).sum::<usize>()
+}

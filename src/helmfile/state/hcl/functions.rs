@@ -1,0 +1,495 @@
+//! Functions of HCL expressions: those of Terraform that helmfile offers and that need no lazy evaluation.
+//!
+//! Owns the table. `can` and `try` see the errors of their arguments and cannot be written as functions here; the CIDR, date and CSV
+//! functions do not exist either. Using one is an error that names it.
+
+use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
+use hcl::{Map, Number, Value};
+
+type Out = Result<Value, String>;
+
+/// Declares every function.
+pub(super) fn declare(context: &mut Context<'_>) {
+    for (name, function) in TABLE {
+        let definition =
+            FuncDef::builder().variadic_param(ParamType::nullable(ParamType::Any)).build(*function);
+        context.declare_func(*name, definition);
+    }
+}
+
+/// Functions by name. They check their arguments themselves.
+const TABLE: &[(&str, hcl::eval::Func)] = &[
+    ("abs", |a| number(Args(a).number(0)?.abs())),
+    ("ceil", |a| number(Args(a).number(0)?.ceil())),
+    ("chomp", |a| text(Args(a).text(0)?.trim_end_matches(['\n', '\r']))),
+    ("chunklist", chunklist),
+    ("coalesce", |a| {
+        let found = Args(a)
+            .all()
+            .into_iter()
+            .find(|value| !matches!(value, Value::Null) && *value != Value::from(""));
+        found.ok_or_else(|| "no argument has a value".to_owned())
+    }),
+    ("coalescelist", |a| {
+        let found =
+            Args(a).all().into_iter().find(|value| matches!(value, Value::Array(items) if !items.is_empty()));
+        found.ok_or_else(|| "no argument is a list with items".to_owned())
+    }),
+    ("compact", |a| {
+        Ok(Args(a)
+            .list(0)?
+            .into_iter()
+            .filter(|v| !matches!(v, Value::Null) && *v != Value::from(""))
+            .collect())
+    }),
+    ("concat", |a| {
+        let mut out = Vec::new();
+        for value in Args(a).all() {
+            out.extend(list(value)?);
+        }
+        Ok(Value::Array(out))
+    }),
+    ("contains", |a| {
+        let args = Args(a);
+        let wanted = args.get(1)?;
+        Ok(Value::Bool(args.list(0)?.contains(&wanted)))
+    }),
+    ("distinct", |a| Ok(Value::Array(distinct(Args(a).list(0)?)))),
+    ("element", element),
+    ("flatten", |a| Ok(Value::Array(flatten(Args(a).list(0)?)))),
+    ("floor", |a| number(Args(a).number(0)?.floor())),
+    ("format", format),
+    ("indent", |a| {
+        let args = Args(a);
+        let spaces = " ".repeat(args.size(0)?);
+        text(&args.text(1)?.replace('\n', &format!("\n{spaces}")))
+    }),
+    ("int", |a| number(Args(a).number(0)?.trunc())),
+    ("join", |a| {
+        let args = Args(a);
+        let mut parts = Vec::new();
+        for value in args.all().into_iter().skip(1) {
+            for item in list(value)? {
+                parts.push(shown(&item)?);
+            }
+        }
+        text(&parts.join(&args.text(0)?))
+    }),
+    ("jsondecode", |a| serde_json::from_str(&Args(a).text(0)?).map_err(|error| error.to_string())),
+    ("jsonencode", |a| {
+        serde_json::to_string(&sorted(Args(a).get(0)?)).map(Value::from).map_err(|e| e.to_string())
+    }),
+    ("keys", |a| {
+        let mut keys: Vec<String> = Args(a).object(0)?.into_iter().map(|(key, _)| key).collect();
+        keys.sort();
+        Ok(keys.into_iter().collect())
+    }),
+    ("length", length),
+    ("log", |a| {
+        let args = Args(a);
+        number(args.number(0)?.log(args.number(1)?))
+    }),
+    ("lookup", lookup),
+    ("lower", |a| text(&Args(a).text(0)?.to_lowercase())),
+    ("max", |a| extreme(&Args(a), f64::max)),
+    ("merge", |a| {
+        let mut out = Map::new();
+        for value in Args(a).all() {
+            match value {
+                Value::Null => {}
+                Value::Object(map) => out.extend(map),
+                other => return Err(format!("{other} is no object")),
+            }
+        }
+        Ok(Value::Object(out))
+    }),
+    ("min", |a| extreme(&Args(a), f64::min)),
+    ("parseint", parseint),
+    ("pow", |a| {
+        let args = Args(a);
+        number(args.number(0)?.powf(args.number(1)?))
+    }),
+    ("range", range),
+    ("regex", |a| regex(&Args(a), false)),
+    ("regexall", |a| regex(&Args(a), true)),
+    ("replace", |a| {
+        let args = Args(a);
+        text(&args.text(0)?.replace(&args.text(1)?, &args.text(2)?))
+    }),
+    ("reverselist", |a| {
+        let mut items = Args(a).list(0)?;
+        items.reverse();
+        Ok(Value::Array(items))
+    }),
+    ("setintersection", |a| sets(&Args(a), |own, other| own.retain(|item| other.contains(item)))),
+    ("setsubtract", |a| sets(&Args(a), |own, other| own.retain(|item| !other.contains(item)))),
+    ("setunion", |a| sets(&Args(a), |own, other| own.extend(other.iter().cloned()))),
+    ("signum", |a| {
+        let n = Args(a).number(0)?;
+        number(if n == 0.0 { 0.0 } else { n.signum() })
+    }),
+    ("slice", |a| {
+        let args = Args(a);
+        let (from, to) = (args.size(1)?, args.size(2)?);
+        let items = args.list(0)?;
+        items
+            .get(from..to)
+            .map(|part| Value::Array(part.to_vec()))
+            .ok_or_else(|| format!("no items {from} to {to} in a list of {}", items.len()))
+    }),
+    ("sort", |a| {
+        let mut items: Vec<String> = Args(a).list(0)?.iter().map(shown).collect::<Result<_, _>>()?;
+        items.sort();
+        Ok(items.into_iter().collect())
+    }),
+    ("split", |a| {
+        let args = Args(a);
+        let (separator, whole) = (args.text(0)?, args.text(1)?);
+        if separator.is_empty() {
+            return Ok(whole.chars().map(|c| c.to_string()).collect());
+        }
+        Ok(whole.split(separator.as_str()).map(str::to_owned).collect())
+    }),
+    ("strlen", |a| count(Args(a).text(0)?.chars().count())),
+    ("strrev", |a| text(&Args(a).text(0)?.chars().rev().collect::<String>())),
+    ("substr", substr),
+    ("title", |a| text(&title(&Args(a).text(0)?))),
+    ("trim", |a| {
+        let args = Args(a);
+        let set: Vec<char> = args.text(1)?.chars().collect();
+        text(args.text(0)?.trim_matches(set.as_slice()))
+    }),
+    ("trimprefix", |a| {
+        let args = Args(a);
+        let (whole, prefix) = (args.text(0)?, args.text(1)?);
+        text(whole.strip_prefix(prefix.as_str()).unwrap_or(&whole))
+    }),
+    ("trimspace", |a| text(Args(a).text(0)?.trim())),
+    ("trimsuffix", |a| {
+        let args = Args(a);
+        let (whole, suffix) = (args.text(0)?, args.text(1)?);
+        text(whole.strip_suffix(suffix.as_str()).unwrap_or(&whole))
+    }),
+    ("upper", |a| text(&Args(a).text(0)?.to_uppercase())),
+    ("values", |a| {
+        let mut entries: Vec<(String, Value)> = Args(a).object(0)?.into_iter().collect();
+        entries.sort_by(|x, y| x.0.cmp(&y.0));
+        Ok(entries.into_iter().map(|(_, value)| value).collect())
+    }),
+    ("zipmap", |a| {
+        let args = Args(a);
+        let (keys, values) = (args.list(0)?, args.list(1)?);
+        if keys.len() != values.len() {
+            return Err(format!("{} keys and {} values", keys.len(), values.len()));
+        }
+        let mut out = Map::new();
+        for (key, value) in keys.iter().zip(values) {
+            out.insert(shown(key)?, value);
+        }
+        Ok(Value::Object(out))
+    }),
+];
+
+/// The maximal number of items that a function makes.
+const MAX_ITEMS: f64 = 100_000.0;
+
+/// Arguments with checked access.
+struct Args(FuncArgs);
+
+impl Args {
+    fn all(&self) -> Vec<Value> {
+        self.0.iter().cloned().collect()
+    }
+
+    fn get(&self, at: usize) -> Out {
+        self.0.get(at).cloned().ok_or_else(|| format!("argument {} is missing", at + 1))
+    }
+
+    fn text(&self, at: usize) -> Result<String, String> {
+        shown(&self.get(at)?)
+    }
+
+    fn number(&self, at: usize) -> Result<f64, String> {
+        to_number(&self.get(at)?)
+    }
+
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
+    fn size(&self, at: usize) -> Result<usize, String> {
+        let n = self.number(at)?;
+        if n.fract() == 0.0 && (0.0..=MAX_ITEMS).contains(&n) {
+            Ok(n as usize)
+        } else {
+            Err(format!("{n} is no count"))
+        }
+    }
+
+    fn list(&self, at: usize) -> Result<Vec<Value>, String> {
+        list(self.get(at)?)
+    }
+
+    fn object(&self, at: usize) -> Result<Map<String, Value>, String> {
+        match self.get(at)? {
+            Value::Object(map) => Ok(map),
+            other => Err(format!("{other} is no object")),
+        }
+    }
+}
+
+fn text(text: &str) -> Out {
+    Ok(Value::from(text))
+}
+
+fn number(n: f64) -> Out {
+    #[allow(clippy::cast_possible_truncation, reason = "whole and in range")]
+    if n.fract() == 0.0 && n.abs() < 9e15 {
+        return Ok(Value::from(n as i64));
+    }
+    Number::from_f64(n).map(Value::Number).ok_or_else(|| format!("{n} is no number"))
+}
+
+fn count(n: usize) -> Out {
+    Ok(Value::from(n))
+}
+
+fn to_number(value: &Value) -> Result<f64, String> {
+    let parsed = match value {
+        Value::Number(n) => n.as_f64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    parsed.ok_or_else(|| format!("{value} is no number"))
+}
+
+fn list(value: Value) -> Result<Vec<Value>, String> {
+    match value {
+        Value::Array(items) => Ok(items),
+        other => Err(format!("{other} is no list")),
+    }
+}
+
+/// A plain value as text.
+fn shown(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(value) => Ok(value.to_string()),
+        Value::Number(n) => Ok(n.to_string()),
+        other => Err(format!("{other} is no text")),
+    }
+}
+
+/// A value with objects in order of their keys, as Go's encoder writes them.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Object(map) => {
+            let mut entries: Vec<(String, Value)> =
+                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            entries.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(entries.into_iter().collect())
+        }
+        other => other,
+    }
+}
+
+fn distinct(items: Vec<Value>) -> Vec<Value> {
+    let mut out: Vec<Value> = Vec::new();
+    for item in items {
+        if !out.contains(&item) {
+            out.push(item);
+        }
+    }
+    out
+}
+
+fn flatten(items: Vec<Value>) -> Vec<Value> {
+    let each = |item| match item {
+        Value::Array(items) => flatten(items),
+        other => vec![other],
+    };
+    items.into_iter().flat_map(each).collect()
+}
+
+fn chunklist(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let size = args.size(1)?;
+    let items = args.list(0)?;
+    if size == 0 {
+        return Ok(Value::Array(vec![Value::Array(items)]));
+    }
+    Ok(items.chunks(size).map(|chunk| Value::Array(chunk.to_vec())).collect())
+}
+
+fn element(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let at = args.size(1)?;
+    let items = args.list(0)?;
+    items.get(at % items.len().max(1)).cloned().ok_or_else(|| "the list is empty".to_owned())
+}
+
+fn length(arguments: FuncArgs) -> Out {
+    match Args(arguments).get(0)? {
+        Value::Array(items) => count(items.len()),
+        Value::Object(map) => count(map.len()),
+        Value::String(text) => count(text.chars().count()),
+        other => Err(format!("{other} has no length")),
+    }
+}
+
+fn lookup(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let key = args.text(1)?;
+    match args.object(0)?.get(&key) {
+        Some(value) => Ok(value.clone()),
+        None => args.get(2).map_err(|_| format!("there is no {key:?}, and no default")),
+    }
+}
+
+fn extreme(args: &Args, choose: fn(f64, f64) -> f64) -> Out {
+    let numbers: Vec<f64> = args.all().iter().map(to_number).collect::<Result<_, _>>()?;
+    number(numbers.into_iter().reduce(choose).ok_or_else(|| "at least one number is needed".to_owned())?)
+}
+
+fn parseint(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let digits = args.text(0)?;
+    let radix = u32::try_from(args.size(1)?).ok().filter(|radix| (2..=36).contains(radix));
+    let radix = radix.ok_or_else(|| "the base is a number from 2 to 36".to_owned())?;
+    i64::from_str_radix(&digits, radix).map(Value::from).map_err(|error| format!("{digits:?}: {error}"))
+}
+
+fn range(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let (from, to, step) = match args.all().len() {
+        1 => (0.0, args.number(0)?, None),
+        2 => (args.number(0)?, args.number(1)?, None),
+        _ => (args.number(0)?, args.number(1)?, Some(args.number(2)?)),
+    };
+    let step = step.unwrap_or(if from > to { -1.0 } else { 1.0 });
+    if step == 0.0 || (to - from) / step > MAX_ITEMS {
+        return Err(format!("a range from {from} to {to} by {step} has too many items"));
+    }
+    let mut out = Vec::new();
+    let mut n = from;
+    while if step > 0.0 { n < to } else { n > to } {
+        out.push(number(n)?);
+        n += step;
+    }
+    Ok(Value::Array(out))
+}
+
+fn sets(args: &Args, combine: fn(&mut Vec<Value>, &[Value])) -> Out {
+    let mut all = args.all().into_iter();
+    let mut own = list(all.next().unwrap_or_default())?;
+    for other in all {
+        combine(&mut own, &list(other)?);
+    }
+    let mut own = distinct(own);
+    own.sort_by_key(|value| shown(value).unwrap_or_default());
+    Ok(Value::Array(own))
+}
+
+fn substr(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let whole: Vec<char> = args.text(0)?.chars().collect();
+    let from = args.number(1)?;
+    #[allow(clippy::cast_precision_loss, reason = "a text's length")]
+    let from = if from < 0.0 { (whole.len() as f64 + from).max(0.0) } else { from };
+    let length = args.number(2)?;
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and only skips"
+    )]
+    let rest = whole.into_iter().skip(from as usize);
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative, and only takes"
+    )]
+    let part: String = if length < 0.0 { rest.collect() } else { rest.take(length as usize).collect() };
+    text(&part)
+}
+
+fn title(whole: &str) -> String {
+    let mut out = String::with_capacity(whole.len());
+    let mut first = true;
+    for c in whole.chars() {
+        if first {
+            out.extend(c.to_uppercase());
+        } else {
+            out.push(c);
+        }
+        first = !c.is_alphanumeric();
+    }
+    out
+}
+
+/// `%s`, `%d`, `%v`, `%q`, `%%` and `%t`.
+fn format(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let pattern = args.text(0)?;
+    let mut out = String::new();
+    let mut chars = pattern.chars();
+    let mut at = 1;
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            out.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('%') => out.push('%'),
+            Some(verb @ ('s' | 'd' | 'v' | 't' | 'q')) => {
+                let value = args.get(at)?;
+                at += 1;
+                match (verb, &value) {
+                    ('d', value) => out.push_str(&shown(&number(to_number(value)?.trunc())?)?),
+                    ('q', value) => out.push_str(&format!("{:?}", shown(value)?)),
+                    ('v', Value::Array(_) | Value::Object(_) | Value::Null) => {
+                        out.push_str(
+                            &serde_json::to_string(&sorted(value)).map_err(|error| error.to_string())?,
+                        );
+                    }
+                    (_, value) => out.push_str(&shown(value)?),
+                }
+            }
+            other => {
+                return Err(format!(
+                    "%{} is not supported; there are %s %d %v %t %q %%",
+                    other.map_or_else(String::new, |c| c.to_string())
+                ));
+            }
+        }
+    }
+    text(&out)
+}
+
+/// The groups of the first match, or of all.
+fn regex(args: &Args, all: bool) -> Out {
+    let pattern = args.text(0)?;
+    let whole = args.text(1)?;
+    let regex = regex_lite(&pattern)?;
+    let names: Vec<Option<String>> = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
+    let groups = |found: &regex::Captures<'_>| -> Value {
+        let group = |at: usize| found.get(at).map_or(Value::Null, |group| Value::from(group.as_str()));
+        if names.len() == 1 {
+            return group(0);
+        }
+        if names.iter().any(Option::is_some) {
+            return Value::Object(
+                names.iter().enumerate().filter_map(|(at, name)| Some((name.clone()?, group(at)))).collect(),
+            );
+        }
+        (1..names.len()).map(group).collect()
+    };
+    if all {
+        return Ok(regex.captures_iter(&whole).map(|found| groups(&found)).collect());
+    }
+    regex
+        .captures(&whole)
+        .map(|found| groups(&found))
+        .ok_or_else(|| format!("{pattern:?} matches nothing in {whole:?}"))
+}
+
+fn regex_lite(pattern: &str) -> Result<regex::Regex, String> {
+    regex::Regex::new(pattern).map_err(|error| error.to_string())
+}

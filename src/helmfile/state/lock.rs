@@ -1,0 +1,106 @@
+//! Lock files: the versions that charts of repositories are held to.
+//!
+//! Owns the reading of a lock file and which release it holds to which version. Writing one is the caller's.
+
+use chart_compat::go::semver;
+
+use super::document;
+use super::error::Error;
+use super::host::{Host, read_text};
+use super::load::State;
+use super::paths;
+use super::record::{Record, Slot};
+use super::value::Value;
+
+/// A locked chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked {
+    /// The chart's name, without its repository.
+    pub name: String,
+    /// The version.
+    pub version: String,
+}
+
+/// The path of a state file's lock file, relative to the state's folder if it is.
+#[must_use]
+pub fn path(state: &State) -> String {
+    let own = state.fields.text("lockFilePath");
+    if !own.is_empty() {
+        return paths::within(&state.base, &own);
+    }
+    let mut name = paths::base(&state.file);
+    for suffix in [".gotmpl", ".yaml", ".yml"] {
+        name = name.strip_suffix(suffix).unwrap_or(&name).to_owned();
+    }
+    paths::join(&state.base, &format!("{name}.lock"))
+}
+
+/// Sets the versions of releases to the locked ones, if there is a lock file (`HelmState.ResolveDeps`).
+///
+/// # Errors
+/// The lock file is not valid, or holds no version of a chart that fits.
+pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
+    let repositories: Vec<(String, bool)> =
+        state.fields.records("repositories").map(|r| (r.text("name"), r.flag("oci") == Some(true))).collect();
+    let locked_chart = |release: &Record| -> Option<(String, String)> {
+        let chart = release.text("chart");
+        let (repository, chart) = paths::repository_chart(&chart)?;
+        let (_, oci) = repositories.iter().rev().find(|(name, _)| name == repository)?;
+        let short = if *oci { chart.rsplit('/').next().unwrap_or(chart) } else { chart };
+        Some((short.to_owned(), chart.to_owned()))
+    };
+    let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    if !releases.iter().any(|release| locked_chart(release).is_some()) {
+        return Ok(());
+    }
+    let file = path(state);
+    let absolute = paths::within(&state.cwd, &file);
+    if host.is_dir(&absolute).is_none() {
+        return Ok(());
+    }
+    let locked =
+        read(&read_text(host, &absolute)?).map_err(|error| Error::Other(format!("{file}: {error}")))?;
+    for release in &mut releases {
+        let Some((short, whole)) = locked_chart(release) else { continue };
+        let constraint = release.text("version");
+        let found = version(&locked, &short, &constraint).or_else(|error| match short == whole {
+            true => Err(error),
+            false => version(&locked, &whole, &constraint),
+        });
+        release.set("version", Slot::Text(found.map_err(Error::Other)?));
+    }
+    state.fields.set_records("releases", releases);
+    Ok(())
+}
+
+/// The charts of a lock file.
+///
+/// # Errors
+/// The text is not YAML, or not a lock file.
+pub fn read(text: &str) -> Result<Vec<Locked>, String> {
+    let map = document::map(text)?;
+    let field = |entry: &Value, key: &str| {
+        entry.as_map().and_then(|map| map.get(key)).map(Value::shown).unwrap_or_default()
+    };
+    match map.get("dependencies") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::List(entries)) => Ok(entries
+            .iter()
+            .map(|entry| Locked { name: field(entry, "name"), version: field(entry, "version") })
+            .collect()),
+        Some(_) => Err("dependencies is no list".to_owned()),
+    }
+}
+
+/// The locked version of a chart that a constraint admits.
+fn version(locked: &[Locked], chart: &str, constraint: &str) -> Result<String, String> {
+    let constraint = if constraint.is_empty() { "*" } else { constraint };
+    for entry in locked.iter().filter(|entry| entry.name == chart) {
+        if semver::Range::parse(constraint)?.check(&semver::parse(&entry.version)?) {
+            return Ok(entry.version.clone());
+        }
+    }
+    Err(format!(
+        "no resolved dependency found for \"{chart}\", running \"helmfile deps\" may resolve the issue"
+    ))
+}
