@@ -39,6 +39,7 @@ corpus: prerequisites
 	cargo test --workspace --no-run
 	tests/corpus/run.sh target/debug/windlass
 	tests/corpus/kustomize.sh target/debug/windlass
+	tests/corpus/helmfile.sh target/debug/windlass
 	cargo test --workspace --test replay -- --ignored --nocapture corpus
 
 bench: prerequisites helms

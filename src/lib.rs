@@ -22,6 +22,7 @@
 //! - [`flux_source`]: front ends for Flux's sources
 //! - [`flux_notify`]: Flux's events, Alerts, Providers and Receivers
 //! - [`helmrelease`]: front end for Flux's HelmReleases
+//! - [`helmfile`]: state files of helmfile and their releases
 //! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
 //! - [`runtime`]: which controllers run in a process, and whether it leads
@@ -42,6 +43,7 @@ pub mod controller;
 pub mod flux_api;
 pub mod flux_notify;
 pub mod flux_source;
+pub mod helmfile;
 pub mod helmrelease;
 pub mod kustomize;
 pub mod machine;

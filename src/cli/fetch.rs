@@ -88,7 +88,7 @@ pub(super) struct ChartPath {
     pub(super) repo: Option<String>,
     /// Pass credentials to all domains
     #[arg(long)]
-    pass_credentials: bool,
+    pub(super) pass_credentials: bool,
     #[command(flatten)]
     pub(super) verify: Verify,
     #[command(flatten)]

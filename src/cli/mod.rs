@@ -23,6 +23,7 @@ mod flags;
 mod flux;
 mod get;
 mod go_template;
+mod helmfile;
 mod hints;
 mod history;
 mod hook_lines;
@@ -97,6 +98,8 @@ enum Command {
     Template(Box<template::Args>),
     /// Build a kustomization and print its manifests
     Build(Box<build_kustomization::Args>),
+    /// Deploy the releases of a helmfile
+    Helmfile(helmfile::Words),
     /// Install a chart
     Install(Box<install::InstallArgs>),
     /// Examine a chart for possible issues
@@ -215,6 +218,9 @@ pub fn main() -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Template(args) => template::run(globals, args),
+        Command::Helmfile(words) => {
+            helmfile::run(globals, words).map(|code| status = code).map_err(Explained::from)
+        }
         Command::Build(args) => build_kustomization::run(globals, args).map_err(Explained::from),
         Command::Install(args) => install::install(globals, args),
         Command::Upgrade(args) => install::upgrade(globals, args),

@@ -42,6 +42,11 @@ enum Kind {
 }
 
 impl PostRender {
+    /// The flags of a program and its arguments.
+    pub(super) fn of(program: String, arguments: Vec<String>) -> Self {
+        Self { post_renderer: Some(program), post_renderer_args: arguments }
+    }
+
     /// The post-renderer of the flags, if any.
     ///
     /// # Errors

@@ -1,0 +1,84 @@
+//! `windlass helmfile`: helmfile's commands with helmfile's flags.
+//!
+//! Owns flags, exit codes and what goes to which stream. Evaluation and texts are in `helmfile`.
+//!
+//! helmfile's flags of every command have short names that ours have too, so its command line is parsed on its own.
+
+mod flags;
+mod reading;
+mod template;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::flags::Globals;
+use super::{Failure, tell};
+use crate::helmfile::state::Error;
+
+/// The words after `helmfile`.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(super) struct Words {
+    /// Flags of every command, a command, and its flags; try `windlass helmfile --help`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    words: Vec<OsString>,
+}
+
+/// Deploy the releases of a helmfile, without helmfile, helm and plugins.
+#[derive(Parser)]
+#[command(name = "helmfile", bin_name = "windlass helmfile", version, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(flatten)]
+    options: flags::Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Print the merged state files
+    Build(reading::BuildArgs),
+    /// List the releases
+    List(reading::ListArgs),
+    /// Print the environment's values
+    PrintEnv(reading::PrintEnvArgs),
+    /// Print the releases in the order of their needs
+    ShowDag(reading::ShowDagArgs),
+    /// Render the charts of the releases
+    Template(Box<template::Args>),
+    /// Write the values of each release to a file
+    WriteValues(reading::WriteValuesArgs),
+}
+
+pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure> {
+    let words = std::iter::once(OsString::from("windlass helmfile")).chain(words.words.iter().cloned());
+    let CommandLine { options, command } = match CommandLine::try_parse_from(words) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            // Help goes to standard output and is no failure.
+            drop(error.print());
+            return Ok(ExitCode::from(u8::from(error.use_stderr())));
+        }
+    };
+    let done = match &command {
+        Command::Build(args) => reading::build(&options, args),
+        Command::List(args) => reading::list(&options, args),
+        Command::PrintEnv(args) => reading::print_env(&options, args),
+        Command::ShowDag(_) => reading::show_dag(&options),
+        Command::Template(args) => template::run(globals, &options, args),
+        Command::WriteValues(args) => reading::write_values(&options, args),
+    };
+    match done {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Error::NoMatch(text)) => {
+            tell(&text);
+            Ok(ExitCode::from(if options.allow_no_matching_release { 0 } else { 3 }))
+        }
+        Err(error) => {
+            tell(&error.to_string());
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Commands that only read: `build`, `list`, `print-env`, `show-dag`, `write-values`.
+
+use std::path::Path;
+
+use super::flags::{Options, cwd};
+use crate::causes::of_the_system;
+use crate::cli::print;
+use crate::helmfile::state::Error;
+use crate::helmfile::{commands, output};
+
+/// Flags of `build`.
+#[derive(clap::Args)]
+pub(super) struct BuildArgs {
+    /// Read the values files and put their values into the state
+    #[arg(long)]
+    embed_values: bool,
+}
+
+/// Flags of `list`.
+#[derive(clap::Args)]
+pub(super) struct ListArgs {
+    /// Output format: json, or a table
+    #[arg(long, default_value = "", hide_default_value = true)]
+    output: String,
+    /// Do not run the hooks around charts
+    #[arg(long)]
+    skip_charts: bool,
+    /// No effect: temporary files are not made
+    #[arg(long)]
+    keep_temp_dir: bool,
+}
+
+/// Flags of `print-env`.
+#[derive(clap::Args)]
+pub(super) struct PrintEnvArgs {
+    /// Output format: yaml or json
+    #[arg(long, default_value = "yaml")]
+    output: String,
+}
+
+/// Flags of `show-dag`.
+#[derive(clap::Args)]
+pub(super) struct ShowDagArgs {}
+
+/// Flags of `write-values`.
+#[derive(clap::Args)]
+pub(super) struct WriteValuesArgs {
+    /// A template of the path of each file
+    #[arg(long, default_value = "", hide_default_value = true)]
+    output_file_template: String,
+    /// Further values files, merged last
+    #[arg(long)]
+    values: Vec<String>,
+    /// No effect: `write-values` ignores it, as helmfile does
+    #[arg(long)]
+    set: Vec<String>,
+    /// No effect
+    #[arg(long, default_value_t = 0)]
+    concurrency: usize,
+    /// No effect: temporary files are not made
+    #[arg(long)]
+    skip_cleanup: bool,
+    /// Write the values of needed releases, too
+    #[arg(long)]
+    include_transitive_needs: bool,
+}
+
+pub(super) fn build(options: &Options, args: &BuildArgs) -> Result<(), Error> {
+    let text = commands::build(&options.host(), &options.query()?, &cwd(), args.embed_values)?;
+    Ok(print(text.as_bytes())?)
+}
+
+pub(super) fn list(options: &Options, args: &ListArgs) -> Result<(), Error> {
+    let rows = commands::list(&options.host(), &options.query()?, &cwd(), args.skip_charts)?;
+    let text = if args.output == "json" { output::rows_json(&rows) } else { output::rows_table(&rows) };
+    Ok(print(text.as_bytes())?)
+}
+
+pub(super) fn print_env(options: &Options, args: &PrintEnvArgs) -> Result<(), Error> {
+    let as_json = match args.output.as_str() {
+        "json" => true,
+        "yaml" | "" => false,
+        other => return Err(format!("unsupported output format: {other} (supported: yaml, json)").into()),
+    };
+    let text = commands::print_env(&options.host(), &options.query()?, &cwd(), as_json)?;
+    Ok(print(text.as_bytes())?)
+}
+
+pub(super) fn show_dag(options: &Options) -> Result<(), Error> {
+    let text = commands::show_dag(&options.host(), &options.query()?, &cwd())?;
+    Ok(print(text.as_bytes())?)
+}
+
+pub(super) fn write_values(options: &Options, args: &WriteValuesArgs) -> Result<(), Error> {
+    let query = options.query()?;
+    let files = commands::write_values(
+        &options.host(),
+        &query,
+        &cwd(),
+        &args.output_file_template,
+        &args.values,
+        args.include_transitive_needs,
+    )?;
+    for file in files {
+        let path = Path::new(&file.path);
+        let failed =
+            |error: std::io::Error| format!("writing values file {}: {}", file.path, of_the_system(&error));
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(failed)?;
+        }
+        std::fs::write(path, &file.text).map_err(failed)?;
+    }
+    Ok(())
+}
