@@ -119,6 +119,13 @@ pub trait World: Send + Sync {
         Err(format!("the function {name} does not exist here"))
     }
 
+    /// A key that a slow function derives from passwords, by a digest of its arguments. The default derives it each time; a world
+    /// that renders many texts with the same passwords can keep it.
+    fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        let _ = digest;
+        derive()
+    }
+
     /// Whether calls must come in the order in which Helm executes templates. If not, large charts render on two threads.
     fn in_order(&self) -> bool {
         false

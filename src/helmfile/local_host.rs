@@ -2,9 +2,11 @@
 //!
 //! Owns the bounds: sizes of files, and what is forbidden altogether. Addresses and secrets are handed on.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use chart_compat::world::World;
 
@@ -56,6 +58,8 @@ pub struct LocalHost {
     secrets: Box<dyn SecretStore>,
     permissions: Permissions,
     warn: fn(&str),
+    /// Keys of `derivePassword`: a state file derives the same one for each of its files, and each takes a quarter of a second.
+    keys: Mutex<HashMap<[u8; 32], Vec<u8>>>,
 }
 
 impl LocalHost {
@@ -68,7 +72,7 @@ impl LocalHost {
         permissions: Permissions,
         warn: fn(&str),
     ) -> Self {
-        Self { world, fetcher, secrets, permissions, warn }
+        Self { world, fetcher, secrets, permissions, warn, keys: Mutex::default() }
     }
 }
 
@@ -186,6 +190,11 @@ impl Host for LocalHost {
 
     fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
         self.secrets.decrypt(path)
+    }
+
+    fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.entry(digest).or_insert_with(derive).clone()
     }
 
     fn warn(&self, line: &str) {

@@ -134,9 +134,15 @@ fn derive_password<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let length = |s: &[u8]| u32::try_from(s.len()).unwrap_or(u32::MAX).to_be_bytes();
     let counter = u32::try_from(int(a[0])).unwrap_or(0).to_be_bytes();
     let salt = [SEED, &length(user), user].concat();
-    let mut key = [0; 64];
-    let derived = scrypt::Params::new(15, 8, 2).map(|p| scrypt::scrypt(password, &salt, &p, &mut key));
-    let Ok(Ok(())) = derived else { return fail("derivePassword: the key could not be derived") };
+    let digest = Sha256::digest([&length(password), password, &salt].concat());
+    let key = x.world().derived_key(digest.into(), &mut || {
+        let mut key = vec![0; 64];
+        let derived = scrypt::Params::new(15, 8, 2).map(|p| scrypt::scrypt(password, &salt, &p, &mut key));
+        if matches!(derived, Ok(Ok(()))) { key } else { Vec::new() }
+    });
+    if key.is_empty() {
+        return fail("derivePassword: the key could not be derived");
+    }
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&key) else {
         return fail("derivePassword: the key could not be derived");
     };

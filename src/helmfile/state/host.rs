@@ -92,6 +92,12 @@ pub trait Host: Send + Sync {
     /// No key decrypts it, or its format is not supported.
     fn decrypt(&self, path: &str) -> Result<Vec<u8>, String>;
 
+    /// A key that is slow to derive, by a digest of its inputs. A host can keep it for the next render.
+    fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        let _ = digest;
+        derive()
+    }
+
     /// Receives a warning.
     fn warn(&self, line: &str);
 }

@@ -339,6 +339,10 @@ impl World for TemplateWorld<'_> {
         self.host.world().resolve(host)
     }
 
+    fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
+        self.host.derived_key(digest, derive)
+    }
+
     fn host_function(&self, name: &str, arguments: &[Data]) -> Result<Data, String> {
         let text = |at: usize| arguments.get(at).and_then(Data::as_str).unwrap_or_default();
         let path = || paths::within(self.base, text(0));
