@@ -112,13 +112,16 @@ impl Source {
             ids.extend(object.former_ids(schemas));
             ids
         };
-        let mut found = objects.items().iter().filter(|object| ids(object).iter().any(|id| self.selects(id)));
-        let Some(object) = found.next() else {
+        let mut found = None;
+        for object in objects.items() {
+            object.check_former_ids().map_err(|e| e.within("error getting node IDs"))?;
+            if ids(object).iter().any(|id| self.selects(id)) && found.replace(object).is_some() {
+                return Err(Error::text(format!("multiple matches for selector {}", self.shown())));
+            }
+        }
+        let Some(object) = found else {
             return Err(Error::text(format!("nothing selected by {}", self.shown())));
         };
-        if found.next().is_some() {
-            return Err(Error::text(format!("multiple matches for selector {}", self.shown())));
-        }
         let path = if self.field_path.is_empty() { DEFAULT_PATH } else { &self.field_path };
         let field = lookup(&object.node, &split_dotted(path))
             .map_err(|e| e.within("error looking up replacement source"))?;
