@@ -67,6 +67,10 @@ impl World for DiskWorld<'_> {
     fn warn(&self, line: &str) {
         (self.warn)(line);
     }
+
+    fn hint(&self, line: &str) {
+        (self.warn)(&format!("# Warning: {line}"));
+    }
 }
 
 impl DiskWorld<'_> {

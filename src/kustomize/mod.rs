@@ -39,6 +39,10 @@ pub struct Settings<'s> {
 /// A built kustomization.
 pub struct Built {
     objects: Objects,
+    /// `namespace` of the kustomization, which may be empty.
+    pub namespace: String,
+    /// Its name: `metadata.name`, else that of its directory.
+    pub name: String,
 }
 
 /// Builds the kustomization of a directory or of a repository's URL. Blocks; must not run on a thread that drives a runtime.
@@ -53,8 +57,22 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
     };
     let world =
         DiskWorld { remote: RemoteBases::new(settings.http)?, charts: settings.charts, warn: settings.warn };
-    let objects = target::build_objects(&world, &place, &options).map_err(|e| e.to_string())?;
-    Ok(Built { objects })
+    let target::Built { objects, name, namespace } =
+        target::build_target(&world, &place, &options).map_err(|e| e.to_string())?;
+    let name = if name.is_empty() { directory_name(&place) } else { name };
+    Ok(Built { objects, namespace, name })
+}
+
+/// The name of the directory of a path or a repository's URL.
+fn directory_name(place: &str) -> String {
+    let path = match Repository::parse(place) {
+        Ok(repository) if !repository.directory.is_empty() => repository.directory,
+        Ok(repository) => repository.path,
+        Err(_) => place.to_owned(),
+    };
+    let path = path.trim_end_matches('/');
+    let name = path.rsplit(['/', ':']).next().unwrap_or(path);
+    name.strip_suffix(".git").unwrap_or(name).to_owned()
 }
 
 impl Built {

@@ -4,6 +4,7 @@
 
 mod fields;
 mod items;
+mod rewrite;
 
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
@@ -30,6 +31,8 @@ pub struct KustomizationFile {
     fields: Map,
     /// What kustomize says of deprecated fields.
     pub warnings: Vec<String>,
+    /// How deprecated fields are written today, of which kustomize says less or nothing.
+    pub hints: Vec<String>,
 }
 
 /// Deprecated fields, and what to use.
@@ -59,8 +62,9 @@ impl KustomizationFile {
             )
         });
         let warnings = warnings.collect();
+        let hints = rewrite::rewrites(&fields);
         fix(&mut fields);
-        let file = Self { fields, warnings };
+        let file = Self { fields, warnings, hints };
         file.check_empty()?;
         file.check_head(root)?;
         Ok(file)
@@ -178,32 +182,32 @@ fn fix_charts(fields: &mut Map) {
     let mut globals = Map::new();
     let mut charts = Vec::new();
     for one in old.iter().filter_map(Data::as_map) {
-        let mut chart = Map::new();
-        for (from, to) in [
-            ("chartName", "name"),
-            ("chartVersion", "version"),
-            ("chartRepoUrl", "repo"),
-            ("values", "valuesFile"),
-            ("valuesLocal", "valuesInline"),
-            ("valuesMerge", "valuesMerge"),
-            ("releaseName", "releaseName"),
-        ] {
-            if let Some(value) = one.get(from) {
-                chart.insert(to.to_owned(), value.clone());
-            }
-        }
         for (from, to) in [("helmHome", "configHome"), ("chartHome", "chartHome")] {
             if let Some(Data::String(home)) = one.get(from).filter(|home| home.as_str() != Some("")) {
                 globals.insert(to.to_owned(), Data::String(home.clone()));
             }
         }
-        charts.push(Data::Map(chart));
+        charts.push(Data::Map(chart_of_inflation(one)));
     }
     if !globals.is_empty() && !fields.contains_key("helmGlobals") {
         fields.insert("helmGlobals".to_owned(), Data::Map(globals));
     }
     fields.insert("helmChartsOfInflation".to_owned(), Data::List(charts));
     append(fields, "helmCharts", "helmChartsOfInflation");
+}
+
+/// An item of `helmChartInflationGenerator` as one of `helmCharts`.
+fn chart_of_inflation(old: &Map) -> Map {
+    let fields = [
+        ("chartName", "name"),
+        ("chartVersion", "version"),
+        ("chartRepoUrl", "repo"),
+        ("values", "valuesFile"),
+        ("valuesLocal", "valuesInline"),
+        ("valuesMerge", "valuesMerge"),
+        ("releaseName", "releaseName"),
+    ];
+    fields.iter().filter_map(|(from, to)| Some(((*to).to_owned(), old.get(*from)?.clone()))).collect()
 }
 
 #[cfg(test)]

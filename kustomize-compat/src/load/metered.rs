@@ -60,4 +60,8 @@ impl World for Metered<'_> {
     fn warn(&self, line: &str) {
         self.world.warn(line);
     }
+
+    fn hint(&self, line: &str) {
+        self.world.hint(line);
+    }
 }

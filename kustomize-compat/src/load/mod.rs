@@ -100,4 +100,7 @@ pub trait World {
 
     /// Hears what kustomize writes to standard error.
     fn warn(&self, _line: &str) {}
+
+    /// Hears what kustomize says nothing of: patches that change nothing, names that are not followed, rewrites of deprecated fields.
+    fn hint(&self, _line: &str) {}
 }

@@ -13,13 +13,13 @@ use crate::resource::{Id, Objects, Resource, from_data, is_internal, to_data};
 use crate::schema::Schemas;
 use crate::selector::Selector;
 
-/// Merges a patch into each object that a target selects.
+/// Merges a patch into each object that a target selects; returns how many those are.
 pub(crate) fn merge_into_selected(
     objects: &mut Objects,
     target: &Selector,
     patch: &Resource,
     schemas: &Schemas,
-) -> Result<(), Error> {
+) -> Result<usize, Error> {
     let failed = |e: Error| {
         let target = quote(target.to_string().as_bytes());
         e.within(format!("unable to find patch target {target} in `resources`"))
@@ -39,7 +39,7 @@ pub(crate) fn merge_into_selected(
     if patch.may_change_name() || patch.may_change_kind() {
         objects.check_unique(schemas)?;
     }
-    Ok(())
+    Ok(selected.len())
 }
 
 /// The patch in the form in which it is merged into an object that it does not name: of the object's version, its labels and

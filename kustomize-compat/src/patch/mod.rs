@@ -127,39 +127,48 @@ impl LoadedPatch {
         Ok(Self { source, target, parsed })
     }
 
-    /// Applies the patch. Objects that it deletes become empty.
+    /// What the patch changes; `None`: the object that it names.
+    #[must_use]
+    pub fn target(&self) -> Option<&Selector> {
+        self.target.as_ref()
+    }
+
+    /// Applies the patch, and returns how many objects it has. Objects that it deletes become empty.
     ///
     /// # Errors
     /// A target that is not valid, an object to change that does not exist, or a patch that does not apply.
-    pub fn apply(&self, objects: &mut Objects, schemas: &Schemas) -> Result<(), Error> {
+    pub fn apply(&self, objects: &mut Objects, schemas: &Schemas) -> Result<usize, Error> {
         match &self.parsed {
             Parsed::StrategicMerge(patches) => match (&self.target, patches.as_slice()) {
-                (_, []) => Ok(()),
+                (_, []) => Ok(0),
                 (Some(target), [patch]) => merge_into_selected(objects, target, patch, schemas),
                 (Some(_), _) => Err(Error::Patch(format!(
                     "Multiple Strategic-Merge Patches in one `patches` entry is not allowed to set `patches.target` field: {}",
                     self.source
                 ))),
                 (None, patches) => {
-                    patches.iter().try_for_each(|patch| merge_into_named(objects, patch, schemas))
+                    patches.iter().try_for_each(|patch| merge_into_named(objects, patch, schemas))?;
+                    Ok(patches.len())
                 }
             },
-            Parsed::Json(operations) if operations.is_empty() => Ok(()),
+            Parsed::Json(operations) if operations.is_empty() => Ok(0),
             Parsed::Json(operations) => {
                 let Some(target) = &self.target else {
                     let source = &self.source;
                     return Err(Error::Patch(format!("must specify a target for JSON patch {source}")));
                 };
                 let selector = target.compile()?;
+                let mut count = 0;
                 for at in 0..objects.items().len() {
                     if objects.items().get(at).is_some_and(|object| selector.matches(object, schemas)) {
+                        count += 1;
                         objects.change(at, schemas, |object| {
                             object.store_id(schemas)?;
                             apply_json(object, operations)
                         })?;
                     }
                 }
-                Ok(())
+                Ok(count)
             }
         }
     }

@@ -86,6 +86,25 @@ impl CompiledSelector {
             && self.matches_metadata(object)
     }
 
+    /// The conditions that an object does not fulfil.
+    #[must_use]
+    pub fn mismatches(&self, object: &Resource, schemas: &Schemas) -> Vec<&'static str> {
+        let (id, original) = (object.id(schemas), object.original_id(schemas));
+        let [group, version, kind, name, namespace] = &self.patterns;
+        let either = |pattern, a: &str, b: &str| matches(pattern, a) || matches(pattern, b);
+        let map = |key| metadata_map(&object.node, key);
+        let conditions = [
+            ("kind", matches(kind, &id.gvk.kind)),
+            ("group", matches(group, &id.gvk.group)),
+            ("version", matches(version, &id.gvk.version)),
+            ("name", either(name, &original.name, &id.name)),
+            ("namespace", either(namespace, original.effective_namespace(), id.effective_namespace())),
+            ("labels", self.labels.is_empty() || self.labels.matches(&map("labels"))),
+            ("annotations", self.annotations.is_empty() || self.annotations.matches(&map("annotations"))),
+        ];
+        conditions.into_iter().filter(|(_, holds)| !holds).map(|(name, _)| name).collect()
+    }
+
     /// Whether labels and annotations fulfil their conditions.
     #[must_use]
     pub fn matches_metadata(&self, object: &Resource) -> bool {

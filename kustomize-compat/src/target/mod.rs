@@ -7,6 +7,7 @@ mod accumulator;
 mod charts;
 mod crds;
 mod generators;
+mod hints;
 mod origin;
 mod plugins;
 mod transformers;
@@ -31,6 +32,7 @@ use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, is_malformed, 
 use crate::schema::Schemas;
 use crate::transform::metadata::set_labels;
 use accumulator::Accumulator;
+use hints::{Hints, Renamed, not_followed, note_renamed};
 use origin::Origin;
 
 /// The version that `buildMetadata: [managedByLabel]` writes.
@@ -50,19 +52,30 @@ pub struct Options {
 /// # Errors
 /// What kustomize fails with, in its words.
 pub fn build(world: &dyn World, target: &str, options: &Options) -> Result<String, Error> {
-    let objects = build_objects(world, target, options)?;
-    to_yaml(objects.items())
+    to_yaml(build_target(world, target, options)?.objects.items())
+}
+
+/// A built kustomization.
+#[derive(Clone, Debug, Default)]
+pub struct Built {
+    /// Its objects, in the order of the output.
+    pub objects: Objects,
+    /// `metadata.name` of the kustomization, which may be empty.
+    pub name: String,
+    /// `namespace` of the kustomization, which may be empty.
+    pub namespace: String,
 }
 
 /// As [`build`], before the objects are printed.
 ///
 /// # Errors
 /// What kustomize fails with, in its words.
-pub fn build_objects(world: &dyn World, target: &str, options: &Options) -> Result<Objects, Error> {
+pub fn build_target(world: &dyn World, target: &str, options: &Options) -> Result<Built, Error> {
     let schemas = Schemas::default();
     let world = &Metered::new(world);
     let loaded = Cell::new(0);
-    let session = Session { world, schemas: &schemas, loaded: &loaded };
+    let hints = Hints::default();
+    let session = Session { world, schemas: &schemas, loaded: &loaded, hints: &hints };
     let loader = Rc::new(Loader::root(world, target, !options.unrestricted)?);
     let mut target = Kustomization::load(session, loader)?;
     target.choose_schema()?;
@@ -87,7 +100,9 @@ pub fn build_objects(world: &dyn World, target: &str, options: &Options) -> Resu
             object.remove_annotation(TRANSFORMATIONS)?;
         }
     }
-    Ok(objects)
+    let name = target.file.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Data::as_str);
+    let namespace = target.file.text("namespace").to_owned();
+    Ok(Built { objects, name: name.unwrap_or_default().to_owned(), namespace })
 }
 
 /// The most kustomizations that a build reads, each as often as it is named.
@@ -100,6 +115,7 @@ struct Session<'b> {
     schemas: &'b Schemas,
     /// How many kustomizations were read.
     loaded: &'b Cell<usize>,
+    hints: &'b Hints,
 }
 
 /// A kustomization that is built.
@@ -139,7 +155,7 @@ impl<'b> Kustomization<'b> {
         let file = KustomizationFile::parse(&content, root)?;
         file.warnings.iter().for_each(|line| session.world.warn(line));
         let build_metadata = !file.list("buildMetadata").is_empty();
-        Ok(Self {
+        let made = Self {
             session,
             file,
             file_name,
@@ -147,7 +163,9 @@ impl<'b> Kustomization<'b> {
             origin: None,
             build_metadata,
             chart_namespace: String::new(),
-        })
+        };
+        made.hint_rewrites();
+        Ok(made)
     }
 
     /// Chooses the schema that `openapi` names.
@@ -169,8 +187,12 @@ impl<'b> Kustomization<'b> {
         self.origin = self.build_metadata.then(Origin::default);
         let schemas = self.session.schemas;
         let Accumulator { mut objects, config, vars } = self.accumulate(Accumulator::default())?;
+        let mut renamed = Renamed::new();
         for object in objects.items_mut() {
-            add_hash(object, schemas)?;
+            if object.needs_hash() {
+                add_hash(object, schemas)?;
+                note_renamed(object, schemas, &mut renamed);
+            }
         }
         names::fix(&mut objects, &config.references, schemas)?;
         let unused = vars::resolve(&mut objects, &vars, config.list(List::VarReference))?;
@@ -180,6 +202,8 @@ impl<'b> Kustomization<'b> {
         }
         let objects = Objects::from(drop_local(objects.into_items())?);
         objects.check_unique(schemas)?;
+        let (hints, world) = (self.session.hints, self.session.world);
+        not_followed(objects.items(), &renamed, schemas, &mut |hint| hints.tell(world, hint));
         Ok(objects)
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Owns their order, and the configuration of those that the file's own fields ask for.
 
+use std::collections::BTreeMap;
+
 use chart_compat::data::{Data, Map};
 use chart_compat::go::quote;
 use chart_compat::yaml;
@@ -18,6 +20,7 @@ use crate::patch::{Allowed, LoadedPatch};
 use crate::resource::node::{metadata_map, set_metadata_map};
 use crate::resource::shared::sync;
 use crate::resource::{Objects, Resource, read};
+use crate::selector::Selector;
 use crate::transform::affixes::Affix;
 use crate::transform::namespace::{Namespace, Subjects};
 use crate::transform::replicas::Replicas;
@@ -56,9 +59,21 @@ impl Kustomization<'_> {
         let mut transformers = self.own_transformers(&all.config)?;
         let external = self.file.texts("transformers");
         transformers.extend(self.external_transformers(&external)?);
+        let mut numbers = BTreeMap::new();
         let schemas = self.session.schemas;
         for (transformer, origin) in &transformers {
-            transformer.apply(&mut all.objects, schemas)?;
+            let matched = transformer.apply(&mut all.objects, schemas)?;
+            if let Some((field, target)) = transformer.target() {
+                let number = numbers.entry(field).or_insert(0);
+                if matched == 0 {
+                    let name = match *number < self.file.list(field).len() {
+                        true => format!("{field}[{number}]"),
+                        false => "a patch of 'transformers'".to_owned(),
+                    };
+                    self.hint_no_match(&name, target, &all.objects);
+                }
+                *number += 1;
+            }
             all.objects.contents_mut().iter_mut().for_each(sync);
             if let Some(origin) = origin {
                 let objects = all.objects.contents_mut().iter_mut();
@@ -341,28 +356,52 @@ fn without_mark(object: &Resource) -> Result<Resource, Error> {
 }
 
 impl Transformer {
-    pub(super) fn apply(&self, objects: &mut Objects, schemas: &crate::schema::Schemas) -> Result<(), Error> {
+    /// The field of a kustomization for patches of this kind, and what the patch is for.
+    fn target(&self) -> Option<(&'static str, &Selector)> {
+        match self {
+            Self::Patch(patch) => patch.target().map(|target| ("patches", target)),
+            Self::Json(target, _) => Some(("patchesJson6902", target)),
+            _ => None,
+        }
+    }
+
+    /// Applies it, and returns how many objects a patch has; those of other transformers are not counted.
+    pub(super) fn apply(
+        &self,
+        objects: &mut Objects,
+        schemas: &crate::schema::Schemas,
+    ) -> Result<usize, Error> {
+        match self {
+            Self::Patch(patch) => return patch.apply(objects, schemas),
+            Self::Json(target, patch) => {
+                let selector = target.compile()?;
+                let mut count = 0;
+                for at in 0..objects.items().len() {
+                    if objects.items().get(at).is_some_and(|o| selector.matches(o, schemas)) {
+                        count += 1;
+                        objects.change(at, schemas, |o| crate::patch::apply_json(o, patch))?;
+                    }
+                }
+                return Ok(count);
+            }
+            _ => {}
+        }
+        self.transform(objects, schemas).map(|()| 0)
+    }
+
+    fn transform(&self, objects: &mut Objects, schemas: &crate::schema::Schemas) -> Result<(), Error> {
         use crate::transform::{images::set_images, metadata::set_pairs};
         match self {
             Self::StrategicMerge(patches) => {
                 patches.iter().try_for_each(|patch| crate::patch::merge_adapted(objects, patch, schemas))
             }
-            Self::Patch(patch) => patch.apply(objects, schemas),
+            Self::Patch(_) | Self::Json(..) => self.apply(objects, schemas).map(|_| ()),
             Self::Namespace(namespace) => namespace.apply(objects, schemas),
             Self::Affix(affix) => affix.apply(objects, schemas),
             Self::Pairs(pairs, _) if pairs.is_empty() => Ok(()),
             Self::Pairs(pairs, fields) => {
                 // Fields of a user may be those of an identity.
                 set_pairs(objects.items_mut(), pairs, fields)
-            }
-            Self::Json(target, patch) => {
-                let selector = target.compile()?;
-                for at in 0..objects.items().len() {
-                    if objects.items().get(at).is_some_and(|o| selector.matches(o, schemas)) {
-                        objects.change(at, schemas, |o| crate::patch::apply_json(o, patch))?;
-                    }
-                }
-                Ok(())
             }
             Self::Replicas(replicas) => replicas.apply(objects, schemas),
             Self::Image(image, suffix, fields) => set_images(objects.items_mut(), image, suffix, fields),
@@ -374,7 +413,7 @@ impl Transformer {
                 }
                 Ok(())
             }
-            Self::All(list) => list.iter().try_for_each(|one| one.apply(objects, schemas)),
+            Self::All(list) => list.iter().try_for_each(|one| one.apply(objects, schemas).map(|_| ())),
         }
     }
 }
