@@ -32,6 +32,8 @@ pub(crate) struct CachedRelease {
     pub(crate) checksum: String,
     /// What is done about drift.
     pub(crate) drift: DriftMode,
+    /// ConfigMaps and Secrets that left the manifest wait for their references to go.
+    pub(crate) retains: bool,
     pub(crate) expected: BTreeMap<ObjectKey, ExpectedObject>,
 }
 
@@ -306,6 +308,7 @@ mod tests {
 
     fn known(revision: u64, version: &str) -> CachedRelease {
         CachedRelease {
+            retains: false,
             revision,
             record_version: version.into(),
             state: [0; 32],

@@ -225,6 +225,17 @@ pub enum Duplicates {
     KeepLast,
 }
 
+/// When ConfigMaps and Secrets that left the manifest are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum PruneConfig {
+    /// With the revision that no longer has them.
+    #[default]
+    AtOnce,
+    /// When no live workload of their namespace refers to them: generated names change with every content, and Pods of an
+    /// earlier revision may still start with the old one.
+    Unreferenced,
+}
+
 /// What happens to objects that drifted from the deployed revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -304,6 +315,8 @@ pub struct ObjectOptions {
     pub immutable: Immutable,
     pub duplicates: Duplicates,
     pub validation: Validation,
+    #[serde(default)]
+    pub prune_config: PruneConfig,
 }
 
 /// What happens when a request fails.

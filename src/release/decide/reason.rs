@@ -78,6 +78,8 @@ pub enum KeptReason {
     NotOwned,
     /// `helm.sh/resource-policy: keep`.
     Policy,
+    /// A live workload refers to it; deleted by a later request.
+    Referenced,
 }
 
 impl fmt::Display for KeptReason {
@@ -85,6 +87,7 @@ impl fmt::Display for KeptReason {
         f.write_str(match self {
             Self::NotOwned => "it is not owned by this release",
             Self::Policy => "its resource policy says keep",
+            Self::Referenced => "live workloads refer to it",
         })
     }
 }

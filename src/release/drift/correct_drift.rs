@@ -64,7 +64,8 @@ impl Engine {
             outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
             return Ok(outcome);
         }
-        if !steps.is_empty() && lease.is_none() {
+        let retains = !newest.record.extension.retained.is_empty();
+        if (!steps.is_empty() || retains) && lease.is_none() {
             *lease = self.lock(input.id, input.options.revisions.break_lock, Some(&newest)).await?;
             if !self.is_newest(input.id, &newest).await? {
                 return Err(EngineError::InProgress);
@@ -75,6 +76,7 @@ impl Engine {
             // Another process may have changed what is stored below.
             () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
         };
+        remember |= self.prune_retained(input, &mut newest, &mut outcome).await?;
         for drift in &mut outcome.drift {
             let done = |object: &ObjectRef| *object == drift.object;
             drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);
@@ -109,6 +111,7 @@ impl Engine {
                 crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
                 checksum: input.rendered.checksum.clone(),
                 drift: input.options.drift.mode,
+                retains: !newest.record.extension.retained.is_empty(),
                 expected,
             },
         );

@@ -51,7 +51,8 @@ impl Engine {
             };
             let last = matches!(records.lookup(&record(known.revision + 1), None), CacheLookup::Absent);
             let reported = |e: &ExpectedObject| e.tolerated == Some(Tolerated::Reported);
-            if !as_asked(known) || known.expected.values().any(reported) || !current || !last {
+            if known.retains || !as_asked(known) || known.expected.values().any(reported) || !current || !last
+            {
                 return None;
             }
             let fine = known.drift == DriftMode::Off

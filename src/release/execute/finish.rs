@@ -58,6 +58,7 @@ impl RevisionExecution<'_> {
                 crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
                 checksum: input.rendered.checksum.clone(),
                 drift: input.options.drift.mode,
+                retains: !current.record.extension.retained.is_empty(),
                 expected,
             },
         );

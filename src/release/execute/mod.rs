@@ -12,6 +12,7 @@ mod pending_record;
 pub(crate) mod readiness;
 pub(crate) mod recreate;
 pub(crate) mod release_testing;
+pub(crate) mod retain;
 pub(crate) mod rollback;
 pub(crate) mod sanitize;
 pub(crate) mod uninstall;
@@ -31,7 +32,7 @@ use crate::release::{
     observe,
     operation::RevisionOperation,
     outcome::ReleaseOutcome,
-    plan::{self, BaseObject, Plan, PlanStep, dependency_graph},
+    plan::{self, BaseObject, Deletion, Plan, PlanStep, dependency_graph},
     record::{RecordedHook, ReleaseStatus, StoredRecord, release_history::History, served_kinds},
     request::{HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
 };
@@ -264,6 +265,11 @@ impl RevisionExecution<'_> {
                     }
                 }
             }
+            objects.extend(record.extension.retained.iter().map(|retained| BaseObject {
+                object: retained.object(),
+                digest: Digest::default(),
+                applied: None,
+            }));
             base.push(objects);
         }
         Ok(base)
@@ -339,11 +345,16 @@ impl RevisionExecution<'_> {
             let applied = steps.iter().map(|step| &targets[step.target]);
             crds::await_applied(&engine.cluster, applied, input.options.timeout).await?;
         }
-        let (pruned, result) = applier.prune(&plan.prune, Propagation::Background).await;
+        let at_once = |d: &&Deletion| !retain::waits(input.options, &d.object);
+        let groups: Vec<Vec<Deletion>> =
+            plan.prune.iter().map(|group| group.iter().filter(at_once).cloned().collect()).collect();
+        let (pruned, result) = applier.prune(&groups, Propagation::Background).await;
         outcome.pruned.extend(pruned);
         result?;
         let progress = engine.progress_of(input.id);
         status_wait::all_ready(&engine.cluster, targets.iter(), input.options, progress).await?;
+        // After the wait: a rollout that is complete has no Pods of the old revision.
+        self.prune_unreferenced(&plan.prune, current, outcome).await?;
         self.hooks(input.operation.post(), current).await
     }
 

@@ -12,6 +12,7 @@ use crate::release::{
         Info, OWNER_LABEL, Record, RecordError, RecordExtension, RecordedHook, ReleaseStatus, StoredRecord,
         now, to_prune,
     },
+    request::PruneConfig,
 };
 use serde_json::Value;
 
@@ -119,6 +120,7 @@ impl RevisionExecution<'_> {
                 cause: input.cause.to_owned(),
                 holder: self.engine.options.holder.clone(),
                 crds: hex(&crds::digest(&input.rendered.crds)),
+                retains: input.options.objects.prune_config == PruneConfig::Unreferenced,
                 ..RecordExtension::default()
             },
             ..Record::default()

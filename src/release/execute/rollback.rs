@@ -16,7 +16,8 @@ use crate::release::{
         release_history::{self, History},
     },
     request::{
-        Mode, OnFailure, ReleaseId, ReleaseOptions, RenderedRelease, RollbackRequest, UninstallRequest,
+        Mode, OnFailure, PruneConfig, ReleaseId, ReleaseOptions, RenderedRelease, RollbackRequest,
+        UninstallRequest,
     },
 };
 
@@ -132,6 +133,9 @@ impl Engine {
         let rows = self.rows(history, state, old.owner());
         let mut options = ReleaseOptions { mode: Mode::UpgradeInstall, ..request.options.clone() };
         options.revisions.skip_unchanged = false;
+        if old.extension.retains {
+            options.objects.prune_config = PruneConfig::Unreferenced;
+        }
         let mut decision = decide::decide(&id.name, &options, &rows).map_err(|e| history.explained(e))?;
         if !matches!(decision.action, ReleaseAction::Resume | ReleaseAction::Unchanged) {
             decision.action = ReleaseAction::Rollback;

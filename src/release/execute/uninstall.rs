@@ -250,7 +250,10 @@ impl Engine {
         let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
         // Only the names of objects: whole objects of a large release would take most of the memory.
         let mut named: BTreeMap<ObjectKey, ObjectRef> = BTreeMap::new();
-        for manifest in records.flat_map(|record| self.manifests_of(record)) {
+        let records: Vec<&Record> = records.collect();
+        let retained = records.iter().flat_map(|record| &record.extension.retained);
+        named.extend(retained.map(|one| one.object()).map(|object| (object.key(), object)));
+        for manifest in records.into_iter().flat_map(|record| self.manifests_of(record)) {
             let mut manifest = manifest?;
             for moved in served_kinds::to_served(std::iter::once(&mut manifest.object), kinds) {
                 tracing::warn!(release = %id, "{moved}");

@@ -6,7 +6,7 @@
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
 use crate::redact;
 use crate::release::{
-    decide::{Decision, ReleaseAction},
+    decide::{Decision, ReleaseAction, reason::KeptReason},
     desired_objects::{self, DesiredObject},
     engine::Engine,
     error::{EngineError, Result},
@@ -15,6 +15,7 @@ use crate::release::{
         apply::{is_immutable, settle},
         chart_hooks::of_event,
         crds, recreate,
+        retain::{self, References},
         sanitize::sanitize,
     },
     operation::RevisionOperation,
@@ -256,8 +257,19 @@ impl Engine {
                 "it is no longer in the chart".to_owned()
             }
         };
-        for deletion in plan.prune.iter().flatten() {
-            changes.push(PlannedChange::new(ChangeVerb::Delete, &deletion.object, "", &left));
+        let deletions = || plan.prune.iter().flatten().map(|deletion| &deletion.object);
+        let waiting = deletions().filter(|object| retain::waits(input.options, object));
+        let References { referenced, warnings } = retain::references(&self.cluster, waiting).await?;
+        outcome.warnings.extend(warnings);
+        for object in deletions() {
+            changes.push(match referenced.contains(&object.key()) {
+                true => {
+                    let reason =
+                        format!("{left}; {}, and it is deleted when none does", KeptReason::Referenced);
+                    PlannedChange::new(ChangeVerb::Skip, object, "", &reason)
+                }
+                false => PlannedChange::new(ChangeVerb::Delete, object, "", &left),
+            });
         }
         for (object, reason) in &plan.kept {
             changes.push(PlannedChange::new(ChangeVerb::Skip, object, "", &format!("{left}; {reason}")));

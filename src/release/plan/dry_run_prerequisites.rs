@@ -26,7 +26,12 @@ impl Engine {
     ) -> Result<Vec<PlannedChange>> {
         let mut changes = Vec::new();
         let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &input.id.namespace);
-        if input.options.create_namespace && self.cluster.get_metadata(&namespace).await?.is_none() {
+        let own = input.rendered.manifests.iter().any(|m| {
+            m.object["apiVersion"] == "v1"
+                && m.object["kind"] == "Namespace"
+                && m.object["metadata"]["name"] == input.id.namespace.as_str()
+        });
+        if input.options.create_namespace && !own && self.cluster.get_metadata(&namespace).await?.is_none() {
             let created = PlannedChange::new(ChangeVerb::Create, &namespace, "", "it is not there");
             changes.push(PlannedChange { option: Some(DecidingOption::CreateNamespace), ..created });
         }

@@ -4,6 +4,7 @@
 //! Owns order (kinds, dependencies, waves), ownership checks, field conflicts, what is pruned, and the dry run of a plan. Knows
 //! nothing of records, locks and how a step is made.
 
+pub(crate) mod config_references;
 pub(crate) mod dependency_graph;
 pub(crate) mod dry_run;
 pub(crate) mod dry_run_prerequisites;

@@ -15,7 +15,7 @@ pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use prune::{Revision, to_prune};
 pub use record_store::{Horizon, RecordHead, RecordStore, Storage, StoredRecord};
 
-use crate::cluster::ClusterError;
+use crate::cluster::{ClusterError, Gvk, ObjectRef};
 use crate::release::{
     plan::ownership,
     request::{ChartHook, HookDeletePolicy, HookEvent, HookOutputLogPolicy},
@@ -193,7 +193,7 @@ pub struct HookRun {
     pub phase: String,
 }
 
-/// Our data on a revision, beside Helm's record; lost when Helm rewrites the Secret, and not needed then.
+/// Our data on a revision, beside Helm's record; lost when Helm rewrites the Secret. No operation needs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordExtension {
@@ -214,6 +214,12 @@ pub struct RecordExtension {
     /// No revision up to this one was ever deployed when its uninstall began: the name is free for another install.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub undeployed: bool,
+    /// ConfigMaps and Secrets that left the manifest and stay as long as workloads refer to them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retained: Vec<RetainedConfig>,
+    /// ConfigMaps and Secrets that leave the manifest stay as long as workloads refer to them: a rollback does the same.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub retains: bool,
     /// Number of the parts of a record that is too large for one object. The manifest's stub names it, since Helm
     /// drops the rest of this.
     #[serde(skip)]
@@ -224,6 +230,31 @@ pub struct RecordExtension {
     /// Name of the record whose parts they are.
     #[serde(skip)]
     pub parts_of: String,
+}
+
+/// A ConfigMap or Secret that left the manifest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RetainedConfig {
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl From<&ObjectRef> for RetainedConfig {
+    fn from(object: &ObjectRef) -> Self {
+        Self {
+            kind: object.gvk.kind.clone(),
+            namespace: object.namespace.clone().unwrap_or_default(),
+            name: object.name.clone(),
+        }
+    }
+}
+
+impl RetainedConfig {
+    pub(crate) fn object(&self) -> ObjectRef {
+        ObjectRef::new(Gvk::new("v1", &self.kind), Some(&self.namespace), &self.name)
+    }
 }
 
 impl From<&ChartHook> for RecordedHook {
