@@ -4,6 +4,7 @@
 
 mod bounds;
 mod convert;
+mod finished_manifests;
 mod labels;
 mod name_template;
 pub mod post_renderers;
@@ -13,6 +14,7 @@ mod world;
 
 pub use bounds::{Deadline, RenderBounds};
 pub use convert::{chart_record, crds, parse_manifest, release, to_json};
+pub use finished_manifests::{contains_namespace, finished_chart, finished_release};
 pub use labels::{add_labels, label_crds};
 pub use name_template::release_name;
 pub use secrets::note_secrets;

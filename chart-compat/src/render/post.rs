@@ -1,4 +1,5 @@
-//! Post-renderers: converts manifests and hooks to one stream, and a stream back to manifests and hooks.
+//! Post-renderers: converts manifests and hooks to one stream, and a stream back to manifests and hooks. Also finished documents to
+//! manifests and hooks.
 //!
 //! Owns both forms: Helm 4's, where each document has an annotation with its file's name and hooks are included
 //! (`annotateAndMerge`, `splitAndDeannotate`), and Helm 3's, where the manifest is unchanged and hooks are excluded. Executes
@@ -19,6 +20,20 @@ use crate::yaml::tree::Node;
 const FILE: &str = "postrenderer.helm.sh/postrender-filename";
 
 impl Rendered {
+    /// Documents that are finished, each file with its name: manifests and hooks, in order of kind.
+    ///
+    /// # Errors
+    /// A document that is not YAML or whose head is invalid.
+    pub fn from_files(
+        files: impl IntoIterator<Item = (String, String)>,
+        profile: Profile,
+        warn: Warn<'_>,
+    ) -> Result<Self, Error> {
+        let read = |(source, text): (String, String)| manifest::read(source, text.into_bytes(), profile);
+        let (manifests, hooks) = manifest::sort(files.into_iter().map(read).collect(), profile, warn)?;
+        Ok(Self { manifests, hooks, ..Self::default() })
+    }
+
     /// The input of a Helm 4 post-renderer: all documents, hooks included, in order of their files, each with its file's name in an
     /// annotation.
     ///
@@ -197,6 +212,22 @@ mod tests {
             files.iter().map(|(s, t)| manifest::read((*s).to_owned(), t.as_bytes().to_vec(), Profile::Helm4));
         let (manifests, hooks) = manifest::sort(files.collect(), Profile::Helm4, &mut |_| {}).unwrap();
         Rendered { manifests, hooks, ..Rendered::default() }
+    }
+
+    #[test]
+    fn finished_documents_are_sorted_and_hooks_are_apart() {
+        let files = [
+            ("w.yaml", "kind: Deployment\n"),
+            ("n.yaml", "kind: Namespace\n---\nkind: ConfigMap\n"),
+            ("h.yaml", "kind: Job\nmetadata: {annotations: {helm.sh/hook: post-install}}\n"),
+        ];
+        let files = files.map(|(source, text)| (source.to_owned(), text.to_owned()));
+        let made = Rendered::from_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+        let kinds: Vec<&str> = made.manifests.iter().map(|m| m.head.kind.as_str()).collect();
+        assert_eq!(kinds, ["Namespace", "ConfigMap", "Deployment"]);
+        assert_eq!(made.hooks[0].events, ["post-install"]);
+        let bad = [("b.yaml".to_owned(), "a: [".to_owned())];
+        assert!(Rendered::from_files(bad, Profile::Helm4, &mut |_| {}).is_err());
     }
 
     #[test]
