@@ -1,6 +1,5 @@
 //! Builds the engine's request from a chart and values: the common part of install, upgrade and plan.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chart_compat::data::{Data, Map};
@@ -12,15 +11,14 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::hints;
 use super::post_render::{PostRender, PostRenderer};
-use super::release_flags::{Carry, Crds, exclusive, lenient};
+use super::release_flags::{Crds, ReleaseFlags, lenient};
 use super::schemas::Schemas;
 use super::values::{self, User};
 use super::{Connected, Failure, chart, get, tell};
 use crate::controller::capabilities;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
-    Adoption, CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest,
-    RenderedRelease,
+    CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest, RenderedRelease,
 };
 use crate::render::replay::{self, GeneratedValues, store};
 use crate::render::{
@@ -30,36 +28,17 @@ use crate::source::Loaded;
 
 /// Flags that install, upgrade and plan share.
 #[derive(clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct Common {
     #[command(flatten)]
     pub(super) render: Render,
     #[command(flatten)]
-    pub(super) carry: Carry,
-    /// Create the release namespace if not present
-    #[arg(long)]
-    create_namespace: bool,
+    pub(super) release: ReleaseFlags,
     /// If set, no CRDs will be installed
     #[arg(long, conflicts_with = "crds")]
     skip_crds: bool,
     /// How to treat the chart's crds/
     #[arg(long, value_enum)]
     crds: Option<Crds>,
-    /// Take over existing objects, including objects of other releases
-    #[arg(long)]
-    take_ownership: bool,
-    /// Undo what failed: uninstall a first revision, roll back a later one
-    #[arg(long)]
-    rollback_on_failure: bool,
-    /// Deprecated name of --rollback-on-failure
-    #[arg(long, hide = true)]
-    atomic: bool,
-    /// Add a custom description
-    #[arg(long)]
-    description: Option<String>,
-    /// Labels that would be added to release metadata. Should be divided by comma
-    #[arg(short = 'l', long, value_delimiter = ',', value_parser = super::flags::label)]
-    labels: Vec<(String, String)>,
     /// Update dependencies if they are missing before installing the chart
     #[arg(long)]
     dependency_update: bool,
@@ -73,26 +52,15 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
-        exclusive(&self.carry)?;
-        if self.atomic {
-            tell("Flag --atomic has been deprecated, use --rollback-on-failure instead");
-        }
-        let mut options = self.carry.options_undoing(self.rollback_on_failure || self.atomic)?;
-        options.ownership.adoption = if self.take_ownership { Adoption::Any } else { Adoption::Marked };
         Ok(ReleaseOptions {
-            create_namespace: self.create_namespace,
             crds: match self.crds {
                 _ if self.skip_crds => CrdPolicy::Skip,
                 Some(Crds::Skip) => CrdPolicy::Skip,
                 Some(Crds::Create) | None => CrdPolicy::Create,
                 Some(Crds::Apply) => CrdPolicy::Apply,
             },
-            ..options
+            ..self.release.options()?
         })
-    }
-
-    fn labels(&self) -> BTreeMap<String, String> {
-        self.labels.iter().cloned().collect()
     }
 }
 
@@ -272,13 +240,8 @@ pub(super) async fn request(
         chart: Arc::new(record),
         config: to_json(&Data::Map(user.values)),
         owner: None,
-        description: job
-            .common
-            .description
-            .clone()
-            .filter(|text| !text.is_empty())
-            .or_else(|| replay::description(&renewed)),
-        labels: job.common.labels(),
+        description: job.common.release.description().or_else(|| replay::description(&renewed)),
+        labels: job.common.release.labels(),
         cause: s.cause(job.verb),
         options,
     };

@@ -7,7 +7,7 @@ use super::build::{self, Common, Job, Material, OldValues};
 use super::failure::{self, Explained};
 use super::flags::Globals;
 use super::output::Format;
-use super::release_flags::DryRun;
+use super::release_flags::{DryRun, Revisions};
 use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, print, tell, with_engine};
@@ -19,19 +19,19 @@ use chart_compat::data::Data;
 
 /// Flags of the output and of dry runs.
 #[derive(clap::Args)]
-struct Told {
+pub(super) struct Told {
     /// Simulates the operation: client (without a cluster) or server
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
+    pub(super) dry_run: Option<DryRun>,
     /// Hide Kubernetes Secrets when also using the --dry-run flag
     #[arg(long)]
-    hide_secret: bool,
+    pub(super) hide_secret: bool,
     /// If set, do not show notes in the output
     #[arg(long)]
-    hide_notes: bool,
+    pub(super) hide_notes: bool,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    pub(super) output: Format,
 }
 
 /// Flags of `install`.
@@ -55,16 +55,9 @@ pub(super) struct InstallArgs {
     common: Common,
 }
 
-/// Common flags of `upgrade` and `plan`.
+/// Flags for the values of the last revision.
 #[derive(clap::Args)]
-#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
-pub(super) struct Change {
-    /// Limit the maximum number of revisions saved per release. Use 0 for no limit
-    #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
-    history_max: usize,
-    /// Allow deletion of new resources created in this upgrade when upgrade fails
-    #[arg(long)]
-    cleanup_on_fail: bool,
+struct OldValuesFlags {
     /// When upgrading, reset the values to the ones built into the chart
     #[arg(long)]
     reset_values: bool,
@@ -75,6 +68,15 @@ pub(super) struct Change {
     /// overrides
     #[arg(long)]
     reset_then_reuse_values: bool,
+}
+
+/// Common flags of `upgrade` and `plan`.
+#[derive(clap::Args)]
+pub(super) struct Change {
+    #[command(flatten)]
+    revisions: Revisions,
+    #[command(flatten)]
+    old_values: OldValuesFlags,
     /// Make no revision when nothing would change
     #[arg(long)]
     skip_unchanged: bool,
@@ -99,24 +101,29 @@ pub(super) struct UpgradeArgs {
 }
 
 impl Change {
+    /// The engine's options.
+    pub(super) fn options(&self, mode: Mode) -> Result<ReleaseOptions, Failure> {
+        let mut options = ReleaseOptions { mode, ..self.common.options()? };
+        self.revisions.set(&mut options);
+        options.revisions.skip_unchanged = self.skip_unchanged;
+        Ok(options)
+    }
+
     pub(super) fn job<'a>(
         &'a self,
         (name, reference): (&str, &'a str),
         verb: &'static str,
         mode: Mode,
     ) -> Result<Job<'a>, Failure> {
-        let mut options = ReleaseOptions { mode, ..self.common.options()? };
-        options.revisions.max = self.history_max;
-        options.revisions.skip_unchanged = self.skip_unchanged;
-        options.failure.cleanup = self.cleanup_on_fail;
-        let values = match (self.reset_values, self.reuse_values, self.reset_then_reuse_values) {
+        let old = &self.old_values;
+        let values = match (old.reset_values, old.reuse_values, old.reset_then_reuse_values) {
             (true, _, _) => OldValues::Reset,
             (_, true, _) => OldValues::Reuse,
             (_, _, true) => OldValues::ResetThenReuse,
             _ => OldValues::IfNone,
         };
         let name = name.to_owned();
-        Ok(Job { verb, name, reference, common: &self.common, options, values })
+        Ok(Job { verb, name, reference, common: &self.common, options: self.options(mode)?, values })
     }
 }
 
@@ -225,7 +232,7 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
 }
 
 /// Prints the record that would be written.
-fn show_dry(
+pub(super) fn show_dry(
     globals: &Globals,
     mut record: Record,
     rendered: &RenderedRelease,

@@ -30,6 +30,7 @@ mod hook_lines;
 mod install;
 mod jq;
 mod jsonpath;
+mod kustomize_release;
 mod legacy;
 mod lint;
 mod list;

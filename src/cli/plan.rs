@@ -13,8 +13,10 @@ use super::build::{self, Material};
 use super::failure::Explained;
 use super::flags::Globals;
 use super::hints;
-use super::install::Change;
+use super::install::{Change, Told};
+use super::kustomize_release::{self, ApplyFlags, Kustomization, KustomizeFlags};
 use super::output::{self, Format};
+use super::release_flags::{ReleaseFlags, Revisions};
 use super::status::{self, Shown};
 use super::{Failure, plan_helmrelease, plan_markdown, print, tell, with_engine};
 use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
@@ -62,15 +64,47 @@ impl From<Format> for PlanFormat {
     }
 }
 
+/// Flags, and groups of flags (their structs), that a kustomization does not have. A struct that contains others is no group.
+const OF_CHARTS: [&str; 25] = [
+    "name",
+    "chart",
+    "helmrelease",
+    "Values",
+    "skip_schema_validation",
+    "render_subchart_notes",
+    "enable_dns",
+    "replay",
+    "version",
+    "devel",
+    "repo",
+    "pass_credentials",
+    "verify",
+    "Keyring",
+    "Cosign",
+    "username",
+    "password",
+    "plain_http",
+    "TlsFlags",
+    "PostRender",
+    "dependency_update",
+    "skip_crds",
+    "crds",
+    "OldValuesFlags",
+    "disable_openapi_validation",
+];
+
 /// Flags of `plan`.
 #[derive(clap::Args)]
+#[command(mut_arg("kustomize", |arg| arg.conflicts_with_all(OF_CHARTS)))]
 pub(super) struct PlanArgs {
     /// The release
-    #[arg(required_unless_present = "helmrelease", conflicts_with = "helmrelease")]
+    #[arg(required_unless_present_any = ["helmrelease", "kustomize"], conflicts_with = "helmrelease")]
     name: Option<String>,
     /// The chart
-    #[arg(required_unless_present = "helmrelease", conflicts_with = "helmrelease")]
+    #[arg(required_unless_present_any = ["helmrelease", "kustomize"], conflicts_with = "helmrelease")]
     chart: Option<String>,
+    #[command(flatten)]
+    kustomize: KustomizeFlags,
     #[command(flatten)]
     helm_release: plan_helmrelease::Flags,
     /// Write the plan to a file for `windlass apply`; the file contains the values and Secrets of the release
@@ -114,11 +148,34 @@ impl Planned {
 #[derive(clap::Args)]
 pub(super) struct ApplyArgs {
     /// A plan that `windlass plan --out` wrote
-    plan: PathBuf,
-    /// Prints the output in the specified format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    #[arg(required_unless_present = "kustomize", conflicts_with_all = OF_KUSTOMIZATIONS)]
+    plan: Option<PathBuf>,
+    #[command(flatten)]
+    kustomize: KustomizeFlags,
+    #[command(flatten)]
+    told: Told,
+    #[command(flatten)]
+    release: ReleaseFlags,
+    #[command(flatten)]
+    revisions: Revisions,
 }
+
+/// Flags, and groups of flags, that a saved plan answers already.
+const OF_KUSTOMIZATIONS: [&str; 13] = [
+    "kustomize",
+    "release_name",
+    "BuildFlags",
+    "create_namespace",
+    "take_ownership",
+    "rollback_on_failure",
+    "atomic",
+    "description",
+    "labels",
+    "Carry",
+    "cleanup_on_fail",
+    "dry_run",
+    "hide_secret",
+];
 
 /// A saved plan.
 #[derive(Serialize, Deserialize)]
@@ -145,11 +202,42 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
         };
         return plan_helmrelease::run(globals, &request);
     }
+    let saved = match args.kustomize.build(globals)? {
+        Some(made) => plan_kustomization(made, args)?,
+        None => plan_chart(globals, args)?,
+    };
+    let preview = &saved.preview;
+    show(globals, preview, args.output, args.show_unchanged)?;
+    if let Some(path) = &args.out {
+        save(path, &saved)?;
+    }
+    let differs = args.detailed_exitcode && preview.changes_anything();
+    Ok(if differs { ExitCode::from(CHANGES) } else { ExitCode::SUCCESS })
+}
+
+fn plan_kustomization(made: Kustomization, args: &PlanArgs) -> Result<Saved, Failure> {
+    let options = args.change.options(Mode::UpgradeInstall)?;
+    let globals = made.globals.clone();
+    with_engine(&globals, async |s| {
+        let newest = s.engine.newest(&s.id(made.name())).await.map_err(|e| e.to_string())?;
+        let request = made.request(&s, &args.change.common.release, options, newest.as_ref());
+        let preview = s.run(s.engine.plan(&request)).await?;
+        Ok(Saved {
+            windlass_plan: VERSION,
+            server: s.engine.cluster().server(),
+            request,
+            memory: None,
+            preview,
+        })
+    })
+}
+
+fn plan_chart(globals: &Globals, args: &PlanArgs) -> Result<Saved, Explained> {
     let (name, chart) = (args.name.as_deref().unwrap_or_default(), args.chart.as_deref().unwrap_or_default());
     let mut job = args.change.job((name, chart), "apply of a plan", Mode::UpgradeInstall)?;
     job.options.dry_run = false;
     let material = Material::load(globals, &job)?;
-    let saved = with_engine(globals, async |s| {
+    with_engine(globals, async |s| {
         Ok(async {
             let newest = s.engine.newest(&s.id(&job.name)).await.map_err(|e| e.to_string())?;
             let built = build::request(&s, globals, &job, material, newest.as_ref(), None).await?;
@@ -159,14 +247,7 @@ pub(super) fn plan(globals: &Globals, args: &PlanArgs) -> Result<ExitCode, Expla
             Ok::<_, Explained>(Saved { windlass_plan: VERSION, server, request, memory, preview })
         }
         .await)
-    })??;
-    let preview = &saved.preview;
-    show(globals, preview, args.output, args.show_unchanged)?;
-    if let Some(path) = &args.out {
-        save(path, &saved)?;
-    }
-    let differs = args.detailed_exitcode && preview.changes_anything();
-    Ok(if differs { ExitCode::from(CHANGES) } else { ExitCode::SUCCESS })
+    })?
 }
 
 /// Prints a plan.
@@ -188,7 +269,12 @@ fn show(globals: &Globals, preview: &Preview, format: PlanFormat, unchanged: boo
 }
 
 pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> {
-    let saved = load(&args.plan)?;
+    if let Some(made) = args.kustomize.build(globals)? {
+        let ApplyArgs { told, release, revisions, .. } = args;
+        return kustomize_release::apply(made, &ApplyFlags { release, revisions, told });
+    }
+    let Some(path) = &args.plan else { return Err("neither a plan nor a kustomization is given".to_owned()) };
+    let saved = load(path)?;
     with_engine(globals, async |s| {
         let Saved { request, preview, memory, .. } = &saved;
         let server = s.engine.cluster().server();
@@ -207,7 +293,7 @@ pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> 
             Some(record) => (**record).clone(),
             None => s.engine.get(&request.id, 0).await.map_err(|e| e.to_string())?,
         };
-        status::show(&record, args.output, Shown::after(globals, false))
+        status::show(&record, args.told.output, Shown::after(globals, args.told.hide_notes))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Flags of the verbs that change a release: how to apply it and what to wait for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chart_compat::profile::Profile;
@@ -8,8 +9,8 @@ use super::flags::duration;
 use super::{Failure, tell};
 use crate::cluster::Validation;
 use crate::release::{
-    Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, RevisionOptions, Wait,
-    WaitRules,
+    Adoption, Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions,
+    RevisionOptions, Wait, WaitRules,
 };
 
 /// The extent of a simulation.
@@ -65,6 +66,71 @@ pub(super) fn lenient(mut options: ReleaseOptions, profile: Profile) -> ReleaseO
         options.objects.duplicates = Duplicates::KeepLast;
     }
     options
+}
+
+/// Flags of verbs that create a revision, whatever its manifests are made of.
+#[derive(clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
+pub(super) struct ReleaseFlags {
+    #[command(flatten)]
+    carry: Carry,
+    /// Create the release namespace if not present
+    #[arg(long)]
+    create_namespace: bool,
+    /// Take over existing objects, including objects of other releases
+    #[arg(long)]
+    pub(super) take_ownership: bool,
+    /// Undo what failed: uninstall a first revision, roll back a later one
+    #[arg(long)]
+    rollback_on_failure: bool,
+    /// Deprecated name of --rollback-on-failure
+    #[arg(long, hide = true)]
+    atomic: bool,
+    /// Add a custom description
+    #[arg(long)]
+    description: Option<String>,
+    /// Labels that would be added to release metadata. Should be divided by comma
+    #[arg(short = 'l', long, value_delimiter = ',', value_parser = super::flags::label)]
+    labels: Vec<(String, String)>,
+}
+
+impl ReleaseFlags {
+    pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
+        exclusive(&self.carry)?;
+        if self.atomic {
+            tell("Flag --atomic has been deprecated, use --rollback-on-failure instead");
+        }
+        let mut options = self.carry.options_undoing(self.rollback_on_failure || self.atomic)?;
+        options.ownership.adoption = if self.take_ownership { Adoption::Any } else { Adoption::Marked };
+        Ok(ReleaseOptions { create_namespace: self.create_namespace, ..options })
+    }
+
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        self.labels.iter().cloned().collect()
+    }
+
+    /// `--description`, unless it is empty.
+    pub(super) fn description(&self) -> Option<String> {
+        self.description.clone().filter(|text| !text.is_empty())
+    }
+}
+
+/// Flags for the history and for a failed upgrade.
+#[derive(clap::Args)]
+pub(super) struct Revisions {
+    /// Limit the maximum number of revisions saved per release. Use 0 for no limit
+    #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
+    history_max: usize,
+    /// Allow deletion of new resources created in this upgrade when upgrade fails
+    #[arg(long)]
+    cleanup_on_fail: bool,
+}
+
+impl Revisions {
+    pub(super) fn set(&self, options: &mut ReleaseOptions) {
+        options.revisions.max = self.history_max;
+        options.failure.cleanup = self.cleanup_on_fail;
+    }
 }
 
 /// The flags that these verbs share.

@@ -10,6 +10,7 @@ mod flags;
 mod flux;
 mod flux_verbs;
 mod hook_logs;
+mod kustomize;
 mod matrix;
 mod matrix_corpus;
 mod plan;
