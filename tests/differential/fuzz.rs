@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
+mod fuzz_kustomize;
+
 use std::fs;
 use std::hint::black_box;
 use std::io::{self, Write as _};
