@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks lint package corpus bench differential fuzz fixtures peers tools helms prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize lint package corpus bench differential fuzz fixtures peers tools helms prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -29,9 +29,9 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# The library as others would get it: packed, and built from the package alone.
+# The libraries as others would get them: packed, and built from the packages alone.
 package:
-	cargo package --quiet --allow-dirty -p chart-compat
+	cargo publish --dry-run --quiet --allow-dirty -p chart-compat -p kustomize-compat
 
 # Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3; and every
 # kustomization of its corpus against kustomize's output.
@@ -57,6 +57,15 @@ bench-hooks: prerequisites helms
 scale: prerequisites helms
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/scale.py
+
+# `windlass build` beside kustomize's own program: a base and an overlay, a tree of 200 files, 1,000 and 4,000 objects, the corpus.
+KUSTOMIZE ?= $(CURDIR)/.cache/kustomize
+bench-kustomize: prerequisites $(KUSTOMIZE)
+	cargo build --release --bin windlass
+	KUSTOMIZE=$(KUSTOMIZE) python3 tests/bench/kustomize.py
+
+$(CURDIR)/.cache/kustomize: tests/tools/kustomize/go.sum
+	cd tests/tools/kustomize && go build -ldflags '-X sigs.k8s.io/kustomize/api/provenance.version=v5.8.1' -o $@ .
 
 # How gtmpl, gotmpl and serde_yaml answer what Go answers, and how fast, beside Go and ours.
 peers: prerequisites
@@ -88,6 +97,8 @@ fixtures: prerequisites
 	cd tests/tools/kustomize && go run . tables ../../../kustomize-compat/src/fieldspec/builtin.rs
 	cd tests/tools/kustomize && go run . type-names ../../../kustomize-compat/src/schema/names.rs
 	cd tests/tools/kustomize && go run -ldflags '-X sigs.k8s.io/kustomize/api/provenance.version=v5.8.1' . record ../../../fixtures/kustomize
+	cd tests/tools/kustomize && go run . generate ../../../fixtures/kustomize-generated 100 20001
+	cd tests/tools/kustomize && go run -ldflags '-X sigs.k8s.io/kustomize/api/provenance.version=v5.8.1' . record ../../../fixtures/kustomize-generated
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
 
