@@ -56,7 +56,7 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         Err(_) => absolute(Path::new(target)).to_string_lossy().into_owned(),
     };
     let world =
-        DiskWorld { remote: RemoteBases::new(settings.http)?, charts: settings.charts, warn: settings.warn };
+        DiskWorld { remote: RemoteBases::new(settings.http), charts: settings.charts, warn: settings.warn };
     let target::Built { objects, name, namespace } =
         target::build_target(&world, &place, &options).map_err(|e| e.to_string())?;
     let name = if name.is_empty() { directory_name(&place) } else { name };
@@ -116,5 +116,26 @@ impl Built {
             }
         };
         Ok(ids.iter().map(name).zip(self.documents()?).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::directory_name;
+
+    #[test]
+    fn names_are_those_of_directories() {
+        let table = [
+            ("/srv/apps/web", "web"),
+            ("/srv/apps/web/", "web"),
+            ("https://example.com/org/repository.git//deploy/production?ref=v1", "production"),
+            ("https://example.com/org/repository.git?ref=v1", "repository"),
+            ("https://github.com/org/repository//?timeout=30s", "repository"),
+            ("git@example.com:org/repository.git//deploy/staging", "staging"),
+            ("/", ""),
+        ];
+        for (place, expected) in table {
+            assert_eq!(directory_name(place), expected, "{place}");
+        }
     }
 }

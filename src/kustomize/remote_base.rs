@@ -3,7 +3,7 @@
 //! Owns their copies: one for each repository and commit, in a temporary directory until the build ends. Several are fetched at
 //! once.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kustomize_compat::load::{FetchError, Repository};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::source::git::GitError;
@@ -31,15 +31,21 @@ type RepositoryKey = (String, String, bool);
 /// URL, commit, and whether with submodules.
 type CopyKey = (String, String, bool);
 /// A copy that one task makes and others wait for.
-type SharedCopy = Arc<OnceCell<PathBuf>>;
+type SharedCopy = Arc<tokio::sync::OnceCell<PathBuf>>;
 
 /// The repositories and files of one build.
 pub(super) struct RemoteBases {
-    runtime: Runtime,
     http: Http,
-    shared: Arc<Shared>,
+    /// Made for the first URL: most builds have none, and take a few milliseconds.
+    fetcher: OnceCell<Fetcher>,
     running: RefCell<HashMap<RepositoryKey, JoinHandle<Result<PathBuf, String>>>>,
     done: RefCell<HashMap<RepositoryKey, Result<PathBuf, String>>>,
+}
+
+/// What runs the tasks of one build.
+struct Fetcher {
+    runtime: Runtime,
+    shared: Arc<Shared>,
 }
 
 /// What the tasks of one build share.
@@ -51,19 +57,25 @@ struct Shared {
 }
 
 impl RemoteBases {
-    pub(super) fn new(http: Http) -> Result<Self, String> {
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        let home = tempfile::Builder::new().prefix("windlass-kustomize-").tempdir();
-        let failed = |e: std::io::Error| format!("cannot prepare for repositories: {e}");
-        let shared =
-            Shared { home: home.map_err(failed)?, slots: Semaphore::new(AT_ONCE), copies: Mutex::default() };
-        Ok(Self {
-            runtime: runtime.map_err(failed)?,
-            http,
-            shared: Arc::new(shared),
-            running: RefCell::default(),
-            done: RefCell::default(),
-        })
+    pub(super) fn new(http: Http) -> Self {
+        Self { http, fetcher: OnceCell::new(), running: RefCell::default(), done: RefCell::default() }
+    }
+
+    fn fetcher(&self) -> Result<&Fetcher, String> {
+        if self.fetcher.get().is_none() {
+            let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            let home = tempfile::Builder::new().prefix("windlass-kustomize-").tempdir();
+            let failed = |e: std::io::Error| format!("cannot prepare for repositories: {e}");
+            let shared = Shared {
+                home: home.map_err(failed)?,
+                slots: Semaphore::new(AT_ONCE),
+                copies: Mutex::default(),
+            };
+            let fetcher = Fetcher { runtime: runtime.map_err(failed)?, shared: Arc::new(shared) };
+            // There is none: this is the only place that sets it.
+            drop(self.fetcher.set(fetcher));
+        }
+        self.fetcher.get().ok_or_else(|| "cannot prepare for repositories".to_owned())
     }
 
     /// Starts to fetch a repository, unless that was done before.
@@ -78,8 +90,10 @@ impl RemoteBases {
         {
             return;
         }
-        let (shared, repository) = (Arc::clone(&self.shared), repository.clone());
-        let task = self.runtime.spawn(async move { shared.fetch(&repository).await });
+        // The error is that of the step that needs the copy.
+        let Ok(fetcher) = self.fetcher() else { return };
+        let (shared, repository) = (Arc::clone(&fetcher.shared), repository.clone());
+        let task = fetcher.runtime.spawn(async move { shared.fetch(&repository).await });
         running.insert(key, task);
     }
 
@@ -88,11 +102,12 @@ impl RemoteBases {
         if self.http.is_offline() {
             return Err(format!("{}: offline mode forbids fetching it", repository.raw));
         }
+        let runtime = &self.fetcher()?.runtime;
         self.start(repository);
         let key = key_of(repository);
         let running = self.running.borrow_mut().remove(&key);
         if let Some(task) = running {
-            let result = self.runtime.block_on(task);
+            let result = runtime.block_on(task);
             let result = result.unwrap_or_else(|e| Err(format!("the fetch did not end: {e}")));
             self.done.borrow_mut().insert(key.clone(), result);
         }
@@ -108,7 +123,7 @@ impl RemoteBases {
         let other = |text: String| FetchError::Other(text);
         let location = Location::parse(url).map_err(|e| other(e.to_string()))?;
         let tls = Tls::default();
-        let sent = self.runtime.block_on(async {
+        let sent = self.fetcher().map_err(other)?.runtime.block_on(async {
             let answer = self.http.send(Request::get(location, &tls, MAX_FILE)).await?;
             let status = answer.status;
             let bytes = if status.is_success() { Some(answer.bytes().await?) } else { None };
@@ -191,11 +206,11 @@ mod tests {
 
     #[test]
     fn repositories_of_the_file_system_and_offline_ones_are_refused() {
-        let remote = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), false)).unwrap();
+        let remote = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), false));
         let local = Repository::parse("file:///srv/repository.git").unwrap();
         let told = remote.clone_repository(&local).unwrap_err();
         assert!(told.contains("name the directory"), "{told}");
-        let offline = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), true)).unwrap();
+        let offline = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), true));
         let repository = Repository::parse("https://example.com/org/repository.git").unwrap();
         assert!(offline.clone_repository(&repository).unwrap_err().contains("offline"));
     }
