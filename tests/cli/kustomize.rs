@@ -78,7 +78,7 @@ fn old_hashed_config_maps_stay_as_long_as_workloads_refer_to_them() {
     write(&dir, &with_size("2"));
     let told = windlass(&["diff", "-k", &dir, "-n", n]);
     let kept = format!(
-        "· ConfigMap {n}/{}  it is no longer in the chart; live workloads refer to it, and it is deleted when none does\n",
+        "· ConfigMap {n}/{}  it is no longer in the manifest; live workloads refer to it, and it is deleted when none does\n",
         before[0]
     );
     assert!(told.contains(&kept), "{told}");
@@ -91,9 +91,12 @@ fn old_hashed_config_maps_stay_as_long_as_workloads_refer_to_them() {
         "{out}"
     );
     assert_eq!(settings(n).len(), 2);
-    // Another revision does not forget it.
+    // Another revision does not forget it, and a plan holds whatever workloads do in the meantime.
     write(&dir, &with_size("3"));
-    windlass(&["apply", "-k", &dir, "-n", n]);
+    let plan = Path::new(&dir).join("plan.json");
+    let plan = plan.to_str().unwrap();
+    windlass(&["plan", "-k", &dir, "-n", n, "--out", plan]);
+    windlass(&["apply", plan]);
     assert!(settings(n).contains(&before[0]));
     cp.kubectl(["rollout", "resume", "deployment/web", "-n", n]).unwrap();
     cp.kubectl(["rollout", "status", "deployment/web", "-n", n, "--timeout=120s"]).unwrap();
@@ -164,7 +167,7 @@ fn the_kustomization_names_its_namespace_and_its_release() {
     let plan = Path::new(&dir).join("plan.json");
     let plan = plan.to_str().unwrap();
     let told = windlass(&["plan", "-k", &dir, "--out", plan]);
-    assert!(told.contains(&format!("- Service {n}/web  it is no longer in the chart\n")), "{told}");
+    assert!(told.contains(&format!("- Service {n}/web  it is no longer in the manifest\n")), "{told}");
     assert!(windlass(&["apply", plan]).contains("REVISION: 2\n"));
     cp.kubectl(["get", "service", "web-b", "-n", n]).unwrap();
     assert!(cp.kubectl(["get", "service", "web", "-n", n]).is_err());

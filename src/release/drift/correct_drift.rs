@@ -76,7 +76,7 @@ impl Engine {
             // Another process may have changed what is stored below.
             () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
         };
-        remember |= self.prune_retained(input, &mut newest, &mut outcome).await?;
+        remember |= Box::pin(self.prune_retained(input, &mut newest, &mut outcome)).await?;
         for drift in &mut outcome.drift {
             let done = |object: &ObjectRef| *object == drift.object;
             drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);

@@ -354,7 +354,8 @@ impl RevisionExecution<'_> {
         let progress = engine.progress_of(input.id);
         status_wait::all_ready(&engine.cluster, targets.iter(), input.options, progress).await?;
         // After the wait: a rollout that is complete has no Pods of the old revision.
-        self.prune_unreferenced(&plan.prune, current, outcome).await?;
+        // On the heap: a rare step must not enlarge the stack of each operation.
+        Box::pin(self.prune_unreferenced(&plan.prune, current, outcome)).await?;
         self.hooks(input.operation.post(), current).await
     }
 

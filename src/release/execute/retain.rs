@@ -11,9 +11,11 @@ use crate::release::{
     observe,
     outcome::ReleaseOutcome,
     plan::{
-        Deletion,
+        Deletion, Plan,
         config_references::{self, ConfigNames, WORKLOADS},
-        deletion_groups, ownership,
+        deletion_groups,
+        dry_run::{ChangeVerb, PlannedChange},
+        ownership,
     },
     record::{RetainedConfig, StoredRecord},
     request::{PruneConfig, ReleaseOptions},
@@ -50,7 +52,10 @@ pub(crate) async fn references(
     }
     let mut found = References::default();
     for (namespace, objects) in by_namespace {
-        let reads = WORKLOADS.map(|(version, kind)| read(cluster, namespace, Gvk::new(version, kind), kind));
+        let reads: Vec<_> = WORKLOADS
+            .iter()
+            .map(|(version, kind)| read(cluster, namespace, Gvk::new(version, kind), kind))
+            .collect();
         let answers: Vec<Answer> = stream::iter(reads).buffered(WORKLOADS.len()).try_collect().await?;
         match answers.into_iter().collect::<std::result::Result<Vec<ConfigNames>, String>>() {
             Ok(names) => {
@@ -120,6 +125,31 @@ impl RevisionExecution<'_> {
 }
 
 impl Engine {
+    /// Marks the planned deletions that wait for their references as skipped; returns warnings.
+    pub(crate) async fn preview_retained(
+        &self,
+        input: &RevisionInput<'_>,
+        plan: &Plan,
+        changes: &mut [PlannedChange],
+    ) -> Result<Vec<String>> {
+        let waiting =
+            plan.prune.iter().flatten().map(|d| &d.object).filter(|object| waits(input.options, object));
+        let References { referenced, warnings } = references(&self.cluster, waiting).await?;
+        for change in changes.iter_mut().filter(|change| change.verb == ChangeVerb::Delete) {
+            let gvk = Gvk::new(&change.api_version, &change.kind);
+            let object = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
+            if referenced.contains(&object.key()) {
+                change.verb = ChangeVerb::Skip;
+                change.reason = format!(
+                    "{}; {}, and it is deleted when none does",
+                    change.reason,
+                    KeptReason::Referenced
+                );
+            }
+        }
+        Ok(warnings)
+    }
+
     /// Deletes ConfigMaps and Secrets that no live workload refers to; returns the others.
     async fn prune_config(
         &self,

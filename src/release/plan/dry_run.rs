@@ -6,7 +6,7 @@
 use crate::cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
 use crate::redact;
 use crate::release::{
-    decide::{Decision, ReleaseAction, reason::KeptReason},
+    decide::{Decision, ReleaseAction},
     desired_objects::{self, DesiredObject},
     engine::Engine,
     error::{EngineError, Result},
@@ -15,7 +15,6 @@ use crate::release::{
         apply::{is_immutable, settle},
         chart_hooks::of_event,
         crds, recreate,
-        retain::{self, References},
         sanitize::sanitize,
     },
     operation::RevisionOperation,
@@ -254,28 +253,20 @@ impl Engine {
         let left = match input.operation {
             RevisionOperation::Rollback { to } => format!("revision {to} does not have it"),
             RevisionOperation::Install | RevisionOperation::Upgrade => {
-                "it is no longer in the chart".to_owned()
+                "it is no longer in the manifest".to_owned()
             }
         };
-        let deletions = || plan.prune.iter().flatten().map(|deletion| &deletion.object);
-        let waiting = deletions().filter(|object| retain::waits(input.options, object));
-        let References { referenced, warnings } = retain::references(&self.cluster, waiting).await?;
-        outcome.warnings.extend(warnings);
-        for object in deletions() {
-            changes.push(match referenced.contains(&object.key()) {
-                true => {
-                    let reason =
-                        format!("{left}; {}, and it is deleted when none does", KeptReason::Referenced);
-                    PlannedChange::new(ChangeVerb::Skip, object, "", &reason)
-                }
-                false => PlannedChange::new(ChangeVerb::Delete, object, "", &left),
-            });
+        for deletion in plan.prune.iter().flatten() {
+            changes.push(PlannedChange::new(ChangeVerb::Delete, &deletion.object, "", &left));
         }
         for (object, reason) in &plan.kept {
             changes.push(PlannedChange::new(ChangeVerb::Skip, object, "", &format!("{left}; {reason}")));
         }
         let newest = history.records.last().map(|r| r.resource_version.as_str());
         let digest = field_diff::digest(&(&changes, decision.revision, newest, &input.state));
+        // After the digest: workloads come and go while a plan is reviewed.
+        let warnings = Box::pin(self.preview_retained(input, &plan, &mut changes)).await?;
+        outcome.warnings.extend(warnings);
         for change in &mut changes {
             field_diff::mask(&change.kind, &mut change.fields);
         }
