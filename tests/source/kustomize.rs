@@ -1,8 +1,9 @@
 //! Kustomizations with charts and remote bases: charts beside Helm's output, repositories from a real server on loopback.
 
 use super::git::git;
-use super::server::Server;
-use super::support::{User, chart};
+use super::registries::Registry;
+use super::server::{Certificates, Server};
+use super::support::{User, chart, ours};
 
 /// A chart with a CRD, a hook and a test in `app/charts/web`.
 fn local_chart(user: &User) {
@@ -111,6 +112,104 @@ fn charts_of_repositories_are_fetched_with_the_users_login() {
 }
 
 #[test]
+fn charts_of_registries_are_fetched_with_the_users_login() {
+    let (certificates, user) = (Certificates::new(false), User::new());
+    let registry = Registry::start_with(true, Some(&certificates));
+    user.write("ca.pem", &certificates.authority);
+    chart(&user.path("web"), "web", "1.2.0", "");
+    user.ok(&["package", "web"]);
+    user.write(
+        "app/kustomization.yaml",
+        &format!(
+            "helmCharts:\n- {{name: web, repo: '{}', version: 1.2.0, releaseName: one, valuesInline: {{size: 7}}}}\n",
+            registry.path()
+        ),
+    );
+    // A kustomization has no field for an authority: it is one of the system's.
+    let build = || {
+        user.command(ours(), &["build", "app", "--enable-helm"])
+            .env("SSL_CERT_FILE", user.path("ca.pem"))
+            .output()
+            .unwrap()
+    };
+    let login = ["registry", "login", &registry.host, "-u", "me", "-p", "secret", "--ca-file", "ca.pem"];
+    user.ok(&login);
+    user.ok(&["push", "web-1.2.0.tgz", &registry.path(), "--ca-file", "ca.pem"]);
+    let output = build();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let reference = format!("{}/web", registry.path());
+    let printed = user.helm_ok(&[
+        "template",
+        "one",
+        &reference,
+        "--version",
+        "1.2.0",
+        "--set",
+        "size=7",
+        "--ca-file",
+        "ca.pem",
+    ]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), as_kustomize_prints(&user, &printed));
+    assert_eq!(user.files("app"), ["kustomization.yaml"], "a build writes no charts into the tree");
+    user.ok(&["registry", "logout", &registry.host]);
+    let output = build();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && told.contains("helmCharts: chart \"web\"") && told.contains("401"),
+        "{told}"
+    );
+}
+
+/// Serves the files of a bare repository, without git's own server.
+fn serve_repository(user: &User, server: &Server, name: &str) {
+    git(&user.path(name), &["update-server-info"]);
+    for file in user.files(name) {
+        server.body(&format!("/{name}/{file}"), std::fs::read(user.path(&format!("{name}/{file}"))).unwrap());
+    }
+    // As `git` asks smart servers.
+    let refs = std::fs::read(user.path(&format!("{name}/info/refs"))).unwrap();
+    server.body(&format!("/{name}/info/refs?service=git-upload-pack"), refs);
+}
+
+#[test]
+fn submodules_of_bases_are_fetched_unless_that_is_refused() {
+    let (server, user) = (Server::plain(), User::new());
+    user.write("shared/base/kustomization.yaml", "resources: [config.yaml]\n");
+    user.write("shared/base/config.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\n");
+    user.write("work/app/kustomization.yaml", "namePrefix: app-\nresources: [../modules/shared/base]\n");
+    let commit = |directory: &str| {
+        let directory = user.path(directory);
+        git(&directory, &["add", "-A"]);
+        git(&directory, &["commit", "-q", "-m", "one"]);
+    };
+    for directory in ["shared", "work"] {
+        git(&user.path(directory), &["init", "-q", "-b", "main"]);
+    }
+    commit("shared");
+    let from = user.path("shared").display().to_string();
+    git(
+        &user.path("work"),
+        &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &from, "modules/shared"],
+    );
+    let modules = user.read("work/.gitmodules").replace(&from, &format!("{}/shared.git", server.url));
+    user.write("work/.gitmodules", &modules);
+    commit("work");
+    for name in ["shared", "work"] {
+        git(&user.path(""), &["clone", "-q", "--bare", name, &format!("{name}.git")]);
+        serve_repository(&user, &server, &format!("{name}.git"));
+    }
+    let base = |query: &str| format!("{}/work.git/app{query}", server.url);
+    for query in ["", "?submodules=true", "?submodules=1&ref=main"] {
+        let built = user.ok(&["build", &base(query)]);
+        assert_eq!(built, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app-shared\n", "{query}");
+    }
+    server.asked();
+    let told = user.fails(&["build", &base("?submodules=false")]);
+    assert!(told.contains("modules/shared/base"), "{told}");
+    assert!(!server.asked().iter().any(|asked| asked.path.starts_with("/shared.git")), "it is not fetched");
+}
+
+#[test]
 fn bases_of_repositories_are_fetched_once() {
     let (server, user) = (Server::plain(), User::new());
     let config = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
@@ -130,16 +229,7 @@ fn bases_of_repositories_are_fetched_once() {
     user.write("work/one/config.yaml", &config("newer"));
     git(&work, &["commit", "-q", "-a", "-m", "two"]);
     git(&user.path(""), &["clone", "-q", "--bare", "work", "repo.git"]);
-    git(&user.path("repo.git"), &["update-server-info"]);
-    for name in user.files("repo.git") {
-        server.body(
-            &format!("/repo.git/{name}"),
-            std::fs::read(user.path(&format!("repo.git/{name}"))).unwrap(),
-        );
-    }
-    // As `git` asks smart servers; ours is none.
-    let refs = std::fs::read(user.path("repo.git/info/refs")).unwrap();
-    server.body("/repo.git/info/refs?service=git-upload-pack", refs);
+    serve_repository(&user, &server, "repo.git");
     server.body("/file.yaml", config("file").into_bytes());
 
     let base = |directory: &str, query: &str| format!("{}/repo.git/{directory}{query}", server.url);

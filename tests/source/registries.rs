@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use windlass_test_cluster::{Tool, wait_until};
 
-use super::server::{Answer, Server};
+use super::server::{Answer, Certificates, Server};
 use super::support::{User, chart};
 
 /// The reference registry, in memory, with a user `me` whose password is `secret`; gone when dropped.
@@ -23,6 +23,10 @@ const HTPASSWD: &str = "me:$2y$10$2UAcldG1SszelM2oEWyHUOPGXG8Uz3cdAuNW/B867rB16h
 
 impl Registry {
     pub(crate) fn start(login: bool) -> Self {
+        Self::start_with(login, None)
+    }
+
+    pub(crate) fn start_with(login: bool, certificates: Option<&Certificates>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -34,8 +38,17 @@ impl Registry {
         } else {
             String::new()
         };
+        let tls = certificates.map_or_else(String::new, |certificates| {
+            let place = |name: &str, text: &str| {
+                let path = dir.path().join(name);
+                fs::write(&path, text).unwrap();
+                path.display().to_string()
+            };
+            let (chain, key) = (place("chain.pem", &certificates.chain), place("key.pem", &certificates.key));
+            format!(", tls: {{certificate: {chain}, key: {key}}}")
+        });
         let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}}}\nhttp: {{addr: \"{host}\"}}\n{auth}"
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}}}\nhttp: {{addr: \"{host}\"{tls}}}\n{auth}"
         );
         let path = dir.path().join("config.yml");
         fs::write(&path, config).unwrap();
@@ -53,7 +66,7 @@ impl Registry {
         Self { child, host, _dir: dir }
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("oci://{}/charts", self.host)
     }
 }

@@ -74,8 +74,8 @@ pub(crate) enum Clients {
 #[derive(Clone)]
 pub(crate) struct Certificates {
     pub(crate) authority: String,
-    chain: String,
-    key: String,
+    pub(crate) chain: String,
+    pub(crate) key: String,
     /// A certificate and key that the server takes from clients.
     pub(crate) client: (String, String),
 }

@@ -162,8 +162,11 @@ impl GitRemote<'_> {
         }
         self.run(scratch, &root, &["checkout", "--quiet", "--detach", commit]).await?;
         if submodules {
-            let args = ["submodule", "--quiet", "update", "--init", "--recursive", "--depth=1"];
-            self.run(scratch, &root, &args).await?;
+            let update = ["submodule", "--quiet", "update", "--init", "--recursive"];
+            // As above: the server of a submodule need not serve shallow clones.
+            if self.run(scratch, &root, &[&update[..], &["--depth=1"]].concat()).await.is_err() {
+                self.run(scratch, &root, &update).await?;
+            }
         }
         Ok(root)
     }
