@@ -66,7 +66,7 @@ mod tests {
             ("web/deploy.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\n"),
             (
                 "web/all.yaml",
-                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: n}\n",
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n",
             ),
             (
                 "web/job.yaml",
@@ -87,7 +87,7 @@ mod tests {
             made.manifest_text
         );
         assert!(!made.checksum.is_empty());
-        assert!(contains_namespace(&made, "n") && !contains_namespace(&made, "web"));
+        assert!(contains_namespace(&made, "team") && !contains_namespace(&made, "web"));
     }
 
     #[test]
