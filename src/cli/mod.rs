@@ -354,7 +354,10 @@ impl Connected {
     }
 
     /// Runs an operation of the engine. The first signal cancels it, a second one exits at once.
-    async fn try_run<T>(&self, work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+    async fn try_run<T, E: From<EngineError>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
         // Without signal handlers the first signal ends the process. The next command then repairs the release, as after a crash.
         let Ok(mut ended) = Ended::listen() else { return work.await };
         tokio::pin!(work);
@@ -366,7 +369,7 @@ impl Connected {
         self.cancel.send_replace(true);
         tokio::select! {
             result = &mut work => result,
-            () = ended.next() => Err(EngineError::Cancelled),
+            () = ended.next() => Err(EngineError::Cancelled.into()),
         }
     }
 
@@ -410,21 +413,29 @@ fn with_engine<T>(
     globals: &flags::Globals,
     work: impl AsyncFnOnce(Connected) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let storage = storage::storage(&globals.driver)?;
+    with_runtime(async { work(connect(globals).await?).await })?
+}
+
+/// Runs a future on the runtime of a command.
+fn with_runtime<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
-    runtime.block_on(async {
-        let cluster = cluster(globals).await?;
-        let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
-        let holder = format!("windlass-{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
-        let options = EngineOptions { storage, ..EngineOptions::once(&holder) };
-        let (cancel, flag) = watch::channel(false);
-        let engine = Engine::new(cluster, parse_manifest, options)
-            .with_cancel(flag)
-            .with_progress(progress::listener(globals), failure::explains(globals));
-        work(Connected { engine, namespace, cancel }).await
-    })
+    Ok(runtime.block_on(work))
+}
+
+/// Connects to the cluster of the flags.
+async fn connect(globals: &flags::Globals) -> Result<Connected, Failure> {
+    let storage = storage::storage(&globals.driver)?;
+    let cluster = cluster(globals).await?;
+    let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
+    let holder = format!("windlass-{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
+    let options = EngineOptions { storage, ..EngineOptions::once(&holder) };
+    let (cancel, flag) = watch::channel(false);
+    let engine = Engine::new(cluster, parse_manifest, options)
+        .with_cancel(flag)
+        .with_progress(progress::listener(globals), failure::explains(globals));
+    Ok(Connected { engine, namespace, cancel })
 }

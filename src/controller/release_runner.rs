@@ -39,7 +39,7 @@ pub struct ReleaseSpec {
     pub skip_schema_validation: bool,
     /// Files of the chart's `crds/`, in the form to apply.
     pub crds: Vec<CrdFile>,
-    /// Mark of the front end's releases (label `windlass.dev/owner`).
+    /// Mark of the front end's releases (label `windlass.dev/owner`); empty for releases that no front end owns.
     pub owner: String,
     /// Why the release is reconciled, for its record.
     pub cause: String,
@@ -225,7 +225,7 @@ fn request(
         rendered: Arc::new(RenderedRelease { crds: spec.crds, ..rendered }),
         chart: Arc::new(chart),
         config: rendering::to_json(&Data::Map((*spec.values).clone())),
-        owner: Some(spec.owner),
+        owner: Some(spec.owner).filter(|owner| !owner.is_empty()),
         labels,
         cause: spec.cause,
         options: spec.options,

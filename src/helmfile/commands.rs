@@ -369,30 +369,35 @@ pub fn with_needs(
 ) -> Result<(), Error> {
     for_each(host, query, cwd, |state| {
         prepared(host, state, command, |state| {
-            let chosen = selected(state, false)?;
+            let chosen = chosen_with_needs(state, rule)?;
             if chosen.is_empty() {
                 return Ok(false);
             }
-            let all = without_duplicates(state, &chosen)?;
-            let nodes = graph(&all);
-            let ids: Vec<String> = chosen.iter().map(release::id).collect();
-            let needed = match rule {
-                NeedsRule::Skip => Needed::Skip,
-                NeedsRule::Include => Needed::Include,
-                NeedsRule::Refuse => Needed::Refuse,
-            };
-            let waves = needs::waves(&nodes, &ids, needed)?;
-            let ordered: Vec<Record> = waves
-                .iter()
-                .flatten()
-                .filter_map(|at| all.get(*at))
-                .filter(|one| release::is_desired(one))
-                .cloned()
-                .collect();
-            work(state, &ordered)?;
+            let desired: Vec<Record> = chosen.into_iter().filter(release::is_desired).collect();
+            work(state, &desired)?;
             Ok(true)
         })
     })
+}
+
+/// The releases that a command takes from a state, in the order of their needs.
+///
+/// # Errors
+/// A selector or condition is malformed, or the needs have no order.
+pub fn chosen_with_needs(state: &State, rule: NeedsRule) -> Result<Vec<Record>, Error> {
+    let chosen = selected(state, false)?;
+    if chosen.is_empty() {
+        return Ok(chosen);
+    }
+    let all = without_duplicates(state, &chosen)?;
+    let ids: Vec<String> = chosen.iter().map(release::id).collect();
+    let needed = match rule {
+        NeedsRule::Skip => Needed::Skip,
+        NeedsRule::Include => Needed::Include,
+        NeedsRule::Refuse => Needed::Refuse,
+    };
+    let waves = needs::waves(&graph(&all), &ids, needed)?;
+    Ok(waves.iter().flatten().filter_map(|at| all.get(*at)).cloned().collect())
 }
 
 /// All releases, where of several with one identity only a chosen one stays.

@@ -68,7 +68,20 @@ pub fn patched(
     let metadata = Metadata { dependencies: None, ..chart.metadata.clone() };
     let (values, values_text, schema) =
         (chart.values.clone(), chart.values_text.clone(), chart.schema.clone());
-    let mut texts = files_of(&render(chart)?, include_crds);
+    let texts = changed(files_of(&render(chart)?, include_crds), changes)?;
+    let mut out = as_chart(metadata, texts);
+    (out.values, out.values_text, out.schema) = (values, values_text, schema);
+    Ok(out)
+}
+
+/// Files of manifests after the changes, by their path in a chart.
+///
+/// # Errors
+/// A change cannot be made.
+pub fn changed(
+    mut texts: BTreeMap<String, String>,
+    changes: &Changes,
+) -> Result<BTreeMap<String, String>, String> {
     if !changes.namespace.is_empty() {
         for (path, text) in &mut texts {
             *text = with_namespace(text, &changes.namespace).map_err(|error| format!("{path}: {error}"))?;
@@ -77,9 +90,7 @@ pub fn patched(
     if changes.patches() && !texts.is_empty() {
         texts = kustomized(&texts, changes)?;
     }
-    let mut out = as_chart(metadata, texts);
-    (out.values, out.values_text, out.schema) = (values, values_text, schema);
-    Ok(out)
+    Ok(texts)
 }
 
 /// The chart of a folder with plain manifests. `render_template`: renders a `.gotmpl` file.
@@ -249,8 +260,7 @@ fn kustomized(
     files.insert(KUSTOMIZATION.to_owned(), Bytes::from(map_to_yaml(&fields)));
     let world = MemoryWorld { files };
     let options = target::Options { unrestricted: false, keep_order: false };
-    let objects = target::build_objects(&world, ROOT, &options).map_err(|error| error.to_string())?;
-    let text = kustomize_compat::format::to_yaml(objects.items()).map_err(|error| error.to_string())?;
+    let text = target::build(&world, ROOT, &options).map_err(|error| error.to_string())?;
     Ok(split(&text, texts.keys().any(|path| path.starts_with("templates/crds/"))))
 }
 

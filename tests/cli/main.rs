@@ -9,6 +9,7 @@ mod doctor;
 mod flags;
 mod flux;
 mod flux_verbs;
+mod helmfile;
 mod hook_logs;
 mod kustomize;
 mod matrix;

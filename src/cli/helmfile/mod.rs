@@ -4,6 +4,8 @@
 //!
 //! helmfile's flags of every command have short names that ours have too, so its command line is parsed on its own.
 
+mod charts;
+mod deploy;
 mod flags;
 mod reading;
 mod template;
@@ -38,14 +40,22 @@ struct CommandLine {
 
 #[derive(clap::Subcommand)]
 enum Command {
+    /// Deploy the releases that differ from the cluster, and uninstall those that are to go
+    Apply(Box<deploy::ApplyArgs>),
     /// Print the merged state files
     Build(reading::BuildArgs),
+    /// Uninstall the releases
+    Destroy(Box<deploy::DestroyArgs>),
+    /// Show what `apply` would change
+    Diff(Box<deploy::DiffArgs>),
     /// List the releases
     List(reading::ListArgs),
     /// Print the environment's values
     PrintEnv(reading::PrintEnvArgs),
     /// Print the releases in the order of their needs
     ShowDag(reading::ShowDagArgs),
+    /// Deploy all releases, whether they differ or not
+    Sync(Box<deploy::SyncArgs>),
     /// Render the charts of the releases
     Template(Box<template::Args>),
     /// Write the values of each release to a file
@@ -62,16 +72,21 @@ pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure>
             return Ok(ExitCode::from(u8::from(error.use_stderr())));
         }
     };
+    let read = |done: Result<(), Error>| done.map(|()| ExitCode::SUCCESS);
     let done = match &command {
-        Command::Build(args) => reading::build(&options, args),
-        Command::List(args) => reading::list(&options, args),
-        Command::PrintEnv(args) => reading::print_env(&options, args),
-        Command::ShowDag(_) => reading::show_dag(&options),
-        Command::Template(args) => template::run(globals, &options, args),
-        Command::WriteValues(args) => reading::write_values(&options, args),
+        Command::Apply(args) => deploy::apply(globals, &options, args),
+        Command::Destroy(args) => deploy::destroy(globals, &options, args),
+        Command::Diff(args) => deploy::diff(globals, &options, args),
+        Command::Sync(args) => deploy::sync(globals, &options, args),
+        Command::Build(args) => read(reading::build(&options, args)),
+        Command::List(args) => read(reading::list(&options, args)),
+        Command::PrintEnv(args) => read(reading::print_env(&options, args)),
+        Command::ShowDag(_) => read(reading::show_dag(&options)),
+        Command::Template(args) => read(template::run(globals, &options, args)),
+        Command::WriteValues(args) => read(reading::write_values(&options, args)),
     };
     match done {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(status) => Ok(status),
         Err(Error::NoMatch(text)) => {
             tell(&text);
             Ok(ExitCode::from(if options.allow_no_matching_release { 0 } else { 3 }))

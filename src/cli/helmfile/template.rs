@@ -1,34 +1,27 @@
 //! `template`: renders the charts of the releases and prints them in the order of their needs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use chart_compat::chart::{Chart, merge_maps, read_values};
-use chart_compat::data::{Data, Map as DataMap};
+use chart_compat::chart::Chart;
 use chart_compat::render::{
     Capabilities, CompiledChart, Hook, KubeVersion, Options as RenderOptions, Release, Rendered, ShowOnly,
     release_name_error, template_output, template_output_of,
 };
-use chart_compat::values::strvals;
 
+use super::charts::{self, Charts, ExtraValues};
 use super::flags::{Options, cwd};
-use crate::cli::fetch::{self, ChartPath};
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRender;
 use crate::cli::schemas::Schemas;
-use crate::cli::{chart, output_dir, print, tell};
+use crate::cli::{output_dir, print, tell};
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
-use crate::helmfile::state::release::release_root;
-use crate::helmfile::state::template::render_named;
-use crate::helmfile::state::value::map_to_yaml;
-use crate::helmfile::state::values::{self, Entry, SetFlag};
+use crate::helmfile::state::values;
 use crate::helmfile::state::{Error, paths};
 use crate::helmfile::{commands, output, patched_chart};
-use crate::kustomize;
 use crate::render::{SystemWorld, note_secrets};
-use crate::source::http::TIMEOUT;
 
 /// Which needed releases a command takes.
 #[derive(clap::Args, Clone, Debug)]
@@ -140,7 +133,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             let mut flags = args.render.clone();
             let own = state.fields.record("helmDefaults").map(|defaults| defaults.texts("args").join(" "));
             apply_args(&mut flags, &own.unwrap_or_default())?;
-            let renderer = Renderer { globals, options, host: &host, flags: &flags };
+            let renderer = Renderer { charts: Charts { globals, options, host: &host }, flags: &flags };
             // helmfile prints an empty line for each kustomization that it builds, before all releases.
             for release in releases {
                 let local = paths::normalize_chart(&state.base, &release.text("chart"));
@@ -199,26 +192,25 @@ fn apply_args(flags: &mut RenderFlags, own: &str) -> Result<(), Error> {
 
 /// Renders releases.
 struct Renderer<'r> {
-    globals: &'r Globals,
-    options: &'r Options,
-    host: &'r dyn Host,
+    charts: Charts<'r>,
     flags: &'r RenderFlags,
 }
 
 impl Renderer<'_> {
     fn render(&self, state: &State, release: &Record) -> Result<Rendered, Error> {
-        let entries = values::of_release(self.host, state, release)?;
-        let user = self.user_values(state, release, &entries)?;
+        let entries = values::of_release(self.charts.host, state, release)?;
+        let extra = ExtraValues { set: &self.flags.set, files: &self.flags.values };
+        let user = self.charts.user_values(state, release, &entries, extra)?;
         let options = self.render_options(state, release)?;
-        let bounds = self.globals.render_bounds();
-        let documents = Schemas::new(self.globals);
+        let bounds = self.charts.globals.render_bounds();
+        let documents = Schemas::new(self.charts.globals);
         let world = SystemWorld {
             cluster: None,
             documents: Some(&documents),
             dns: release.flag("enableDNS").unwrap_or(false),
             deadline: Some(bounds.deadline()),
         };
-        let profile = self.globals.profile();
+        let profile = self.charts.globals.profile();
         let render = |chart: Chart| -> Result<Rendered, String> {
             note_secrets(&chart, &user);
             CompiledChart::new(chart, profile)
@@ -230,67 +222,14 @@ impl Renderer<'_> {
         if let Some(problem) = release_name_error(&name) {
             return Err(failed(format!("release name check failed: {problem}")));
         }
-        let chart = self.chart(state, release, &entries)?;
-        let changes = changes(self.host, state, release, chart.made)?;
+        let chart = self.charts.chart(state, release, &entries)?;
+        let changes = charts::changes(self.charts.host, state, release, chart.made)?;
         if changes.is_empty() && chart.made.is_none() {
             return render(chart.chart).map_err(failed);
         }
         let patched = patched_chart::patched(chart.chart, &changes, self.flags.include_crds, &render)
             .map_err(failed)?;
         render(patched).map_err(failed)
-    }
-
-    /// The values of files and maps, then those of `set`, in helm's order.
-    fn user_values(&self, state: &State, release: &Record, entries: &[Entry]) -> Result<DataMap, Error> {
-        let profile = self.globals.profile();
-        let mut user = DataMap::new();
-        for entry in entries {
-            let map = match entry {
-                // As helm reads the file that helmfile writes.
-                Entry::Map(map) => {
-                    let text = map_to_yaml(map);
-                    read_values(text.as_bytes(), profile)
-                        .map_err(|e| format!("failed to parse values: {e}"))?
-                }
-                Entry::File { path, text } => read_values(text.as_bytes(), profile)
-                    .map_err(|e| format!("failed to parse {path}: {e}"))?,
-            };
-            merge_maps(&mut user, map);
-        }
-        for path in &self.flags.values {
-            let absolute = paths::within(&state.cwd, path);
-            let text = self.host.read(&absolute)?;
-            merge_maps(
-                &mut user,
-                read_values(&text, profile).map_err(|e| format!("failed to parse {path}: {e}"))?,
-            );
-        }
-        let flags = values::set_flags(self.host, state, release)?;
-        for flag in &flags {
-            if let SetFlag::Set(text) = flag {
-                strvals::parse_into(&mut user, text)
-                    .map_err(|e| format!("failed parsing --set data: {e}"))?;
-            }
-        }
-        for text in &self.flags.set {
-            strvals::parse_into(&mut user, text).map_err(|e| format!("failed parsing --set data: {e}"))?;
-        }
-        for flag in &flags {
-            match flag {
-                SetFlag::Set(_) => {}
-                SetFlag::SetString(text) => strvals::parse_into_string(&mut user, text)
-                    .map_err(|e| format!("failed parsing --set-string data: {e}"))?,
-                SetFlag::SetFile { key, path } => {
-                    let mut load = |_: &str| -> Result<Data, String> {
-                        let bytes = self.host.read(&paths::within(&state.cwd, path))?;
-                        Ok(Data::String(String::from_utf8_lossy(&bytes).into_owned()))
-                    };
-                    strvals::parse_file(&mut user, &format!("{key}={path}"), &mut load)
-                        .map_err(|e| format!("failed parsing --set-file data: {e}"))?;
-                }
-            }
-        }
-        Ok(user)
     }
 
     fn render_options(&self, state: &State, release: &Record) -> Result<RenderOptions, Error> {
@@ -309,7 +248,7 @@ impl Renderer<'_> {
         } else {
             own
         });
-        self.globals.profile().helm_version().clone_into(&mut capabilities.helm_version);
+        self.charts.globals.profile().helm_version().clone_into(&mut capabilities.helm_version);
         let namespace = release.text("namespace");
         let defaults = state.fields.record("helmDefaults");
         let skips_schema = self.flags.skip_schema_validation
@@ -327,110 +266,8 @@ impl Renderer<'_> {
             capabilities,
             skip_schema_validation: skips_schema,
             subchart_notes: false,
-            limits: self.globals.render_bounds().limits(),
+            limits: self.charts.globals.render_bounds().limits(),
         })
-    }
-
-    /// The chart of a release: loaded, or made of manifests or a kustomization.
-    fn chart(&self, state: &State, release: &Record, entries: &[Entry]) -> Result<Source, Error> {
-        let reference = release.optional_text("chartPath").filter(|path| !path.is_empty());
-        let reference = reference.unwrap_or_else(|| release.text("chart"));
-        let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
-        let dir = Path::new(&local);
-        let version = release.text("version");
-        let skips_deps = self.options.skip_deps || release.flag("skipDeps").unwrap_or(false);
-        if !dir.is_dir() || paths::is_remote(&reference) {
-            let (reference, path) = repository_chart(state, release, &reference);
-            let chart = self.open(&reference, &path, false)?;
-            return self.with_dependencies(state, release, chart);
-        }
-        if dir.join("Chart.yaml").is_file() {
-            let chart = self.open(&local, &ChartPath::default(), !skips_deps)?;
-            return self.with_dependencies(state, release, chart);
-        }
-        let files = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-        if files.iter().any(|name| dir.join(name).is_file()) {
-            let built = self.kustomization(state, release, dir, entries)?;
-            let chart = patched_chart::of_kustomization(dir, &version, built);
-            return Ok(Source { chart, made: Some(Made::Kustomization) });
-        }
-        let root = release_root(state, release, state.values.clone());
-        let render = |path: &str, text: &str| {
-            let folder = paths::dir(&paths::within(&local, path));
-            render_named(self.host, &folder, path, text, &root, false)
-        };
-        let chart = patched_chart::of_manifests(dir, &version, &render)?;
-        Ok(Source { chart, made: Some(Made::Manifests) })
-    }
-
-    fn open(&self, reference: &str, path: &ChartPath, update: bool) -> Result<Chart, Error> {
-        let loaded = chart::open(reference, self.globals, path, update).map_err(|failure| failure.text)?;
-        Ok(loaded.chart)
-    }
-
-    /// Adds the release's own `dependencies`.
-    fn with_dependencies(&self, state: &State, release: &Record, mut chart: Chart) -> Result<Source, Error> {
-        for dependency in release.records("dependencies") {
-            let reference = dependency.text("chart");
-            let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
-            let version = dependency.text("version");
-            let own = if Path::new(&local).is_dir() {
-                self.open(&local, &ChartPath::default(), false)?
-            } else {
-                let (reference, mut path) = repository_chart(state, release, &reference);
-                path.version.clone_from(&version);
-                self.open(&reference, &path, false)?
-            };
-            patched_chart::add_dependency(&mut chart, own, &dependency.text("alias"), &version);
-        }
-        Ok(Source { chart, made: None })
-    }
-
-    /// Builds a kustomization below the overlay of the release's values.
-    fn kustomization(
-        &self,
-        state: &State,
-        release: &Record,
-        dir: &Path,
-        entries: &[Entry],
-    ) -> Result<String, Error> {
-        let flags = values::set_flags(self.host, state, release)?;
-        if !flags.is_empty() {
-            let name = release.text("name");
-            return Err(
-                format!("release {name:?}: set is not supported for a kustomization; use values").into()
-            );
-        }
-        let texts: Vec<String> = entries
-            .iter()
-            .map(|entry| match entry {
-                Entry::File { text, .. } => text.clone(),
-                Entry::Map(map) => map_to_yaml(map),
-            })
-            .collect();
-        let overlay = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
-        let base = relative(overlay.path(), dir)?;
-        let text = patched_chart::overlay(&base, &texts, &release.text("namespace"))?;
-        let file = overlay.path().join("kustomization.yaml");
-        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-        let documents = Schemas::new(self.globals);
-        let settings = kustomize::Settings {
-            unrestricted: true,
-            keep_order: false,
-            charts: Some(kustomize::ChartSettings {
-                fetcher: fetch::fetcher(self.globals),
-                profile: self.globals.profile(),
-                bounds: self.globals.render_bounds(),
-                documents: Some(&documents),
-                kube_version: String::new(),
-                api_versions: Vec::new(),
-                fetched: kustomize::Fetched::default(),
-            }),
-            http: fetch::http(self.globals, TIMEOUT),
-            warn: &|line| tell(line),
-        };
-        let built = kustomize::build(&overlay.path().to_string_lossy(), settings)?;
-        Ok(built.text()?)
     }
 
     fn write(
@@ -443,13 +280,13 @@ impl Renderer<'_> {
         let tests = |hook: &Hook| hook.events.iter().any(|event| event == "test");
         let wanted = |hook: &Hook| !(self.flags.no_hooks || self.flags.skip_tests && tests(hook));
         let include_crds = self.flags.include_crds;
-        let post_rendered = match post_renderer(state, release, args).find(self.globals)? {
+        let post_rendered = match post_renderer(state, release, args).find(self.charts.globals)? {
             Some(program) => program.apply(&mut rendered, include_crds)?,
             None => None,
         };
         if args.output_dir.is_empty() && args.output_dir_template.is_empty() {
             let show_only = ShowOnly { patterns: &self.flags.show_only };
-            let profile = self.globals.profile();
+            let profile = self.charts.globals.profile();
             let text = match post_rendered {
                 Some(text) => template_output_of(&text, &rendered, wanted, &show_only, profile),
                 None => template_output(&rendered, include_crds, wanted, &show_only, profile),
@@ -459,7 +296,7 @@ impl Renderer<'_> {
         }
         let template =
             if args.output_dir_template.is_empty() { output::OUTPUT_DIR } else { &args.output_dir_template };
-        let dir = output::path_of(self.host, state, release, template, Some(&args.output_dir))?;
+        let dir = output::path_of(self.charts.host, state, release, template, Some(&args.output_dir))?;
         let dir = PathBuf::from(paths::within(&state.cwd, &dir));
         std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         Ok(output_dir::write(&dir, None, &rendered, include_crds, wanted, "")?)
@@ -485,86 +322,4 @@ fn post_renderer(state: &State, release: &Record, args: &Args) -> PostRender {
     ];
     let arguments = arguments.into_iter().find(|arguments| !arguments.is_empty());
     PostRender::of(program.unwrap_or_default(), arguments.unwrap_or_default())
-}
-
-/// A chart to render.
-struct Source {
-    chart: Chart,
-    /// What it was made of, if it is no chart itself.
-    made: Option<Made>,
-}
-
-/// What a chart is made of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
-    Manifests,
-    Kustomization,
-}
-
-/// What the release's fields change in its resources.
-fn changes(
-    host: &dyn Host,
-    state: &State,
-    release: &Record,
-    made: Option<Made>,
-) -> Result<patched_chart::Changes, Error> {
-    let texts = |key: &str| -> Result<Vec<String>, Error> {
-        let entries = values::patches(host, state, release, key)?;
-        Ok(entries
-            .into_iter()
-            .map(|entry| match entry {
-                Entry::File { text, .. } => text,
-                Entry::Map(map) => map_to_yaml(&map),
-            })
-            .collect())
-    };
-    let forced = release.text("forceNamespace");
-    let namespace =
-        if forced.is_empty() && made == Some(Made::Manifests) { release.text("namespace") } else { forced };
-    Ok(patched_chart::Changes {
-        namespace,
-        json_patches: texts("jsonPatches")?,
-        strategic_merge_patches: texts("strategicMergePatches")?,
-        transformers: texts("transformers")?,
-    })
-}
-
-/// The reference and location of a chart in one of the state's repositories.
-fn repository_chart(state: &State, release: &Record, reference: &str) -> (String, ChartPath) {
-    let defaults = state.fields.record("helmDefaults");
-    let mut path = ChartPath {
-        version: release.text("version").split('@').next().unwrap_or_default().to_owned(),
-        devel: release.flag("devel").or_else(|| defaults.as_ref()?.flag("devel")).unwrap_or(false),
-        ..ChartPath::default()
-    };
-    let Some((name, chart)) = paths::repository_chart(reference) else { return (reference.to_owned(), path) };
-    let Some(repository) =
-        state.fields.records("repositories").find(|repository| repository.text("name") == name)
-    else {
-        return (reference.to_owned(), path);
-    };
-    let upper = name.to_uppercase().replace('-', "_");
-    let credential = |key: &str, suffix: &str| {
-        let own = repository.text(key);
-        if own.is_empty() { std::env::var(format!("{upper}_{suffix}")).unwrap_or_default() } else { own }
-    };
-    path.login.username = credential("username", "USERNAME");
-    path.login.password = credential("password", "PASSWORD");
-    path.pass_credentials = repository.flag("passCredentials").unwrap_or(false);
-    path.login.plain_http = repository.flag("plainHttp").unwrap_or(false);
-    if repository.flag("oci") == Some(true) {
-        return (format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/')), path);
-    }
-    path.repo = Some(repository.text("url"));
-    (chart.to_owned(), path)
-}
-
-/// The path from one folder to another.
-fn relative(from: &Path, to: &Path) -> Result<String, Error> {
-    let resolve = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
-    let (from, to) = (resolve(from)?, resolve(to)?);
-    let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
-    let ups = from.components().count() - shared;
-    let rest: PathBuf = to.components().skip(shared).collect();
-    Ok(format!("{}{}", "../".repeat(ups), rest.display()))
 }

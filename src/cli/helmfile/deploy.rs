@@ -1,0 +1,513 @@
+//! `diff`, `apply`, `sync` and `destroy`: the releases of all state files on a cluster.
+//!
+//! Owns the order of steps, hooks, what is printed and exit statuses. Each release goes through the engine.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use chart_compat::render::CompiledChart;
+
+use super::charts::{self, Charts, ExtraValues};
+use super::flags::{Options, cwd};
+use super::template::Needs;
+use crate::cli::flags::Globals;
+use crate::cli::{Connected, connect, hints, print, prompt, tell, with_runtime};
+use crate::controller::{ReleaseRunner, ReleaseSpec};
+use crate::helmfile::commands::{self, NeedsRule};
+use crate::helmfile::deploy_order::{self, Item, Scope};
+use crate::helmfile::patched_chart::{self, Changes};
+use crate::helmfile::release_options;
+use crate::helmfile::state::hooks::{self, Event};
+use crate::helmfile::state::host::Host;
+use crate::helmfile::state::load::State;
+use crate::helmfile::state::record::Record;
+use crate::helmfile::state::{Error, lock, release, values, visit};
+use crate::release::record::ReleaseStatus;
+use crate::release::{ChangeVerb, Preview, RenderedRelease};
+use crate::render::{crds, finished_release, note_secrets};
+
+/// Exit status of `--detailed-exitcode` if something differs.
+const DIFFERS: u8 = 2;
+
+/// Flags that all of these commands share.
+#[derive(clap::Args)]
+pub(super) struct Shared {
+    #[command(flatten)]
+    needs: Needs,
+    /// Where `needs` may lead: all (releases of all files) or file (those of the same file, as in helmfile)
+    #[arg(long = "needs", value_enum, default_value_t = NeedsScope::All, value_name = "SCOPE")]
+    needs_scope: NeedsScope,
+    /// Further `--set` values for every chart
+    #[arg(long)]
+    set: Vec<String>,
+    /// Further values files for every chart
+    #[arg(long)]
+    values: Vec<String>,
+    /// No effect: the releases of a step are handled one after the other
+    #[arg(long, default_value_t = 0)]
+    concurrency: usize,
+    /// No effect: temporary files are not made
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_cleanup: Option<bool>,
+}
+
+/// Where `needs` may lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum NeedsScope {
+    /// Releases of all files
+    All,
+    /// Releases of the same file
+    File,
+}
+
+/// Flags of `diff`.
+#[derive(clap::Args)]
+pub(super) struct DiffArgs {
+    #[command(flatten)]
+    shared: Shared,
+    /// Exit with status 2 if something differs
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Print the table of releases alone
+    #[arg(long)]
+    suppress_diff: bool,
+}
+
+/// Flags of `apply`.
+#[derive(clap::Args)]
+pub(super) struct ApplyArgs {
+    #[command(flatten)]
+    shared: Shared,
+    /// Exit with status 2 if something was changed
+    #[arg(long)]
+    detailed_exitcode: bool,
+    /// Print the table of releases alone
+    #[arg(long)]
+    suppress_diff: bool,
+}
+
+/// Flags of `sync`.
+#[derive(clap::Args)]
+pub(super) struct SyncArgs {
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// Flags of `destroy`.
+#[derive(clap::Args)]
+pub(super) struct DestroyArgs {
+    #[command(flatten)]
+    shared: Shared,
+}
+
+/// A release of a run.
+struct Target {
+    state: usize,
+    release: Record,
+    /// Whether it is to be installed, and not uninstalled.
+    installed: bool,
+}
+
+/// The states of a run and their chosen releases.
+struct Plan {
+    states: Vec<State>,
+    targets: Vec<Target>,
+    /// Indexes of targets, each step after all that it needs.
+    steps: Vec<Vec<usize>>,
+}
+
+/// What happens to a release.
+struct Change {
+    target: usize,
+    verb: &'static str,
+    preview: Option<Preview>,
+}
+
+pub(super) fn diff(globals: &Globals, options: &Options, args: &DiffArgs) -> Result<ExitCode, Error> {
+    run(globals, options, &args.shared, "diff", async |session| {
+        let changes = session.changes().await?;
+        session.show(&changes, args.suppress_diff)?;
+        let differs = args.detailed_exitcode && !changes.is_empty();
+        Ok(if differs { ExitCode::from(DIFFERS) } else { ExitCode::SUCCESS })
+    })
+}
+
+pub(super) fn apply(globals: &Globals, options: &Options, args: &ApplyArgs) -> Result<ExitCode, Error> {
+    run(globals, options, &args.shared, "apply", async |session| {
+        let changes = session.changes().await?;
+        session.show(&changes, args.suppress_diff)?;
+        if changes.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        session.confirm("apply")?;
+        let changed: Vec<usize> = changes.iter().map(|change| change.target).collect();
+        session.each_hook(&changed, "preapply")?;
+        session.carry_out(&changed).await?;
+        Ok(if args.detailed_exitcode { ExitCode::from(DIFFERS) } else { ExitCode::SUCCESS })
+    })
+}
+
+pub(super) fn sync(globals: &Globals, options: &Options, args: &SyncArgs) -> Result<ExitCode, Error> {
+    run(globals, options, &args.shared, "sync", async |session| {
+        session.confirm("sync")?;
+        let all: Vec<usize> = (0..session.plan.targets.len()).collect();
+        session.carry_out(&all).await?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+pub(super) fn destroy(globals: &Globals, options: &Options, args: &DestroyArgs) -> Result<ExitCode, Error> {
+    run(globals, options, &args.shared, "destroy", async |session| {
+        session.confirm("destroy")?;
+        for step in session.plan.steps.clone().iter().rev() {
+            for at in step.iter().rev() {
+                session.uninstall(*at).await?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Evaluates the states, orders their releases, and works on them within their hooks.
+fn run(
+    globals: &Globals,
+    options: &Options,
+    shared: &Shared,
+    command: &'static str,
+    work: impl AsyncFnOnce(&mut Session<'_>) -> Result<ExitCode, Error>,
+) -> Result<ExitCode, Error> {
+    let host = options.host();
+    let plan = plan(&host, options, shared, command)?;
+    for target in &plan.targets {
+        release_options::without_effect(&target.release).iter().for_each(|line| tell(line));
+    }
+    let done = with_runtime(async {
+        let charts = Charts { globals, options, host: &host };
+        let mut session = Session { charts, shared, command, plan, connections: BTreeMap::new() };
+        let done = work(&mut session).await;
+        let failure = done.as_ref().err().map(ToString::to_string);
+        session.end(failure.as_deref())?;
+        done
+    })?;
+    done
+}
+
+/// The chosen releases of all states, in order.
+fn plan(host: &dyn Host, options: &Options, shared: &Shared, command: &str) -> Result<Plan, Error> {
+    let query = options.query()?;
+    let mut states = visit::states(host, &query, &cwd())?;
+    let mut targets: Vec<Target> = Vec::new();
+    for (number, state) in states.iter_mut().enumerate() {
+        hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
+        lock::apply(host, state)?;
+        for one in commands::chosen_with_needs(state, shared.needs.rule())? {
+            if release::is_desired(&one) {
+                hooks::trigger(host, state, Some(&one), Event { name: "prepare", error: None, command })?;
+            }
+            targets.push(Target { state: number, installed: release::is_desired(&one), release: one });
+        }
+    }
+    if targets.is_empty() {
+        return Err(commands::no_match(&query));
+    }
+    let releases: Vec<Record> = targets.iter().map(|target| target.release.clone()).collect();
+    commands::check_duplicates(&releases)?;
+    let chosen: Vec<String> = releases.iter().map(release::id).collect();
+    let item = |target: &Target| Item {
+        file: target.state,
+        id: release::id(&target.release),
+        needs: match shared.needs.rule() {
+            // What is not chosen is left alone, and does not count.
+            NeedsRule::Skip => {
+                target.release.texts("needs").into_iter().filter(|id| chosen.contains(id)).collect()
+            }
+            NeedsRule::Include | NeedsRule::Refuse => target.release.texts("needs"),
+        },
+    };
+    let items: Vec<Item> = targets.iter().map(item).collect();
+    let scope = match shared.needs_scope {
+        NeedsScope::All => Scope::All,
+        NeedsScope::File => Scope::File,
+    };
+    let steps = deploy_order::steps(&items, scope)?;
+    Ok(Plan { states, targets, steps })
+}
+
+/// A run on one or more clusters.
+struct Session<'s> {
+    charts: Charts<'s>,
+    shared: &'s Shared,
+    command: &'static str,
+    plan: Plan,
+    /// By kubeconfig context; the current one has an empty name.
+    connections: BTreeMap<String, Arc<Connected>>,
+}
+
+impl Session<'_> {
+    /// The cluster of a release.
+    async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
+        let context = self.target(target)?.release.text("kubeContext");
+        if let Some(known) = self.connections.get(&context) {
+            return Ok(Arc::clone(known));
+        }
+        let mut globals = self.charts.globals.clone();
+        if !context.is_empty() {
+            globals.kube_context = Some(context.clone());
+        }
+        let connected = Arc::new(connect(&globals).await?);
+        self.connections.insert(context, Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    fn target(&self, at: usize) -> Result<&Target, Error> {
+        self.plan.targets.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
+    }
+
+    fn state(&self, target: &Target) -> Result<&State, Error> {
+        self.plan.states.get(target.state).ok_or_else(|| Error::Other("there is no such state".to_owned()))
+    }
+
+    /// The release as the engine gets it.
+    fn spec(&self, at: usize, connected: &Connected) -> Result<ReleaseSpec, Error> {
+        let target = self.target(at)?;
+        let state = self.state(target)?;
+        let (release, globals, host) = (&target.release, self.charts.globals, self.charts.host);
+        let entries = values::of_release(host, state, release)?;
+        let extra = ExtraValues { set: &self.shared.set, files: &self.shared.values };
+        let user = self.charts.user_values(state, release, &entries, extra)?;
+        let source = self.charts.chart(state, release, &entries)?;
+        let changes = charts::changes(host, state, release, source.made)?;
+        note_secrets(&source.chart, &user);
+        let compiled = CompiledChart::new(source.chart, globals.profile());
+        let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
+        let description = release.text("description");
+        let labels = match release_options::syncs_labels(state, release) {
+            true => release.text_map("labels"),
+            false => BTreeMap::new(),
+        };
+        Ok(ReleaseSpec {
+            id: release_options::release_id(release, &connected.namespace),
+            chart: Arc::new(compiled),
+            values: Arc::new(user),
+            skip_schema_validation: release.flag("skipSchemaValidation").unwrap_or(false),
+            crds: files,
+            owner: String::new(),
+            cause: match description.is_empty() {
+                true => connected.cause(&format!("helmfile {}", self.command)),
+                false => description,
+            },
+            record_labels: labels,
+            checksum_label: None,
+            post_render: (!changes.is_empty()).then(|| post_render(changes, globals)),
+            options: release_options::options(state, release)?,
+        })
+    }
+
+    fn runner(&self, connected: &Connected) -> ReleaseRunner {
+        ReleaseRunner::new(connected.engine.clone(), self.charts.globals.render_bounds(), false)
+    }
+
+    /// What would change, in order.
+    async fn changes(&mut self) -> Result<Vec<Change>, Error> {
+        let mut out = Vec::new();
+        for at in self.plan.steps.clone().into_iter().flatten() {
+            let connected = self.connection(at).await?;
+            let target = self.target(at)?;
+            let id = release_options::release_id(&target.release, &connected.namespace);
+            let place =
+                |error: String| Error::Other(format!("release {:?}: {error}", target.release.text("name")));
+            if !target.installed {
+                let newest = connected.engine.newest(&id).await.map_err(|error| place(error.to_string()))?;
+                if newest.is_some_and(|newest| newest.info.status != ReleaseStatus::Uninstalled) {
+                    out.push(Change { target: at, verb: "uninstall", preview: None });
+                }
+                continue;
+            }
+            let spec = self.spec(at, &connected).map_err(|error| place(error.to_string()))?;
+            let request =
+                self.runner(&connected).preview(spec).await.map_err(|error| place(error.to_string()))?;
+            let preview = connected.run(connected.engine.plan(&request)).await.map_err(place)?;
+            if preview.changes_anything() || preview.revision == 1 {
+                let verb = if preview.revision == 1 { "install" } else { "upgrade" };
+                out.push(Change { target: at, verb, preview: Some(preview) });
+            }
+        }
+        Ok(out)
+    }
+
+    /// Prints what would change: a table of releases, and each object unless suppressed.
+    fn show(&self, changes: &[Change], table_only: bool) -> Result<(), Error> {
+        let mut rows =
+            vec![["RELEASE", "NAMESPACE", "ACTION", "CREATE", "UPDATE", "DELETE"].map(str::to_owned)];
+        for change in changes {
+            let target = self.target(change.target)?;
+            let count = |verbs: &[ChangeVerb]| match &change.preview {
+                Some(preview) => verbs.iter().map(|verb| preview.count(*verb)).sum::<usize>().to_string(),
+                None => "-".to_owned(),
+            };
+            rows.push([
+                target.release.text("name"),
+                target.release.text("namespace"),
+                change.verb.to_owned(),
+                count(&[ChangeVerb::Create]),
+                count(&[ChangeVerb::Update, ChangeVerb::Recreate]),
+                count(&[ChangeVerb::Delete]),
+            ]);
+        }
+        if changes.is_empty() {
+            print(b"No release would change.\n")?;
+            return Ok(());
+        }
+        print(table(&rows).as_bytes())?;
+        for change in changes {
+            let suppressed =
+                table_only || self.target(change.target)?.release.flag("suppressDiff") == Some(true);
+            if let Some(preview) = change.preview.as_ref().filter(|_| !suppressed) {
+                let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
+                print(format!("\n{}", preview.text(false, self.charts.globals.paints())).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn confirm(&self, what: &str) -> Result<(), Error> {
+        if !self.charts.options.interactive {
+            return Ok(());
+        }
+        let answer = prompt::line(&format!("Do you really want to {what}? [y/n]: "))?;
+        match answer.trim() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Error::Other(format!("{what} was not confirmed"))),
+        }
+    }
+
+    /// Triggers an event of some releases.
+    fn each_hook(&self, targets: &[usize], name: &str) -> Result<(), Error> {
+        for at in targets {
+            let target = self.target(*at)?;
+            let event = Event { name, error: None, command: self.command };
+            hooks::trigger(self.charts.host, self.state(target)?, Some(&target.release), event)?;
+        }
+        Ok(())
+    }
+
+    /// Uninstalls and upgrades some releases: first what is to go, backwards; then the rest, step by step. An error ends the run
+    /// after its step.
+    async fn carry_out(&mut self, chosen: &[usize]) -> Result<(), Error> {
+        let steps = self.plan.steps.clone();
+        for at in steps.iter().rev().flat_map(|step| step.iter().rev()).filter(|at| chosen.contains(at)) {
+            if !self.target(*at)?.installed {
+                self.uninstall(*at).await?;
+            }
+        }
+        for step in &steps {
+            let mut errors = Vec::new();
+            for at in step.iter().filter(|at| chosen.contains(at)) {
+                if self.target(*at)?.installed
+                    && let Err(error) = self.upgrade(*at).await
+                {
+                    tell(&error.to_string());
+                    errors.push(self.target(*at)?.release.text("name"));
+                }
+            }
+            if !errors.is_empty() {
+                return Err(format!("{} release(s) failed: {}", errors.len(), errors.join(", ")).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn upgrade(&mut self, at: usize) -> Result<(), Error> {
+        let connected = self.connection(at).await?;
+        self.each_hook(&[at], "presync")?;
+        let spec = self.spec(at, &connected)?;
+        let done =
+            connected.try_run(self.runner(&connected).run(spec)).await.map_err(|error| error.to_string());
+        let target = self.target(at)?;
+        let (name, state) = (target.release.text("name"), self.state(target)?);
+        let failure = done.as_ref().err().cloned();
+        for (event, error) in [("postsync", failure.as_deref()), ("cleanup", failure.as_deref())] {
+            let event = Event { name: event, error, command: self.command };
+            hooks::trigger(self.charts.host, state, Some(&target.release), event)?;
+        }
+        let done = done.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
+        for warning in &done.outcome.warnings {
+            tell(&format!("release {name:?}: {warning}"));
+        }
+        let revision = done.outcome.record.as_ref().map(|record| record.version);
+        let line = match revision {
+            Some(revision) => format!("release {name:?}: revision {revision} is deployed\n"),
+            None => format!("release {name:?}: unchanged\n"),
+        };
+        Ok(print(line.as_bytes())?)
+    }
+
+    async fn uninstall(&mut self, at: usize) -> Result<(), Error> {
+        let connected = self.connection(at).await?;
+        let target = self.target(at)?;
+        let (release, state) = (&target.release, self.state(target)?);
+        let id = release_options::release_id(release, &connected.namespace);
+        let name = release.text("name");
+        let failed = |error: String| Error::Other(format!("release {name:?} failed: {error}"));
+        let newest = connected.engine.newest(&id).await.map_err(|error| failed(error.to_string()))?;
+        if newest.is_none_or(|newest| newest.info.status == ReleaseStatus::Uninstalled) {
+            return Ok(());
+        }
+        self.each_hook(&[at], "preuninstall")?;
+        let request = release_options::uninstall(state, release, id);
+        let done = connected.try_run(self.runner(&connected).uninstall(&request)).await;
+        let done = done.map_err(|error| failed(error.to_string()))?;
+        if !done.errors.is_empty() {
+            return Err(failed(done.errors.join("; ")));
+        }
+        self.each_hook(&[at], "postuninstall")?;
+        Ok(print(format!("release {name:?}: uninstalled\n").as_bytes())?)
+    }
+
+    /// Runs the `cleanup` hooks of the state files.
+    fn end(&self, failure: Option<&str>) -> Result<(), Error> {
+        for state in &self.plan.states {
+            let event = Event { name: "cleanup", error: failure, command: self.command };
+            hooks::trigger(self.charts.host, state, None, event)?;
+        }
+        Ok(())
+    }
+}
+
+/// Applies patches after the real render, so that lookups, revisions and notes stay what the chart makes of them.
+fn post_render(changes: Changes, globals: &Globals) -> crate::controller::PostRender {
+    let (profile, bounds) = (globals.profile(), globals.render_bounds());
+    Arc::new(move |rendered: &mut RenderedRelease| {
+        let mut files: BTreeMap<String, String> = BTreeMap::new();
+        let sources = rendered.manifests.iter().map(|one| (&one.source, &one.text));
+        for (source, text) in sources.chain(rendered.hooks.iter().map(|one| (&one.path, &one.text))) {
+            let path = source.split_once('/').map_or(source.as_str(), |(_, path)| path);
+            files.entry(path.to_owned()).or_default().push_str(&format!("---\n# Source: {source}\n{text}\n"));
+        }
+        let files = patched_chart::changed(files, &changes)?;
+        let made =
+            finished_release(files, profile, &bounds, &mut |line| tell(&line)).map_err(|e| e.to_string())?;
+        rendered.manifests = made.manifests;
+        rendered.hooks = made.hooks;
+        rendered.manifest_text = made.manifest_text;
+        rendered.checksum = made.checksum;
+        Ok(String::new())
+    })
+}
+
+/// Rows with aligned columns.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (at, cell) in row.iter().enumerate() {
+            let width =
+                rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,149 @@
+//! What a release's fields mean for the engine. Pure.
+//!
+//! Owns the precedence of a release over `helmDefaults`, and helm's defaults for what neither sets.
+
+use std::time::Duration;
+
+use super::state::Error;
+use super::state::load::State;
+use super::state::record::Record;
+use crate::cluster::Propagation;
+use crate::release::{
+    Adoption, CrdPolicy, FailureOptions, Mode, OnFailure, OwnershipOptions, ReleaseId, ReleaseOptions,
+    RevisionOptions, UninstallRequest, Wait,
+};
+
+/// Helm's default for a wait.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// A release's fields over the defaults of its state.
+struct Fields<'f> {
+    release: &'f Record,
+    defaults: Record,
+}
+
+impl<'f> Fields<'f> {
+    fn new(state: &State, release: &'f Record) -> Self {
+        let defaults = state.fields.record("helmDefaults");
+        Self {
+            release,
+            defaults: defaults.unwrap_or_else(|| Record::new(&super::state::fields::HELM_DEFAULTS)),
+        }
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.release.flag(key).or_else(|| self.defaults.flag(key)).unwrap_or(false)
+    }
+
+    fn seconds(&self, key: &str) -> Option<Duration> {
+        let own = self.release.int(key).or_else(|| self.defaults.int(key))?;
+        u64::try_from(own).ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+    }
+
+    fn text(&self, key: &str) -> String {
+        let own = self.release.text(key);
+        if own.is_empty() { self.defaults.text(key) } else { own }
+    }
+}
+
+/// The namespace and name of a release.
+#[must_use]
+pub fn release_id(release: &Record, default_namespace: &str) -> ReleaseId {
+    let namespace = release.text("namespace");
+    let namespace = if namespace.is_empty() { default_namespace } else { &namespace };
+    ReleaseId::new(namespace, &release.text("name"))
+}
+
+/// The engine's options for an install or upgrade.
+///
+/// # Errors
+/// `atomic` and `rollbackOnFailure` are both set.
+pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error> {
+    let fields = Fields::new(state, release);
+    let (atomic, rollback) = (fields.flag("atomic"), fields.flag("rollbackOnFailure"));
+    if release.flag("atomic") == Some(true) && release.flag("rollbackOnFailure") == Some(true) {
+        let name = release.text("name");
+        return Err(
+            format!("release {name:?}: atomic and rollbackOnFailure mean the same; set one of them").into()
+        );
+    }
+    let undo = atomic || rollback;
+    let waits = fields.flag("wait") || undo;
+    let history = release.int("historyMax").or_else(|| fields.defaults.int("historyMax"));
+    let create =
+        release.flag("createNamespace").or_else(|| fields.defaults.flag("createNamespace")).unwrap_or(true);
+    Ok(ReleaseOptions {
+        mode: Mode::UpgradeInstall,
+        create_namespace: create && !release.text("namespace").is_empty(),
+        crds: if fields.defaults.flag("skipCRDs") == Some(true) {
+            CrdPolicy::Skip
+        } else {
+            CrdPolicy::Create
+        },
+        wait: match (waits, fields.flag("waitForJobs")) {
+            (true, true) => Wait::ReadyAndJobs,
+            (true, false) => Wait::Ready,
+            (false, _) => Wait::HooksOnly,
+        },
+        timeout: fields.seconds("timeout").unwrap_or(TIMEOUT),
+        revisions: RevisionOptions {
+            max: history.and_then(|max| usize::try_from(max).ok()).unwrap_or(RevisionOptions::default().max),
+            ..RevisionOptions::default()
+        },
+        ownership: OwnershipOptions {
+            adoption: if fields.flag("takeOwnership") { Adoption::Any } else { Adoption::Marked },
+            force_conflicts: fields.flag("forceConflicts"),
+            ..OwnershipOptions::default()
+        },
+        failure: FailureOptions {
+            on_failure: if undo { OnFailure::Undo } else { OnFailure::default() },
+            cleanup: fields.flag("cleanupOnFail"),
+        },
+        ..ReleaseOptions::default()
+    })
+}
+
+/// The engine's request to uninstall a release.
+#[must_use]
+pub fn uninstall(state: &State, release: &Record, id: ReleaseId) -> UninstallRequest {
+    let fields = Fields::new(state, release);
+    UninstallRequest {
+        ignore_not_found: true,
+        propagation: match fields.text("cascade").as_str() {
+            "foreground" => Propagation::Foreground,
+            "orphan" => Propagation::Orphan,
+            _ => Propagation::Background,
+        },
+        wait: fields.flag("deleteWait"),
+        timeout: fields.seconds("deleteTimeout").unwrap_or(TIMEOUT),
+        ..UninstallRequest::new(id)
+    }
+}
+
+/// Whether the release's labels are put on its record.
+#[must_use]
+pub fn syncs_labels(state: &State, release: &Record) -> bool {
+    Fields::new(state, release).flag("syncReleaseLabels")
+}
+
+/// Fields that ask for something that is not done, with the reason: they are told, and change nothing.
+#[must_use]
+pub fn without_effect(release: &Record) -> Vec<String> {
+    let name = release.text("name");
+    let mut out = Vec::new();
+    for (key, reason) in [
+        ("force", "objects are applied server-side; an immutable field is an error"),
+        ("recreatePods", "helm dropped it"),
+        ("reuseValues", "values come from the state file alone"),
+    ] {
+        if release.flag(key) == Some(true) {
+            out.push(format!("release {name:?}: {key} has no effect: {reason}"));
+        }
+    }
+    if !release.list("adopt").is_empty() {
+        out.push(format!(
+            "release {name:?}: adopt has no effect: set takeOwnership to take over existing objects"
+        ));
+    }
+    out
+}

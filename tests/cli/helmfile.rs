@@ -1,0 +1,181 @@
+//! `windlass helmfile diff`, `apply`, `sync` and `destroy` on a real control plane.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::control_plane;
+
+/// A folder with a helmfile, a chart, manifests and a kustomization.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(helmfile: &str) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        folder.write("chart/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\n");
+        folder.write("chart/values.yaml", "size: 1\n");
+        folder.write(
+            "chart/templates/cm.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n  annotations: {revision: \"{{ .Release.Revision }}\"}\ndata: {size: \"{{ .Values.size }}\"}\n",
+        );
+        folder.write("raw/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: raw}\ndata: {text: \"{{ not a template }}\"}\n");
+        folder.write("kust/kustomization.yaml", "resources: [a.yaml]\n");
+        folder.write("kust/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: k}\n");
+        folder.write("helmfile.yaml.gotmpl", helmfile);
+        folder
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn run(&self, namespace: &str, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["helmfile", "--state-values-set", &format!("ns={namespace}")])
+            .args(args)
+            .current_dir(self.0.path())
+            .env("KUBECONFIG", control_plane().kubeconfig())
+            .env("LOG", self.log())
+            .output()
+            .unwrap()
+    }
+
+    /// Standard output of a command that ends with a status.
+    fn expect(&self, namespace: &str, args: &[&str], status: i32) -> String {
+        let out = self.run(namespace, args);
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert_eq!(
+            out.status.code(),
+            Some(status),
+            "{args:?}\n{text}\n{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        text
+    }
+
+    fn log(&self) -> String {
+        self.0.path().join("log").display().to_string()
+    }
+}
+
+const RELEASES: &str = r#"
+helmfiles:
+- path: child.yaml.gotmpl
+  values: [{ns: {{ .Values.ns }}}]
+releases:
+- name: web
+  namespace: {{ .Values.ns }}
+  chart: ./chart
+  values: [{size: {{ .Values | get "size" 2 }}}]
+  needs: [raw]
+  hooks:
+  - events: [presync, postsync, postuninstall]
+    command: sh
+    args: [-c, 'echo {{`{{ .Event.Name }} {{ .Release.Name }}`}} >> $LOG']
+- name: raw
+  namespace: {{ .Values.ns }}
+  chart: ./raw
+- name: kust
+  namespace: {{ .Values.ns }}
+  chart: ./kust
+  values: [{namePrefix: pre-}]
+- name: gone
+  namespace: {{ .Values.ns }}
+  chart: ./chart
+  installed: {{ .Values | get "gone" true }}
+"#;
+
+/// A nested file: its release needs one of the parent, and is patched after the real render.
+const CHILD: &str = r#"
+releases:
+- name: patched
+  namespace: {{ .Values.ns }}
+  chart: ./chart
+  needs: [{{ .Values.ns }}/web]
+  strategicMergePatches:
+  - apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: patched}
+    data: {patched: "yes"}
+"#;
+
+fn data(namespace: &str, name: &str) -> Value {
+    control_plane().get(&format!("/api/v1/namespaces/{namespace}/configmaps/{name}")).unwrap()
+}
+
+/// Names and revisions of the releases, as Helm sees them.
+fn releases(namespace: &str) -> Vec<String> {
+    let list = control_plane().helm4(["list", "-n", namespace, "-o", "json"]).unwrap();
+    let list: Value = serde_json::from_str(&list).unwrap();
+    let text = |one: &Value, key: &str| one[key].as_str().map_or_else(|| one[key].to_string(), str::to_owned);
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{} {}", text(one, "name"), text(one, "revision")))
+        .collect()
+}
+
+#[test]
+fn releases_of_all_files_are_applied_in_one_order() {
+    let ns = control_plane().namespace("helmfile").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(RELEASES);
+    folder.write("child.yaml.gotmpl", CHILD);
+
+    let told = folder.expect(n, &["diff", "--detailed-exitcode"], 2);
+    assert!(told.starts_with("RELEASE  NAMESPACE") && told.contains("install"), "{told}");
+    assert_eq!(releases(n), Vec::<String>::new(), "a diff writes nothing");
+    let told = folder.expect(n, &["apply"], 0);
+    let order: Vec<&str> = told.lines().filter(|line| line.starts_with("release \"")).collect();
+    let at = |name: &str| order.iter().position(|line| line.contains(&format!("{name:?}"))).unwrap();
+    assert!(at("raw") < at("web") && at("web") < at("patched"), "{order:?}");
+    assert_eq!(releases(n), ["gone 1", "kust 1", "patched 1", "raw 1", "web 1"]);
+    assert_eq!(data(n, "web")["data"]["size"], "2");
+    assert_eq!(data(n, "raw")["data"]["text"], "{{ not a template }}");
+    assert_eq!(data(n, "pre-k")["metadata"]["name"], "pre-k");
+    let patched = data(n, "patched");
+    assert_eq!((&patched["data"]["patched"], &patched["data"]["size"]), (&"yes".into(), &"1".into()));
+    assert_eq!(std::fs::read_to_string(folder.log()).unwrap(), "presync web\npostsync web\n");
+
+    assert_eq!(folder.expect(n, &["diff", "--detailed-exitcode"], 0), "No release would change.\n");
+    folder.expect(n, &["apply"], 0);
+    assert_eq!(releases(n), ["gone 1", "kust 1", "patched 1", "raw 1", "web 1"]);
+
+    // Only what differs is upgraded, and what is to go is uninstalled.
+    let set = ["--state-values-set", "size=3,gone=false"];
+    folder.expect(n, &[&set[..], &["apply"]].concat(), 0);
+    assert_eq!(releases(n), ["kust 1", "patched 1", "raw 1", "web 2"]);
+    assert_eq!(data(n, "web")["metadata"]["annotations"]["revision"], "2");
+    // `sync` upgrades whether something differs or not.
+    folder.expect(n, &[&set[..], &["-l", "name=web", "sync"]].concat(), 0);
+    assert_eq!(releases(n), ["kust 1", "patched 1", "raw 1", "web 3"]);
+
+    folder.expect(n, &["destroy"], 0);
+    assert_eq!(releases(n), Vec::<String>::new());
+    assert!(std::fs::read_to_string(folder.log()).unwrap().ends_with("postuninstall web\n"));
+}
+
+#[test]
+fn a_failed_release_stops_what_needs_it() {
+    let ns = control_plane().namespace("helmfile-fails").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(
+        "releases:\n- {name: bad, namespace: {{ .Values.ns }}, chart: ./bad}\n- {name: web, namespace: {{ .Values.ns }}, chart: ./chart, needs: [bad]}\n",
+    );
+    folder.write("bad/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not_A_Name}\n");
+    let out = folder.run(n, &["sync"]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{told}");
+    assert!(told.contains("release \"bad\" failed: ") && told.contains("1 release(s) failed: bad"), "{told}");
+    assert!(!releases(n).iter().any(|line| line.starts_with("web ")));
+
+    let circle = Folder::new(
+        "releases:\n- {name: a, chart: ./chart, needs: [b]}\n- {name: b, chart: ./chart, needs: [a]}\n",
+    );
+    let out = circle.run(n, &["apply"]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("cycle detected: "));
+    assert!(Path::new(&circle.0.path().join("chart")).exists());
+}
