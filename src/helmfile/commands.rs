@@ -355,6 +355,16 @@ pub enum NeedsRule {
     Refuse,
 }
 
+impl NeedsRule {
+    fn needed(self) -> Needed {
+        match self {
+            Self::Skip => Needed::Skip,
+            Self::Include => Needed::Include,
+            Self::Refuse => Needed::Refuse,
+        }
+    }
+}
+
 /// Hands each state to `work` with the releases to install, in the order of their needs (`App.withNeeds`).
 ///
 /// # Errors
@@ -391,13 +401,32 @@ pub fn chosen_with_needs(state: &State, rule: NeedsRule) -> Result<Vec<Record>, 
     }
     let all = without_duplicates(state, &chosen)?;
     let ids: Vec<String> = chosen.iter().map(release::id).collect();
-    let needed = match rule {
-        NeedsRule::Skip => Needed::Skip,
-        NeedsRule::Include => Needed::Include,
-        NeedsRule::Refuse => Needed::Refuse,
-    };
-    let waves = needs::waves(&graph(&all), &ids, needed)?;
+    let waves = needs::waves(&graph(&all), &ids, rule.needed())?;
     Ok(waves.iter().flatten().filter_map(|at| all.get(*at)).cloned().collect())
+}
+
+/// The releases that a command takes from all states, where needs lead from one file to another: with the number of their state, in
+/// the order of the files.
+///
+/// # Errors
+/// As [`chosen_with_needs`], and two releases of different files with one identity.
+pub fn chosen_across(states: &[State], rule: NeedsRule) -> Result<Vec<(usize, Record)>, Error> {
+    let mut all: Vec<(usize, Record)> = Vec::new();
+    let mut ids: Vec<String> = Vec::new();
+    for (number, state) in states.iter().enumerate() {
+        let chosen = selected(state, false)?;
+        ids.extend(chosen.iter().map(release::id));
+        all.extend(without_duplicates(state, &chosen)?.into_iter().map(|one| (number, one)));
+    }
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let releases: Vec<Record> = all.iter().map(|(_, one)| one.clone()).collect();
+    check_duplicates(&releases)?;
+    let waves = needs::waves(&graph(&releases), &ids, rule.needed())?;
+    let mut wanted: Vec<usize> = waves.into_iter().flatten().collect();
+    wanted.sort_unstable();
+    Ok(wanted.into_iter().filter_map(|at| all.get(at).cloned()).collect())
 }
 
 /// All releases, where of several with one identity only a chosen one stays.

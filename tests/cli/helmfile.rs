@@ -146,8 +146,8 @@ fn releases_of_all_files_are_applied_in_one_order() {
 
     // Only what differs is upgraded, and what is to go is uninstalled.
     let set = ["--state-values-set", "size=3,gone=false"];
-    folder.expect(n, &[&set[..], &["apply"]].concat(), 0);
-    assert_eq!(releases(n), ["kust 1", "patched 1", "raw 1", "web 2"]);
+    let told = folder.expect(n, &[&set[..], &["apply"]].concat(), 0);
+    assert_eq!(releases(n), ["kust 1", "patched 1", "raw 1", "web 2"], "{told}");
     assert_eq!(data(n, "web")["metadata"]["annotations"]["revision"], "2");
     // `sync` upgrades whether something differs or not.
     folder.expect(n, &[&set[..], &["-l", "name=web", "sync"]].concat(), 0);

@@ -197,16 +197,28 @@ fn run(
 fn plan(host: &dyn Host, options: &Options, shared: &Shared, command: &str) -> Result<Plan, Error> {
     let query = options.query()?;
     let mut states = visit::states(host, &query, &cwd())?;
-    let mut targets: Vec<Target> = Vec::new();
-    for (number, state) in states.iter_mut().enumerate() {
+    for state in &mut states {
         hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
         lock::apply(host, state)?;
-        for one in commands::chosen_with_needs(state, shared.needs.rule())? {
-            if release::is_desired(&one) {
-                hooks::trigger(host, state, Some(&one), Event { name: "prepare", error: None, command })?;
+    }
+    let chosen = match shared.needs_scope {
+        NeedsScope::All => commands::chosen_across(&states, shared.needs.rule())?,
+        NeedsScope::File => {
+            let mut chosen = Vec::new();
+            for (number, state) in states.iter().enumerate() {
+                let own = commands::chosen_with_needs(state, shared.needs.rule())?;
+                chosen.extend(own.into_iter().map(|one| (number, one)));
             }
-            targets.push(Target { state: number, installed: release::is_desired(&one), release: one });
+            chosen
         }
+    };
+    let mut targets: Vec<Target> = Vec::with_capacity(chosen.len());
+    for (number, release) in chosen {
+        let installed = release::is_desired(&release);
+        if let Some(state) = states.get(number).filter(|_| installed) {
+            hooks::trigger(host, state, Some(&release), Event { name: "prepare", error: None, command })?;
+        }
+        targets.push(Target { state: number, installed, release });
     }
     if targets.is_empty() {
         return Err(commands::no_match(&query));

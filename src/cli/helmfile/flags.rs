@@ -68,14 +68,14 @@ pub(super) struct Options {
 #[derive(clap::Args, Clone, Debug)]
 struct StateValues {
     /// Values of the state: `key.path=value,…`
-    #[arg(long = "state-values-set", global = true)]
-    set: Vec<String>,
+    #[arg(long, global = true)]
+    state_values_set: Vec<String>,
     /// Text values of the state: `key.path=value,…`
-    #[arg(long = "state-values-set-string", global = true)]
-    set_string: Vec<String>,
+    #[arg(long, global = true)]
+    state_values_set_string: Vec<String>,
     /// Files with values of the state, relative to the state file
-    #[arg(long = "state-values-file", global = true)]
-    files: Vec<String>,
+    #[arg(long, global = true)]
+    state_values_file: Vec<String>,
 }
 
 /// Flags of helmfile that change nothing here: no helm, kustomize or plugin is run.
@@ -146,11 +146,11 @@ impl Options {
     /// The question that the flags ask.
     pub(super) fn query(&self) -> Result<Query, Error> {
         let mut overrides = crate::helmfile::state::value::Map::new();
-        for text in &self.values.set_string {
+        for text in &self.values.state_values_set_string {
             merge::assign(&mut overrides, text, true)
                 .map_err(|error| format!("--state-values-set-string {error}"))?;
         }
-        for text in &self.values.set {
+        for text in &self.values.state_values_set {
             merge::assign(&mut overrides, text, false)
                 .map_err(|error| format!("--state-values-set {error}"))?;
         }
@@ -170,7 +170,7 @@ impl Options {
             },
             file: self.file.clone(),
             selectors: self.selectors.clone(),
-            values_files: self.values.files.clone(),
+            values_files: self.values.state_values_file.clone(),
             overrides,
             reverse: false,
             explicit_selector_inheritance: std::env::var("HELMFILE_EXPERIMENTAL").is_ok_and(|value| {

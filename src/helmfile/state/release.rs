@@ -367,7 +367,7 @@ fn complete(host: &dyn Host, release: &Record, need: &str, installed: &BTreeMap<
         Some((namespace, [])) => ((*namespace).to_owned(), release.text("kubeContext")),
         Some((namespace, context)) => ((*namespace).to_owned(), context.join("/")),
     };
-    if is_desired(release) && installed.get(&format!("{context}/{namespace}/{name}")) != Some(&true) {
+    if is_desired(release) && installed.get(&format!("{context}/{namespace}/{name}")) == Some(&false) {
         let own = release.text("name");
         host.warn(&format!(
             "WARNING: release {own} needs {name}, but {name} is not installed due to installed: false. Either mark {name} as \
