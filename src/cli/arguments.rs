@@ -46,6 +46,12 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
             && let Some(verb) = at.find_subcommand(text)
         {
             at = verb;
+            // All that follows is for a command line of its own.
+            if verb.get_arguments().any(|a| a.is_trailing_var_arg_set() && a.is_allow_hyphen_values_set()) {
+                out.extend([arg, OsString::from("--")]);
+                out.extend(args.map(|(_, rest)| rest));
+                return out;
+            }
         }
         out.push(arg);
         if takes_next && let Some((_, value)) = args.next() {
@@ -79,13 +85,18 @@ mod tests {
         let root = Command::new("x")
             .arg(flag("debug"))
             .arg(text("namespace"))
-            .subcommand(Command::new("go").arg(flag("force")).arg(text("set")));
+            .subcommand(Command::new("go").arg(flag("force")).arg(text("set")))
+            .subcommand(
+                Command::new("own").arg(Arg::new("words").trailing_var_arg(true).allow_hyphen_values(true)),
+            );
         for (args, want) in [
             ("go --force=true --debug=1", "go --force --debug"),
             ("go --force --force=false x", "go x"),
             ("go --force=no --set=true", "go --force=no --set=true"),
             ("--namespace go --force=true go --force=true", "--namespace go --force=true go --force"),
             ("-n go go --force=T", "-n go go --force"),
+            ("-n a own -n b --debug=true", "-n a own -- -n b --debug=true"),
+            ("go own --force=true", "go own --force"),
             ("go --set --force=true -- --force=true", "go --set --force=true -- --force=true"),
         ] {
             let args = std::iter::once("x").chain(args.split(' ')).map(OsString::from);

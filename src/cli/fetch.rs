@@ -21,16 +21,16 @@ use crate::source::repositories::Secret;
 pub(super) struct TlsFlags {
     /// Verify certificates of HTTPS-enabled servers using this CA bundle
     #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
-    ca_file: Option<PathBuf>,
+    pub(super) ca_file: Option<PathBuf>,
     /// Identify HTTPS client using this SSL certificate file
     #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
-    cert_file: Option<PathBuf>,
+    pub(super) cert_file: Option<PathBuf>,
     /// Identify HTTPS client using this SSL key file
     #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
-    key_file: Option<PathBuf>,
+    pub(super) key_file: Option<PathBuf>,
     /// Skip tls certificate checks for the chart download
     #[arg(long)]
-    insecure_skip_tls_verify: bool,
+    pub(super) insecure_skip_tls_verify: bool,
 }
 
 impl TlsFlags {

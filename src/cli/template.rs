@@ -236,7 +236,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     if let Some(dir) = args.output_dir.output_dir.as_deref().filter(|dir| !dir.as_os_str().is_empty()) {
         let release = args.output_dir.release_name.then_some(name);
         let hint = if globals.debug { "" } else { HINT };
-        super::output_dir::write(dir, release, &rendered, args.include_crds, wanted, hint)?;
+        super::output_dir::write(dir, release, &rendered, args.include_crds, wanted, hint, |line| {
+            print(format!("{line}\n").as_bytes())
+        })?;
         // After writing the files Helm processes the remaining, empty manifest: it finds no pattern there, and prints it.
         return match args.show_only.first() {
             Some(pattern) => Err(format!("could not find template {pattern} in chart").into()),

@@ -12,7 +12,7 @@ use crate::source::provenance::{self, Verified};
 pub(super) struct Keyring {
     /// Location of public keys used for verification
     #[arg(long, value_parser = super::flags::path(), value_hint = clap::ValueHint::AnyPath)]
-    keyring: Option<PathBuf>,
+    pub(super) keyring: Option<PathBuf>,
 }
 
 impl Keyring {

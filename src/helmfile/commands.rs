@@ -11,7 +11,7 @@ use super::state::record::{Record, Slot};
 use super::state::selector::Selector;
 use super::state::value::map_to_yaml;
 use super::state::visit::{self, Query};
-use super::state::{Error, lock, paths, release, values};
+use super::state::{Error, lock, paths, release, release_values};
 
 /// Loads the states of a query and hands each to `each`, with the releases that the selectors choose. `each` answers whether it had
 /// something to do.
@@ -222,7 +222,7 @@ pub fn build(host: &dyn Host, query: &Query, cwd: &str, embed: bool) -> Result<S
                 let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
                 for one in &mut releases {
                     for key in ["values", "secrets"] {
-                        let embedded = values::embedded(host, state, one, key)?;
+                        let embedded = release_values::embedded(host, state, one, key)?;
                         one.set_values(key, embedded);
                     }
                 }
@@ -322,13 +322,13 @@ pub fn write_values(
         filter(state, with_needs)?;
         prepared(host, state, "write-values", |state| {
             for one in selected(state, false)?.iter().filter(|one| release::is_desired(one)) {
-                let mut entries = values::of_release(host, state, one)?;
+                let mut entries = release_values::of_release(host, state, one)?;
                 for path in extra {
                     let text = super::state::host::read_text(host, &paths::within(&state.cwd, path))
                         .map_err(|error| format!("reading {path}: {error}"))?;
-                    entries.push(values::Entry::File { path: path.clone(), text });
+                    entries.push(release_values::Entry::File { path: path.clone(), text });
                 }
-                let merged = values::merged(&entries)?;
+                let merged = release_values::merged(&entries)?;
                 let path = output::path_of(host, state, one, template, None)?;
                 files.push(OutputFile { path: paths::within(&state.cwd, &path), text: map_to_yaml(&merged) });
                 hooks::trigger(

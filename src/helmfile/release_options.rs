@@ -27,7 +27,7 @@ impl<'f> Fields<'f> {
         let defaults = state.fields.record("helmDefaults");
         Self {
             release,
-            defaults: defaults.unwrap_or_else(|| Record::new(&super::state::fields::HELM_DEFAULTS)),
+            defaults: defaults.unwrap_or_else(|| Record::new(&super::state::state_fields::HELM_DEFAULTS)),
         }
     }
 

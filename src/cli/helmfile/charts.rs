@@ -11,6 +11,7 @@ use chart_compat::values::strvals;
 use super::flags::Options;
 use crate::cli::fetch::{self, ChartPath};
 use crate::cli::flags::Globals;
+use crate::cli::post_render::PostRender;
 use crate::cli::schemas::Schemas;
 use crate::cli::{chart, tell};
 use crate::helmfile::patched_chart::{self, Changes};
@@ -18,9 +19,9 @@ use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
 use crate::helmfile::state::release::release_root;
+use crate::helmfile::state::release_values::{self, Entry, SetFlag};
 use crate::helmfile::state::template::render_named;
 use crate::helmfile::state::value::map_to_yaml;
-use crate::helmfile::state::values::{self, Entry, SetFlag};
 use crate::helmfile::state::{Error, paths};
 use crate::kustomize;
 use crate::source::http::TIMEOUT;
@@ -32,6 +33,40 @@ pub(super) struct ExtraValues<'v> {
     pub(super) set: &'v [String],
     /// `--values`
     pub(super) files: &'v [String],
+}
+
+/// Flags of the post-renderer.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct PostRendererFlags {
+    /// A post-renderer for every release
+    #[arg(long, default_value = "", hide_default_value = true)]
+    post_renderer: String,
+    /// An argument of the post-renderer (can specify multiple)
+    #[arg(long, allow_hyphen_values = true)]
+    post_renderer_args: Vec<String>,
+}
+
+impl PostRendererFlags {
+    /// The post-renderer of the command line, the release or the defaults.
+    pub(super) fn of(&self, state: &State, release: &Record) -> PostRender {
+        let defaults = state.fields.record("helmDefaults");
+        let own = release.optional_text("postRenderer");
+        let program = [
+            Some(self.post_renderer.clone()),
+            own,
+            defaults.as_ref().and_then(|d| d.optional_text("postRenderer")),
+        ]
+        .into_iter()
+        .flatten()
+        .find(|program| !program.is_empty());
+        let arguments = [
+            self.post_renderer_args.clone(),
+            release.texts("postRendererArgs"),
+            defaults.map(|d| d.texts("postRendererArgs")).unwrap_or_default(),
+        ];
+        let arguments = arguments.into_iter().find(|arguments| !arguments.is_empty());
+        PostRender::of(program.unwrap_or_default(), arguments.unwrap_or_default())
+    }
 }
 
 /// Loads charts and values of releases.
@@ -73,7 +108,7 @@ impl Charts<'_> {
                 read_values(&text, profile).map_err(|e| format!("failed to parse {path}: {e}"))?,
             );
         }
-        let flags = values::set_flags(self.host, state, release)?;
+        let flags = release_values::set_flags(self.host, state, release)?;
         for flag in &flags {
             if let SetFlag::Set(text) = flag {
                 strvals::parse_into(&mut user, text)
@@ -164,7 +199,7 @@ impl Charts<'_> {
         dir: &Path,
         entries: &[Entry],
     ) -> Result<String, Error> {
-        let flags = values::set_flags(self.host, state, release)?;
+        let flags = release_values::set_flags(self.host, state, release)?;
         if !flags.is_empty() {
             let name = release.text("name");
             return Err(
@@ -226,7 +261,7 @@ pub(super) fn changes(
     made: Option<Made>,
 ) -> Result<Changes, Error> {
     let texts = |key: &str| -> Result<Vec<String>, Error> {
-        let entries = values::patches(host, state, release, key)?;
+        let entries = release_values::patches(host, state, release, key)?;
         Ok(entries
             .into_iter()
             .map(|entry| match entry {
@@ -246,14 +281,26 @@ pub(super) fn changes(
     })
 }
 
-/// The reference and location of a chart in one of the state's repositories.
+/// The reference and location of a chart, which may be in one of the state's repositories.
 fn repository_chart(state: &State, release: &Record, reference: &str) -> (String, ChartPath) {
     let defaults = state.fields.record("helmDefaults");
+    let flag = |key: &str| release.flag(key).or_else(|| defaults.as_ref()?.flag(key)).unwrap_or(false);
+    let file = |text: String| {
+        (!text.is_empty()).then(|| PathBuf::from(paths::within(&state.cwd, &paths::join(&state.base, &text))))
+    };
     let mut path = ChartPath {
         version: release.text("version").split('@').next().unwrap_or_default().to_owned(),
-        devel: release.flag("devel").or_else(|| defaults.as_ref()?.flag("devel")).unwrap_or(false),
+        devel: flag("devel"),
         ..ChartPath::default()
     };
+    path.login.plain_http = flag("plainHttp");
+    path.login.tls.insecure_skip_tls_verify = flag("insecureSkipTLSVerify");
+    path.verify.verify = flag("verify");
+    let own = Some(release.text("keyring")).filter(|own| !own.is_empty());
+    let keyring = own.or_else(|| defaults.as_ref().map(|defaults| defaults.text("keyring")));
+    if let Some(keyring) = keyring.and_then(file) {
+        path.verify.keyring.keyring = Some(keyring);
+    }
     let Some((name, chart)) = paths::repository_chart(reference) else { return (reference.to_owned(), path) };
     let Some(repository) =
         state.fields.records("repositories").find(|repository| repository.text("name") == name)
@@ -268,7 +315,15 @@ fn repository_chart(state: &State, release: &Record, reference: &str) -> (String
     path.login.username = credential("username", "USERNAME");
     path.login.password = credential("password", "PASSWORD");
     path.pass_credentials = repository.flag("passCredentials").unwrap_or(false);
-    path.login.plain_http = repository.flag("plainHttp").unwrap_or(false);
+    path.login.plain_http |= repository.flag("plainHttp").unwrap_or(false);
+    path.login.tls.insecure_skip_tls_verify |= repository.flag("skipTLSVerify").unwrap_or(false);
+    path.login.tls.ca_file = file(repository.text("caFile"));
+    path.login.tls.cert_file = file(repository.text("certFile"));
+    path.login.tls.key_file = file(repository.text("keyFile"));
+    path.verify.verify |= repository.flag("verify").unwrap_or(false);
+    if let Some(keyring) = file(repository.text("keyring")) {
+        path.verify.keyring.keyring = Some(keyring);
+    }
     if repository.flag("oci") == Some(true) {
         return (format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/')), path);
     }

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use chart_compat::render::CompiledChart;
+use chart_compat::render::{CompiledChart, Rendered};
 
-use super::charts::{self, Charts, ExtraValues};
+use super::charts::{self, Charts, ExtraValues, PostRendererFlags};
 use super::flags::{Options, cwd};
 use super::template::Needs;
+use crate::cli::build::finish;
 use crate::cli::flags::Globals;
+use crate::cli::post_render::PostRenderer;
 use crate::cli::{Connected, connect, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
@@ -22,10 +24,10 @@ use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
-use crate::helmfile::state::{Error, lock, release, values, visit};
+use crate::helmfile::state::{Error, lock, release, release_values, visit};
 use crate::release::record::ReleaseStatus;
 use crate::release::{ChangeVerb, Preview, RenderedRelease};
-use crate::render::{crds, finished_release, note_secrets};
+use crate::render::{crds, note_secrets};
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;
@@ -44,6 +46,8 @@ pub(super) struct Shared {
     /// Further values files for every chart
     #[arg(long)]
     values: Vec<String>,
+    #[command(flatten)]
+    post_renderer: PostRendererFlags,
     /// No effect: the releases of a step are handled one after the other
     #[arg(long, default_value_t = 0)]
     concurrency: usize,
@@ -143,7 +147,7 @@ pub(super) fn apply(globals: &Globals, options: &Options, args: &ApplyArgs) -> R
         session.confirm("apply")?;
         let changed: Vec<usize> = changes.iter().map(|change| change.target).collect();
         session.each_hook(&changed, "preapply")?;
-        session.carry_out(&changed).await?;
+        session.deploy_releases(&changed).await?;
         Ok(if args.detailed_exitcode { ExitCode::from(DIFFERS) } else { ExitCode::SUCCESS })
     })
 }
@@ -152,7 +156,7 @@ pub(super) fn sync(globals: &Globals, options: &Options, args: &SyncArgs) -> Res
     run(globals, options, &args.shared, "sync", async |session| {
         session.confirm("sync")?;
         let all: Vec<usize> = (0..session.plan.targets.len()).collect();
-        session.carry_out(&all).await?;
+        session.deploy_releases(&all).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -285,11 +289,12 @@ impl Session<'_> {
         let target = self.target(at)?;
         let state = self.state(target)?;
         let (release, globals, host) = (&target.release, self.charts.globals, self.charts.host);
-        let entries = values::of_release(host, state, release)?;
+        let entries = release_values::of_release(host, state, release)?;
         let extra = ExtraValues { set: &self.shared.set, files: &self.shared.values };
         let user = self.charts.user_values(state, release, &entries, extra)?;
         let source = self.charts.chart(state, release, &entries)?;
         let changes = charts::changes(host, state, release, source.made)?;
+        let program = self.shared.post_renderer.of(state, release).find(globals)?;
         note_secrets(&source.chart, &user);
         let compiled = CompiledChart::new(source.chart, globals.profile());
         let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
@@ -311,7 +316,8 @@ impl Session<'_> {
             },
             record_labels: labels,
             checksum_label: None,
-            post_render: (!changes.is_empty()).then(|| post_render(changes, globals)),
+            post_render: (!changes.is_empty() || program.is_some())
+                .then(|| post_render(changes, program, globals)),
             options: release_options::options(state, release)?,
         })
     }
@@ -406,7 +412,7 @@ impl Session<'_> {
 
     /// Uninstalls and upgrades some releases: first what is to go, backwards; then the rest, step by step. An error ends the run
     /// after its step.
-    async fn carry_out(&mut self, chosen: &[usize]) -> Result<(), Error> {
+    async fn deploy_releases(&mut self, chosen: &[usize]) -> Result<(), Error> {
         let steps = self.plan.steps.clone();
         for at in steps.iter().rev().flat_map(|step| step.iter().rev()).filter(|at| chosen.contains(at)) {
             if !self.target(*at)?.installed {
@@ -487,23 +493,38 @@ impl Session<'_> {
     }
 }
 
-/// Applies patches after the real render, so that lookups, revisions and notes stay what the chart makes of them.
-fn post_render(changes: Changes, globals: &Globals) -> crate::controller::PostRender {
+/// Applies patches, then the post-renderer, after the real render, so that lookups, revisions and notes stay what the chart makes of
+/// them.
+fn post_render(
+    changes: Changes,
+    program: Option<PostRenderer>,
+    globals: &Globals,
+) -> crate::controller::PostRender {
     let (profile, bounds) = (globals.profile(), globals.render_bounds());
-    Arc::new(move |rendered: &mut RenderedRelease| {
+    Arc::new(move |release: &mut RenderedRelease| {
         let mut files: BTreeMap<String, String> = BTreeMap::new();
-        let sources = rendered.manifests.iter().map(|one| (&one.source, &one.text));
-        for (source, text) in sources.chain(rendered.hooks.iter().map(|one| (&one.path, &one.text))) {
+        let sources = release.manifests.iter().map(|one| (&one.source, &one.text));
+        for (source, text) in sources.chain(release.hooks.iter().map(|one| (&one.path, &one.text))) {
+            if changes.is_empty() {
+                files.entry(source.clone()).or_default().push_str(&format!("---\n{text}\n"));
+                continue;
+            }
+            // As in the chart that helmfile makes of the output.
             let path = source.split_once('/').map_or(source.as_str(), |(_, path)| path);
             files.entry(path.to_owned()).or_default().push_str(&format!("---\n# Source: {source}\n{text}\n"));
         }
-        let files = patched_chart::changed(files, &changes)?;
-        let made =
-            finished_release(files, profile, &bounds, &mut |line| tell(&line)).map_err(|e| e.to_string())?;
-        rendered.manifests = made.manifests;
-        rendered.hooks = made.hooks;
-        rendered.manifest_text = made.manifest_text;
-        rendered.checksum = made.checksum;
+        if !changes.is_empty() {
+            files = patched_chart::changed(files, &changes)?;
+        }
+        let rendered = Rendered::from_files(files, profile, &mut |line| tell(&line));
+        let made = finish(rendered.map_err(|error| error.to_string())?, program.as_ref(), &bounds, |error| {
+            error.to_string().into()
+        })
+        .map_err(|explained| explained.text)?;
+        release.manifests = made.manifests;
+        release.hooks = made.hooks;
+        release.manifest_text = made.manifest_text;
+        release.checksum = made.checksum;
         Ok(String::new())
     })
 }

@@ -13,10 +13,10 @@ mod template;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use super::flags::Globals;
-use super::{Failure, tell};
+use super::{Failure, arguments, tell};
 use crate::helmfile::state::Error;
 
 /// The words after `helmfile`.
@@ -64,6 +64,7 @@ enum Command {
 
 pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure> {
     let words = std::iter::once(OsString::from("windlass helmfile")).chain(words.words.iter().cloned());
+    let words = arguments::plain(&CommandLine::command(), words);
     let CommandLine { options, command } = match CommandLine::try_parse_from(words) {
         Ok(parsed) => parsed,
         Err(error) => {

@@ -8,17 +8,16 @@ use chart_compat::render::{
     release_name_error, template_output, template_output_of,
 };
 
-use super::charts::{self, Charts, ExtraValues};
+use super::charts::{self, Charts, ExtraValues, PostRendererFlags};
 use super::flags::{Options, cwd};
 use crate::cli::flags::Globals;
-use crate::cli::post_render::PostRender;
 use crate::cli::schemas::Schemas;
 use crate::cli::{output_dir, print, tell};
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
-use crate::helmfile::state::values;
+use crate::helmfile::state::release_values;
 use crate::helmfile::state::{Error, paths};
 use crate::helmfile::{commands, output, patched_chart};
 use crate::render::{SystemWorld, note_secrets};
@@ -101,12 +100,8 @@ pub(super) struct Args {
     /// Use the cluster's version and kinds; not supported: use `windlass template --validate`
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set)]
     validate: bool,
-    /// A post-renderer for every release
-    #[arg(long, default_value = "", hide_default_value = true)]
-    post_renderer: String,
-    /// An argument of the post-renderer (can specify multiple)
-    #[arg(long, allow_hyphen_values = true)]
-    post_renderer_args: Vec<String>,
+    #[command(flatten)]
+    post_renderer: PostRendererFlags,
     /// No effect: releases are rendered one after the other
     #[arg(long, default_value_t = 0)]
     concurrency: usize,
@@ -198,7 +193,7 @@ struct Renderer<'r> {
 
 impl Renderer<'_> {
     fn render(&self, state: &State, release: &Record) -> Result<Rendered, Error> {
-        let entries = values::of_release(self.charts.host, state, release)?;
+        let entries = release_values::of_release(self.charts.host, state, release)?;
         let extra = ExtraValues { set: &self.flags.set, files: &self.flags.values };
         let user = self.charts.user_values(state, release, &entries, extra)?;
         let options = self.render_options(state, release)?;
@@ -280,7 +275,7 @@ impl Renderer<'_> {
         let tests = |hook: &Hook| hook.events.iter().any(|event| event == "test");
         let wanted = |hook: &Hook| !(self.flags.no_hooks || self.flags.skip_tests && tests(hook));
         let include_crds = self.flags.include_crds;
-        let post_rendered = match post_renderer(state, release, args).find(self.charts.globals)? {
+        let post_rendered = match args.post_renderer.of(state, release).find(self.charts.globals)? {
             Some(program) => program.apply(&mut rendered, include_crds)?,
             None => None,
         };
@@ -299,27 +294,10 @@ impl Renderer<'_> {
         let dir = output::path_of(self.charts.host, state, release, template, Some(&args.output_dir))?;
         let dir = PathBuf::from(paths::within(&state.cwd, &dir));
         std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-        Ok(output_dir::write(&dir, None, &rendered, include_crds, wanted, "")?)
+        // helmfile logs helm's report.
+        Ok(output_dir::write(&dir, None, &rendered, include_crds, wanted, "", |line| {
+            tell(line);
+            Ok(())
+        })?)
     }
-}
-
-/// The post-renderer of the command line, the release or the defaults.
-fn post_renderer(state: &State, release: &Record, args: &Args) -> PostRender {
-    let defaults = state.fields.record("helmDefaults");
-    let own = release.optional_text("postRenderer");
-    let program = [
-        Some(args.post_renderer.clone()),
-        own,
-        defaults.as_ref().and_then(|d| d.optional_text("postRenderer")),
-    ]
-    .into_iter()
-    .flatten()
-    .find(|program| !program.is_empty());
-    let arguments = [
-        args.post_renderer_args.clone(),
-        release.texts("postRendererArgs"),
-        defaults.map(|d| d.texts("postRendererArgs")).unwrap_or_default(),
-    ];
-    let arguments = arguments.into_iter().find(|arguments| !arguments.is_empty());
-    PostRender::of(program.unwrap_or_default(), arguments.unwrap_or_default())
 }

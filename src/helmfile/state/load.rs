@@ -4,15 +4,15 @@
 //! does not follow `helmfiles`.
 
 use super::document;
-use super::environment::Environment;
+use super::environment_values::Environment;
 use super::error::Error;
-use super::fields::STATE;
 use super::hcl;
 use super::host::{Host, glob, read_text};
 use super::merge::{Lists, layered, override_map};
 use super::paths;
 use super::policy;
 use super::record::{Merge, Record, Slot};
+use super::state_fields::STATE;
 use super::template::{Root, render, render_named};
 use super::value::{Map, Value, text_keys};
 

@@ -5,17 +5,16 @@
 //!
 //! - [`visit`]: which files a run has, nested helmfiles and what they inherit
 //! - [`load`]: one file: parts, bases, environments; [`hcl`]: values in HCL; [`policy`]: the order of keys
-//! - [`release`]: inherited templates, expressions, labels, conditions; [`values`]: a release's values
+//! - [`release`]: inherited templates, expressions, labels, conditions; [`release_values`]: a release's values
 //! - [`selector`], [`needs`]: which releases, in which order; [`lock`]: locked versions
 //! - [`hooks`]: programs at moments of a run
-//! - [`template`]: helmfile's template functions; [`secrets`]: secret references
-//! - [`schema`], [`fields`], [`record`]: the typed fields, their merges and their text; [`value`], [`merge`]: untyped values
+//! - [`template`]: helmfile's template functions; [`secret_references`]: secret references
+//! - [`schema`], [`state_fields`], [`record`]: the typed fields, their merges and their text; [`value`], [`merge`]: untyped values
 //! - [`document`], [`timestamp`]: YAML as go-yaml v3 decodes it; [`paths`]: paths as Go computes them
 
 pub mod document;
-pub mod environment;
+pub mod environment_values;
 pub mod error;
-pub mod fields;
 pub mod hcl;
 pub mod hooks;
 pub mod host;
@@ -27,13 +26,14 @@ pub mod paths;
 pub mod policy;
 pub mod record;
 pub mod release;
+pub mod release_values;
 pub mod schema;
-pub mod secrets;
+pub mod secret_references;
 pub mod selector;
+pub mod state_fields;
 pub mod template;
 pub mod timestamp;
 pub mod value;
-pub mod values;
 pub mod visit;
 
 pub use error::Error;

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chart_compat::yaml::tree::{Kind, Node};
 use chart_compat::yaml::{Emitter, compare_keys_pretty, sort_by_key};
 
-use super::fields;
 use super::schema::{Field, Struct, Type};
+use super::state_fields;
 use super::value::Value;
 
 /// The value of a field.
@@ -67,7 +67,7 @@ fn empty(ty: Type) -> Slot {
         Type::List(_) | Type::Inherits | Type::DefaultInherits => Slot::List(None),
         Type::Map(_) => Slot::Map(BTreeMap::new()),
         Type::Struct(of) => Slot::Struct(Record::new(of)),
-        Type::SubHelmfile => Slot::Struct(Record::new(&fields::SUB_HELMFILE)),
+        Type::SubHelmfile => Slot::Struct(Record::new(&state_fields::SUB_HELMFILE)),
         Type::Pointer(_) => Slot::Pointer(None),
     }
 }
@@ -529,10 +529,10 @@ impl Decoder {
             Type::Struct(of) => Slot::Struct(self.structure(of, node)),
             Type::Pointer(to) => Slot::pointer(self.slot(*to, node)),
             Type::Inherits if node.kind == Kind::Map => {
-                Slot::List(Some(vec![Slot::Struct(self.structure(&fields::INHERIT, node))]))
+                Slot::List(Some(vec![Slot::Struct(self.structure(&state_fields::INHERIT, node))]))
             }
             Type::Inherits => match node.kind {
-                Kind::List => Slot::List(Some(self.items(Type::Struct(&fields::INHERIT), node))),
+                Kind::List => Slot::List(Some(self.items(Type::Struct(&state_fields::INHERIT), node))),
                 _ => self.wrong(ty, node, "[]state.Inherit"),
             },
             Type::DefaultInherits => self.default_inherits(node),
@@ -579,13 +579,13 @@ impl Decoder {
 
     fn sub_helmfile(&mut self, node: &Node) -> Record {
         let record = match node.kind {
-            Kind::Map => self.structure(&fields::SUB_HELMFILE, node),
+            Kind::Map => self.structure(&state_fields::SUB_HELMFILE, node),
             Kind::Scalar if node.tag == "!!str" => {
-                let mut record = Record::new(&fields::SUB_HELMFILE);
+                let mut record = Record::new(&state_fields::SUB_HELMFILE);
                 record.set("path", Slot::Text(node.value.clone()));
                 record
             }
-            _ => Record::new(&fields::SUB_HELMFILE),
+            _ => Record::new(&state_fields::SUB_HELMFILE),
         };
         let path = record.text("path");
         if record.has_list("selectors") && path.is_empty() {

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use super::error::Error;
-use super::fields::{INHERIT, RELEASE};
 use super::host::Host;
 use super::load::State;
 use super::merge::{Lists, layered};
 use super::paths;
 use super::record::{Merge, Record, Slot};
+use super::state_fields::{INHERIT, RELEASE};
 use super::template::{ReleaseFields, Root, render};
 use super::value::{Map, Value};
 use super::{document, value};

@@ -1,7 +1,7 @@
 //! Types of the fields of a state file.
 //!
 //! Owns the kinds of types and the lookup of a field, with the nearest name for one that does not exist. The tables are in
-//! `fields`.
+//! `state_fields`.
 
 use chart_compat::explain::nearest;
 
@@ -82,7 +82,7 @@ impl Struct {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fields::{RELEASE, STATE};
+    use super::super::state_fields::{RELEASE, STATE};
 
     #[test]
     fn the_nearest_field_is_found() {

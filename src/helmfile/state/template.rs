@@ -12,7 +12,7 @@ use chart_compat::template::{self, Error, Exec, Func, Funcs, Limits, Set, Templa
 use chart_compat::world::{KeyKind, Timestamp as WorldTime, World};
 
 use super::document;
-use super::environment::Environment;
+use super::environment_values::Environment;
 use super::host::{Entry, Forbidden, Host, Program, glob, read_text};
 use super::paths;
 use super::value::{Map, Value};
@@ -374,14 +374,18 @@ impl World for TemplateWorld<'_> {
                 Ok(Data::List(entries.into_iter().map(item).collect()))
             }
             "fetchSecretValue" => {
-                match super::secrets::expand(self.host, self.base, Value::String(text(0).to_owned()))? {
+                match super::secret_references::expand(
+                    self.host,
+                    self.base,
+                    Value::String(text(0).to_owned()),
+                )? {
                     Value::String(secret) => Ok(secret.into()),
                     _ => Err("fetchSecretValue: the secret is no text".to_owned()),
                 }
             }
             "expandSecretRefs" => {
                 let map = arguments.first().map_or(Value::Null, Value::from_data);
-                super::secrets::expand(self.host, self.base, map).map(|expanded| expanded.to_data())
+                super::secret_references::expand(self.host, self.base, map).map(|expanded| expanded.to_data())
             }
             other => Err(format!("the function {other} does not exist here")),
         }

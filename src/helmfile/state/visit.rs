@@ -3,15 +3,15 @@
 //! Owns which files are loaded, in which order, and what nested files get from their parents. A file's own evaluation is in
 //! `load` and `release`.
 
-use super::environment::Environment;
+use super::environment_values::Environment;
 use super::error::Error;
-use super::fields::HELM_DEFAULTS;
 use super::host::{Host, glob};
 use super::load::{Given, Loader, Settings, State};
 use super::paths;
 use super::record::{Merge, Record, Slot};
 use super::release;
 use super::selector;
+use super::state_fields::HELM_DEFAULTS;
 use super::value::{Map, Value};
 
 /// The default state file.

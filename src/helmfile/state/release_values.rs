@@ -10,7 +10,7 @@ use super::merge::{Lists, layered, override_map};
 use super::paths;
 use super::record::Record;
 use super::release::release_root;
-use super::secrets;
+use super::secret_references;
 use super::template::{Root, render};
 use super::value::{self, Map, Value, text_keys};
 
@@ -168,7 +168,7 @@ fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>
     let name = escape(&set.text("name"));
     let single = set.text("value");
     if !single.is_empty() {
-        let value = secrets::expand(host, dir, Value::String(single))?;
+        let value = secret_references::expand(host, dir, Value::String(single))?;
         return Ok(Some(format!("{name}={}", escape(&value.shown()))));
     }
     if !set.text("file").is_empty() {
@@ -181,7 +181,7 @@ fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>
     let mut items = Vec::with_capacity(values.len());
     for value in values {
         let text = match value {
-            Value::String(_) => secrets::expand(host, dir, value)?.shown(),
+            Value::String(_) => secret_references::expand(host, dir, value)?.shown(),
             other => chart_compat::json::to_string(&other.to_data()).map_err(|error| error.to_string())?,
         };
         items.push(escape(&text));
@@ -217,7 +217,7 @@ fn value_entries(host: &dyn Host, state: &State, release: &Record) -> Result<Vec
             Value::String(path) => Value::String(normalize(&state.base, &format!("{prefix}{path}"))),
             other => other,
         };
-        out.push(secrets::expand(host, &state.cwd, entry)?);
+        out.push(secret_references::expand(host, &state.cwd, entry)?);
     }
     Ok(out)
 }
@@ -276,11 +276,11 @@ pub fn render_file(host: &dyn Host, state: &State, path: &str, root: &Root) -> R
         text = render(host, &paths::dir(&absolute), &text, root)
             .map_err(|error| format!("failed to render [{path}], because of {error}"))?;
     }
-    if !secrets::has_reference(&text) {
+    if !secret_references::has_reference(&text) {
         return Ok(text);
     }
     let map = document::map(&text)?;
-    match secrets::expand(host, &state.cwd, Value::Map(map))? {
+    match secret_references::expand(host, &state.cwd, Value::Map(map))? {
         Value::Map(map) => Ok(value::map_to_yaml(&map)),
         _ => Ok(text),
     }
