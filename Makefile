@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize lint package corpus bench differential fuzz fixtures peers tools helms prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -101,6 +101,14 @@ fixtures: prerequisites
 	cd tests/tools/kustomize && go run -ldflags '-X sigs.k8s.io/kustomize/api/provenance.version=v5.8.1' . record ../../../fixtures/kustomize-generated
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
+
+# Records anew what helmfile prints for its fixtures. Builds helmfile: some 8 minutes.
+HELMFILE ?= $(CURDIR)/.cache/helmfile
+fixtures-helmfile: prerequisites $(HELMFILE) $(KUSTOMIZE)
+	HELMFILE=$(HELMFILE) KUSTOMIZE=$(KUSTOMIZE) cargo test --test helmfile -- --ignored --exact record
+
+$(CURDIR)/.cache/helmfile: tests/tools/helmfile/go.sum
+	cd tests/tools/helmfile && go build -ldflags '-X go.szostok.io/version.version=1.8.0' -o $@ github.com/helmfile/helmfile
 
 CARGO_TOOLS := .cache/cargo-tools/bin
 

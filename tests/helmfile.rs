@@ -1,0 +1,124 @@
+//! Helmfiles, beside what the real helmfile prints for them.
+//!
+//! A case is a directory `fixtures/helmfile/NAME` with `files.txt`: the words after `helmfile`, then each file after a line
+//! `-- PATH --`. `make fixtures-helmfile` writes `expected.txt`: the exit status, standard output if that is 0, and the files below
+//! `out`. `ROOT` stands for the directory of the files. Errors have words of our own.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use windlass_test_cluster::Tool;
+
+/// Cases, in order.
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/helmfile");
+    let mut found: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+/// Writes the files of a case and returns its words.
+fn unpack(case: &Path, root: &Path) -> Vec<String> {
+    let text = fs::read_to_string(case.join("files.txt")).unwrap();
+    let (command, rest) = text.split_once('\n').unwrap();
+    let mut files: Vec<(&str, String)> = Vec::new();
+    for line in rest.split_inclusive('\n') {
+        let header = line.trim_end().strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
+        match (header, files.last_mut()) {
+            (Some(path), _) => files.push((path, String::new())),
+            (None, Some((_, body))) => body.push_str(line),
+            (None, None) => panic!("{}: text before the first file", case.display()),
+        }
+    }
+    for (path, body) in files {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+    command.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Appends the files below a folder, in order.
+fn append_files(folder: &Path, root: &Path, out: &mut String) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            append_files(&path, root, out);
+        } else {
+            let name = path.strip_prefix(root).unwrap().display();
+            writeln!(out, "-- {name} --").unwrap();
+            out.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// What a command makes of a case. Programs are found in `path`.
+fn outcome(case: &Path, program: &Path, first: &[&str], path: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, home) = (dir.path().join("root"), dir.path().join("home"));
+    fs::create_dir_all(&home).unwrap();
+    let words = unpack(case, &root);
+    let output = Command::new(program)
+        .args(first)
+        .args(words)
+        .current_dir(&root)
+        .env_clear()
+        .envs([("PATH", path), ("TZ", "UTC"), ("HTTPS_PROXY", "http://127.0.0.1:9")])
+        .envs([("HOME", &home), ("TMPDIR", &home)])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let status = output.status.code().unwrap();
+    let mut text = format!("exit status {status}\n");
+    if status == 0 {
+        text.push_str(&String::from_utf8(output.stdout).unwrap());
+        append_files(&root.join("out"), &root, &mut text);
+    } else {
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!told.trim().is_empty(), "{}: fails without a word", case.display());
+    }
+    text.replace(root.canonicalize().unwrap().to_str().unwrap(), "ROOT")
+}
+
+#[test]
+fn every_case_comes_out_as_from_helmfile() {
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let expected = fs::read_to_string(case.join("expected.txt")).unwrap();
+        let ours = outcome(&case, Path::new(env!("CARGO_BIN_EXE_windlass")), &["helmfile"], "/usr/bin:/bin");
+        if ours != expected {
+            let name = case.file_name().unwrap().display();
+            let line = expected.lines().zip(ours.lines()).position(|(theirs, ours)| theirs != ours);
+            let line = line.unwrap_or_else(|| expected.lines().count().min(ours.lines().count()));
+            let at = |text: &str| text.lines().nth(line).unwrap_or("(the end)").to_owned();
+            wrong.push(format!(
+                "{name}: line {}: expected {:?}, got {:?}",
+                line + 1,
+                at(&expected),
+                at(&ours)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// `HELMFILE` and `KUSTOMIZE` are the paths of the real programs.
+#[test]
+#[ignore = "writes the recordings: make fixtures-helmfile"]
+fn record() {
+    let program = |name: &str| PathBuf::from(std::env::var_os(name).unwrap_or_else(|| panic!("set {name}")));
+    let programs = tempfile::tempdir().unwrap();
+    let link = |name: &str, target: &Path| std::os::unix::fs::symlink(target, programs.path().join(name));
+    link("helm", &Tool::Helm4.path().unwrap()).unwrap();
+    link("kustomize", &program("KUSTOMIZE")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", programs.path().display());
+    for case in cases() {
+        fs::write(case.join("expected.txt"), outcome(&case, &program("HELMFILE"), &[], &path)).unwrap();
+    }
+}
