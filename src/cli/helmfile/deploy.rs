@@ -186,15 +186,14 @@ fn run(
     for target in &plan.targets {
         release_options::without_effect(&target.release).iter().for_each(|line| tell(line));
     }
-    let done = with_runtime(async {
+    with_runtime(async {
         let charts = Charts { globals, options, host: &host };
         let mut session = Session { charts, shared, command, plan, connections: BTreeMap::new() };
         let done = work(&mut session).await;
         let failure = done.as_ref().err().map(ToString::to_string);
         session.end(failure.as_deref())?;
         done
-    })?;
-    done
+    })?
 }
 
 /// The chosen releases of all states, in order.
