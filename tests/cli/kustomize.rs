@@ -3,6 +3,7 @@
 use super::{control_plane, fails, run, windlass};
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 const DEPLOYMENT: &str = "apiVersion: apps/v1
 kind: Deployment
@@ -218,4 +219,60 @@ fn flags_that_do_not_fit_are_refused() {
     let told = fails(&["apply", "-k", upper.to_str().unwrap()]);
     assert!(told.contains("give one with --release-name"), "{told}");
     assert!(fails(&["apply", "-k", "/nowhere"]).contains("/nowhere"));
+}
+
+/// Nobody knows what refers to them: a ConfigMap that is in use must not go.
+#[test]
+fn config_maps_stay_where_workloads_may_not_be_listed() {
+    let cp = control_plane();
+    let ns = cp.namespace("rights-k").unwrap();
+    let n = ns.name();
+    let user = format!("{n}-user");
+    for (name, verbs, resources) in [
+        ("records", "get,list,create,update,delete", "secrets,leases.coordination.k8s.io"),
+        ("objects", "get,list,create,patch,delete", "configmaps"),
+    ] {
+        let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+        cp.kubectl(["create", "role", name, &verbs, &resources, "-n", n]).unwrap();
+        let (role, user) = (format!("--role={name}"), format!("--user={user}"));
+        cp.kubectl(["create", "rolebinding", name, &role, &user, "-n", n]).unwrap();
+    }
+    let kubeconfig = cp.kubeconfig_as(&user, &["system:authenticated"]).unwrap();
+    let size = |size: &str| format!("configMapGenerator: [{{name: settings, literals: [size={size}]}}]\n");
+    let (_root, dir) = kustomization(&size("1"));
+    let apply = || {
+        let out = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["apply", "-k", &dir, "-n", n])
+            .env("KUBECONFIG", &kubeconfig)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success(), "{said}");
+        said
+    };
+    apply();
+    write(&dir, &size("2"));
+    let said = apply();
+    let part = format!("ConfigMaps and Secrets that left the manifest are kept in namespace \\\"{n}\\\": ");
+    assert!(said.contains(&part) && said.contains("cannot list resource"), "{said}");
+    assert_eq!(settings(n).len(), 2);
+    // Who may list them deletes what nothing refers to.
+    windlass(&["apply", "-k", &dir, "-n", n]);
+    assert_eq!(settings(n).len(), 1);
+}
+
+#[test]
+fn hints_go_to_stderr() {
+    let (_root, dir) = kustomization("resources: [objects.yaml]\ncommonLabels: {a: b}\n");
+    let out = run(&["build", &dir]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    let rewrite = format!(
+        "# Warning: {}/kustomization.yaml: write 'commonLabels' as labels: [{{\"includeSelectors\":true,\"pairs\":{{\"a\":\"b\"}}}}]\n",
+        std::fs::canonicalize(&dir).unwrap().display()
+    );
+    assert!(said.contains(&rewrite), "{said}");
+    write(&dir, "resources: [objects.yaml]\nlabels: [{includeSelectors: true, pairs: {a: b}}]\n");
+    let modern = run(&["build", &dir]);
+    assert_eq!(modern.stdout, out.stdout, "the rewrite gives the same");
+    assert_eq!(String::from_utf8(modern.stderr).unwrap(), "");
 }
