@@ -242,6 +242,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                     storage: args.helm_releases.artifact_directory(),
                     advertised: args.helm_releases.storage_adv_addr.clone().unwrap_or_default(),
                     allow_local_addresses: args.helm_releases.allow_local_sources,
+                    allow_workload_identity: args.helm_releases.allow_workload_identity,
                 },
                 artifact_address: args.helm_releases.storage_addr,
                 notifications: args.helm_releases.notifications()?,

@@ -122,6 +122,9 @@ pub(super) struct HelmReleaseFlags {
     /// Sources, and services that get notifications, may be at addresses of this machine and of its cloud's metadata service
     #[arg(long, env = "WINDLASS_ALLOW_LOCAL_SOURCES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) allow_local_sources: bool,
+    /// Sources with the provider aws, azure or gcp, and without credentials, act with the cloud identity of this process
+    #[arg(long, env = "WINDLASS_ALLOW_WORKLOAD_IDENTITY", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) allow_workload_identity: bool,
     /// Who sends Flux's notifications and answers the webhooks of its Receivers: own is this process, flux a notification-controller,
     /// auto this process unless there is a notification-controller or --events-addr is set
     #[arg(long, env = "WINDLASS_NOTIFICATIONS", default_value = "auto", value_name = "auto|own|flux")]

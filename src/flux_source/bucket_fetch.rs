@@ -1,11 +1,13 @@
-//! Bucket: the files of an object storage with the API of S3.
+//! Bucket: the files of an object storage.
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::bucket_storage;
 use super::chart_build::inside;
 use super::fetch_context::FetchContext;
 use super::source_archive::{IgnoreRules, write_archive};
@@ -13,14 +15,12 @@ use super::source_secrets;
 use super::source_status::{Fetched, SourceError, SourceStatus};
 use crate::flux_api::bucket_source::BucketSpec;
 use crate::source::cache::hex;
-use crate::source::http::Tls;
-use crate::source::location::Location;
-use crate::source::{BucketObject, S3Bucket};
+use crate::source::{BucketObject, ObjectBucket};
 
 /// The most bytes of all objects together.
 const MAX_BYTES: u64 = 1 << 30;
-/// Region of servers that have none.
-const REGION: &str = "us-east-1";
+/// The file with ignore rules, which is no file of the source.
+const SOURCE_IGNORE: &str = ".sourceignore";
 
 fn failed(text: String) -> SourceError {
     SourceError::fetch("BucketOperationFailed", text)
@@ -32,46 +32,19 @@ pub(super) async fn fetch(
     spec: &BucketSpec,
     status: &SourceStatus,
 ) -> Result<Fetched, SourceError> {
-    let refused = |text: String| SourceError::fetch("InvalidProviderConfiguration", text).stalling();
-    if !matches!(spec.provider.as_str(), "" | "generic" | "aws") {
-        let text = format!("spec.provider {:?} is not supported: use generic or aws", spec.provider);
-        return Err(refused(text));
-    }
-    if spec.sts.is_some() {
-        return Err(refused("spec.sts is not supported: use keys in spec.secretRef".to_owned()));
-    }
-    let secret = source_secrets::read_optional(context.pass, spec.secret_ref.as_ref()).await?;
-    if secret.is_none() && spec.provider == "aws" {
-        let text =
-            "spec.provider aws needs spec.secretRef: this process' own identity is not used for sources";
-        return Err(refused(text.to_owned()));
-    }
-    let keys = match &secret {
-        Some(secret) => match (secret.text("accesskey"), secret.text("secretkey")) {
-            (access, key) if !access.is_empty() && !key.is_empty() => Some((access, key)),
-            _ => {
-                let text = format!("secret '{}': keys accesskey and secretkey are required", secret.name());
-                return Err(SourceError::fetch("AuthenticationFailed", text));
-            }
-        },
-        None => None,
-    };
     let certificates = source_secrets::read_optional(context.pass, spec.cert_secret_ref.as_ref()).await?;
-    let tls = certificates.map(|secret| secret.tls(false)).transpose()?.unwrap_or_else(Tls::default);
+    let tls = certificates.map(|secret| secret.tls(false)).transpose()?.unwrap_or_default();
     let http = context.http(spec.timeout.as_ref(), spec.proxy_secret_ref.as_ref()).await?;
-    let scheme = if spec.insecure { "http" } else { "https" };
-    let endpoint = Location::parse(&format!("{scheme}://{}", spec.endpoint.trim_end_matches('/')))
-        .map_err(|e| SourceError::fetch("URLInvalid", format!("spec.endpoint: {e}")).stalling())?;
-    let region = if spec.region.is_empty() { REGION } else { &spec.region };
-    let bucket = S3Bucket { http: &http, tls: &tls, endpoint, name: &spec.bucket_name, region, keys };
+    let (endpoint, storage) = bucket_storage::open(context, spec, &http).await?;
+    let bucket = ObjectBucket { http: &http, tls: &tls, endpoint, name: &spec.bucket_name, storage };
     let scratch = context.scratch()?;
-    let ignore = ignore_rules(&bucket, spec, scratch.path()).await?;
     let objects = bucket.list(&spec.prefix).await;
     let objects =
         objects.map_err(|e| failed(format!("fetch from bucket '{}' failed: {e}", spec.bucket_name)))?;
+    let ignore = ignore_rules(&bucket, spec, scratch.path()).await?;
     let wanted: Vec<BucketObject> = objects
         .into_iter()
-        .filter(|object| !object.key.ends_with('/'))
+        .filter(|object| !object.key.ends_with('/') && object.key != SOURCE_IGNORE)
         .filter(|object| inside(scratch.path(), &object.key).is_some_and(|path| !ignore.ignores_below(&path)))
         .collect();
     let revision = format!("sha256:{}", index_digest(&wanted));
@@ -110,19 +83,19 @@ pub(super) async fn fetch(
     })
 }
 
-/// The ignore rules of the spec and of the bucket's `.sourceignore`.
+/// The ignore rules of the spec and of the bucket's `.sourceignore`; other sources have more.
 async fn ignore_rules(
-    bucket: &S3Bucket<'_>,
+    bucket: &ObjectBucket<'_>,
     spec: &BucketSpec,
-    root: &std::path::Path,
+    root: &Path,
 ) -> Result<IgnoreRules, SourceError> {
-    const FILE: &str = ".sourceignore";
-    let found = bucket.list(FILE).await.map_err(|e| failed(e.to_string()))?;
-    if found.iter().any(|object| object.key == FILE) {
-        let text = bucket.get(FILE, 1 << 20).await.map_err(|e| failed(e.to_string()))?;
-        fs::write(root.join(FILE), &text).map_err(|e| SourceError::storage("ArchiveOperationFailed", &e))?;
-    }
-    let rules = IgnoreRules::load(root, spec.ignore.as_deref());
+    let text = bucket.get(SOURCE_IGNORE, 1 << 20).await;
+    let text = text.map_err(|e| failed(format!("failed to get '{SOURCE_IGNORE}' object: {e}")))?;
+    let rules = match text {
+        Some(text) => fs::write(root.join(SOURCE_IGNORE), &text),
+        None => Ok(()),
+    };
+    let rules = rules.and_then(|()| IgnoreRules::load_own(root, spec.ignore.as_deref()));
     rules.map_err(|e| SourceError::storage("ArchiveOperationFailed", &e))
 }
 
@@ -136,16 +109,18 @@ fn index_digest(objects: &[BucketObject]) -> String {
 }
 
 async fn download(
-    bucket: &S3Bucket<'_>,
+    bucket: &ObjectBucket<'_>,
     objects: &[BucketObject],
-    root: &std::path::Path,
+    root: &Path,
 ) -> Result<(), SourceError> {
     let mut left = MAX_BYTES;
     for object in objects {
         let large = || failed(format!("the files of the bucket have more than {MAX_BYTES} bytes"));
         left = left.checked_sub(object.size).ok_or_else(large)?;
         let bytes = bucket.get(&object.key, object.size).await;
-        let bytes = bytes.map_err(|e| failed(format!("failed to get '{}' object: {e}", object.key)))?;
+        let wrong = |why: &str| failed(format!("failed to get '{}' object: {why}", object.key));
+        let bytes = bytes.map_err(|e| wrong(&e.to_string()))?;
+        let bytes = bytes.ok_or_else(|| wrong("it is gone since the bucket was listed"))?;
         let path = inside(root, &object.key).ok_or_else(|| failed(format!("'{}' is no path", object.key)))?;
         let written =
             path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, &bytes));

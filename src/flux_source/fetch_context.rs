@@ -13,9 +13,13 @@ use crate::controller::ReconcilePass;
 use crate::flux_api::GoDuration;
 use crate::flux_api::common::LocalObjectReference;
 use crate::source::http::Http;
+use crate::source::location::Location;
 
 /// Time limit of a fetch without one of its own.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time limit of a request for credentials of this process.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One fetch.
 pub(super) struct FetchContext<'p> {
@@ -29,6 +33,8 @@ pub(super) struct FetchContext<'p> {
     pub(super) generation: i64,
     /// Sources may be on this machine.
     pub(super) allows_local: bool,
+    /// Sources of a cloud may act with this process' identity.
+    pub(super) allows_own_identity: bool,
 }
 
 /// The time limit of a fetch.
@@ -58,6 +64,29 @@ impl FetchContext<'_> {
             Some(secret) => http.with_proxy(secret.proxy()?),
             None => http,
         })
+    }
+
+    /// A client with which this process asks for credentials of its own: not the tenant's, which reaches no metadata service.
+    ///
+    /// # Errors
+    /// The operator does not allow it.
+    pub(super) fn own_identity(&self, provider: &str) -> Result<Http, SourceError> {
+        if self.allows_own_identity {
+            return Ok(Http::new(IDENTITY_TIMEOUT, false));
+        }
+        let text = format!(
+            "spec.provider {provider:?} without spec.secretRef asks for the identity of this process, which sources have only with \
+             --allow-workload-identity"
+        );
+        Err(SourceError::fetch("InvalidProviderConfiguration", text).stalling())
+    }
+
+    /// Whether this process may send its identity to a host: one of these domains of its cloud.
+    pub(super) fn is_of_cloud(&self, url: &Location, domains: &[&str]) -> bool {
+        let host = url.hostname();
+        let within = |domain: &&str| host == *domain || host.ends_with(&format!(".{domain}"));
+        let known = url.scheme == "https" && domains.iter().any(within);
+        known || self.allows_local && url.is_loopback()
     }
 
     /// Refuses a provider that has credentials of its own: this process' identity is not a tenant's.

@@ -2,15 +2,16 @@
 //!
 //! Owns the kinds of `source.toolkit.fluxcd.io`: what a spec asks for, the artifact, the status. How servers are talked to is
 //! [`crate::source`]'s. A source acts with the credentials of its own namespace: nothing of this process' identity, files or caches is
-//! used for it.
+//! used for it, unless the operator allows sources of a cloud its identity.
 //!
 //! - `sources`: the front ends; `fetch_context`: what a fetch has at hand; `source_status`: conditions
 //! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them
-//! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches
+//! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches; `bucket_storage`: credentials of buckets
 //! - `chart_build`, `chart_dependencies`: packages of charts; `git_signature`, `signature_policy`: signatures
 
 mod artifact_store;
 mod bucket_fetch;
+mod bucket_storage;
 mod chart_build;
 mod chart_dependencies;
 mod chart_fetch;

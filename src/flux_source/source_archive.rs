@@ -53,17 +53,26 @@ impl IgnoreRules {
     /// # Errors
     /// A file of rules cannot be read.
     pub(super) fn load(root: &Path, ignore: Option<&str>) -> io::Result<Self> {
-        let mut own = Vec::new();
-        source_ignores(root, 0, &mut own)?;
-        if let Some(lines) = ignore {
-            own.push(rules(root, lines)?);
-        }
+        let own = Self::load_own(root, ignore)?.rules;
         let mut all = vec![rules(root, VCS)?];
         if own.is_empty() {
             all.push(rules(root, DEFAULTS)?);
         }
         all.extend(own);
         Ok(Self { rules: all })
+    }
+
+    /// The same without those that every source has.
+    ///
+    /// # Errors
+    /// A file of rules cannot be read.
+    pub(super) fn load_own(root: &Path, ignore: Option<&str>) -> io::Result<Self> {
+        let mut rules_of_source = Vec::new();
+        source_ignores(root, 0, &mut rules_of_source)?;
+        if let Some(lines) = ignore {
+            rules_of_source.push(rules(root, lines)?);
+        }
+        Ok(Self { rules: rules_of_source })
     }
 
     /// No rules.

@@ -81,8 +81,20 @@ pub(super) async fn read_optional(
 
 /// Whether a value is to be masked: user names, addresses and public keys are not.
 fn is_confidential(key: &str) -> bool {
-    let public =
-        ["username", "address", "ca.crt", "caFile", "tls.crt", "certFile", "known_hosts", "identity.pub"];
+    let public = [
+        "username",
+        "address",
+        "ca.crt",
+        "caFile",
+        "tls.crt",
+        "certFile",
+        "known_hosts",
+        "identity.pub",
+        "tenantId",
+        "clientId",
+        "authorityHost",
+        "clientCertificateSendChain",
+    ];
     !public.contains(&key) && ![".pub", ".asc", ".sshpub"].iter().any(|suffix| key.ends_with(suffix))
 }
 

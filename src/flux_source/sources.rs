@@ -90,6 +90,8 @@ pub struct SourceOptions {
     pub advertised: String,
     /// Sources may be on this machine: for tests and for registries on the node.
     pub allow_local_addresses: bool,
+    /// Sources of a cloud may act with this process' identity.
+    pub allow_workload_identity: bool,
 }
 
 /// The front end of a kind.
@@ -98,6 +100,7 @@ pub struct Sources {
     store: Arc<ArtifactStore>,
     http: Http,
     allows_local: bool,
+    allows_own_identity: bool,
 }
 
 impl Sources {
@@ -107,7 +110,7 @@ impl Sources {
         let allows_local = options.allow_local_addresses;
         let http = Http::new(timeout_of(None), false);
         let http = if allows_local { http } else { http.without_local_addresses() };
-        Self { kind, store, http, allows_local }
+        Self { kind, store, http, allows_local, allows_own_identity: options.allow_workload_identity }
     }
 
     async fn fetch(
@@ -240,6 +243,7 @@ impl FrontEnd for Sources {
             kind: self.kind.name(),
             generation,
             allows_local: self.allows_local,
+            allows_own_identity: self.allows_own_identity,
         };
         let fetched = tokio::time::timeout(limit, self.fetch(&mut context, &status)).await;
         let fetched = fetched.unwrap_or_else(|_| {

@@ -1,22 +1,37 @@
-//! Packages in buckets, `s3://BUCKET/KEY` and `gs://BUCKET/KEY`: their addresses, and the credentials for their servers.
+//! Buckets: packages at `s3://BUCKET/KEY` and `gs://BUCKET/KEY`, whole buckets, and the credentials of the clouds that have them.
 //!
-//! Owns what both kinds share. [`aws`] and [`google`] own addresses, credentials and headers; each is a feature of the build.
+//! Owns what all kinds share. [`aws`], [`google`] and [`entra`] own credentials, [`s3`], [`google_storage`] and [`azure_blobs`] the
+//! storages; each is a feature of the build.
 
 #[cfg(feature = "s3")]
 mod aws;
-#[cfg(any(feature = "s3", feature = "gcs"))]
+#[cfg(feature = "azure")]
+mod azure_blobs;
+#[cfg(feature = "azure")]
+mod entra;
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 mod environment;
 #[cfg(feature = "gcs")]
 mod google;
+#[cfg(feature = "gcs")]
+mod google_storage;
+mod object_bucket;
 #[cfg(feature = "s3")]
 mod s3;
-#[cfg(not(feature = "s3"))]
-#[path = "bucket/s3_unavailable.rs"]
-mod s3;
+#[cfg(feature = "s3")]
+mod security_tokens;
+mod storage_access;
+#[cfg(any(feature = "s3", feature = "azure"))]
+mod xml_list;
 
 use std::io;
 
-use super::http::{Credentials, Http, HttpError, Tls};
+pub use self::object_bucket::{BucketObject, ObjectBucket, ObjectStorage};
+pub use self::storage_access::{
+    AZURE_STORAGE, AzureAccess, CloudCredentials, EntraApplication, EntraProof, S3Keys,
+};
+
+use super::http::{Credentials, Http, HttpError};
 use super::location::{BadLocation, Location};
 
 /// Why a package in a bucket cannot be fetched.
@@ -49,31 +64,11 @@ pub enum BucketError {
     Answer(String),
 }
 
-/// A bucket with the API of S3. Builds without the feature `s3` refuse its requests.
-pub struct S3Bucket<'b> {
-    /// The client.
-    pub http: &'b Http,
-    /// TLS flags.
-    pub tls: &'b Tls,
-    /// URL of the server, without a path.
-    pub endpoint: Location,
-    /// Its name.
-    pub name: &'b str,
-    /// Its region.
-    pub region: &'b str,
-    /// Access key and secret key.
-    pub keys: Option<(String, String)>,
-}
-
-/// An object of a bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BucketObject {
-    /// Its key.
-    pub key: String,
-    /// Its entity tag, without quotes.
-    pub etag: String,
-    /// Its size in bytes.
-    pub size: u64,
+#[cfg(any(feature = "s3", feature = "azure"))]
+impl From<reqsign_core::Error> for BucketError {
+    fn from(error: reqsign_core::Error) -> Self {
+        Self::Answer(crate::causes::chain(&error))
+    }
 }
 
 /// Credentials for the server of a package.

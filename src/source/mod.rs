@@ -5,7 +5,7 @@
 //! - [`chart_reference`]: kinds of references; [`fetch`]: from a reference to bytes; [`load`]: from bytes to a chart
 //! - [`repositories`], [`repository`], [`index`]: named repositories, one of them, and its content
 //! - [`oci`], `fetch_oci`: registries
-//! - [`git`], `bucket`: charts in Git repositories and in buckets
+//! - [`git`], `bucket`: charts in Git repositories and in buckets; `signed_jwt`: tokens that their servers take
 //! - [`dependencies`]: the dependencies of a chart; [`installable`]: whether it can be installed
 //! - [`helm_paths`], [`cache`], `atomic_files`: the state on disk, shared with Helm
 //! - [`http`], [`location`]: requests within limits, and their URLs
@@ -33,8 +33,12 @@ pub mod oci;
 pub mod provenance;
 pub mod repositories;
 pub mod repository;
+mod signed_jwt;
 
-pub use bucket::{BucketObject, S3Bucket};
+pub use bucket::{
+    AZURE_STORAGE, AzureAccess, BucketError, BucketObject, CloudCredentials, EntraApplication, EntraProof,
+    ObjectBucket, ObjectStorage, S3Keys,
+};
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};

@@ -1,4 +1,4 @@
-//! Sources without source-controller, from servers on loopback: HTTP repositories, a registry, Git, and a bucket.
+//! Sources without source-controller, from servers on loopback: HTTP repositories, a registry and Git.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,7 @@ pub(crate) struct Files {
     /// Every request is refused with this status.
     down: Arc<Mutex<Option<StatusCode>>>,
     /// Requests so far.
-    seen: Arc<Mutex<Vec<SeenRequest>>>,
+    pub(crate) seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
 
 impl Files {
@@ -59,7 +59,7 @@ impl Files {
         address
     }
 
-    fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
+    pub(crate) fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
         self.files.lock().unwrap().insert(path.to_owned(), bytes.into());
     }
 
@@ -105,7 +105,7 @@ impl Running {
     }
 
     /// Waits until the condition Ready of a source begins with a text.
-    fn source_with(&self, kind: &str, name: &str, ready: &str) -> Value {
+    pub(crate) fn source_with(&self, kind: &str, name: &str, ready: &str) -> Value {
         let found = || {
             let object = self.get(kind, name);
             let current = object["status"]["observedGeneration"] == object["metadata"]["generation"]
@@ -117,14 +117,14 @@ impl Running {
             .unwrap_or_else(|e| panic!("{e}: {:#}", self.get(kind, name)["status"]))
     }
 
-    fn reconcile_source(&self, kind: &str, name: &str, token: &str) {
+    pub(crate) fn reconcile_source(&self, kind: &str, name: &str, token: &str) {
         let annotation = format!("reconcile.fluxcd.io/requestedAt={token}");
         self.cp.kubectl(["annotate", "--overwrite", kind, name, "-n", self.ns.name(), &annotation]).unwrap();
     }
 }
 
 /// The message of a condition.
-fn message(object: &Value, kind: &str) -> String {
+pub(crate) fn message(object: &Value, kind: &str) -> String {
     let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = all.iter().find(|c| c["type"] == kind);
     found.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned()
@@ -489,67 +489,5 @@ async fn a_chart_of_a_git_repository_follows_its_branch() {
     let out = chart_spec("GitRepository", &json!({"chart": "../../../../etc"}));
     running.release("out", &out);
     running.source_with("helmchart", &format!("{}-out", running.ns.name()), "False InvalidChartReference");
-    running.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn files_of_a_bucket_are_an_artifact() {
-    let mut running = Running::prepare("bucket").await;
-    let (files, storage) = (Files::default(), tempfile::tempdir().unwrap());
-    let address = files.serve().await;
-    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {size: \"{{ .Values.size }}\"}\n";
-    let all = [
-        ("charts/demo/Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n"),
-        ("charts/demo/values.yaml", "size: one\n"),
-        ("charts/demo/templates/config.yaml", object),
-        ("secret.txt", "not for the artifact"),
-    ];
-    let mut list = "<ListBucketResult><IsTruncated>false</IsTruncated>".to_owned();
-    for (key, text) in all {
-        files.put(&format!("/bucket/{key}"), text);
-        list.push_str(&format!(
-            "<Contents><Key>{key}</Key><ETag>&quot;{}&quot;</ETag><Size>{}</Size></Contents>",
-            &digest(text.as_bytes())[7..20],
-            text.len()
-        ));
-    }
-    list.push_str("</ListBucketResult>");
-    files.put("/bucket", list);
-    running.start_with_sources(storage.path()).await;
-    let keys = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
-        "stringData": {"accesskey": "AKIDEXAMPLE", "secretkey": "secret-key-of-the-bucket"}});
-    running.apply(&keys);
-    let spec = json!({
-        "bucketName": "bucket", "endpoint": address.to_string(), "insecure": true, "interval": "1h",
-        "ignore": "secret.txt", "secretRef": {"name": "keys"},
-    });
-    running.apply(&source("Bucket", "demo", &spec));
-    running.release("web", &chart_spec("Bucket", &json!({"chart": "charts/demo"})));
-    running.wait_ready("web", "True InstallSucceeded");
-    let object = running.ready_source("bucket", "demo");
-    let path = object["status"]["artifact"]["path"].as_str().unwrap();
-    let archive = std::fs::read(storage.path().join(path)).unwrap();
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&archive[..]));
-    let names: Vec<String> =
-        archive.entries().unwrap().map(|e| e.unwrap().path().unwrap().display().to_string()).collect();
-    assert!(
-        names.iter().any(|name| name.ends_with("Chart.yaml"))
-            && !names.iter().any(|name| name.contains("secret"))
-    );
-    let sent = files.seen.lock().unwrap().clone();
-    assert!(
-        sent.iter()
-            .all(|(_, login)| login.as_ref().is_some_and(|login| login.starts_with("AWS4-HMAC-SHA256")))
-    );
-    for (name, change) in
-        [("gcp", json!({"provider": "gcp"})), ("aws", json!({"provider": "aws", "secretRef": null}))]
-    {
-        let mut whole = spec.clone();
-        for (key, value) in change.as_object().unwrap() {
-            whole[key] = value.clone();
-        }
-        running.apply(&source("Bucket", name, &whole));
-        running.source_with("bucket", name, "False InvalidProviderConfiguration");
-    }
     running.end().await;
 }

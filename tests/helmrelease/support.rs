@@ -226,6 +226,7 @@ impl Running {
             storage: storage.to_owned(),
             advertised: "artifacts.test".to_owned(),
             allow_local_addresses: true,
+            allow_workload_identity: false,
         };
         let namespace = Some(self.ns.name().to_owned());
         let mut all = Vec::new();

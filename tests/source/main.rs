@@ -19,6 +19,8 @@ mod flags;
 mod git;
 mod git_servers;
 mod kustomize;
+#[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
+mod object_buckets;
 mod origins;
 mod output_dirs;
 mod packages;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::PoisonError;
 
-use http::{HeaderName, Method, header};
+use http::{HeaderName, header};
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, Credential, EMPTY_STRING_SHA256, EnvCredentialProvider,
     IMDSv2CredentialProvider, RequestSigner, SSOCredentialProvider, StaticCredentialProvider,
@@ -26,9 +26,9 @@ use serde_json::Value;
 use self::profile::Profiles;
 use super::super::http::{Credentials, Http, Request, Tls, address};
 use super::super::location::Location;
-use super::environment::{MAX_ANSWER, form, key, read, variable};
-use super::{Asker, BucketError};
-use crate::causes::chain;
+use super::environment::{MAX_ANSWER, key, read, variable};
+use super::security_tokens::{self, no_keys};
+use super::{Asker, BucketError, S3Keys};
 
 /// Maximum number of profiles in a chain of sources.
 const MAX_PROFILES: u8 = 8;
@@ -37,12 +37,6 @@ const MAX_PROFILES: u8 = 8;
 pub(in super::super) struct Keys {
     credential: Credential,
     region: String,
-}
-
-impl From<reqsign_core::Error> for BucketError {
-    fn from(error: reqsign_core::Error) -> Self {
-        Self::Answer(chain(&error))
-    }
 }
 
 /// The address of a package, and the credentials for its server, if the environment has some.
@@ -68,11 +62,37 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
     Ok((url, credential.map(|credential| Asker::Keys(Keys { credential, region }))))
 }
 
+/// The keys of this process; unlike for a package, a virtual machine's metadata server needs no variable.
+///
+/// # Errors
+/// There are none, or a configured source does not provide its credentials.
+pub(super) async fn own_keys(
+    http: &Http,
+    region: &str,
+    sts: Option<Location>,
+) -> Result<S3Keys, BucketError> {
+    let replaced = || variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"]);
+    let sts = match sts {
+        Some(sts) => Some(sts),
+        None => replaced().map(|text| Location::parse(&text)).transpose()?,
+    };
+    let (context, failure) = reqsign_context::new(http, sts.clone());
+    let profiles = Profiles::load()?;
+    let chain = Chain { http, context, failure, sts, region: region.to_owned(), profiles };
+    let found = match chain.find().await? {
+        Some(found) => Some(found),
+        None => IMDSv2CredentialProvider::new().provide_credential(&chain.context).await?,
+    };
+    let none = || BucketError::Answer("this process has no credentials for AWS".to_owned());
+    let Credential { access_key_id: access, secret_access_key: secret, session_token: session, .. } =
+        found.ok_or_else(none)?;
+    Ok(S3Keys { access, secret, session })
+}
+
 impl Keys {
     /// Given keys for a region.
-    pub(super) fn of(access: &str, secret: &str, region: &str) -> Self {
-        let credential = lent(access.to_owned(), secret.to_owned(), None);
-        Self { credential, region: region.to_owned() }
+    pub(super) fn of(keys: S3Keys, region: &str) -> Self {
+        Self { credential: keys.into(), region: region.to_owned() }
     }
 
     /// The headers that sign a `GET` of a URL.
@@ -150,13 +170,13 @@ impl Chain<'_> {
                 let left =
                     left.checked_sub(1).ok_or_else(|| wrong(name, "source_profile leads in a circle"))?;
                 let keys = match source == name {
-                    true => own_keys(&profile),
+                    true => keys_of(&profile),
                     false => self.of_profile(source, left).await?,
                 };
                 let keys = keys.ok_or_else(|| wrong(source, "it has no credentials"))?;
                 return self.role(name, role, keys, session.unwrap_or("windlass"), &profile).await.map(Some);
             }
-            if let Some(found) = own_keys(&profile) {
+            if let Some(found) = keys_of(&profile) {
                 return Ok(Some(found));
             }
             if let (Some(file), Some(role)) = (own("web_identity_token_file"), own("role_arn")) {
@@ -228,33 +248,13 @@ impl Chain<'_> {
         let token = required(file)?;
         let amazons = || Location::parse(&format!("https://sts.{}.amazonaws.com/", self.region));
         let url = self.sts.clone().map_or_else(amazons, Ok)?;
-        let url = url.with_path(format!("{}/", url.path.trim_end_matches('/')));
-        let body = form(&[
+        let fields = [
             ("Action", "AssumeRoleWithWebIdentity"),
-            ("Version", "2011-06-15"),
             ("RoleArn", role),
             ("RoleSessionName", session.unwrap_or("windlass")),
             ("WebIdentityToken", token.trim()),
-        ]);
-        let tls = Tls::default();
-        let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
-        let shown = url.to_string();
-        let request = Request {
-            confined: true,
-            method: Method::POST,
-            body: body.into(),
-            headers: vec![kind],
-            ..Request::get(url, &tls, MAX_ANSWER)
-        };
-        let answer = self.http.fetch(request).await?;
-        let text = String::from_utf8_lossy(&answer);
-        let part = |name: &str| {
-            let (_, rest) = text.split_once(&format!("<{name}>"))?;
-            rest.split_once(&format!("</{name}>")).map(|(value, _)| value.trim().to_owned())
-        };
-        let keys = part("AccessKeyId").zip(part("SecretAccessKey"));
-        let (id, secret) = keys.ok_or_else(|| no_keys(&shown))?;
-        Ok(lent(id, secret, part("SessionToken")))
+        ];
+        Ok(security_tokens::ask(self.http, &Tls::default(), &url, &fields).await?.into())
     }
 
     /// The credentials of a container's agent.
@@ -283,10 +283,16 @@ impl Chain<'_> {
 }
 
 /// The keys in a profile.
-fn own_keys(profile: &BTreeMap<String, String>) -> Option<Credential> {
+fn keys_of(profile: &BTreeMap<String, String>) -> Option<Credential> {
     let own = |key: &str| profile.get(key).filter(|v| !v.is_empty()).cloned();
     let (id, secret) = own("aws_access_key_id").zip(own("aws_secret_access_key"))?;
     Some(lent(id, secret, own("aws_session_token")))
+}
+
+impl From<S3Keys> for Credential {
+    fn from(keys: S3Keys) -> Self {
+        lent(keys.access, keys.secret, keys.session)
+    }
 }
 
 fn lent(access_key_id: String, secret_access_key: String, session_token: Option<String>) -> Credential {
@@ -295,10 +301,6 @@ fn lent(access_key_id: String, secret_access_key: String, session_token: Option<
 
 fn wrong(profile: &str, reason: &str) -> BucketError {
     BucketError::Answer(format!("AWS profile {profile:?}: {reason}"))
-}
-
-fn no_keys(from: &str) -> BucketError {
-    BucketError::Answer(format!("{from} answered without credentials for AWS"))
 }
 
 /// Reads a file that must exist.

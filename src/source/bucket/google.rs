@@ -5,26 +5,21 @@
 //! Does not use reqsign's crate for Google: it ignores the token server in the file, and signs with the crate rsa,
 //! which has a timing side channel (RUSTSEC-2023-0071).
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderName, Method, header};
 use jiff::Timestamp;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::super::helm_paths::user_home;
 use super::super::http::{Http, Request, Tls};
 use super::super::location::Location;
+use super::super::signed_jwt::{self, Algorithm};
 use super::environment::{MAX_ANSWER, form, key, read, variable};
 use super::{Asker, BucketError};
 
-/// The scope of tokens.
-const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
+/// The scope of tokens for storage.
+pub(super) const STORAGE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 /// The token server, unless the credentials name another.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
 /// Lifetime of a signed request for a token, in seconds.
@@ -54,14 +49,14 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
     let endpoint = endpoint.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
     let endpoint = if endpoint.contains("://") { endpoint } else { format!("http://{endpoint}") };
     let url = format!("{}/{}/{}", endpoint.trim_end_matches('/'), bucket.host, key(bucket));
-    Ok((Location::parse(&url)?, token(http).await?.map(Asker::Token)))
+    Ok((Location::parse(&url)?, token(http, STORAGE).await?.map(Asker::Token)))
 }
 
 /// The token; `None` without credentials.
 ///
 /// # Errors
 /// The credentials cannot be read or are refused.
-async fn token(http: &Http) -> Result<Option<String>, BucketError> {
+pub(super) async fn token(http: &Http, scope: &str) -> Result<Option<String>, BucketError> {
     if let Some(token) = variable(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]) {
         return Ok(Some(token));
     }
@@ -74,8 +69,8 @@ async fn token(http: &Http) -> Result<Option<String>, BucketError> {
     };
     let path = asked.clone().unwrap_or_else(usual);
     match read(&path)? {
-        Some(text) => exchange(http, &path, &text).await.map(Some),
-        None if asked.is_some() => Err(bad(&path, "no such file")),
+        Some(text) => exchange(http, &path.display().to_string(), text.as_bytes(), scope).await.map(Some),
+        None if asked.is_some() => Err(bad(&path.display().to_string(), "no such file")),
         None => match variable(&["GCE_METADATA_HOST"]) {
             Some(host) => metadata(http, &host).await.map(Some),
             None => Ok(None),
@@ -83,19 +78,39 @@ async fn token(http: &Http) -> Result<Option<String>, BucketError> {
     }
 }
 
-fn bad(path: &Path, reason: &str) -> BucketError {
-    BucketError::Answer(format!("{}: {reason}", path.display()))
+/// The token of this process; unlike for a package, the metadata server needs no variable.
+///
+/// # Errors
+/// It has no identity, or it is refused.
+pub(super) async fn own_token(http: &Http, scope: &str) -> Result<String, BucketError> {
+    match token(http, scope).await? {
+        Some(token) => Ok(token),
+        None => metadata(http, "metadata.google.internal").await,
+    }
 }
 
-/// A token for credentials of a file.
-async fn exchange(http: &Http, path: &Path, text: &str) -> Result<String, BucketError> {
+fn bad(place: &str, reason: &str) -> BucketError {
+    BucketError::Answer(format!("{place}: {reason}"))
+}
+
+/// A token for credentials in JSON; `path`: where they come from, for errors.
+///
+/// # Errors
+/// They are malformed or of another type, or the token server refuses.
+pub(super) async fn exchange(
+    http: &Http,
+    path: &str,
+    text: &[u8],
+    scope: &str,
+) -> Result<String, BucketError> {
     // The parser's error would quote the file.
     let credentials: Credentials =
-        serde_json::from_str(text).map_err(|_| bad(path, "not credentials as JSON"))?;
+        serde_json::from_slice(text).map_err(|_| bad(path, "not credentials as JSON"))?;
     let place = if credentials.token_uri.is_empty() { TOKENS } else { &credentials.token_uri };
     let body = match credentials.kind.as_str() {
         "service_account" => {
-            let assertion = assertion(&credentials, place, Timestamp::now()).map_err(|e| bad(path, e))?;
+            let assertion = assertion(&credentials, (place, scope), Timestamp::now());
+            let assertion = assertion.map_err(|e| bad(path, &format!("private_key {e}")))?;
             form(&[("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", &assertion)])
         }
         "authorized_user" => form(&[
@@ -141,23 +156,14 @@ fn of_answer(place: &str, answer: &[u8]) -> Result<String, BucketError> {
 }
 
 /// A request for a token that the service account's key has signed (RFC 7523).
-fn assertion(credentials: &Credentials, place: &str, now: Timestamp) -> Result<String, &'static str> {
-    const NO_KEY: &str = "private_key is not an RSA key in PEM";
-    let key = PrivateKeyDer::from_pem_slice(credentials.private_key.as_bytes()).map_err(|_| NO_KEY)?;
-    let key = match &key {
-        PrivateKeyDer::Pkcs8(der) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
-        PrivateKeyDer::Pkcs1(der) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
-        _ => return Err(NO_KEY),
-    };
-    let key = key.map_err(|_| NO_KEY)?;
-    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
-    let head = json!({"alg": "RS256", "typ": "JWT", "kid": credentials.private_key_id});
+fn assertion(
+    credentials: &Credentials,
+    (place, scope): (&str, &str),
+    now: Timestamp,
+) -> Result<String, &'static str> {
+    let head = json!({"kid": credentials.private_key_id});
     let now = now.as_second();
     let claims =
-        json!({"iss": credentials.client_email, "scope": SCOPE, "aud": place, "iat": now, "exp": now + LIFE});
-    let text = format!("{}.{}", part(&head), part(&claims));
-    let mut signature = vec![0; key.public_modulus_len()];
-    let signed = key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature);
-    signed.map_err(|_| "private_key does not sign")?;
-    Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+        json!({"iss": credentials.client_email, "scope": scope, "aud": place, "iat": now, "exp": now + LIFE});
+    signed_jwt::sign(Algorithm::Pkcs1, head, &claims, credentials.private_key.as_bytes())
 }

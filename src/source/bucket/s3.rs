@@ -1,135 +1,87 @@
-//! A bucket with the API of S3: the list of its objects, and their content. Requests are signed with given keys, or not at all.
+//! Buckets with the API of S3. Requests are signed with given keys, or not at all.
 
-use bytes::Bytes;
+use futures::future::BoxFuture;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use quick_xml::Reader;
-use quick_xml::events::Event;
 
-use super::super::http::Request;
 use super::super::location::Location;
 use super::aws::Keys;
-use super::{BucketError, BucketObject, S3Bucket};
+use super::object_bucket::{Authorized, BucketObject, MAX_OBJECTS, Page, StorageApi};
+use super::xml_list::{self, Element, malformed};
+use super::{BucketError, S3Keys};
 
-/// Size limit of a page of a listing, in bytes.
-const MAX_PAGE: u64 = 16 << 20;
-/// The most objects of a bucket.
-const MAX_OBJECTS: usize = 100_000;
 /// What S3 leaves as it is in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 /// The same in a query.
 const QUERY: &AsciiSet = &PATH.add(b'/');
 
-/// One page of a listing.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
-    objects: Vec<BucketObject>,
-    next: Option<String>,
+/// The API with the keys for a region.
+pub(super) struct S3Api {
+    keys: Option<Keys>,
 }
 
-impl S3Bucket<'_> {
-    /// The objects whose keys begin with a prefix, by key.
-    ///
-    /// # Errors
-    /// The server cannot be reached or refuses, or there are too many.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<BucketObject>, BucketError> {
-        let mut all = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            // The parameters of a signed request are in order.
-            let mut query = String::new();
-            if let Some(token) = &token {
-                query.push_str(&format!("continuation-token={}&", utf8_percent_encode(token, QUERY)));
-            }
-            query.push_str("encoding-type=url&list-type=2");
-            if !prefix.is_empty() {
-                query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, QUERY)));
-            }
-            let url = self.endpoint.with_path(format!("/{}", self.name)).with_query(query);
-            let page = page(&self.send(url, MAX_PAGE).await?)?;
-            all.extend(page.objects);
-            if all.len() > MAX_OBJECTS {
-                return Err(BucketError::Answer(format!("the bucket has more than {MAX_OBJECTS} objects")));
-            }
-            match page.next {
-                Some(next) if Some(&next) != token.as_ref() => token = Some(next),
-                _ => break,
-            }
+impl S3Api {
+    pub(super) fn new(region: &str, keys: Option<S3Keys>) -> Self {
+        Self { keys: keys.map(|keys| Keys::of(keys, region)) }
+    }
+}
+
+impl StorageApi for S3Api {
+    fn list_url(&self, endpoint: &Location, bucket: &str, prefix: &str, next: Option<&str>) -> Location {
+        // The parameters of a signed request are in order.
+        let mut query = String::new();
+        if let Some(token) = next {
+            query.push_str(&format!("continuation-token={}&", utf8_percent_encode(token, QUERY)));
         }
-        all.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(all)
+        query.push_str("encoding-type=url&list-type=2");
+        if !prefix.is_empty() {
+            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, QUERY)));
+        }
+        endpoint.with_path(format!("/{bucket}")).with_query(query)
     }
 
-    /// The content of an object, at most `limit` bytes.
-    ///
-    /// # Errors
-    /// It does not exist, or is too large.
-    pub async fn get(&self, key: &str, limit: u64) -> Result<Bytes, BucketError> {
-        let path = format!("/{}/{}", self.name, utf8_percent_encode(key, PATH));
-        self.send(self.endpoint.with_path(path), limit).await
+    fn object_url(&self, endpoint: &Location, bucket: &str, key: &str) -> Location {
+        endpoint.with_path(format!("/{bucket}/{}", utf8_percent_encode(key, PATH)))
     }
 
-    async fn send(&self, url: Location, limit: u64) -> Result<Bytes, BucketError> {
-        let mut request = Request::get(url, self.tls, limit);
-        if let Some((access, secret)) = &self.keys {
-            request.credentials = Some(Keys::of(access, secret, self.region).sign(&request.url).await?);
-            // A signature is for this server.
-            request.confined = true;
-        }
-        Ok(self.http.fetch(request).await?)
+    fn page(&self, body: &[u8]) -> Result<Page, BucketError> {
+        page(body)
+    }
+
+    fn authorize(&self, url: Location) -> BoxFuture<'_, Result<Authorized, BucketError>> {
+        Box::pin(async move {
+            let credentials = match &self.keys {
+                Some(keys) => Some(keys.sign(&url).await?),
+                None => None,
+            };
+            Ok(Authorized { url, credentials, secret: None })
+        })
     }
 }
 
 /// Reads a page of `ListObjectsV2`.
 fn page(xml: &[u8]) -> Result<Page, BucketError> {
-    let wrong = |why: String| BucketError::Answer(format!("the list of the bucket is malformed: {why}"));
-    let text = std::str::from_utf8(xml).map_err(|e| wrong(e.to_string()))?;
-    let mut reader = Reader::from_str(text);
-    let (mut out, mut object, mut field) = (Page::default(), BucketObject::default(), String::new());
-    let (mut value, mut truncated) = (String::new(), false);
-    loop {
-        match reader.read_event().map_err(|e| wrong(e.to_string()))? {
-            Event::Eof => break,
-            Event::Start(start) => {
-                start.name().as_ref().clone_into(&mut field);
-                value.clear();
-                if field == "Contents" {
-                    object = BucketObject::default();
-                }
+    let (mut out, mut object, mut truncated) = (Page::default(), BucketObject::default(), false);
+    xml_list::read(xml, |element| {
+        match element {
+            Element::Start("Contents", _) => object = BucketObject::default(),
+            Element::End("Contents", _) => out.objects.push(std::mem::take(&mut object)),
+            // In the encoding of forms.
+            Element::End("Key", text) => {
+                object.key = percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
             }
-            Event::Text(part) => value.push_str(&part.xml10_content()),
-            Event::GeneralRef(name) => {
-                value.push_str(match name.as_ref() {
-                    "quot" => "\"",
-                    "amp" => "&",
-                    "lt" => "<",
-                    "gt" => ">",
-                    "apos" => "'",
-                    "#34" => "\"",
-                    "#39" => "'",
-                    other => return Err(wrong(format!("unknown entity {other:?}"))),
-                });
+            Element::End("ETag", text) => text.trim_matches('"').clone_into(&mut object.etag),
+            Element::End("Size", text) => {
+                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is no size")))?;
             }
-            Event::End(end) => {
-                match end.name().as_ref() {
-                    "Contents" => out.objects.push(std::mem::take(&mut object)),
-                    "Key" => object.key = percent_decode_str(&value).decode_utf8_lossy().into_owned(),
-                    "ETag" => value.trim_matches('"').clone_into(&mut object.etag),
-                    "Size" => {
-                        object.size = value.parse().map_err(|_| wrong(format!("{value:?} is no size")))?;
-                    }
-                    "IsTruncated" => truncated = value == "true",
-                    "NextContinuationToken" => out.next = Some(value.clone()),
-                    _ => {}
-                }
-                field.clear();
-                value.clear();
-            }
+            Element::End("IsTruncated", text) => truncated = text == "true",
+            Element::End("NextContinuationToken", text) => out.next = Some(text.to_owned()),
             _ => {}
         }
         if out.objects.len() > MAX_OBJECTS {
-            return Err(wrong(format!("more than {MAX_OBJECTS} objects")));
+            return Err(malformed(&format!("more than {MAX_OBJECTS} objects")));
         }
-    }
+        Ok(())
+    })?;
     if !truncated {
         out.next = None;
     }
@@ -144,11 +96,11 @@ mod tests {
     fn pages_are_read() {
         let xml = br#"<?xml version="1.0"?><ListBucketResult><Name>b</Name><IsTruncated>true</IsTruncated>
             <NextContinuationToken>t/1=</NextContinuationToken>
-            <Contents><Key>a%2Fb+c.yaml</Key><ETag>&quot;abc&quot;</ETag><Size>3</Size></Contents>
-            <Contents><Key>d</Key><ETag>"def"</ETag><Size>0</Size></Contents></ListBucketResult>"#;
+            <Contents><Key>a%2Fb%2Bc+d.yaml</Key><ETag>&quot;abc&quot;</ETag><Size>3</Size></Contents>
+            <Contents><Key>d</Key><ETag>&#34;def&#x22;</ETag><Size>0</Size></Contents></ListBucketResult>"#;
         let object = |key: &str, etag: &str, size| BucketObject { key: key.into(), etag: etag.into(), size };
         let page_of = page(xml).unwrap();
-        assert_eq!(page_of.objects, [object("a/b+c.yaml", "abc", 3), object("d", "def", 0)]);
+        assert_eq!(page_of.objects, [object("a/b+c d.yaml", "abc", 3), object("d", "def", 0)]);
         assert_eq!(page_of.next.as_deref(), Some("t/1="));
         assert_eq!(page(b"<ListBucketResult></ListBucketResult>").unwrap(), Page::default());
         for bad in ["<a>&x;</a>", "<Contents><Size>x</Size></Contents>", "<a><b></a>"] {

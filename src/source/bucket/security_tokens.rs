@@ -1,0 +1,44 @@
+//! Keys that a Security Token Service with the API of AWS lends.
+
+use http::{Method, header};
+
+use super::super::http::{Http, Request, Tls};
+use super::super::location::Location;
+use super::environment::{MAX_ANSWER, form};
+use super::{BucketError, S3Keys};
+
+/// Asks for keys; `fields`: those of the request beside its version.
+///
+/// # Errors
+/// The service cannot be reached, refuses, or answers without keys.
+pub(super) async fn ask(
+    http: &Http,
+    tls: &Tls,
+    endpoint: &Location,
+    fields: &[(&str, &str)],
+) -> Result<S3Keys, BucketError> {
+    let url = endpoint.with_path(format!("{}/", endpoint.path.trim_end_matches('/')));
+    let shown = url.to_string();
+    let fields = [&[("Version", "2011-06-15")], fields].concat();
+    let request = Request {
+        confined: true,
+        method: Method::POST,
+        body: form(&fields).into(),
+        headers: vec![(header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned())],
+        ..Request::get(url, tls, MAX_ANSWER)
+    };
+    let answer = http.fetch(request).await?;
+    let text = String::from_utf8_lossy(&answer);
+    let part = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        rest.split_once(&format!("</{name}>")).map(|(value, _)| value.trim().to_owned())
+    };
+    let keys = part("AccessKeyId").zip(part("SecretAccessKey"));
+    let (access, secret) = keys.ok_or_else(|| no_keys(&shown))?;
+    Ok(S3Keys { access, secret, session: part("SessionToken") })
+}
+
+/// An answer without keys.
+pub(super) fn no_keys(from: &str) -> BucketError {
+    BucketError::Answer(format!("{from} answered without credentials for AWS"))
+}

@@ -1,0 +1,273 @@
+//! How a bucket is accessed: the storages with their credentials, and where credentials come from: they are given, asked for, or this
+//! process' own.
+//!
+//! A build without the feature of a cloud refuses it here.
+
+use super::super::http::{Http, Tls};
+use super::super::location::Location;
+use super::BucketError;
+use super::object_bucket::ObjectStorage;
+
+/// Keys for storages with the API of S3.
+#[derive(Clone)]
+pub struct S3Keys {
+    /// The access key.
+    pub access: String,
+    /// The secret key.
+    pub secret: String,
+    /// The token of keys that are lent.
+    pub session: Option<String>,
+}
+
+/// Access to a storage account of Azure.
+#[derive(Clone)]
+pub enum AzureAccess {
+    /// By the account's key.
+    Key {
+        /// The account.
+        account: String,
+        /// Its key, in base64.
+        key: String,
+    },
+    /// By a shared access signature: a part of the query.
+    Sas(String),
+    /// By a token of Entra.
+    Token(String),
+}
+
+/// An application that Entra gives tokens.
+#[derive(Clone)]
+pub struct EntraApplication {
+    /// URL of the authority; the public cloud's if empty.
+    pub authority: String,
+    /// Id of the tenant.
+    pub tenant: String,
+    /// Id of the application.
+    pub client: String,
+    /// How it proves who it is.
+    pub proof: EntraProof,
+}
+
+/// How an application proves who it is.
+#[derive(Clone)]
+pub enum EntraProof {
+    /// By a secret.
+    Secret(String),
+    /// By a certificate and its key, in PEM.
+    Certificate {
+        /// Both.
+        pem: Vec<u8>,
+        /// Whether the certificates are sent with the proof.
+        sends_chain: bool,
+    },
+    /// By a token of another issuer.
+    Assertion(String),
+}
+
+/// Scope of tokens for Azure's storage.
+pub const AZURE_STORAGE: &str = "https://storage.azure.com/.default";
+/// Scope of tokens for all that a service account of Google's may do.
+#[cfg(feature = "gcs")]
+const GOOGLE_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+
+/// Asks clouds for credentials, with a client.
+pub struct CloudCredentials<'h>(pub &'h Http);
+
+#[cfg(not(all(feature = "s3", feature = "gcs", feature = "azure")))]
+fn absent(scheme: &str, feature: &'static str) -> BucketError {
+    BucketError::Feature { scheme: scheme.to_owned(), feature }
+}
+
+#[cfg(feature = "s3")]
+impl ObjectStorage {
+    /// The API of S3, in a region; without keys nothing is signed.
+    ///
+    /// # Errors
+    /// The build lacks it.
+    pub fn s3(region: &str, keys: Option<S3Keys>) -> Result<Self, BucketError> {
+        Ok(Self(Box::new(super::s3::S3Api::new(region, keys))))
+    }
+}
+
+#[cfg(feature = "gcs")]
+impl ObjectStorage {
+    /// Google's storage, with a token.
+    ///
+    /// # Errors
+    /// The build lacks it.
+    pub fn google(token: String) -> Result<Self, BucketError> {
+        Ok(Self(Box::new(super::google_storage::GoogleApi { token })))
+    }
+}
+
+#[cfg(feature = "azure")]
+impl ObjectStorage {
+    /// Azure's storage.
+    ///
+    /// # Errors
+    /// The build lacks it.
+    pub fn azure(access: AzureAccess) -> Result<Self, BucketError> {
+        Ok(Self(Box::new(super::azure_blobs::AzureApi { access })))
+    }
+}
+
+#[cfg(feature = "s3")]
+impl CloudCredentials<'_> {
+    /// Keys for a user of a directory (`AssumeRoleWithLDAPIdentity`, as MinIO has it).
+    ///
+    /// # Errors
+    /// The service cannot be reached, or refuses.
+    pub async fn ldap(
+        &self,
+        tls: &Tls,
+        endpoint: &Location,
+        (user, password): (&str, &str),
+    ) -> Result<S3Keys, BucketError> {
+        let fields =
+            [("Action", "AssumeRoleWithLDAPIdentity"), ("LDAPUsername", user), ("LDAPPassword", password)];
+        super::security_tokens::ask(self.0, tls, endpoint, &fields).await
+    }
+
+    /// The keys of this process for a region of AWS; `sts`: a token service that replaces Amazon's.
+    ///
+    /// # Errors
+    /// There are none, or they are refused.
+    pub async fn own_aws(&self, region: &str, sts: Option<Location>) -> Result<S3Keys, BucketError> {
+        super::aws::own_keys(self.0, region, sts).await
+    }
+}
+
+#[cfg(feature = "gcs")]
+impl CloudCredentials<'_> {
+    /// A token of Google's storage for credentials in JSON; `shown`: where they come from.
+    ///
+    /// # Errors
+    /// They are malformed, or refused.
+    pub async fn google(&self, shown: &str, json: &[u8]) -> Result<String, BucketError> {
+        super::google::exchange(self.0, shown, json, super::google::STORAGE).await
+    }
+
+    /// A token of this process.
+    ///
+    /// # Errors
+    /// It has no identity, or it is refused.
+    pub async fn own_google(&self) -> Result<String, BucketError> {
+        super::google::own_token(self.0, GOOGLE_PLATFORM).await
+    }
+}
+
+#[cfg(feature = "azure")]
+impl CloudCredentials<'_> {
+    /// A token for an application of Azure.
+    ///
+    /// # Errors
+    /// Its authority cannot be reached, or refuses.
+    pub async fn entra(&self, application: &EntraApplication, scope: &str) -> Result<String, BucketError> {
+        super::entra::token(self.0, application, scope).await
+    }
+
+    /// A token of this process.
+    ///
+    /// # Errors
+    /// It has no identity, or it is refused.
+    pub async fn own_azure(&self, scope: &str) -> Result<String, BucketError> {
+        super::entra::own_token(self.0, scope).await
+    }
+}
+
+// Builds without a cloud refuse its buckets.
+
+#[cfg(not(feature = "s3"))]
+impl ObjectStorage {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub fn s3(_region: &str, _keys: Option<S3Keys>) -> Result<Self, BucketError> {
+        Err(absent("s3", "s3"))
+    }
+}
+
+#[cfg(not(feature = "s3"))]
+impl CloudCredentials<'_> {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn ldap(
+        &self,
+        _tls: &Tls,
+        _endpoint: &Location,
+        _login: (&str, &str),
+    ) -> Result<S3Keys, BucketError> {
+        Err(absent("s3", "s3"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn own_aws(&self, _region: &str, _sts: Option<Location>) -> Result<S3Keys, BucketError> {
+        Err(absent("s3", "s3"))
+    }
+}
+
+#[cfg(not(feature = "gcs"))]
+impl ObjectStorage {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub fn google(_token: String) -> Result<Self, BucketError> {
+        Err(absent("gs", "gcs"))
+    }
+}
+
+#[cfg(not(feature = "gcs"))]
+impl CloudCredentials<'_> {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn google(&self, _shown: &str, _json: &[u8]) -> Result<String, BucketError> {
+        Err(absent("gs", "gcs"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn own_google(&self) -> Result<String, BucketError> {
+        Err(absent("gs", "gcs"))
+    }
+}
+
+#[cfg(not(feature = "azure"))]
+impl ObjectStorage {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub fn azure(_access: AzureAccess) -> Result<Self, BucketError> {
+        Err(absent("azure", "azure"))
+    }
+}
+
+#[cfg(not(feature = "azure"))]
+impl CloudCredentials<'_> {
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn entra(&self, _application: &EntraApplication, _scope: &str) -> Result<String, BucketError> {
+        Err(absent("azure", "azure"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn own_azure(&self, _scope: &str) -> Result<String, BucketError> {
+        Err(absent("azure", "azure"))
+    }
+}
