@@ -103,7 +103,20 @@ const ROOT: [(&str, &[&str]); 24] = [
     ),
     ("flux_api", &["controller"]),
     ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
-    ("flux_notify", &["backoff", "cluster", "controller", "flux_api", "redact", "render", "serve", "source"]),
+    (
+        "flux_notify",
+        &[
+            "backoff",
+            "cel_expression",
+            "cluster",
+            "controller",
+            "flux_api",
+            "redact",
+            "render",
+            "serve",
+            "source",
+        ],
+    ),
     (
         "helmrelease",
         &["cel_expression", "cluster", "controller", "flux_api", "redact", "release", "render", "source"],

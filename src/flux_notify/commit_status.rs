@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_requests::Post;
 use super::provider_settings::Settings;
+use crate::cel_expression;
 use crate::source::http::Credentials;
 
 /// What is escaped in a part of a path, and in a value of a query.
@@ -55,6 +56,23 @@ impl StatusUpdate {
 pub(super) fn status_name(uid_part: &str, event: &FluxEvent) -> String {
     let involved = &event.involved_object;
     format!("{}/{}/{uid_part}", involved.kind, involved.name).to_lowercase()
+}
+
+/// The name that `commitStatusExpr` makes of an event, its Alert and its Provider.
+///
+/// # Errors
+/// The expression cannot be evaluated.
+pub(super) fn computed_name(
+    expression: &str,
+    event: &FluxEvent,
+    alert: &Value,
+    provider: &Value,
+) -> Result<String, String> {
+    let failed =
+        |e: String| format!("failed to evaluate the spec.commitStatusExpr CEL expression for the event: {e}");
+    let event = serde_json::to_value(event).map_err(|e| failed(e.to_string()))?;
+    cel_expression::text(expression, &[("event", &event), ("alert", alert), ("provider", provider)])
+        .map_err(failed)
 }
 
 /// The requests for an event; `None` for events that tell of progress.
@@ -246,6 +264,27 @@ mod tests {
             assert_eq!(sent, created.headers, "{what}");
         }
         assert_eq!(checked, 42);
+    }
+
+    #[test]
+    fn names_are_computed() {
+        let row = &recorded::rows()[0];
+        let (alert, provider) =
+            (json!({"metadata": {"name": "on"}}), json!({"metadata": {"uid": "0c9c2e41-d2f9"}}));
+        let name = |expression: &str| computed_name(expression, &row.event, &alert, &provider);
+        let involved = &row.event.involved_object;
+        let long = "(event.involvedObject.kind + '/' + event.involvedObject.name + '/' + alert.metadata.name + '/' + \
+                    provider.metadata.uid.split('-').first().value()).lowerAscii()";
+        let expected = format!("{}/{}/on/0c9c2e41", involved.kind, involved.name).to_lowercase();
+        assert_eq!(name(long), Ok(expected));
+        assert_eq!(name("event.severity"), Ok(row.event.severity.name().to_owned()));
+        for wrong in ["event.none", "event.metadata", "event."] {
+            let error = name(wrong).unwrap_err();
+            assert!(
+                error.starts_with("failed to evaluate the spec.commitStatusExpr CEL expression"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -186,8 +186,10 @@ impl Dispatcher {
         let provider = provider.ok_or_else(|| {
             format!("failed to read provider: '{namespace}/{}' does not exist", spec.provider_ref.name)
         })?;
-        let uid = provider["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        let provider = ProviderSpec::deserialize(&provider["spec"]).map_err(|e| format!("provider: {e}"))?;
+        let mut object = provider.clone();
+        object["apiVersion"] = VERSION.into();
+        object["kind"] = "Provider".into();
+        let provider = ProviderSpec::deserialize(&object["spec"]).map_err(|e| format!("provider: {e}"))?;
         if provider.suspend || self.refused.contains_key(&reference) || !admits(&provider, event) {
             return Ok(());
         }
@@ -197,7 +199,7 @@ impl Dispatcher {
         let (name, alert) = (name.clone(), Arc::clone(alert));
         self.sending.spawn(async move {
             let client = context.runner.engine().operator_client();
-            let sent = deliver(client, http, (&namespace, &uid), &provider, &event).await;
+            let sent = deliver(client, http, (&namespace, &object, &alert), &provider, &event).await;
             if let Err(error) = sent {
                 let text = format!("failed to send notification for {}: {error}", event.involved_object);
                 warn(&context, &name, &alert, (DISPATCH_FAILED, text));

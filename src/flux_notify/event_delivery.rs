@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header;
 use http::{Method, StatusCode};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::commit_status;
@@ -23,17 +24,18 @@ const MAX_ANSWER: u64 = 1 << 20;
 /// Most characters of an answer in the text of an error.
 const MAX_SHOWN: usize = 512;
 
-/// Sends an event. The namespace is the Provider's.
+/// Sends an event. The namespace is the Provider's; the Alert has chosen it.
 ///
 /// # Errors
 /// A Secret cannot be read or is wrong, or the service does not take the event in the Provider's time limit.
 pub(super) async fn deliver(
     cluster: &Cluster,
     http: Http,
-    (namespace, uid): (&str, &str),
+    (namespace, provider, alert): (&str, &Value, &Value),
     spec: &ProviderSpec,
     event: &FluxEvent,
 ) -> Result<(), String> {
+    let uid = provider["metadata"]["uid"].as_str().unwrap_or_default();
     let secrets = provider_settings::read_secrets(cluster, namespace, spec).await?;
     let settings = provider_settings::settings(spec, uid, &secrets)?;
     let http = match &settings.proxy {
@@ -42,7 +44,11 @@ pub(super) async fn deliver(
     };
     let service = Service { http, deadline: Instant::now() + settings.timeout, settings };
     if writes_commit_status(spec) {
-        return service.write_status(event).await;
+        let name = match spec.commit_status_expr.as_str() {
+            "" => commit_status::status_name(&service.settings.uid_part, event),
+            expression => commit_status::computed_name(expression, event, alert, provider)?,
+        };
+        return service.write_status(&name, event).await;
     }
     let post = provider_requests::post(&service.settings, event)?;
     let answer = service.send(Method::POST, &post).await?;
@@ -57,9 +63,8 @@ struct Service {
 }
 
 impl Service {
-    async fn write_status(&self, event: &FluxEvent) -> Result<(), String> {
-        let name = commit_status::status_name(&self.settings.uid_part, event);
-        let Some(update) = commit_status::update(&self.settings, &name, event)? else { return Ok(()) };
+    async fn write_status(&self, name: &str, event: &FluxEvent) -> Result<(), String> {
+        let Some(update) = commit_status::update(&self.settings, name, event)? else { return Ok(()) };
         let list = Post { url: update.list.clone(), body: String::new(), ..update.create.clone() };
         let answer = self.send(Method::GET, &list).await;
         let answer = answer.map_err(|e| format!("could not list commit statuses: {e}"))?;

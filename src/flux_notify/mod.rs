@@ -17,6 +17,7 @@ mod receivers;
 #[cfg(test)]
 mod recorded;
 mod webhook_checks;
+mod webhook_filters;
 mod webhook_server;
 
 pub use dispatcher::{NotifyOptions, dispatch};

@@ -10,6 +10,7 @@ use chart_compat::yaml;
 use http::header::HeaderName;
 
 use super::flux_event::FluxEvent;
+use crate::cel_expression::check_over;
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::flux_api::GoDuration;
 use crate::flux_api::common::LocalObjectReference;
@@ -33,6 +34,9 @@ pub(super) const SUPPORTED: [&str; 8] =
     ["generic", "generic-hmac", "slack", "msteams", "discord", "alertmanager", "github", "gitlab"];
 /// The types that write the status of a commit.
 const COMMIT_STATUS: [&str; 6] = ["github", "gitlab", "gitea", "bitbucketserver", "bitbucket", "azuredevops"];
+
+/// What `commitStatusExpr` sees.
+const COMMIT_STATUS_VARIABLES: [&str; 3] = ["event", "alert", "provider"];
 
 /// How the service of a Provider is reached.
 #[derive(Clone, Default)]
@@ -77,10 +81,11 @@ pub(super) fn unsupported(spec: &ProviderSpec) -> Option<String> {
         let known = SUPPORTED.join(", ");
         return Some(format!("spec.type {:?} is not supported: there are {known}", spec.provider_type));
     }
-    if !spec.commit_status_expr.is_empty() {
-        return Some("spec.commitStatusExpr is not supported: leave it away for the default name".to_owned());
+    if spec.commit_status_expr.is_empty() {
+        return None;
     }
-    None
+    let error = check_over(&spec.commit_status_expr, &COMMIT_STATUS_VARIABLES).err()?;
+    Some(format!("spec.commitStatusExpr: failed to compile expression: {error}"))
 }
 
 /// Whether a Provider gets an event, by what it writes and what the event says.
@@ -305,8 +310,12 @@ mod tests {
         assert_eq!(unsupported(&spec(json!({"type": "slack"}))), None);
         let text = unsupported(&spec(json!({"type": "telegram"}))).unwrap();
         assert!(text.starts_with("spec.type \"telegram\" is not supported: there are generic,"), "{text}");
-        let text = unsupported(&spec(json!({"type": "github", "commitStatusExpr": "'a'"}))).unwrap();
-        assert!(text.starts_with("spec.commitStatusExpr is not supported"), "{text}");
+        assert_eq!(unsupported(&spec(json!({"type": "github", "commitStatusExpr": "event.reason"}))), None);
+        let text = unsupported(&spec(json!({"type": "github", "commitStatusExpr": "req.a"}))).unwrap();
+        assert_eq!(
+            text,
+            "spec.commitStatusExpr: failed to compile expression: undeclared reference to 'req'"
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::webhook_checks::unsupported;
+use super::webhook_filters::invalid_filter;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
@@ -100,6 +101,15 @@ fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, mess
     status_conditions::set(&mut status.conditions, kind, truth, (reason, &message), generation, &now);
 }
 
+/// Why a spec is refused.
+fn reason_of(object: &Value) -> &'static str {
+    let spec = serde_json::from_value::<ReceiverSpec>(object["spec"].clone());
+    match spec.is_ok_and(|spec| unsupported(&spec).is_none() && invalid_filter(&spec).is_some()) {
+        true => "InvalidCELExpression",
+        false => "ValidationFailed",
+    }
+}
+
 fn patch(status: &ReceiverStatus) -> Value {
     json!({
         "conditions": status.conditions,
@@ -173,7 +183,7 @@ impl FrontEnd for Receivers {
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         let spec: ReceiverSpec = serde_json::from_value(pass.object["spec"].clone())
             .map_err(|e| ReconcileError::Config(format!("spec: {e}")))?;
-        if let Some(text) = unsupported(&spec) {
+        if let Some(text) = unsupported(&spec).or_else(|| invalid_filter(&spec)) {
             return Err(ReconcileError::Config(text));
         }
         let (mut status, generation) = (status_of(&pass.object), generation_of(&pass.object));
@@ -215,8 +225,9 @@ impl FrontEnd for Receivers {
             Report::Failed { error: ReconcileError::Config(_), .. } => {
                 let Report::Failed { error, .. } = report else { return patch(&status) };
                 let text = format!("Reconciliation failed terminally due to configuration error: {error}");
-                set(&mut status, READY, Truth::False, "ValidationFailed", &text, generation);
-                set(&mut status, STALLED, Truth::True, "ValidationFailed", &text, generation);
+                let reason = reason_of(object);
+                set(&mut status, READY, Truth::False, reason, &text, generation);
+                set(&mut status, STALLED, Truth::True, reason, &text, generation);
                 (status.webhook_path, status.observed_generation) = (String::new(), generation);
                 let name = object["metadata"]["name"].as_str().unwrap_or_default();
                 let namespace = object["metadata"]["namespace"].as_str();
@@ -233,10 +244,10 @@ impl FrontEnd for Receivers {
         patch(&status)
     }
 
-    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+    fn event(&self, object: &Value, report: &Report<'_>) -> Option<EventNote> {
         let Report::Failed { error, .. } = report else { return None };
         let reason = match error {
-            ReconcileError::Config(_) => "ValidationFailed",
+            ReconcileError::Config(_) => reason_of(object),
             _ => "ReconcileError",
         };
         let (event_type, action, annotations) = (EventType::Warning, "Reconcile", BTreeMap::new());

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::provider_settings::SecretValues;
 use super::receivers::{REQUESTED_AT, WebhookPaths};
 use super::webhook_checks::check;
+use super::webhook_filters::Filters;
 use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind};
 use crate::controller::STATUS_MANAGER;
 use crate::flux_api::common::CrossNamespaceObjectReference;
@@ -110,9 +111,11 @@ impl Webhooks {
         let secret = SecretValues::read(&self.cluster, namespace, secret).await.map_err(bad)?;
         let token = secret.text("token").ok_or_else(|| bad("the Secret has no token".to_owned()))?;
         let about = check(&spec, &token, headers, body).map_err(bad)?;
+        let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
+        let filters = Filters::new(&spec, media.unwrap_or_default(), body).map_err(internal)?;
         let mut errors = Vec::new();
-        for resource in &spec.resources {
-            if let Err(error) = self.request(namespace, &resource.reference).await {
+        for (at, resource) in spec.resources.iter().enumerate() {
+            if let Err(error) = self.request(namespace, &resource.reference, (&filters, at)).await {
                 errors.push(format!("{}/{}: {error}", resource.reference.kind, resource.reference.name));
             }
         }
@@ -122,9 +125,18 @@ impl Webhooks {
         }
     }
 
-    /// Requests a reconcile of what a reference selects.
-    async fn request(&self, own: &str, reference: &CrossNamespaceObjectReference) -> Result<(), String> {
-        for object in self.selected(own, reference).await? {
+    /// Requests a reconcile of what a reference selects, less what the Receiver's expressions refuse.
+    async fn request(
+        &self,
+        own: &str,
+        reference: &CrossNamespaceObjectReference,
+        (filters, at): (&Filters<'_>, usize),
+    ) -> Result<(), String> {
+        for (object, metadata) in self.selected(own, reference).await? {
+            if filters.are_for(at) && !filters.admit(at, &object, &self.metadata(&object, metadata).await?)? {
+                tracing::debug!(%object, "an expression of the Receiver refuses the object");
+                continue;
+            }
             let now = jiff::Timestamp::now().to_string();
             let patch = json!({"metadata": {"annotations": {REQUESTED_AT: now}}});
             let patched =
@@ -135,21 +147,34 @@ impl Webhooks {
         Ok(())
     }
 
+    /// The metadata of an object, which a list may have had.
+    async fn metadata(&self, object: &ObjectRef, listed: Option<Value>) -> Result<Value, String> {
+        if let Some(listed) = listed {
+            return Ok(listed);
+        }
+        let found = self.cluster.get_metadata(object).await.map_err(|e| e.to_string())?;
+        found.ok_or_else(|| format!("unable to read {object}: not found"))
+    }
+
+    /// The objects of a reference, with their metadata if a list had it.
     async fn selected(
         &self,
         own: &str,
         reference: &CrossNamespaceObjectReference,
-    ) -> Result<Vec<ObjectRef>, String> {
+    ) -> Result<Vec<(ObjectRef, Option<Value>)>, String> {
         let namespace = namespace_of(own, reference, self.no_cross_namespace_refs)?;
         let gvk = gvk_of(reference)?;
         if reference.name != "*" {
-            return Ok(vec![ObjectRef::new(gvk, Some(namespace), &reference.name)]);
+            return Ok(vec![(ObjectRef::new(gvk, Some(namespace), &reference.name), None)]);
         }
         let labels = selector(&reference.match_labels)?;
         let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await;
         let found = found.map_err(|e| e.to_string())?;
-        let names = found.iter().filter_map(|object| object["metadata"]["name"].as_str());
-        Ok(names.map(|name| ObjectRef::new(gvk.clone(), Some(namespace), name)).collect())
+        let with_name = |object: Value| {
+            let name = object["metadata"]["name"].as_str()?.to_owned();
+            Some((ObjectRef::new(gvk.clone(), Some(namespace), &name), Some(object)))
+        };
+        Ok(found.into_iter().filter_map(with_name).collect())
     }
 }
 

@@ -220,6 +220,21 @@ async fn a_webhook_reconciles_sources() {
         };
         wait_until(ready, LIMIT, found).unwrap_or_else(|e| panic!("{e}: {:#}", r.get("receiver", name)))
     };
+    for (name, filter) in [
+        (
+            "admits",
+            "req.ref == 'refs/heads/main' && res.metadata.name == 'demo' && res.kind == 'HelmRepository'",
+        ),
+        ("refuses", "req.ref == 'refs/heads/other'"),
+        ("fails", "req.none == ''"),
+        ("wrong", "claims.sub == 'me'"),
+    ] {
+        let spec = json!({
+            "type": "github", "secretRef": {"name": "hook"}, "resourceFilter": filter,
+            "resources": [{"kind": "HelmRepository", "name": "demo"}],
+        });
+        r.apply(&notification("Receiver", name, &spec));
+    }
     let ready = wait("github", "True Succeeded");
     let path = ready["status"]["webhookPath"].as_str().unwrap().to_owned();
     assert_eq!(ready["status"]["observedGeneration"], ready["metadata"]["generation"]);
@@ -228,6 +243,13 @@ async fn a_webhook_reconciles_sources() {
     assert_eq!(condition(&refused, "Stalled"), "True ValidationFailed");
     assert_eq!(refused["status"]["webhookPath"], Value::Null);
 
+    let wrong = wait("wrong", "False InvalidCELExpression");
+    assert_eq!(condition(&wrong, "Stalled"), "True InvalidCELExpression");
+    assert!(wrong["status"].to_string().contains("undeclared reference to 'claims'"), "{wrong}");
+    let path_of =
+        |name: &str| wait(name, "True Succeeded")["status"]["webhookPath"].as_str().unwrap().to_owned();
+    let (admits, refuses, fails) = (path_of("admits"), path_of("refuses"), path_of("fails"));
+
     let before = r.ready_source("helmrepository", "demo");
     assert_eq!(before["status"]["lastHandledReconcileAt"], Value::Null);
     for (path, key, event, status) in [
@@ -235,6 +257,8 @@ async fn a_webhook_reconciles_sources() {
         (path.as_str(), "other-token", "push", 400),
         (path.as_str(), "hook-token", "fork", 400),
         (foreign.as_str(), "hook-token", "push", 500),
+        (fails.as_str(), "hook-token", "push", 500),
+        (refuses.as_str(), "hook-token", "push", 200),
     ] {
         assert_eq!(call(address, path, key, event).await, status, "{path} {key} {event}");
     }
@@ -243,7 +267,16 @@ async fn a_webhook_reconciles_sources() {
         Value::Null
     );
     publish(&files, &["1.0.0", "1.1.0"]);
+    assert_eq!(call(address, &admits, "hook-token", "push").await, 200);
+    let requested = || {
+        let object = r.get("helmrepository", "demo");
+        let token =
+            object["metadata"]["annotations"]["reconcile.fluxcd.io/requestedAt"].as_str().map(str::to_owned);
+        Ok(token)
+    };
+    let admitted = wait_until("the filter admits", LIMIT, requested).unwrap();
     assert_eq!(call(address, &path, "hook-token", "Push").await, 200);
+    assert_ne!(requested().unwrap(), Some(admitted));
     let revision = |object: &Value| object["status"]["artifact"]["revision"].clone();
     let found = || {
         let object = r.get("helmrepository", "demo");
