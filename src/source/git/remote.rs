@@ -246,6 +246,7 @@ impl GitRemote<'_> {
         }
         settings.extend(access.proxy.as_ref().map(|proxy| ("http.proxy".into(), proxy.0.clone().into())));
         let mut command = Command::new("git");
+        self.clear_environment(&mut command);
         command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
         // This setting takes precedence over `protocol.allow`, so the user's must be cleared.
         command.env("GIT_ALLOW_PROTOCOL", scheme);
@@ -253,16 +254,34 @@ impl GitRemote<'_> {
         for (n, (key, value)) in settings.into_iter().enumerate() {
             command.env(format!("GIT_CONFIG_KEY_{n}"), key).env(format!("GIT_CONFIG_VALUE_{n}"), value);
         }
-        for own in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
-            command.env_remove(own);
-        }
         if access.isolated {
             command.env("HOME", scratch).env("XDG_CONFIG_HOME", scratch);
             command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
-            command.env_remove("SSH_AUTH_SOCK").env_remove("GIT_SSH");
+            command.env_remove("SSH_AUTH_SOCK");
         }
         self.configure_ssh(scratch, &mut command)?;
         Ok(command)
+    }
+
+    /// Removes variables that go before our settings: for the repository itself, for its own authority, and, of a source, the user's.
+    fn clear_environment(&self, command: &mut Command) {
+        const AUTHORITIES: [&str; 2] = ["GIT_SSL_CAINFO", "GIT_SSL_CAPATH"];
+        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
+            command.env_remove(name);
+        }
+        if self.access.tls.ca.is_some() {
+            for name in AUTHORITIES {
+                command.env_remove(name);
+            }
+        }
+        if self.access.isolated {
+            let users = |name: &str| {
+                name.starts_with("GIT_") && name != "GIT_EXEC_PATH" && !AUTHORITIES.contains(&name)
+            };
+            for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(users)) {
+                command.env_remove(name);
+            }
+        }
     }
 
     fn configure_ssh(&self, scratch: &Path, command: &mut Command) -> Result<(), GitError> {
