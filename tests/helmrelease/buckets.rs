@@ -288,7 +288,8 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
             };
             assert!(login("a.yaml").starts_with(expected), "{name}: {seen:?}");
         } else if !["absent", "az-denied"].contains(&name) {
-            assert!(seen.is_empty(), "{name}: {seen:?}");
+            // Another one is tried again meanwhile.
+            assert!(seen.iter().all(|(path, _)| path.starts_with("/other/")), "{name}: {seen:?}");
         }
     }
     running.end().await;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adoption;
+mod bad_sources;
 mod buckets;
 mod checks;
 mod commands;

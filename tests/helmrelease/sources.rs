@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 use windlass_test_cluster::{Tool, wait_until};
 
@@ -18,14 +20,64 @@ use super::support::{LIMIT, Running, chart, condition, digest};
 /// Path and Authorization header of a request.
 type SeenRequest = (String, Option<String>);
 
+/// How a server misbehaves.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// It answers with a status.
+    Status(u16),
+    /// It never answers.
+    Hang,
+    /// It sends a byte now and then.
+    Trickle,
+    /// It ends in the middle of an answer.
+    Truncated,
+    /// It answers with something else.
+    Garbage,
+    /// It sends everybody to this URL.
+    Redirect(String),
+}
+
+impl Fault {
+    async fn answer(self, found: Option<Vec<u8>>) -> Response {
+        let body = found.unwrap_or_else(|| b"{}".to_vec());
+        let whole = body.len();
+        match self {
+            Self::Status(status) => StatusCode::from_u16(status).unwrap().into_response(),
+            Self::Hang => std::future::pending().await,
+            Self::Trickle => {
+                let bytes = futures::stream::unfold(body.into_iter(), |mut rest| async move {
+                    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+                    rest.next().map(|byte| (Ok::<_, std::io::Error>(vec![byte]), rest))
+                });
+                ([(header::CONTENT_LENGTH, whole.to_string())], Body::from_stream(bytes)).into_response()
+            }
+            Self::Truncated => {
+                let half = body[..whole / 2].to_vec();
+                let cut = async {
+                    // What was sent before is on its way.
+                    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                    Err(std::io::Error::other("the connection is cut"))
+                };
+                let parts = futures::stream::iter([Ok(half)]).chain(futures::stream::once(cut));
+                let body = Body::from_stream(parts);
+                ([(header::CONTENT_LENGTH, whole.to_string())], body).into_response()
+            }
+            Self::Garbage => "<a><b></a>".into_response(),
+            Self::Redirect(target) => (StatusCode::FOUND, [(header::LOCATION, target)]).into_response(),
+        }
+    }
+}
+
 /// Serves files by path; some paths can be told to answer otherwise.
 #[derive(Clone, Default)]
 pub(crate) struct Files {
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     /// `user:password` that every request must have.
     login: Arc<Mutex<Option<String>>>,
-    /// Every request is refused with this status.
-    down: Arc<Mutex<Option<StatusCode>>>,
+    /// How every request fares.
+    fault: Arc<Mutex<Option<Fault>>>,
+    /// Authorization headers that requests below a path must have.
+    keys: Arc<Mutex<Vec<(String, String)>>>,
     /// Requests so far.
     pub(crate) seen: Arc<Mutex<Vec<SeenRequest>>>,
 }
@@ -36,8 +88,16 @@ impl Files {
             let path = request.uri().path().to_owned();
             let sent = request.headers().get(header::AUTHORIZATION).map(|h| h.to_str().unwrap().to_owned());
             own.seen.lock().unwrap().push((path.clone(), sent.clone()));
-            if let Some(status) = *own.down.lock().unwrap() {
-                return status.into_response();
+            let found = own.files.lock().unwrap().get(&path).cloned();
+            let fault = own.fault.lock().unwrap().clone();
+            if let Some(fault) = fault {
+                return fault.answer(found).await;
+            }
+            let keys = own.keys.lock().unwrap().clone();
+            let key = keys.iter().find(|(below, _)| path.starts_with(below));
+            if key.is_some_and(|(_, wanted)| sent.as_ref() != Some(wanted)) {
+                let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"test\"")];
+                return (StatusCode::UNAUTHORIZED, challenge).into_response();
             }
             if let Some(login) = &*own.login.lock().unwrap() {
                 let wanted = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(login));
@@ -49,7 +109,6 @@ impl Files {
                 let target = format!("http://{}", target.replacen('/', ":", 1));
                 return (StatusCode::FOUND, [(header::LOCATION, target)]).into_response();
             }
-            let found = own.files.lock().unwrap().get(&path).cloned();
             found.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |bytes| bytes.into_response())
         }
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -61,6 +120,26 @@ impl Files {
 
     pub(crate) fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
         self.files.lock().unwrap().insert(path.to_owned(), bytes.into());
+    }
+
+    /// The content of a path.
+    pub(crate) fn file(&self, path: &str) -> Vec<u8> {
+        self.files.lock().unwrap()[path].clone()
+    }
+
+    /// Lets every request fail from now on, or none.
+    pub(crate) fn fail(&self, fault: Option<Fault>) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    /// From now on requests below a path need this header.
+    pub(crate) fn require(&self, below: &str, authorization: &str) {
+        self.keys.lock().unwrap().push((below.to_owned(), authorization.to_owned()));
+    }
+
+    /// From now on no request needs a header.
+    pub(crate) fn require_nothing(&self) {
+        self.keys.lock().unwrap().clear();
     }
 
     /// Writes the index of a repository with these versions of `demo`: file and digest of each.
@@ -191,12 +270,12 @@ async fn a_chart_of_an_http_repository_is_released_and_follows_its_index() {
     assert!(text.ends_with("and merged values files [values.yaml ci/values.yaml]"), "{text}");
 
     // An outage leaves everything as it is, and ends by itself.
-    *files.down.lock().unwrap() = Some(StatusCode::SERVICE_UNAVAILABLE);
+    files.fail(Some(Fault::Status(503)));
     running.reconcile_source("helmrepository", "demo", "2");
     let object = running.source_with("helmrepository", "demo", "False Failed");
     assert!(object["status"]["artifact"].is_object(), "the artifact stays: {object}");
     assert_eq!(condition(&running.get("helmrelease", "web"), "Ready"), "True UpgradeSucceeded");
-    *files.down.lock().unwrap() = None;
+    files.fail(None);
     running.ready_source("helmrepository", "demo");
     let sent = files.seen.lock().unwrap().clone();
     assert!(sent.iter().any(|(path, login)| path == "/demo-1.1.0.tgz" && login.is_some()));
@@ -359,6 +438,11 @@ async fn charts_of_a_registry_are_released_by_tag_and_digest() {
         ("tagged", json!({"url": format!("{url}:1.0.0")}), "URLInvalid"),
         ("provider", json!({"provider": "aws"}), "InvalidProviderConfiguration"),
         (
+            "account",
+            json!({"provider": "gcp", "serviceAccountName": "default"}),
+            "InvalidProviderConfiguration",
+        ),
+        (
             "unsigned",
             json!({"verify": {"provider": "cosign", "secretRef": {"name": "none"}}}),
             "AuthenticationFailed",
@@ -374,7 +458,7 @@ async fn charts_of_a_registry_are_released_by_tag_and_digest() {
     running.end().await;
 }
 
-fn git(directory: &Path, args: &[&str]) -> String {
+pub(crate) fn git(directory: &Path, args: &[&str]) -> String {
     let output = Command::new("git")
         .args(args)
         .current_dir(directory)
@@ -392,7 +476,7 @@ fn git(directory: &Path, args: &[&str]) -> String {
 }
 
 /// Puts a repository's files where they are served, as git's simplest protocol has them.
-fn publish_repository(repository: &Path, files: &Files) {
+pub(crate) fn publish_repository(repository: &Path, files: &Files) {
     fn walk(directory: &Path, prefix: &str, files: &Files) {
         for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();

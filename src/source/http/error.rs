@@ -123,6 +123,9 @@ fn transport(e: &reqwest::Error, url: &Location) -> String {
     if text.contains("certificate not valid for name") || text.contains("NotValidForName") {
         return format!("tls: failed to verify certificate: x509: {text}");
     }
+    if text.contains("connection closed before message completed") {
+        return "EOF (the connection was closed without a whole answer)".to_owned();
+    }
     if text.contains("InvalidContentType") {
         return "http: server gave HTTP response to HTTPS client".to_owned();
     }
