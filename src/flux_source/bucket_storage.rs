@@ -11,8 +11,8 @@ use crate::flux_api::bucket_source::{BucketSpec, BucketSts};
 use crate::source::http::{Http, Tls};
 use crate::source::location::Location;
 use crate::source::{
-    AZURE_STORAGE, AzureAccess, BucketError, CloudCredentials, EntraApplication, EntraProof, ObjectStorage,
-    S3Keys,
+    AZURE_STORAGE, AzureAccess, BucketError, CloudCredentials, EntraApplication, EntraProof, GOOGLE_STORAGE,
+    ObjectStorage, S3Keys,
 };
 
 /// Region of servers that have none.
@@ -192,7 +192,7 @@ async fn google(
         None => {
             let own = context.own_identity("gcp")?;
             check_cloud(context, endpoint, &GOOGLE)?;
-            CloudCredentials(&own).own_google().await.map_err(|e| asked(&e))?
+            CloudCredentials(&own).own_google(GOOGLE_STORAGE).await.map_err(|e| asked(&e))?
         }
     };
     ObjectStorage::google(token).map_err(|e| unavailable(&e))

@@ -11,9 +11,10 @@ use super::chart_build::{self, ValuesRoot, inside, package, package_failed, set_
 use super::chart_dependencies;
 use super::fetch_context::FetchContext;
 use super::index_fetch;
+use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_cosign;
 use super::source_archive::unpack;
-use super::source_secrets::{self, RegistryLogin};
+use super::source_secrets;
 use super::source_status::{BUILD_FAILED, Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::flux_api::common::SourceArtifact;
@@ -268,11 +269,13 @@ async fn of_registry(
     let bare = bare.ok_or_else(|| invalid(format!("invalid OCI registry URL: {}", repository.url)))?;
     let reference = OciReference::parse(&format!("{}/{}", bare.trim_end_matches('/'), spec.chart))
         .map_err(|e| invalid(e.to_string()))?;
-    context.refuse_provider(&repository.provider)?;
-    let login = match source_secrets::read_optional(context.pass, repository.secret_ref.as_ref()).await? {
-        Some(secret) => secret.registry(reference.host())?,
-        None => RegistryLogin::anonymous(),
+    let access = RegistryAccess {
+        provider: &repository.provider,
+        secret: repository.secret_ref.as_ref(),
+        account: "",
+        insecure: repository.insecure,
     };
+    let login = registry_login::login(context, &access, &reference).await?;
     let certificates =
         source_secrets::read_optional(context.pass, repository.cert_secret_ref.as_ref()).await?;
     let tls = certificates.map(|secret| secret.tls(false)).transpose()?.unwrap_or_default();

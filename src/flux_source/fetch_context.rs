@@ -89,17 +89,6 @@ impl FetchContext<'_> {
         known || self.allows_local && url.is_loopback()
     }
 
-    /// Refuses a provider that has credentials of its own: this process' identity is not a tenant's.
-    pub(super) fn refuse_provider(&self, provider: &str) -> Result<(), SourceError> {
-        if matches!(provider, "" | "generic") {
-            return Ok(());
-        }
-        let text = format!(
-            "spec.provider {provider:?} is not supported: use generic, with credentials in spec.secretRef"
-        );
-        Err(SourceError::fetch("InvalidProviderConfiguration", text).stalling())
-    }
-
     /// The image pull Secrets of a ServiceAccount of the source's namespace.
     pub(super) async fn pull_secrets(&self, account: &str) -> Result<Vec<LocalObjectReference>, SourceError> {
         let namespace = self.namespace();

@@ -7,22 +7,19 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::chart_build::inside;
-use super::fetch_context::{FetchContext, timeout_of};
+use super::fetch_context::FetchContext;
+use super::git_access;
 use super::git_signature;
 use super::source_archive::{IgnoreRules, unpack, write_archive};
-use super::source_secrets::{self, SecretData};
+use super::source_secrets;
 use super::source_status::{
     Fetched, INCLUDE_UNAVAILABLE, SOURCE_VERIFIED, STORAGE_OPERATION_FAILED, SourceError, SourceStatus,
 };
 use crate::cluster::{Gvk, ObjectRef};
 use crate::flux_api::common::SourceArtifact;
 use crate::flux_api::git_repository::{GitRepositoryRef, GitRepositorySpec};
-use crate::source::git::remote::{
-    GitAccess, GitLogin, GitRemote, Point, ResolvedCommit, SshKey, is_reference_name,
-};
-use crate::source::http::is_local;
+use crate::source::git::remote::{GitRemote, Point, ResolvedCommit, is_reference_name};
 use crate::source::location::Location;
-use crate::source::repositories::Secret;
 
 fn git_failed(text: String) -> SourceError {
     SourceError::fetch("GitOperationFailed", text)
@@ -50,11 +47,10 @@ pub(super) async fn fetch(
     if !matches!(url.scheme.as_str(), "http" | "https" | "ssh") {
         return Err(invalid("the scheme is not http, https or ssh"));
     }
-    context.refuse_provider(&spec.provider)?;
-    if !context.allows_local && names_local_address(&url).await {
+    if !context.allows_local && git_access::names_local_address(&url).await {
         return Err(invalid("its host is an address of this machine or of its cloud"));
     }
-    let access = access(context, spec, &url).await?;
+    let access = git_access::access(context, spec, &url).await?;
     let point = point(&spec.reference.clone().unwrap_or_default()).map_err(|e| invalid(&e))?;
     let included = included_artifacts(context, spec)?;
     let git = GitRemote { url: &spec.url, access: &access };
@@ -99,94 +95,6 @@ pub(super) async fn fetch(
         observed,
         verified,
         latest: None,
-    })
-}
-
-/// Whether the host of a URL resolves to a local address. git resolves it again: a server that changes its answer in between can
-/// mislead it, but without credentials and by HTTP or ssh only.
-async fn names_local_address(url: &Location) -> bool {
-    let host = url.hostname().trim_matches(['[', ']']).to_owned();
-    let found = tokio::net::lookup_host((host.as_str(), 0)).await;
-    found.is_ok_and(|mut all| all.any(|address| is_local(address.ip())))
-}
-
-/// How the repository is accessed: nothing of this process' user is used.
-async fn access(
-    context: &mut FetchContext<'_>,
-    spec: &GitRepositorySpec,
-    url: &Location,
-) -> Result<GitAccess, SourceError> {
-    let mut access = GitAccess {
-        isolated: true,
-        timeout: Some(timeout_of(spec.timeout.as_ref())),
-        ..GitAccess::default()
-    };
-    if let Some(secret) = source_secrets::read_optional(context.pass, spec.proxy_secret_ref.as_ref()).await? {
-        let proxy = proxy_url(&secret)?;
-        let local = match Location::parse(&proxy) {
-            Ok(address) => names_local_address(&address).await,
-            Err(_) => true,
-        };
-        if local && !context.allows_local {
-            let text = format!(
-                "secret '{}': address is no URL, or one of this machine or of its cloud",
-                secret.name()
-            );
-            return Err(SourceError::fetch("AuthenticationFailed", text));
-        }
-        access.proxy = Some(Secret(proxy));
-    }
-    let Some(reference) = &spec.secret_ref else { return Ok(access) };
-    let secret = source_secrets::read(context.pass, reference).await?;
-    let failed = |text: String| {
-        let text = format!("failed to configure authentication options: {text}");
-        SourceError::fetch("AuthenticationFailed", text)
-    };
-    if secret.get("githubAppID").is_some() {
-        let text = format!("secret '{}' has the data of a GitHub App, which is not supported", secret.name());
-        return Err(SourceError::fetch("InvalidProviderConfiguration", text).stalling());
-    }
-    if url.scheme == "ssh" {
-        let missing =
-            |key: &str| failed(format!("invalid '{key}' in secret '{}': it is required", secret.name()));
-        if secret.get("identity").is_none() {
-            return Err(missing("identity"));
-        }
-        if secret.get("known_hosts").is_none() {
-            return Err(missing("known_hosts"));
-        }
-        access.ssh = Some(SshKey {
-            identity: Secret(secret.text("identity")),
-            known_hosts: secret.text("known_hosts"),
-            password: Secret(secret.text("password")),
-        });
-        return Ok(access);
-    }
-    access.tls = secret.tls(false)?;
-    if access.tls.ca.is_none() {
-        // The name before it was called as in certificates' own Secrets.
-        access.tls.ca = secret.tls(true)?.ca;
-    }
-    access.login = match (secret.get("bearerToken"), secret.login()?) {
-        (Some(_), Some(_)) => {
-            return Err(failed("bearerToken and username exclude each other".to_owned()));
-        }
-        (Some(_), None) => Some(GitLogin::Bearer(Secret(secret.text("bearerToken")))),
-        (None, Some((user, password))) => Some(GitLogin::Basic(user, Secret(password))),
-        (None, None) => None,
-    };
-    Ok(access)
-}
-
-fn proxy_url(secret: &SecretData) -> Result<String, SourceError> {
-    let proxy = secret.proxy()?;
-    let Some((user, password)) = proxy.login else { return Ok(proxy.address) };
-    let escape = |text: &str| {
-        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
-    };
-    Ok(match proxy.address.split_once("://") {
-        Some((scheme, rest)) => format!("{scheme}://{}:{}@{rest}", escape(&user), escape(&password)),
-        None => proxy.address,
     })
 }
 

@@ -6,7 +6,8 @@
 //!
 //! - `sources`: the front ends; `fetch_context`: what a fetch has at hand; `source_status`: conditions
 //! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them
-//! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches; `bucket_storage`: credentials of buckets
+//! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches
+//! - `bucket_storage`, `registry_login`, `git_access`: with which credentials
 //! - `chart_build`, `chart_dependencies`: packages of charts; `git_signature`, `signature_policy`: signatures
 
 mod artifact_store;
@@ -16,10 +17,12 @@ mod chart_build;
 mod chart_dependencies;
 mod chart_fetch;
 mod fetch_context;
+mod git_access;
 mod git_fetch;
 mod git_signature;
 mod index_fetch;
 mod oci_fetch;
+mod registry_login;
 mod signature_policy;
 mod source_archive;
 mod source_secrets;

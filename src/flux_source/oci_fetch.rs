@@ -5,9 +5,10 @@ use chart_compat::go::semver;
 use serde_json::{Map, Value, json};
 
 use super::fetch_context::FetchContext;
+use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_cosign;
 use super::source_archive::{IgnoreRules, unpack, write_archive};
-use super::source_secrets::{self, RegistryLogin};
+use super::source_secrets;
 use super::source_status::{Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use crate::flux_api::common::SourceArtifact;
 use crate::flux_api::oci_repository::{OciLayerSelector, OciRepositorySpec};
@@ -45,8 +46,13 @@ pub(super) async fn fetch(
     if let Some(tag) = &repository.tag {
         return Err(wrong(&format!("URL must not contain a tag; remove ':{tag}'")));
     }
-    context.refuse_provider(&spec.provider)?;
-    let login = login(context, spec, repository.host()).await?;
+    let access = RegistryAccess {
+        provider: &spec.provider,
+        secret: spec.secret_ref.as_ref(),
+        account: &spec.service_account_name,
+        insecure: spec.insecure,
+    };
+    let login = registry_login::login(context, &access, &repository).await?;
     let certificates = source_secrets::read_optional(context.pass, spec.cert_secret_ref.as_ref()).await?;
     let tls = certificates.map(|secret| secret.tls(false)).transpose()?.unwrap_or_default();
     let http = context.http(spec.timeout.as_ref(), spec.proxy_secret_ref.as_ref()).await?;
@@ -88,27 +94,6 @@ pub(super) async fn fetch(
         verified,
         latest: Some("latest.tar.gz"),
     })
-}
-
-/// The credentials for the registry.
-async fn login(
-    context: &mut FetchContext<'_>,
-    spec: &OciRepositorySpec,
-    host: &str,
-) -> Result<RegistryLogin, SourceError> {
-    if let Some(reference) = &spec.secret_ref {
-        return source_secrets::read(context.pass, reference).await?.registry(host);
-    }
-    if spec.service_account_name.is_empty() {
-        return Ok(RegistryLogin::anonymous());
-    }
-    for reference in context.pull_secrets(&spec.service_account_name).await? {
-        let secret = source_secrets::read(context.pass, &reference).await?;
-        if let Ok(login) = secret.registry(host) {
-            return Ok(login);
-        }
-    }
-    Ok(RegistryLogin::anonymous())
 }
 
 /// The tag or digest that the spec asks for.

@@ -7,6 +7,8 @@
 mod aws;
 #[cfg(feature = "azure")]
 mod azure_blobs;
+#[cfg(feature = "s3")]
+mod ecr;
 #[cfg(feature = "azure")]
 mod entra;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
@@ -27,8 +29,10 @@ mod xml_list;
 use std::io;
 
 pub use self::object_bucket::{BucketObject, ObjectBucket, ObjectStorage};
+pub(super) use self::storage_access::{AZURE_REGISTRIES, GOOGLE_PLATFORM};
 pub use self::storage_access::{
-    AZURE_STORAGE, AzureAccess, CloudCredentials, EntraApplication, EntraProof, S3Keys,
+    AZURE_REPOSITORIES, AZURE_STORAGE, AzureAccess, CloudCredentials, EntraApplication, EntraProof,
+    GOOGLE_STORAGE, S3Keys,
 };
 
 use super::http::{Credentials, Http, HttpError};

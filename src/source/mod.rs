@@ -36,8 +36,8 @@ pub mod repository;
 mod signed_jwt;
 
 pub use bucket::{
-    AZURE_STORAGE, AzureAccess, BucketError, BucketObject, CloudCredentials, EntraApplication, EntraProof,
-    ObjectBucket, ObjectStorage, S3Keys,
+    AZURE_REPOSITORIES, AZURE_STORAGE, AzureAccess, BucketError, BucketObject, CloudCredentials,
+    EntraApplication, EntraProof, GOOGLE_STORAGE, ObjectBucket, ObjectStorage, S3Keys,
 };
 
 use std::fs::File;

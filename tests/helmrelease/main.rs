@@ -9,6 +9,8 @@ mod bad_sources;
 mod buckets;
 mod checks;
 mod commands;
+mod git_logins;
+mod identity;
 mod lifecycle;
 mod notifications;
 mod registration;

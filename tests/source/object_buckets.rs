@@ -231,7 +231,7 @@ async fn containers_of_azure_are_read_by_key_signature_and_token() {
 #[tokio::test]
 async fn applications_of_azure_prove_who_they_are() {
     let (tokens, http) = (Server::plain(), client());
-    tokens.body("/my%2Dtenant/oauth2/v2.0/token", "{\"access_token\": \"lent\"}");
+    tokens.body("/my-tenant/oauth2/v2.0/token", "{\"access_token\": \"lent\"}");
     let key = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
     let certificate = CertificateParams::new(["app.test".to_owned()]).unwrap().self_signed(&key).unwrap();
     let pem = format!("{}{}", key.serialize_pem(), certificate.pem()).into_bytes();
@@ -263,7 +263,7 @@ async fn applications_of_azure_prove_who_they_are() {
         assert_eq!(head["x5t#S256"], URL_SAFE_NO_PAD.encode(Sha256::digest(certificate.der())));
         assert_eq!(head["x5c"][0].is_string(), sends_chain, "{head}");
         assert_eq!((&claims["iss"], &claims["sub"]), (&"my-client".into(), &"my-client".into()));
-        assert_eq!(claims["aud"], format!("{}/my%2Dtenant/oauth2/v2.0/token", tokens.url));
+        assert_eq!(claims["aud"], format!("{}/my-tenant/oauth2/v2.0/token", tokens.url));
         UnparsedPublicKey::new(&RSA_PSS_2048_8192_SHA256, key.subject_public_key_info())
             .verify(signed.as_bytes(), &URL_SAFE_NO_PAD.decode(signature).unwrap())
             .expect("the certificate's signature");

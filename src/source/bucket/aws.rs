@@ -15,7 +15,7 @@ use std::path::Path;
 use std::pin::Pin;
 use std::sync::PoisonError;
 
-use http::{HeaderName, header};
+use http::{HeaderName, Method, header};
 use reqsign_aws_v4::{
     AssumeRoleCredentialProvider, Credential, EMPTY_STRING_SHA256, EnvCredentialProvider,
     IMDSv2CredentialProvider, RequestSigner, SSOCredentialProvider, StaticCredentialProvider,
@@ -100,13 +100,30 @@ impl Keys {
     /// # Errors
     /// The keys have expired.
     pub(super) async fn sign(&self, url: &Location) -> Result<Credentials, BucketError> {
+        let digest = HeaderName::from_static("x-amz-content-sha256");
+        self.sign_for("s3", &Method::GET, url, &[(digest, EMPTY_STRING_SHA256.to_owned())]).await
+    }
+
+    /// The headers that sign a request to a service, with those that are given.
+    ///
+    /// # Errors
+    /// The keys have expired.
+    pub(super) async fn sign_for(
+        &self,
+        service: &str,
+        method: &Method,
+        url: &Location,
+        headers: &[(HeaderName, String)],
+    ) -> Result<Credentials, BucketError> {
         let wrong = |reason: String| BucketError::Answer(format!("{url}: {reason}"));
         let address = address(url).map_err(wrong)?;
-        let request =
-            http::Request::get(address.as_str()).header("x-amz-content-sha256", EMPTY_STRING_SHA256);
+        let mut request = http::Request::builder().method(method).uri(address.as_str());
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
         let request = request.body(()).map_err(|e| wrong(e.to_string()))?;
         let mut parts = request.into_parts().0;
-        let signer = RequestSigner::new("s3", &self.region);
+        let signer = RequestSigner::new(service, &self.region);
         signer.sign_request(&Context::new(), &mut parts, Some(&self.credential), None).await?;
         // The client sets the header `Host`.
         parts.headers.remove(header::HOST);

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::Path;
 
 use super::super::http::{Http, Request, Tls};
@@ -20,6 +20,8 @@ use super::{BucketError, EntraApplication, EntraProof};
 
 /// The authority of the public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
+/// What is left as it is in a segment of a path.
+const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// What a token of a JWT is asked for with (RFC 7523).
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Lifetime of an assertion, in seconds.
@@ -40,7 +42,7 @@ pub(super) async fn token(
         "" => AUTHORITY,
         own => own,
     };
-    let tenant = utf8_percent_encode(&application.tenant, NON_ALPHANUMERIC);
+    let tenant = utf8_percent_encode(&application.tenant, PART);
     let place = format!("{authority}/{tenant}/oauth2/v2.0/token");
     let url = Location::parse(&place)?;
     if url.scheme != "https" && !url.is_loopback() {

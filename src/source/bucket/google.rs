@@ -16,10 +16,8 @@ use super::super::http::{Http, Request, Tls};
 use super::super::location::Location;
 use super::super::signed_jwt::{self, Algorithm};
 use super::environment::{MAX_ANSWER, form, key, read, variable};
-use super::{Asker, BucketError};
+use super::{Asker, BucketError, GOOGLE_STORAGE};
 
-/// The scope of tokens for storage.
-pub(super) const STORAGE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 /// The token server, unless the credentials name another.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
 /// Lifetime of a signed request for a token, in seconds.
@@ -49,7 +47,7 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
     let endpoint = endpoint.unwrap_or_else(|| "https://storage.googleapis.com".to_owned());
     let endpoint = if endpoint.contains("://") { endpoint } else { format!("http://{endpoint}") };
     let url = format!("{}/{}/{}", endpoint.trim_end_matches('/'), bucket.host, key(bucket));
-    Ok((Location::parse(&url)?, token(http, STORAGE).await?.map(Asker::Token)))
+    Ok((Location::parse(&url)?, token(http, GOOGLE_STORAGE).await?.map(Asker::Token)))
 }
 
 /// The token; `None` without credentials.

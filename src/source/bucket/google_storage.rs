@@ -3,6 +3,7 @@
 use futures::future::BoxFuture;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::super::http::Credentials;
 use super::super::location::Location;
@@ -69,7 +70,9 @@ impl StorageApi for GoogleApi {
 /// Reads a page of the list.
 fn page(body: &[u8]) -> Result<Page, BucketError> {
     let malformed = |why: &str| BucketError::Answer(format!("the list of the bucket is malformed: {why}"));
-    let list: List = serde_json::from_slice(body).map_err(|e| malformed(&e.to_string()))?;
+    // serde would take an array for the fields in their order.
+    let list: Map<String, Value> = serde_json::from_slice(body).map_err(|e| malformed(&e.to_string()))?;
+    let list: List = serde_json::from_value(list.into()).map_err(|e| malformed(&e.to_string()))?;
     let object = |item: Item| {
         let size = item.size.parse().map_err(|_| malformed(&format!("{:?} is no size", item.size)))?;
         Ok(BucketObject { key: item.name, etag: item.etag, size })

@@ -66,9 +66,14 @@ pub enum EntraProof {
 
 /// Scope of tokens for Azure's storage.
 pub const AZURE_STORAGE: &str = "https://storage.azure.com/.default";
+/// Scope of tokens for Azure's registries.
+pub(in super::super) const AZURE_REGISTRIES: &str = "https://containerregistry.azure.net/.default";
+/// Scope of tokens for Azure's Git repositories.
+pub const AZURE_REPOSITORIES: &str = "499b84ac-1321-427f-aa17-267ca6975798/.default";
+/// Scope of tokens that read Google's storage.
+pub const GOOGLE_STORAGE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 /// Scope of tokens for all that a service account of Google's may do.
-#[cfg(feature = "gcs")]
-const GOOGLE_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+pub(in super::super) const GOOGLE_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 
 /// Asks clouds for credentials, with a client.
 pub struct CloudCredentials<'h>(pub &'h Http);
@@ -135,6 +140,16 @@ impl CloudCredentials<'_> {
     pub async fn own_aws(&self, region: &str, sts: Option<Location>) -> Result<S3Keys, BucketError> {
         super::aws::own_keys(self.0, region, sts).await
     }
+
+    /// User and password for registries of AWS, by the keys of this process. The host is that of their API; `true`: they are the public
+    /// ones.
+    ///
+    /// # Errors
+    /// There are no keys, or they are refused.
+    pub async fn own_ecr(&self, region: &str, api: (&str, bool)) -> Result<(String, String), BucketError> {
+        let keys = self.own_aws(region, None).await?;
+        super::ecr::login(self.0, keys, region, api).await
+    }
 }
 
 #[cfg(feature = "gcs")]
@@ -144,15 +159,15 @@ impl CloudCredentials<'_> {
     /// # Errors
     /// They are malformed, or refused.
     pub async fn google(&self, shown: &str, json: &[u8]) -> Result<String, BucketError> {
-        super::google::exchange(self.0, shown, json, super::google::STORAGE).await
+        super::google::exchange(self.0, shown, json, GOOGLE_STORAGE).await
     }
 
     /// A token of this process.
     ///
     /// # Errors
     /// It has no identity, or it is refused.
-    pub async fn own_google(&self) -> Result<String, BucketError> {
-        super::google::own_token(self.0, GOOGLE_PLATFORM).await
+    pub async fn own_google(&self, scope: &str) -> Result<String, BucketError> {
+        super::google::own_token(self.0, scope).await
     }
 }
 
@@ -210,6 +225,14 @@ impl CloudCredentials<'_> {
     pub async fn own_aws(&self, _region: &str, _sts: Option<Location>) -> Result<S3Keys, BucketError> {
         Err(absent("s3", "s3"))
     }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no identities of AWS.
+    pub async fn own_ecr(&self, _region: &str, _api: (&str, bool)) -> Result<(String, String), BucketError> {
+        Err(absent("s3", "s3"))
+    }
 }
 
 #[cfg(not(feature = "gcs"))]
@@ -237,7 +260,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub async fn own_google(&self) -> Result<String, BucketError> {
+    pub async fn own_google(&self, _scope: &str) -> Result<String, BucketError> {
         Err(absent("gs", "gcs"))
     }
 }

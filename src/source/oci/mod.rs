@@ -1,11 +1,13 @@
 //! Registries: pulls and pushes charts as OCI artifacts, lists tags, checks logins.
 //!
 //! Owns the distribution protocol as far as charts need it. [`artifact_reference`]: names; [`credentials`]: stored
-//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`cosign`]: signatures of artifacts.
+//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries
+//! of clouds.
 
 mod artifact;
 pub mod artifact_reference;
 mod auth;
+pub mod cloud_login;
 pub mod cosign;
 pub mod credentials;
 

@@ -1,0 +1,189 @@
+//! How the repository of a GitRepository is accessed: what its Secrets hold, or this process, if the operator allows it.
+
+use super::fetch_context::{FetchContext, timeout_of};
+use super::source_secrets::{self, SecretData};
+use super::source_status::SourceError;
+use crate::flux_api::git_repository::GitRepositorySpec;
+use crate::source::git::github_app::{self, GitHubApp, Installation};
+use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
+use crate::source::http::{Http, Tls, is_local};
+use crate::source::location::Location;
+use crate::source::repositories::Secret;
+use crate::source::{AZURE_REPOSITORIES, CloudCredentials};
+
+fn refused(text: &str) -> SourceError {
+    SourceError::fetch("InvalidProviderConfiguration", text).stalling()
+}
+
+/// Whether the host of a URL resolves to a local address. git resolves it again: a server that changes its answer in between can
+/// mislead it, but without credentials and by HTTP or ssh only.
+pub(super) async fn names_local_address(url: &Location) -> bool {
+    let host = url.hostname().trim_matches(['[', ']']).to_owned();
+    let found = tokio::net::lookup_host((host.as_str(), 0)).await;
+    found.is_ok_and(|mut all| all.any(|address| is_local(address.ip())))
+}
+
+/// How the repository is accessed: nothing of this process' user is used.
+pub(super) async fn access(
+    context: &mut FetchContext<'_>,
+    spec: &GitRepositorySpec,
+    url: &Location,
+) -> Result<GitAccess, SourceError> {
+    let mut access = GitAccess {
+        isolated: true,
+        timeout: Some(timeout_of(spec.timeout.as_ref())),
+        ..GitAccess::default()
+    };
+    if let Some(secret) = source_secrets::read_optional(context.pass, spec.proxy_secret_ref.as_ref()).await? {
+        let proxy = proxy_url(&secret)?;
+        let local = match Location::parse(&proxy) {
+            Ok(address) => names_local_address(&address).await,
+            Err(_) => true,
+        };
+        if local && !context.allows_local {
+            let text = format!(
+                "secret '{}': address is no URL, or one of this machine or of its cloud",
+                secret.name()
+            );
+            return Err(SourceError::fetch("AuthenticationFailed", text));
+        }
+        access.proxy = Some(Secret(proxy));
+    }
+    let provider = spec.provider.as_str();
+    if !spec.service_account_name.is_empty() {
+        return Err(refused("spec.serviceAccountName is not supported: use credentials in spec.secretRef"));
+    }
+    if provider == "azure" {
+        access.login = Some(azure_login(context, url).await?);
+        return Ok(access);
+    }
+    let secret = source_secrets::read_optional(context.pass, spec.secret_ref.as_ref()).await?;
+    let app = secret.as_ref().is_some_and(|secret| secret.get("githubAppID").is_some());
+    let secret = match (provider, secret) {
+        ("github", Some(secret)) if app => {
+            let http = context.http(spec.timeout.as_ref(), spec.proxy_secret_ref.as_ref()).await?;
+            access.tls = secret.tls(false)?;
+            access.login = Some(github_login(&secret, url, (&http, &access.tls)).await?);
+            return Ok(access);
+        }
+        ("github", _) => {
+            return Err(refused(
+                "secretRef with github app data must be specified when provider is set to github",
+            ));
+        }
+        ("" | "generic", Some(secret)) if app => {
+            let name = secret.name();
+            return Err(refused(&format!(
+                "secretRef '{name}' has github app data but provider is not set to github"
+            )));
+        }
+        ("" | "generic", Some(secret)) => secret,
+        ("" | "generic", None) => return Ok(access),
+        (other, _) => {
+            return Err(refused(&format!(
+                "spec.provider {other:?} is not supported: use generic, azure or github"
+            )));
+        }
+    };
+    let failed = |text: String| {
+        let text = format!("failed to configure authentication options: {text}");
+        SourceError::fetch("AuthenticationFailed", text)
+    };
+    if url.scheme == "ssh" {
+        let missing =
+            |key: &str| failed(format!("invalid '{key}' in secret '{}': it is required", secret.name()));
+        if secret.get("identity").is_none() {
+            return Err(missing("identity"));
+        }
+        if secret.get("known_hosts").is_none() {
+            return Err(missing("known_hosts"));
+        }
+        access.ssh = Some(SshKey {
+            identity: Secret(secret.text("identity")),
+            known_hosts: secret.text("known_hosts"),
+            password: Secret(secret.text("password")),
+        });
+        return Ok(access);
+    }
+    access.tls = secret.tls(false)?;
+    if access.tls.ca.is_none() {
+        // The name before it was called as in certificates' own Secrets.
+        access.tls.ca = secret.tls(true)?.ca;
+    }
+    access.login = match (secret.get("bearerToken"), secret.login()?) {
+        (Some(_), Some(_)) => {
+            return Err(failed("bearerToken and username exclude each other".to_owned()));
+        }
+        (Some(_), None) => Some(GitLogin::Bearer(Secret(secret.text("bearerToken")))),
+        (None, Some((user, password))) => Some(GitLogin::Basic(user, Secret(password))),
+        (None, None) => None,
+    };
+    Ok(access)
+}
+
+fn proxy_url(secret: &SecretData) -> Result<String, SourceError> {
+    let proxy = secret.proxy()?;
+    let Some((user, password)) = proxy.login else { return Ok(proxy.address) };
+    let escape = |text: &str| {
+        percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+    };
+    Ok(match proxy.address.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}:{}@{rest}", escape(&user), escape(&password)),
+        None => proxy.address,
+    })
+}
+
+/// The login of an app of GitHub.
+async fn github_login(
+    secret: &SecretData,
+    url: &Location,
+    (http, tls): (&Http, &Tls),
+) -> Result<GitLogin, SourceError> {
+    let wrong = |text: &str| {
+        let text = format!("secret '{}': {text}", secret.name());
+        SourceError::fetch("InvalidProviderConfiguration", text)
+    };
+    let number = |key: &str| {
+        let text = secret.text(key);
+        text.trim().parse::<u64>().map_err(|_| wrong(&format!("{key} is not a number")))
+    };
+    let owner = secret.text("githubAppInstallationOwner").trim().to_owned();
+    let installation = match (secret.get("githubAppInstallationID"), owner.is_empty()) {
+        (Some(_), true) => Installation::Id(number("githubAppInstallationID")?),
+        (None, false) => Installation::Owner(owner),
+        _ => return Err(wrong("either githubAppInstallationID or githubAppInstallationOwner is required")),
+    };
+    let key = secret.get("githubAppPrivateKey").ok_or_else(|| wrong("githubAppPrivateKey is required"))?;
+    let api = secret.text("githubAppBaseURL");
+    let app = GitHubApp::new(number("githubAppID")?, installation, key.to_vec(), api.trim())
+        .map_err(|e| wrong(&e))?;
+    if !app.serves(url) {
+        return Err(wrong(&format!(
+            "the app's tokens are for the server of githubAppBaseURL, not for '{url}'"
+        ))
+        .stalling());
+    }
+    let token = app.token(http, tls).await;
+    let token = token.map_err(|e| {
+        SourceError::fetch(
+            "AuthenticationFailed",
+            format!("failed to get credentials of the GitHub App: {e}"),
+        )
+    })?;
+    Ok(GitLogin::Basic(github_app::USER.to_owned(), Secret(token)))
+}
+
+/// This process' login for repositories of Azure DevOps.
+async fn azure_login(context: &FetchContext<'_>, url: &Location) -> Result<GitLogin, SourceError> {
+    const DOMAINS: [&str; 2] = ["dev.azure.com", "visualstudio.com"];
+    let own = context.own_identity("azure")?;
+    if !context.is_of_cloud(url, &DOMAINS) {
+        return Err(refused(&format!(
+            "spec.provider \"azure\": '{url}' is not a repository of Azure DevOps with HTTPS"
+        )));
+    }
+    let token = CloudCredentials(&own).own_azure(AZURE_REPOSITORIES).await;
+    let token = token
+        .map_err(|e| SourceError::fetch("AuthenticationFailed", format!("failed to get credentials: {e}")))?;
+    Ok(GitLogin::Bearer(Secret(token)))
+}

@@ -1,0 +1,161 @@
+//! GitHub Apps: an app's key becomes a token that reads its repositories.
+
+use http::{Method, header};
+use jiff::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+use super::super::http::{Credentials, Http, Request, Tls};
+use super::super::location::Location;
+use super::super::signed_jwt::{self, Algorithm};
+
+/// The API of GitHub itself.
+const API: &str = "https://api.github.com";
+/// User of a repository whose password is a token.
+pub const USER: &str = "x-access-token";
+/// Largest answer of the API, in bytes.
+const MAX_ANSWER: u64 = 1 << 20;
+/// How far a clock may be behind, and how long a signed request is good, in seconds.
+const TIMES: (i64, i64) = (30, 120);
+/// What is left as it is in a segment of a path.
+const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Where an app is installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Installation {
+    /// By its number.
+    Id(u64),
+    /// At an organization or a user.
+    Owner(String),
+}
+
+/// An app, and the API that knows it.
+pub struct GitHubApp {
+    /// Its number.
+    pub id: u64,
+    /// Where it is installed.
+    pub installation: Installation,
+    /// Its RSA key, in PEM.
+    pub private_key: Vec<u8>,
+    api: Location,
+}
+
+impl GitHubApp {
+    /// An app; `api`: URL of the API, empty for GitHub's own.
+    ///
+    /// # Errors
+    /// The URL is none, or would take the key's signatures and tokens in plain text.
+    pub fn new(id: u64, installation: Installation, private_key: Vec<u8>, api: &str) -> Result<Self, String> {
+        let text = if api.is_empty() { API } else { api.trim_end_matches('/') };
+        let api = Location::parse(text).map_err(|e| format!("githubAppBaseURL: {e}"))?;
+        if api.scheme != "https" && !api.is_loopback() {
+            return Err("githubAppBaseURL is not HTTPS".to_owned());
+        }
+        Ok(Self { id, installation, private_key, api })
+    }
+
+    /// Whether a repository is at the server of the API, the only one that gets its tokens: `github.com` for `api.github.com`.
+    #[must_use]
+    pub fn serves(&self, repository: &Location) -> bool {
+        let same =
+            self.api.scheme == repository.scheme && self.api.host == format!("api.{}", repository.host);
+        same || self.api.same_origin(repository)
+    }
+
+    /// A token for the installation's repositories.
+    ///
+    /// # Errors
+    /// The key does not sign, or the API refuses.
+    pub async fn token(&self, http: &Http, tls: &Tls) -> Result<String, String> {
+        let now = Timestamp::now().as_second();
+        let issued = now - TIMES.0;
+        let claims = json!({"iss": self.id.to_string(), "iat": issued, "exp": issued + TIMES.1});
+        let signed = signed_jwt::sign(Algorithm::Pkcs1, json!({}), &claims, &self.private_key);
+        let signed = signed.map_err(|e| format!("githubAppPrivateKey {e}"))?;
+        let id = match &self.installation {
+            Installation::Id(id) => *id,
+            Installation::Owner(owner) => self.installation_of(http, tls, owner, &signed).await?,
+        };
+        let path = format!("/app/installations/{id}/access_tokens");
+        let answer = self.ask(http, tls, Method::POST, &path, &signed).await?;
+        let answer = answer.ok_or_else(|| format!("installation {id} not found"))?;
+        let token = answer["token"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        token.ok_or_else(|| format!("{} answered without a token", self.api))
+    }
+
+    /// The number of the installation at an organization, or else at a user.
+    async fn installation_of(
+        &self,
+        http: &Http,
+        tls: &Tls,
+        owner: &str,
+        signed: &str,
+    ) -> Result<u64, String> {
+        let owner = utf8_percent_encode(owner, PART).to_string();
+        for kind in ["orgs", "users"] {
+            let path = format!("/{kind}/{owner}/installation");
+            if let Some(found) = self.ask(http, tls, Method::GET, &path, signed).await? {
+                return found["id"].as_u64().ok_or_else(|| format!("{} answered without an id", self.api));
+            }
+        }
+        Err("githubAppInstallationOwner has no installation of the app".to_owned())
+    }
+
+    /// The answer of the API; `None` if it knows no such thing.
+    async fn ask(
+        &self,
+        http: &Http,
+        tls: &Tls,
+        method: Method,
+        path: &str,
+        signed: &str,
+    ) -> Result<Option<Value>, String> {
+        let url = self.api.with_path(format!("{}{path}", self.api.path));
+        let shown = url.to_string();
+        let request = Request {
+            method,
+            confined: true,
+            credentials: Some(Credentials::Bearer(signed.to_owned())),
+            headers: vec![(header::ACCEPT, "application/vnd.github+json".to_owned())],
+            ..Request::get(url, tls, MAX_ANSWER)
+        };
+        let answer = http.send(request).await.map_err(|e| e.to_string())?;
+        let status = answer.status;
+        if status == http::StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        if !status.is_success() {
+            let why: Value = serde_json::from_slice(&answer.complaint().await).unwrap_or_default();
+            let text = format!("{shown} answered {status}: {}", why["message"].as_str().unwrap_or_default());
+            return Err(text.trim_end_matches(": ").to_owned());
+        }
+        let bytes = answer.bytes().await.map_err(|e| e.to_string())?;
+        serde_json::from_slice(&bytes).map(Some).map_err(|_| format!("{shown} answered without JSON"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_for_the_server_of_the_api() {
+        let app = |api: &str| GitHubApp::new(1, Installation::Id(2), Vec::new(), api);
+        for (api, repository, serves) in [
+            ("", "https://github.com/org/repo", true),
+            ("", "https://github.com.example.org/org/repo", false),
+            ("", "http://github.com/org/repo", false),
+            ("", "https://gitlab.com/org/repo", false),
+            ("https://ghe.example.org/api/v3", "https://ghe.example.org/org/repo", true),
+            ("https://ghe.example.org/api/v3", "https://ghe.example.org:8443/org/repo", false),
+            ("https://api.mine.ghe.com/", "https://mine.ghe.com/org/repo", true),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080/org/repo", true),
+        ] {
+            let repository = Location::parse(repository).unwrap();
+            assert_eq!(app(api).unwrap().serves(&repository), serves, "{api} {repository}");
+        }
+        for wrong in ["http://ghe.example.org", "ghe.example.org", "ftp://ghe.example.org"] {
+            assert!(app(wrong).is_err(), "{wrong}");
+        }
+    }
+}
