@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms beside-flux prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -139,6 +139,11 @@ $(CARGO_TOOLS)/cargo-cyclonedx:
 # The Helms of a benchmark are built before it.
 helms: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools Helm4 Helm3
+
+# Windlass beside Flux's own source-controller, which is built once; that takes some minutes.
+beside-flux: prerequisites
+	cargo run -p windlass-test-cluster --bin control-plane -- tools SourceController
+	cargo test --test helmrelease -- --ignored --nocapture beside_flux
 
 tools: prerequisites
 	cargo run -p windlass-test-cluster --bin control-plane -- tools

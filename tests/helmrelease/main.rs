@@ -6,6 +6,7 @@
 
 mod adoption;
 mod bad_sources;
+mod beside_flux;
 mod buckets;
 mod checks;
 mod commands;

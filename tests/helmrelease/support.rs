@@ -175,6 +175,14 @@ impl Running {
         self.join(all);
     }
 
+    /// Stops the front ends, and starts those of sources and of HelmReleases.
+    pub(crate) async fn restart_with_sources(&mut self, storage: &Path) {
+        self.stop.send_replace(true);
+        self.task.take().unwrap().await.unwrap().unwrap();
+        self.stop = watch::Sender::new(false);
+        self.start_with_sources(storage).await;
+    }
+
     /// The same with notifications. Returns where webhooks are served.
     pub(crate) async fn start_with_notifications(&mut self, storage: &Path) -> SocketAddr {
         let context = self.context(self.cp.kubeconfig().to_owned()).await;

@@ -30,6 +30,8 @@ pub enum Tool {
     Registry,
     /// Our own program that serves Git over SSH; no part of a cluster.
     Ssh,
+    /// Flux's source-controller, for tests beside it that are asked for.
+    SourceController,
 }
 
 /// How a tool is built. `{version}`, `{major}` and `{minor}` in a stamp are those of the module that `go.mod` pins.
@@ -91,7 +93,7 @@ const KWOK_STAGES: &[&str] = &[
 
 impl Tool {
     /// All tools, in an order in which a first build shows results early.
-    pub const ALL: [Tool; 12] = [
+    pub const ALL: [Tool; 13] = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
@@ -104,7 +106,11 @@ impl Tool {
         Tool::AnswersOfHelm3,
         Tool::Registry,
         Tool::Ssh,
+        Tool::SourceController,
     ];
+
+    /// Those that are built only if they are asked for by name: few tests use them, and a build takes long.
+    pub const ON_REQUEST: [Tool; 1] = [Tool::SourceController];
 
     /// The programs of a control plane, and kubectl.
     pub const OF_CLUSTER: [Tool; 6] = [
@@ -214,6 +220,15 @@ impl Tool {
                 stamps: &[],
                 files: &[],
                 patience: "a minute",
+            },
+            Tool::SourceController => &Recipe {
+                name: "source-controller",
+                group: "source-controller",
+                module: "github.com/fluxcd/source-controller",
+                package: "github.com/fluxcd/source-controller",
+                stamps: &[],
+                files: &[],
+                patience: "10 minutes",
             },
             // Its version is that of the Helm in it.
             Tool::Answers => &Recipe {

@@ -52,7 +52,7 @@ fn print_tools(names: &[&str]) -> Outcome {
     let mut lines = String::new();
     let of_cluster = names == ["cluster"];
     let wanted = |tool: &Tool| {
-        names.is_empty()
+        names.is_empty() && !Tool::ON_REQUEST.contains(tool)
             || of_cluster && Tool::OF_CLUSTER.contains(tool)
             || names.contains(&&*format!("{tool:?}"))
     };
