@@ -180,6 +180,18 @@ impl Watches {
         table.lookup(&(object.namespace.clone(), object.name.clone()), written)
     }
 
+    /// Whether the cache has objects of a kind in a namespace whose names are among those asked for; `None`: the kind is not
+    /// watched there.
+    pub fn has_any(&self, gvk: &Gvk, namespace: &str, named: impl Fn(&str) -> bool) -> Option<bool> {
+        let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let listed = |scope: Option<&str>| {
+            let key = (gvk.clone(), scope.map(str::to_owned));
+            tables.get(&key).filter(|t| !t.refused && t.listed_at.is_some())
+        };
+        let table = listed(None).or_else(|| listed(Some(namespace)))?;
+        Some(table.objects.keys().any(|(own, name)| own.as_deref() == Some(namespace) && named(name)))
+    }
+
     /// Number of cached objects and of watches: for metrics.
     pub fn size(&self) -> (usize, usize) {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);

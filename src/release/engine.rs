@@ -364,7 +364,7 @@ impl Engine {
             }
         }
         let (mut history, mut lease) = tokio::select! {
-            history = self.locked_history(&request.id, &request.options, read) => history?,
+            history = self.locked_history(&request.id, &request.options, read, busy.first) => history?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;
@@ -400,8 +400,13 @@ impl Engine {
         RevisionExecution { engine: self, input: &input }.run(decision, history, lease).await
     }
 
+    /// Whether records are read and written with the rights of the actor.
+    pub(crate) fn stores_as_actor(&self) -> bool {
+        self.record_client.is_some()
+    }
+
     /// Watches the records of a release, if this engine watches.
-    async fn watch_records(&self, id: &ReleaseId) {
+    pub(crate) async fn watch_records(&self, id: &ReleaseId) {
         if let Some(records) = &self.records {
             let namespace = self.store().namespace_of(id).to_owned();
             self.state.set_storage_namespace(id, &namespace);

@@ -12,6 +12,7 @@ use crate::release::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 use tokio::{
     sync::{Notify, OwnedMutexGuard},
@@ -74,7 +75,25 @@ struct Inner {
     locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
     pending: BTreeMap<ReleaseId, PendingEvents>,
     busy: BTreeSet<ReleaseId>,
+    /// When the last operation on a release began or ended, for some time.
+    operated: BTreeMap<ReleaseId, Instant>,
     crd_tracker: CrdTracker,
+}
+
+/// No watch is behind for so long: what was written before is in the caches.
+const CACHES_BEHIND: Duration = Duration::from_secs(600);
+
+impl Inner {
+    fn was_operated(&self, id: &ReleaseId) -> bool {
+        self.operated.get(id).is_some_and(|at| at.elapsed() < CACHES_BEHIND)
+    }
+
+    fn note_operation(&mut self, id: &ReleaseId) {
+        if !self.operated.contains_key(id) {
+            self.operated.retain(|_, at| at.elapsed() < CACHES_BEHIND);
+        }
+        self.operated.insert(id.clone(), Instant::now());
+    }
 }
 
 #[derive(Default)]
@@ -91,6 +110,8 @@ pub(crate) struct EngineState {
 pub(crate) struct OperationGuard {
     state: Arc<EngineState>,
     id: ReleaseId,
+    /// Whether there was no operation before it that a cache may not show yet.
+    pub(crate) first: bool,
     _lock: OwnedMutexGuard<()>,
 }
 
@@ -98,6 +119,7 @@ impl Drop for OperationGuard {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         inner.busy.remove(&self.id);
+        inner.note_operation(&self.id);
         // Nothing waits for the lock and nothing is cached or tracked: a deleted release leaves no entry.
         if !inner.known.contains_key(&self.id)
             && !inner.crd_tracker.tracks(&self.id)
@@ -123,8 +145,17 @@ impl EngineState {
     pub(crate) async fn begin_operation(self: &Arc<Self>, id: &ReleaseId) -> OperationGuard {
         let lock = Arc::clone(self.lock().locks.entry(id.clone()).or_default());
         let guard = lock.lock_owned().await;
-        self.lock().busy.insert(id.clone());
-        OperationGuard { state: Arc::clone(self), id: id.clone(), _lock: guard }
+        let mut inner = self.lock();
+        let first = !inner.was_operated(id);
+        inner.busy.insert(id.clone());
+        inner.note_operation(id);
+        drop(inner);
+        OperationGuard { state: Arc::clone(self), id: id.clone(), first, _lock: guard }
+    }
+
+    /// Whether this process has operated on a release lately: the caches may not show yet what it wrote.
+    pub(crate) fn was_operated(&self, id: &ReleaseId) -> bool {
+        self.lock().was_operated(id)
     }
 
     /// Runs a task in the background.

@@ -62,7 +62,7 @@ impl Engine {
         let id = &request.id;
         let busy = self.state.begin_operation(id).await;
         let (mut history, mut lease) = tokio::select! {
-            history = self.locked_history(id, &request.options, None) => history?,
+            history = self.locked_history(id, &request.options, None, false) => history?,
             error = self.given_up() => return Err(error),
         };
         let mut tries = 0;

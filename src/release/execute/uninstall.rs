@@ -92,7 +92,7 @@ impl Engine {
             ..ReleaseOptions::default()
         };
         let (mut history, mut lease) = tokio::select! {
-            history = self.locked_history(id, &options, None) => history?,
+            history = self.locked_history(id, &options, None, false) => history?,
             error = self.given_up() => return Err(error),
         };
         if lease.is_none() && !request.dry_run && !history.records.is_empty() {

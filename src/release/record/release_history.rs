@@ -1,9 +1,11 @@
 //! The history of a release, and whether it is still current.
 
+use crate::cluster::ObjectRef;
 use crate::release::{
     decide::{self, RevisionState},
     desired_objects::Digest,
     engine::Engine,
+    engine_state::release_of,
     error::{EngineError, Result},
     lock::{
         lock_policy,
@@ -73,8 +75,30 @@ impl Engine {
     /// # Errors
     /// Records that cannot be read.
     pub async fn history_of(&self, id: &ReleaseId) -> Result<History> {
+        self.watch_records(id).await;
+        if !self.state.was_operated(id) && self.shows_no_records(id) {
+            return Ok(History::default());
+        }
+        self.read_history(id).await
+    }
+
+    async fn read_history(&self, id: &ReleaseId) -> Result<History> {
         let store = if self.options.watch { self.store().as_seen() } else { self.store() };
         records(store, id).await
+    }
+
+    /// Whether the watch of records shows that a release has none. An operation that relies on it finds out otherwise when it
+    /// creates the first record.
+    fn shows_no_records(&self, id: &ReleaseId) -> bool {
+        // What an actor may read of another namespace, the API server decides.
+        let Some(watches) = self.records.as_ref().filter(|_| !self.stores_as_actor()) else { return false };
+        let kind = self.options.storage.gvk();
+        let stored = ReleaseId::new(self.storage_namespace_of(id), &id.name);
+        let own = |name: &str| {
+            let object = ObjectRef::new(kind.clone(), Some(&stored.namespace), name);
+            release_of(&object).is_some_and(|(found, _)| found == stored)
+        };
+        watches.has_any(&kind, &stored.namespace, own) == Some(false)
     }
 
     /// Whether a revision has the objects and hooks of a render; a revision whose manifests cannot be read has not.
@@ -109,16 +133,18 @@ impl Engine {
     }
 
     /// The history of a release, given or read. If one of our processes left a revision unfinished, the lock is taken
-    /// first: then no operation runs.
+    /// first: then no operation runs. `first`: this process has not operated on the release lately.
     pub(crate) async fn locked_history(
         &self,
         id: &ReleaseId,
         options: &ReleaseOptions,
         read: Option<History>,
+        first: bool,
     ) -> Result<(History, Option<ReleaseLease>)> {
         let history = match read {
             Some(history) => history,
-            None => self.history_of(id).await?,
+            None if first && self.shows_no_records(id) => History::default(),
+            None => self.read_history(id).await?,
         };
         if options.dry_run {
             return Ok((self.with_lock_state(id, history).await?, None));
