@@ -171,7 +171,8 @@ impl Applier<'_> {
                     }
                     let same = before
                         .is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
-                    let created = before.is_none_or(|b| b.uid != after.uid);
+                    // An object that was not read existed if others own fields of it.
+                    let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
                     return Ok(Written {
                         target: step.target,
                         created,
@@ -223,10 +224,11 @@ impl Applier<'_> {
                 tries -= 1;
                 warnings.push(format!("{}: {}", target.object, sanitized.warning));
                 body = Cow::Owned(sanitized.body);
-            } else if self.options.objects.immutable == Immutable::Recreate
-                && is_immutable(&error)
-                && before.is_some()
-            {
+            } else if is_immutable(&error) && (before.is_some() || self.exists(&target.object).await?) {
+                if self.options.objects.immutable != Immutable::Recreate {
+                    let (object, path) = (target.object.to_string(), target.path.clone());
+                    return Err(EngineError::Immutable { object, path, source: error });
+                }
                 self.delete_for_another(target, error).await?;
             } else {
                 if error.is_not_found() {
@@ -236,6 +238,10 @@ impl Applier<'_> {
                 return Err(error.into());
             }
         }
+    }
+
+    async fn exists(&self, object: &ObjectRef) -> Result<bool, ClusterError> {
+        Ok(self.cluster.get_metadata(object).await?.is_some())
     }
 
     /// Deletes an object with an immutable field, unless data would be lost.

@@ -17,7 +17,9 @@ pub(crate) mod rollback;
 pub(crate) mod sanitize;
 pub(crate) mod uninstall;
 
-use crate::cluster::{ApplyOptions, Gvk, ObjectKey, ObjectRef, Propagation, ServedKinds, Validation};
+use crate::cluster::{
+    ApplyOptions, CacheLookup, Gvk, ObjectKey, ObjectRef, Propagation, ServedKinds, Validation, Watches,
+};
 use crate::release::{
     decide::Decision,
     desired_objects::{DesiredObject, Digest, Scopes, resolve},
@@ -34,7 +36,7 @@ use crate::release::{
     outcome::ReleaseOutcome,
     plan::{self, BaseObject, Deletion, Plan, PlanStep, dependency_graph},
     record::{RecordedHook, ReleaseStatus, StoredRecord, release_history::History, served_kinds},
-    request::{HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
+    request::{Adoption, HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
 };
 use serde_json::{Value, json};
 use std::{
@@ -216,9 +218,15 @@ impl RevisionExecution<'_> {
         engine.watch_kinds(all()).await?;
         let manager = &engine.options.field_manager;
         let wanted: BTreeMap<ObjectKey, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
-        let seen =
-            observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted.into_values()).await?;
         let adoption = input.options.ownership.adoption;
+        // A first revision that may take over whatever there is need not know it beforehand: the answer to the apply tells.
+        let blind = base.is_empty() && adoption == Adoption::Any && !input.options.dry_run;
+        let needs_read = |object: &&ObjectRef| {
+            let absent = |watches: &Watches| matches!(watches.lookup(object, None), CacheLookup::Absent);
+            !blind || crds::is_crd(object) || !engine.watches.as_ref().is_some_and(absent)
+        };
+        let wanted = wanted.into_values().filter(needs_read);
+        let seen = observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted).await?;
         plan::check_ownership(&targets, &base, &seen, input.id, adoption, input.operation.continued())?;
         let plan = plan::plan(&targets, order, &base, &seen, input.id);
         outcome.unchanged = plan.unchanged.len();
