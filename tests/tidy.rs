@@ -46,11 +46,9 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
     ("generate", &["error", "kustomization", "load", "resource"]),
     ("refs", &["error", "fieldspec", "format", "kustomization", "resource", "schema"]),
     ("order.rs", &["error", "kustomization", "resource", "schema"]),
-    ("build.rs", &["error", "fieldspec", "format", "patch", "resource", "schema", "transform"]),
     (
         "target",
         &[
-            "build",
             "decode",
             "error",
             "fieldspec",
@@ -66,6 +64,10 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
             "selector",
             "transform",
         ],
+    ),
+    (
+        "build.rs",
+        &["error", "format", "load", "patch", "resource", "schema", "selector", "target", "transform"],
     ),
 ];
 

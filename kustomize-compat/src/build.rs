@@ -1,17 +1,26 @@
-//! The steps of one kustomization in their order.
+//! A kustomization of one stream of objects, as helm-controller builds it: patches and images in memory, without a directory.
 //!
-//! Owns the pipeline from a stream of objects to the printed stream: patches, images, then what is done at the root alone.
+//! Owns the two files of that kustomization. All that follows is [`target`](crate::target)'s: names in references follow a patch
+//! that renames an object, as with every kustomization.
 
 use std::collections::BTreeMap;
 
+use chart_compat::data::{Data, Map};
+use chart_compat::yaml;
+
 use crate::error::Error;
-use crate::fieldspec::{Config, List};
 use crate::format::to_yaml;
+use crate::load::{Place, World};
 use crate::patch::Patch;
-use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, check_unique, read};
+use crate::resource::{check_unique, read};
 use crate::schema::Schemas;
-use crate::transform::images::{Image, set_images};
+use crate::selector::Selector;
+use crate::target::{self, Options};
+use crate::transform::images::Image;
 use crate::transform::metadata::{set_annotations, set_labels};
+
+/// The file of the kustomization.
+const KUSTOMIZATION: &str = "kustomization.yaml";
 
 /// A kustomization of one stream of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,39 +39,85 @@ impl Kustomization {
     /// # Errors
     /// A stream that cannot be read, a patch or an image that cannot be applied.
     pub fn build(&self, text: &str) -> Result<String, Error> {
-        let schemas = Schemas::default();
-        let objects = read_unique(text, &schemas).map_err(|e| self.not_loaded(&e))?;
-        let mut objects = Objects::from(objects);
-        let patches = self.patches.iter().map(Patch::load).collect::<Result<Vec<_>, _>>()?;
-        for patch in &patches {
-            patch.apply(&mut objects, &schemas)?;
-            objects.drop_empty();
-        }
-        let config = Config::known();
-        for image in &self.images {
-            set_images(objects.contents_mut(), image, "", config.list(List::Images))?;
-        }
-        let mut kept = drop_local(objects.into_items())?;
-        check_unique(&kept, &schemas)?;
-        for object in &mut kept {
-            object.remove_notes()?;
-            object.remove_annotation(ORIGIN)?;
-            object.remove_annotation(TRANSFORMATIONS)?;
-        }
-        to_yaml(&kept)
+        let world = OneStream { file: &self.file, text, kustomization: self.to_yaml()? };
+        let options = Options { unrestricted: true, keep_order: true };
+        target::build(&world, "/", &options)
     }
 
-    /// Why the file is not one of objects. kustomize then takes its name for that of a directory.
-    fn not_loaded(&self, reason: &Error) -> Error {
-        let file = &self.file;
-        let loading = format!("accumulating resources from '{file}': {reason}");
-        Error::Yaml(if loading.contains("MalformedYAMLError") {
-            format!("accumulating resources: {loading} in File: {file}")
-        } else {
-            format!(
-                "accumulating resources: accumulation err='{loading}': must build at directory: '/{file}': file is not directory"
-            )
-        })
+    fn to_yaml(&self) -> Result<String, Error> {
+        let text = |text: &str| Data::String(text.to_owned());
+        let mut map = Map::from([
+            ("apiVersion".to_owned(), text("kustomize.config.k8s.io/v1beta1")),
+            ("kind".to_owned(), text("Kustomization")),
+            ("resources".to_owned(), Data::List(vec![text(&self.file)])),
+        ]);
+        for (field, items) in [
+            ("patches", self.patches.iter().map(patch_item).collect::<Vec<_>>()),
+            ("images", self.images.iter().map(image_item).collect()),
+        ] {
+            if !items.is_empty() {
+                map.insert(field.to_owned(), Data::List(items));
+            }
+        }
+        yaml::to_string(&Data::Map(map)).map_err(|e| Error::text(e.to_string()))
+    }
+}
+
+/// A patch as the file has it.
+fn patch_item(Patch { text, target }: &Patch) -> Data {
+    let mut item = text_fields(&[("patch", text)]);
+    if let Some(target) = target {
+        let Selector { group, version, kind, name, namespace, label_selector, annotation_selector } = target;
+        let fields = text_fields(&[
+            ("group", group),
+            ("version", version),
+            ("kind", kind),
+            ("name", name),
+            ("namespace", namespace),
+            ("labelSelector", label_selector),
+            ("annotationSelector", annotation_selector),
+        ]);
+        item.insert("target".to_owned(), Data::Map(fields));
+    }
+    Data::Map(item)
+}
+
+/// A change of images as the file has it.
+fn image_item(Image { name, new_name, new_tag, digest }: &Image) -> Data {
+    Data::Map(text_fields(&[("name", name), ("newName", new_name), ("newTag", new_tag), ("digest", digest)]))
+}
+
+/// Fields whose texts are not empty.
+fn text_fields(fields: &[(&str, &str)]) -> Map {
+    let written = fields.iter().filter(|(_, text)| !text.is_empty());
+    written.map(|(name, text)| ((*name).to_owned(), Data::String((*text).to_owned()))).collect()
+}
+
+/// The stream and its kustomization, in the root directory.
+struct OneStream<'s> {
+    file: &'s str,
+    text: &'s str,
+    kustomization: String,
+}
+
+impl World for OneStream<'_> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        match path.strip_prefix('/') {
+            Some(KUSTOMIZATION) => Ok(self.kustomization.clone().into_bytes()),
+            Some(name) if name == self.file => Ok(self.text.as_bytes().to_vec()),
+            _ => Err(format!("'{path}' doesn't exist")),
+        }
+    }
+
+    fn resolve(&self, path: &str) -> Result<Place, String> {
+        let directory = "/".to_owned();
+        match path.strip_prefix('/') {
+            Some("") => Ok(Place::Directory(directory)),
+            Some(name) if name == self.file || name == KUSTOMIZATION => {
+                Ok(Place::File { directory, name: name.to_owned() })
+            }
+            _ => Err(format!("'{path}' doesn't exist")),
+        }
     }
 }
 
@@ -75,30 +130,9 @@ pub fn add_metadata(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Result<String, Error> {
-    let mut objects = read_unique(text, &Schemas::default())?;
+    let mut objects = read(text)?;
+    check_unique(&objects, &Schemas::default())?;
     set_labels(&mut objects, labels)?;
     set_annotations(&mut objects, annotations)?;
     to_yaml(&objects)
-}
-
-/// Reads objects, each with an identity of its own.
-fn read_unique(text: &str, schemas: &Schemas) -> Result<Vec<Resource>, Error> {
-    let objects = read(text)?;
-    check_unique(&objects, schemas)?;
-    Ok(objects)
-}
-
-/// Leaves out the objects that are not printed.
-pub(crate) fn drop_local(objects: Vec<Resource>) -> Result<Vec<Resource>, Error> {
-    let mut kept = Vec::with_capacity(objects.len());
-    for object in objects {
-        if object.is_empty() {
-            continue;
-        }
-        check_identity(&object.node)?;
-        if object.annotation("config.kubernetes.io/local-config").is_none_or(|value| value == "false") {
-            kept.push(object);
-        }
-    }
-    Ok(kept)
 }

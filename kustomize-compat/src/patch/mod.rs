@@ -6,9 +6,7 @@ mod apply;
 pub mod json6902;
 pub mod strategic_merge;
 
-use chart_compat::data::{Data, Map};
 use chart_compat::go::quote;
-use chart_compat::yaml;
 
 use crate::error::Error;
 use crate::resource::{Objects, Resource, read};
@@ -48,51 +46,6 @@ pub struct Allowed {
     pub name: bool,
     /// The kind.
     pub kind: bool,
-}
-
-impl Patch {
-    /// The patch as kustomize configures its transformer with it.
-    fn configuration(&self) -> Result<String, Error> {
-        let mut map = Map::new();
-        let put = |map: &mut Map, key: &str, text: &str| {
-            if !text.is_empty() {
-                map.insert(key.to_owned(), Data::String(text.to_owned()));
-            }
-        };
-        put(&mut map, "patch", &self.text);
-        if let Some(target) = &self.target {
-            let mut fields = Map::new();
-            let Selector { group, version, kind, name, namespace, label_selector, annotation_selector } =
-                target;
-            put(&mut fields, "group", group);
-            put(&mut fields, "version", version);
-            put(&mut fields, "kind", kind);
-            put(&mut fields, "name", name);
-            put(&mut fields, "namespace", namespace);
-            put(&mut fields, "labelSelector", label_selector);
-            put(&mut fields, "annotationSelector", annotation_selector);
-            map.insert("target".to_owned(), Data::Map(fields));
-        }
-        yaml::to_string(&Data::Map(map)).map_err(|e| Error::Patch(e.to_string()))
-    }
-
-    /// Reads the patch, before any patch is applied.
-    ///
-    /// # Errors
-    /// The text is no patch.
-    pub fn load(&self) -> Result<LoadedPatch, Error> {
-        let config = self.configuration()?;
-        let text = self.text.trim();
-        let loaded = if text.is_empty() {
-            Err(Error::Patch(format!("must specify one of patch and path in\n{config}")))
-        } else {
-            let source = format!("[patch: {}]", quote(text.as_bytes()));
-            LoadedPatch::read(text, source, self.target.clone(), Allowed::default())
-        };
-        loaded.map_err(|e| {
-            e.within(format!("trouble configuring builtin PatchTransformer with config: `\n{config}`"))
-        })
-    }
 }
 
 impl LoadedPatch {

@@ -18,7 +18,6 @@ use std::rc::Rc;
 
 use chart_compat::data::Data;
 
-use crate::build::drop_local;
 use crate::error::Error;
 use crate::fieldspec::{Config, List};
 use crate::format::to_yaml;
@@ -28,7 +27,7 @@ use crate::load::{Loader, Metered, World};
 use crate::order::sort;
 use crate::refs::{names, vars};
 use crate::resource::node::set_metadata_text;
-use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, is_malformed, read};
+use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, is_malformed, read};
 use crate::schema::Schemas;
 use crate::transform::metadata::set_labels;
 use accumulator::Accumulator;
@@ -347,6 +346,21 @@ fn add_hash(object: &mut Resource, schemas: &Schemas) -> Result<(), Error> {
     object.store_id(schemas)?;
     let name = format!("{}-{hash}", object.id(schemas).name);
     set_metadata_text(&mut object.node, "name", &name)
+}
+
+/// Leaves out the objects that are not printed.
+fn drop_local(objects: Vec<Resource>) -> Result<Vec<Resource>, Error> {
+    let mut kept = Vec::with_capacity(objects.len());
+    for object in objects {
+        if object.is_empty() {
+            continue;
+        }
+        check_identity(&object.node)?;
+        if object.annotation("config.kubernetes.io/local-config").is_none_or(|value| value == "false") {
+            kept.push(object);
+        }
+    }
+    Ok(kept)
 }
 
 /// Names the file of a text that is not YAML.
