@@ -7,26 +7,29 @@ use super::super::flags::Globals;
 use super::super::output::{self, Format};
 use super::super::{Failure, print, tell, with_engine};
 use super::kinds::{FluxKind, Selection};
-use super::{condition, namespace_of, revision, shortened_hex, text};
+use super::{condition, get_watch, namespace_of, revision, shortened_hex, text};
 
 /// Flags of `get`.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
     /// `helmreleases [NAME]`, `sources helm|chart|oci|git|bucket|external [NAME]`, `sources all` or `all`
     #[arg(required = true, num_args = 1..=3, value_names = ["KIND", "NAME"])]
-    objects: Vec<String>,
+    pub(super) objects: Vec<String>,
     /// List objects of all namespaces
     #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    pub(super) all_namespaces: bool,
     /// Only objects with this status of a condition, e.g. ready=false
     #[arg(long, value_name = "TYPE=STATUS")]
     status_selector: Option<String>,
     /// Only objects with these labels
     #[arg(short = 'l', long, default_value = "", hide_default_value = true)]
-    label_selector: String,
+    pub(super) label_selector: String,
     /// Print no header
     #[arg(long)]
-    no_header: bool,
+    pub(super) no_header: bool,
+    /// Print a row each time that one changes, until the command is stopped
+    #[arg(short = 'w', long, conflicts_with = "output")]
+    watch: bool,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
@@ -35,10 +38,10 @@ pub(in crate::cli) struct Args {
 /// An object in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
-    kind: String,
-    namespace: String,
-    name: String,
+pub(super) struct Row {
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
     revision: String,
     suspended: bool,
     /// `True`, `False` or `Unknown`.
@@ -48,7 +51,7 @@ struct Row {
 }
 
 impl Row {
-    fn of(kind: &FluxKind, object: &Value) -> Self {
+    pub(super) fn of(kind: &FluxKind, object: &Value) -> Self {
         let metadata = &object["metadata"];
         let ready = condition(object, "Ready");
         let (status, reason, message) = match ready {
@@ -83,7 +86,7 @@ impl Row {
 }
 
 /// Whether an object has a condition with a status, in any case.
-fn has_status(object: &Value, (condition_type, status): (&str, &str)) -> bool {
+pub(super) fn has_status(object: &Value, (condition_type, status): (&str, &str)) -> bool {
     let same = |value: &Value, wanted: &str| text(value).eq_ignore_ascii_case(wanted);
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     conditions.filter(|c| same(&c["type"], condition_type)).any(|c| same(&c["status"], status))
@@ -99,16 +102,16 @@ fn rows(kind: &FluxKind, objects: &[Value], selector: Option<(&str, &str)>) -> V
 
 /// How a table is printed.
 #[derive(Clone, Copy, Default)]
-struct Shown {
-    namespaces: bool,
+pub(super) struct Shown {
+    pub(super) namespaces: bool,
     /// Names are `kind/name`.
-    kinds: bool,
-    no_header: bool,
-    painted: bool,
+    pub(super) kinds: bool,
+    pub(super) no_header: bool,
+    pub(super) painted: bool,
 }
 
 /// The table of one kind.
-fn table(rows: &[Row], shown: Shown) -> String {
+pub(super) fn table(rows: &[Row], shown: Shown) -> String {
     let mut cells: Vec<Vec<String>> = Vec::new();
     if !shown.no_header {
         let head = ["NAMESPACE", "NAME", "REVISION", "SUSPENDED", "READY", "MESSAGE"];
@@ -153,6 +156,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             format!("--status-selector: {text:?} is not TYPE=STATUS; write e.g. ready=false")
         })?),
     };
+    if args.watch {
+        return get_watch::run(globals, args, selector);
+    }
     let (namespace, found) = with_engine(globals, async |s| {
         let namespace = namespace_of(globals, &s);
         let within = (!args.all_namespaces).then_some(namespace.as_str());

@@ -7,6 +7,7 @@ mod diff;
 mod events;
 mod export;
 mod get;
+mod get_watch;
 mod kinds;
 mod reconcile;
 mod suspend;

@@ -1,16 +1,22 @@
-//! `windlass flux tree`: the objects of a release, from its record.
+//! `windlass flux tree`: the objects of a release, from its record, and those of the HelmReleases among them.
 
+use std::collections::BTreeSet;
+
+use futures::future::LocalBoxFuture;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::super::flags::Globals;
 use super::super::output::{Format, structured};
 use super::super::{Failure, print, with_engine};
-use super::kinds::Selection;
+use super::kinds::{KINDS, Selection};
 use super::{namespace_of, read, text};
 use crate::cluster::ObjectRef;
 use crate::helmrelease::StoredRelease;
 use crate::release::{Engine, EngineError};
+
+/// The most HelmReleases in a tree.
+const MAX_RELEASES: usize = 1000;
 
 /// Flags of `tree`.
 #[derive(clap::Args)]
@@ -71,11 +77,25 @@ impl Tree {
     /// The tree as text.
     fn text(&self) -> String {
         let mut out = format!("{}\n", self.title());
-        for (at, below) in self.resources.iter().enumerate() {
-            let branch = if at + 1 == self.resources.len() { "└── " } else { "├── " };
-            out.push_str(&format!("{branch}{}\n", below.title()));
-        }
+        self.add_branches("", &mut out);
         out
+    }
+
+    fn add_branches(&self, indent: &str, out: &mut String) {
+        for (at, below) in self.resources.iter().enumerate() {
+            let last = at + 1 == self.resources.len();
+            let (branch, further) = if last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            out.push_str(&format!("{indent}{branch}{}\n", below.title()));
+            below.add_branches(&format!("{indent}{further}"), out);
+        }
+    }
+
+    /// The HelmRelease that it stands for, if it is one.
+    fn helm_release(&self) -> Option<ObjectRef> {
+        let Resource { namespace, name, group_kind } = &self.resource;
+        let kind = KINDS.iter().find(|kind| !kind.is_source())?;
+        let own = kind.gvk();
+        (group_kind.group == own.group && group_kind.kind == own.kind).then(|| kind.object(namespace, name))
     }
 }
 
@@ -86,7 +106,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let reference = kind.object(&namespace_of(globals, &s), &name);
         let object = read(s.engine.cluster(), &reference).await?;
         let mut tree = Tree::of_object(&reference);
-        tree.resources = objects(&s.engine, &object).await?;
+        let mut seen = BTreeSet::from([reference]);
+        grow(&s.engine, &mut tree, &object, &mut seen).await?;
         Ok(tree)
     })?;
     let out = match args.output {
@@ -94,6 +115,30 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         format => structured(&tree, format)?,
     };
     print(out.as_bytes())
+}
+
+/// Adds the objects of a release, and below the HelmReleases among them those of theirs.
+fn grow<'a>(
+    engine: &'a Engine,
+    tree: &'a mut Tree,
+    release: &'a Value,
+    seen: &'a mut BTreeSet<ObjectRef>,
+) -> LocalBoxFuture<'a, Result<(), Failure>> {
+    Box::pin(async move {
+        tree.resources = objects(engine, release).await?;
+        for below in &mut tree.resources {
+            let Some(reference) = below.helm_release().filter(|_| seen.len() < MAX_RELEASES) else {
+                continue;
+            };
+            // A release that contains itself ends here; one that was deleted has no objects.
+            if seen.insert(reference.clone())
+                && let Some(nested) = engine.cluster().get(&reference).await.map_err(|e| e.to_string())?
+            {
+                grow(engine, below, &nested, seen).await?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The objects of the stored release, and the CRDs that the status shows beside them.
@@ -135,8 +180,20 @@ mod tests {
             Tree::of(None, "web", "rbac.authorization.k8s.io", "ClusterRole"),
         ];
         assert_eq!(tree.text(), "HelmRelease/apps/web\n├── Service/apps/web\n└── ClusterRole/web\n");
+        let release = || Tree::of(Some("apps"), "below", "helm.toolkit.fluxcd.io", "HelmRelease");
+        let mut nested = release();
+        nested.resources =
+            vec![Tree::of(Some("apps"), "a", "", "Service"), Tree::of(Some("apps"), "b", "", "Secret")];
+        let mut tree = release();
+        tree.resources = vec![nested, Tree::of(Some("apps"), "c", "", "Secret")];
         assert_eq!(
-            structured(&tree.resources[1], Format::Json).unwrap(),
+            tree.text(),
+            "HelmRelease/apps/below\n├── HelmRelease/apps/below\n│   ├── Service/apps/a\n│   └── Secret/apps/b\n└── Secret/apps/c\n"
+        );
+        assert!(tree.helm_release().is_some() && tree.resources[1].helm_release().is_none());
+        let tree = Tree::of(None, "web", "rbac.authorization.k8s.io", "ClusterRole");
+        assert_eq!(
+            structured(&tree, Format::Json).unwrap(),
             "{\"resource\":{\"Namespace\":\"\",\"Name\":\"web\",\"GroupKind\":{\"Group\":\"rbac.authorization.k8s.io\",\"Kind\":\"ClusterRole\"}}}\n"
         );
     }
