@@ -15,7 +15,7 @@ use crate::cluster::{Cluster, ClusterError, Election};
 use crate::controller::{ContextOptions, ControllerContext};
 use crate::serve::State;
 
-pub use flux::{ControllerMode, FluxProcess, register_flux_kinds};
+pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
 use stop_signal::StopSignal;
 

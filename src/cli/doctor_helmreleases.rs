@@ -43,7 +43,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         };
         let options = HelmReleaseOptions {
             default_service_account: args.default_service_account.clone(),
-            no_cross_namespace_refs: false,
+            ..HelmReleaseOptions::default()
         };
         let impersonates = !args.no_impersonation;
         let checks = HelmReleaseChecks { context: &context, options, namespace, impersonates };

@@ -200,6 +200,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         };
         let helm_releases = HelmReleaseOptions {
             default_service_account: args.helm_releases.default_service_account.clone(),
+            default_kubeconfig_service_account: args.helm_releases.default_kubeconfig_service_account.clone(),
             no_cross_namespace_refs: args.helm_releases.no_cross_namespace_refs,
         };
         if args.observe {
@@ -232,9 +233,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             flux: runtime::FluxProcess {
                 options: helm_releases,
                 concurrency: args.helm_releases.concurrent,
-                election: Election {
+                watched_namespace: args.helm_releases.watched_namespace()?,
+                selector: args.helm_releases.watch_label_selector.clone(),
+                election: runtime::FluxElection {
                     namespace: args.helm_releases.helm_controller_namespace.clone(),
-                    name: "helm-controller-leader-election".to_owned(),
                     identity: election(args, &modules).identity,
                 },
                 sources: args.helm_releases.sources,

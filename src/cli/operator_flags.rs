@@ -100,12 +100,22 @@ pub(super) struct HelmReleaseFlags {
     /// ServiceAccount of HelmReleases that name none
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     pub(super) default_service_account: Option<String>,
+    /// ServiceAccount whose token goes to other clusters where a ConfigMap of kubeConfig names none
+    #[arg(long, env = "WINDLASS_DEFAULT_KUBECONFIG_SERVICE_ACCOUNT")]
+    pub(super) default_kubeconfig_service_account: Option<String>,
     /// Refuse references of HelmReleases, Alerts and Receivers to objects in other namespaces
     #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) no_cross_namespace_refs: bool,
     /// Number of HelmReleases that are reconciled at a time; those that wait for the cluster do not count
     #[arg(long, env = "WINDLASS_CONCURRENT", default_value_t = 8)]
     pub(super) concurrent: usize,
+    /// Reconcile objects of all namespaces; otherwise only those of the namespace in the environment variable
+    /// RUNTIME_NAMESPACE
+    #[arg(long, env = "WINDLASS_WATCH_ALL_NAMESPACES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
+    pub(super) watch_all_namespaces: bool,
+    /// Reconcile only objects of Flux with these labels, such as sharding.fluxcd.io/key=shard1
+    #[arg(long, env = "WINDLASS_WATCH_LABEL_SELECTOR", default_value = "", hide_default_value = true)]
+    pub(super) watch_label_selector: String,
     /// Who reconciles Flux's sources: own is this process, flux a source-controller, auto this process unless there is a
     /// source-controller
     #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
@@ -157,11 +167,21 @@ impl HelmReleaseFlags {
                 .transpose()?,
             receiver_address: self.receiver_addr,
             options: NotifyOptions {
-                namespace: None,
+                namespace: self.watched_namespace()?,
                 no_cross_namespace_refs: self.no_cross_namespace_refs,
                 allow_local_addresses: self.allow_local_sources,
             },
         })
+    }
+
+    /// The only namespace whose objects are reconciled, if there is one.
+    pub(super) fn watched_namespace(&self) -> Result<Option<String>, String> {
+        if self.watch_all_namespaces {
+            return Ok(None);
+        }
+        let own = std::env::var("RUNTIME_NAMESPACE").ok().filter(|own| !own.is_empty());
+        own.map(Some)
+            .ok_or_else(|| "--watch-all-namespaces=false: RUNTIME_NAMESPACE names no namespace".to_owned())
     }
 
     /// The directory of artifacts.

@@ -140,7 +140,7 @@ async fn plan(
     };
     let front_end = HelmReleases::new(HelmReleaseOptions {
         default_service_account: request.flags.default_service_account.clone(),
-        no_cross_namespace_refs: false,
+        ..HelmReleaseOptions::default()
     });
     let runner = ReleaseRunner::new(s.engine.clone(), globals.render_bounds(), false);
     let inputs =

@@ -58,6 +58,14 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         BTreeSet::new()
     }
 
+    /// Refuses dependencies that the object may not have, before they are read.
+    ///
+    /// # Errors
+    /// There is one.
+    fn check_dependencies(&self, _object: &Value) -> Result<(), ReconcileError> {
+        Ok(())
+    }
+
     /// Whether a dependency is ready. `reconciled`: its last pass in this process succeeded, and nothing has changed since.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use serde_json::Value;
@@ -24,11 +24,16 @@ use crate::backoff;
 use crate::cluster::{ClusterError, ObjectEvent, ObjectRef};
 use crate::release::{ReconcileTrigger, ReleaseId, ReleaseRequest};
 
+/// How often dependencies that are not watched are read, as helm-controller's `--requeue-dependency`.
+const DEPENDENCY_INTERVAL: Duration = Duration::from_secs(30);
+
 /// What a controller of custom resources works on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ControllerOptions {
     /// Objects of this namespace only; `None`: of all.
     pub namespace: Option<String>,
+    /// Label selector of the objects; an empty one selects all.
+    pub selector: String,
     /// Objects reconciled at a time.
     pub concurrency: usize,
 }
@@ -84,7 +89,7 @@ struct Controller<F> {
     front_end: Arc<F>,
     context: ControllerContext,
     options: ControllerOptions,
-    workers: Workers<Finished>,
+    workers: Workers<(Finished, Value)>,
     objects: BTreeMap<String, ObservedObject>,
     /// Which object each release belongs to.
     releases: BTreeMap<ReleaseId, String>,
@@ -122,7 +127,8 @@ impl<F: FrontEnd> Controller<F> {
         let kind = self.front_end.kind();
         let owners = BTreeSet::from([self.front_end.name().to_owned()]);
         let client = engine.operator_client().clone();
-        let mut events = client.follow_selected(&kind, self.options.namespace.as_deref(), "", "").await?;
+        let ControllerOptions { namespace, selector, .. } = &self.options;
+        let mut events = client.follow_selected(&kind, namespace.as_deref(), selector, "").await?;
         tracing::info!(controller = self.front_end.name(), "controller starts");
         let mut stop = std::pin::pin!(stop);
         let mut listed: Option<BTreeSet<String>> = None;
@@ -133,9 +139,16 @@ impl<F: FrontEnd> Controller<F> {
                 event = events.next() => match event {
                     Some(Ok(ObjectEvent::Listing)) => listed = Some(BTreeSet::new()),
                     Some(Ok(ObjectEvent::Present(object))) => {
+                        let object = without_managed_fields(object);
                         let key = key_of(&object);
-                        if let Some(listed) = &mut listed {
-                            listed.insert(key.clone());
+                        let known = self.objects.get(&key).map(|known| &known.object);
+                        match &mut listed {
+                            Some(listed) => {
+                                listed.insert(key.clone());
+                            }
+                            // What was written since is on its way. A list is another matter: the cluster may be a restored one.
+                            None if known.is_some_and(|known| is_older(&object, known)) => continue,
+                            None => {}
                         }
                         self.observe(&key, object);
                     }
@@ -235,8 +248,10 @@ impl<F: FrontEnd> Controller<F> {
             other.readiness == Readiness::Waiting && other.dependencies.contains(key)
         };
         let waiting = self.objects.iter().filter(|(_, other)| waits(other));
+        // A pass over it reads what is not watched.
+        let blocks = |missing: &BTreeSet<String>| missing.iter().any(|key| !self.is_elsewhere(key));
         let ready =
-            waiting.filter(|(_, other)| !matches!(self.unready(other), Ok(missing) if !missing.is_empty()));
+            waiting.filter(|(_, other)| !matches!(self.unready(other), Ok(missing) if blocks(&missing)));
         let ready: Vec<String> = ready.map(|(other, _)| other.clone()).collect();
         for other in ready {
             self.reconcile(&other, "a dependency is ready");
@@ -362,14 +377,26 @@ impl<F: FrontEnd> Controller<F> {
                 "it depends on itself, directly or through others".to_owned(),
             ));
         }
+        if let Err(error) = self.front_end.check_dependencies(&known.object) {
+            return Task::Refuse(error);
+        }
         match self.unready(known) {
             Ok(missing) if missing.is_empty() => Task::Reconcile,
-            Ok(missing) => Task::Wait(missing),
+            Ok(missing) => {
+                let elsewhere = missing.iter().filter(|key| self.is_elsewhere(key)).cloned().collect();
+                Task::Wait { missing, elsewhere }
+            }
             Err(error) => Task::Refuse(error),
         }
     }
 
-    /// The dependencies of an object that are not ready.
+    /// Whether an object may exist that this process does not watch.
+    fn is_elsewhere(&self, key: &str) -> bool {
+        let all = self.options.namespace.is_none() && self.options.selector.is_empty();
+        !all && !self.objects.contains_key(key)
+    }
+
+    /// The dependencies of an object that are not ready, or not watched.
     fn unready(&self, known: &ObservedObject) -> Result<BTreeSet<String>, ReconcileError> {
         let mut missing = BTreeSet::new();
         for key in &known.dependencies {
@@ -387,11 +414,11 @@ impl<F: FrontEnd> Controller<F> {
         Ok(missing)
     }
 
-    fn finish(&mut self, key: &str, job: Job, result: Result<Finished, String>) {
-        let finished = result.unwrap_or_else(|text| Finished::Failed {
-            error: ReconcileError::Task(text),
-            retry_in: backoff::delay(self.workers.queue.failures(key) + 1),
-            inputs: None,
+    fn finish(&mut self, key: &str, job: Job, result: Result<(Finished, Value), String>) {
+        let (finished, written) = result.unwrap_or_else(|text| {
+            let retry_in = backoff::delay(self.workers.queue.failures(key) + 1);
+            let failed = Finished::Failed { error: ReconcileError::Task(text), retry_in, inputs: None };
+            (failed, Value::Null)
         });
         let repeated = |done: &Reconciled| done.requeue == Requeue::Backoff;
         let succeeded = match &finished {
@@ -409,6 +436,10 @@ impl<F: FrontEnd> Controller<F> {
         );
         let busy = self.workers.queue.is_busy(key);
         let Some(known) = self.objects.get_mut(key) else { return self.workers.queue.forget(key) };
+        // The watch may be behind: the next pass begins with what this one wrote.
+        if is_older(&known.object, &written) {
+            known.object = without_managed_fields(written);
+        }
         match finished {
             Finished::Reconciled(Reconciled { ready, requeue, request, inputs, memo }) => {
                 // A later generation that came meanwhile is not ready yet.
@@ -430,7 +461,14 @@ impl<F: FrontEnd> Controller<F> {
                 known.readiness = if busy { Readiness::Pending } else { Readiness::Ready };
                 self.wake_dependents(key);
             }
-            Finished::Waiting => known.readiness = Readiness::Waiting,
+            Finished::Waiting { elsewhere } => {
+                known.readiness = Readiness::Waiting;
+                // The status says that it waits: the next pass has to write it anew.
+                known.memo = None;
+                if elsewhere {
+                    self.workers.set_interval(key, Some(DEPENDENCY_INTERVAL));
+                }
+            }
             Finished::Suspended => known.readiness = Readiness::Pending,
             Finished::Uninstalled => {}
             Finished::Failed { error, retry_in, inputs } => {
@@ -455,11 +493,54 @@ impl<F: FrontEnd> Controller<F> {
     }
 }
 
+/// Whether an object is an older state of the same object as another one. Versions of one kind are numbers that grow.
+fn is_older(object: &Value, other: &Value) -> bool {
+    let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
+    let same = object["metadata"]["uid"] == other["metadata"]["uid"];
+    same && version(object).zip(version(other)).is_some_and(|(own, other)| own < other)
+}
+
+/// An object to keep: what its field managers own is most of its memory, and nobody asks for it.
+pub(super) fn without_managed_fields(mut object: Value) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+    }
+    object
+}
+
 /// `NAMESPACE/NAME` of an object, or `NAME` of one without a namespace.
 fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     match text("namespace") {
         "" => text("name").to_owned(),
         namespace => format!("{namespace}/{}", text("name")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn states_of_one_object_are_ordered() {
+        let object = |uid: &str, version: &str| json!({"metadata": {"uid": uid, "resourceVersion": version}});
+        for (own, other, older) in [
+            (object("a", "9"), object("a", "10"), true),
+            (object("a", "10"), object("a", "10"), false),
+            (object("a", "11"), object("a", "10"), false),
+            (object("b", "9"), object("a", "10"), false),
+            (object("a", "x"), object("a", "10"), false),
+            (object("a", "9"), Value::Null, false),
+        ] {
+            assert_eq!(is_older(&own, &other), older, "{own} {other}");
+        }
+    }
+
+    #[test]
+    fn kept_objects_are_without_their_managers() {
+        let object = json!({"metadata": {"name": "a", "managedFields": [{"manager": "x"}]}, "spec": {}});
+        assert_eq!(without_managed_fields(object), json!({"metadata": {"name": "a"}, "spec": {}}));
+        assert_eq!(without_managed_fields(json!({})), json!({}));
     }
 }

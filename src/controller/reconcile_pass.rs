@@ -31,8 +31,11 @@ pub(super) enum Task {
     Uninstall,
     /// The release belongs to another object: only the finalizer is removed.
     RemoveFinalizer,
-    /// These dependencies are not ready.
-    Wait(BTreeSet<String>),
+    /// These dependencies are not ready, as far as they are watched; those elsewhere are not.
+    Wait {
+        missing: BTreeSet<String>,
+        elsewhere: BTreeSet<String>,
+    },
     /// The object cannot be reconciled.
     Refuse(ReconcileError),
 }
@@ -42,7 +45,10 @@ pub(super) enum Finished {
     Reconciled(Reconciled),
     /// Drift was corrected, or there was none.
     Corrected,
-    Waiting,
+    /// Dependencies are not ready; some of them are not watched.
+    Waiting {
+        elsewhere: bool,
+    },
     Suspended,
     Uninstalled,
     Failed {
@@ -75,8 +81,8 @@ pub struct ReconcilePass {
 }
 
 impl ReconcilePass {
-    /// Does a job and writes the object's status.
-    pub(super) async fn run<F: FrontEnd>(mut self, front_end: Arc<F>, task: Task) -> Finished {
+    /// Does a job and writes the object's status. Returns the object as it was last written, too.
+    pub(super) async fn run<F: FrontEnd>(mut self, front_end: Arc<F>, task: Task) -> (Finished, Value) {
         let began = Instant::now();
         let result = self.work(&*front_end, task).await;
         if let Some(metric) = front_end.duration_metric() {
@@ -84,7 +90,7 @@ impl ReconcilePass {
             let took = began.elapsed().as_secs_f64();
             self.context.state.metrics.observe(metric.name, metric.help, &labels, took, metric.bounds);
         }
-        match result {
+        let finished = match result {
             Ok(finished) => finished,
             Err(error) => {
                 let retry_in = error.retry_delay(self.failures + 1);
@@ -96,7 +102,8 @@ impl ReconcilePass {
                 let inputs = self.inputs();
                 Finished::Failed { error, retry_in, inputs }
             }
-        }
+        };
+        (finished, self.object)
     }
 
     async fn work<F: FrontEnd>(&mut self, front_end: &F, task: Task) -> Result<Finished, ReconcileError> {
@@ -107,9 +114,17 @@ impl ReconcilePass {
         }
         match task {
             Task::Refuse(error) => Err(error),
-            Task::Wait(dependencies) => {
-                self.report(front_end, &Report::DependencyNotReady(&dependencies)).await?;
-                Ok(Finished::Waiting)
+            Task::Wait { mut missing, elsewhere } => {
+                for key in &elsewhere {
+                    if self.is_ready_elsewhere(front_end, key).await? {
+                        missing.remove(key);
+                    }
+                }
+                if missing.is_empty() {
+                    return Box::pin(self.reconcile(front_end)).await;
+                }
+                self.report(front_end, &Report::DependencyNotReady(&missing)).await?;
+                Ok(Finished::Waiting { elsewhere: !elsewhere.is_empty() })
             }
             Task::Uninstall => {
                 front_end.uninstall(self).await?;
@@ -121,23 +136,39 @@ impl ReconcilePass {
                 self.note_released(front_end, &done).await?;
                 Ok(Finished::Corrected)
             }
-            Task::Reconcile => {
-                if front_end.needs_finalizer(&self.object) {
-                    let finalizer = front_end.finalizer();
-                    self.object =
-                        add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
-                }
-                let mut reconciled = front_end.reconcile(self).await?;
-                let read = self.inputs();
-                reconciled.inputs = match (reconciled.inputs.take(), read) {
-                    (Some(mut inputs), Some(read)) => {
-                        inputs.lookups.extend(read.lookups);
-                        Some(inputs)
-                    }
-                    (inputs, read) => inputs.or(read),
-                };
-                Ok(Finished::Reconciled(reconciled))
+            Task::Reconcile => Box::pin(self.reconcile(front_end)).await,
+        }
+    }
+
+    async fn reconcile<F: FrontEnd>(&mut self, front_end: &F) -> Result<Finished, ReconcileError> {
+        if front_end.needs_finalizer(&self.object) {
+            let finalizer = front_end.finalizer();
+            self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
+        }
+        let mut reconciled = front_end.reconcile(self).await?;
+        let read = self.inputs();
+        reconciled.inputs = match (reconciled.inputs.take(), read) {
+            (Some(mut inputs), Some(read)) => {
+                inputs.lookups.extend(read.lookups);
+                Some(inputs)
             }
+            (inputs, read) => inputs.or(read),
+        };
+        Ok(Finished::Reconciled(reconciled))
+    }
+
+    /// Whether a dependency is ready that this process does not watch: of another namespace or another shard.
+    async fn is_ready_elsewhere<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        key: &str,
+    ) -> Result<bool, ReconcileError> {
+        let (namespace, name) =
+            key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+        let dependency = ObjectRef::new(front_end.kind(), namespace, name);
+        match self.client().get(&dependency).await? {
+            Some(found) => front_end.is_dependency_ready(&self.object, &found, false),
+            None => Ok(false),
         }
     }
 

@@ -11,6 +11,7 @@ use futures::stream::{BoxStream, SelectAll};
 use serde_json::Value;
 
 use super::front_end::RelatedObjects;
+use super::reconcile_loop::without_managed_fields;
 use super::workers::until;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectRef};
 
@@ -138,7 +139,7 @@ impl RelatedWatch {
                 if let Some(listed) = self.listing.get_mut(kind) {
                     listed.insert(name.clone());
                 }
-                let before = self.objects.insert(name.clone(), Arc::new(object));
+                let before = self.objects.insert(name.clone(), Arc::new(without_managed_fields(object)));
                 vec![(name, before)]
             }
             ObjectEvent::Gone(object) => {

@@ -379,21 +379,6 @@ impl HelmReleaseSpec {
     pub fn read(spec: &Value) -> Result<Self, serde_json::Error> {
         serde_json::from_value(without_nulls(spec))
     }
-
-    /// Refuses fields that would have to be ignored.
-    ///
-    /// # Errors
-    /// The text names the field.
-    pub fn refuse_unsupported(&self) -> Result<(), String> {
-        let clouds = self.kube_config.as_ref().is_some_and(|config| config.secret_ref.is_none());
-        let fields = [("kubeConfig.configMapRef", clouds)];
-        match fields.iter().find(|(_, used)| *used) {
-            Some((field, _)) => Err(format!(
-                "spec.{field} is not supported: remove it, or leave this object to helm-controller"
-            )),
-            None => Ok(()),
-        }
-    }
 }
 
 /// A spec without null fields; free JSON keeps its own.

@@ -1,7 +1,8 @@
 //! The actions on a release in one pass: state → action → status, until nothing is left to do.
 //!
 //! As helm-controller's atomic release: each kind of action runs at most once in a pass, a remediation ends it, and the status is
-//! written before and after each action. What the next action is, `state` decides; what an action does, the engine.
+//! written after each action, and before one that takes long. What the next action is, `release_state` decides; what an action does,
+//! the engine. Remediations are `remediation`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::release_conditions::{
 use super::release_inputs::ReleaseInputs;
 use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
 use super::snapshot;
-use super::{event_annotations, options, stored_release};
+use super::{event_annotations, options, stored_release, unrecorded};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
@@ -28,12 +29,14 @@ use crate::flux_api::helm_release_status::{
 };
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
-    CrdFile, Disposition, DriftMode, EngineError, History, ReleaseId, ReleaseOutcome, RollbackRequest,
-    TestRequest, UninstallRequest,
+    CrdFile, Disposition, DriftMode, EngineError, History, ReleaseId, ReleaseOutcome, TestRequest,
 };
 
 /// The owner of the releases, and the front end's name.
 pub(super) const OWNER: &str = "helmreleases";
+
+/// A release action that takes longer is announced in the status.
+const ANNOUNCED_AFTER: Duration = Duration::from_secs(2);
 
 /// The release of one HelmRelease in one pass.
 pub(super) struct ReleasePass<'a> {
@@ -52,7 +55,7 @@ pub(super) struct ReleasePass<'a> {
 }
 
 /// How an action ended.
-enum Ended {
+pub(super) enum Ended {
     /// The next state is determined.
     Continue,
     /// The pass ends.
@@ -64,7 +67,7 @@ impl ReleasePass<'_> {
         self.pass.object["metadata"]["generation"].as_i64().unwrap_or_default()
     }
 
-    fn conditions(&mut self) -> Conditions<'_> {
+    pub(super) fn conditions(&mut self) -> Conditions<'_> {
         let generation = self.generation();
         conditions(&mut self.status, generation)
     }
@@ -74,14 +77,14 @@ impl ReleasePass<'_> {
         Ok(())
     }
 
-    fn summarize(&mut self) {
+    pub(super) fn summarize(&mut self) {
         let (tests, ignore) = (self.spec.test.enable, self.spec.test.ignore_failures);
         self.conditions().summarize(tests, ignore);
         self.status.observed_post_renderers_digest = options::post_renderers_digest(self.spec);
         self.status.observed_common_metadata_digest = options::common_metadata_digest(self.spec);
     }
 
-    fn event(
+    pub(super) fn event(
         &self,
         event_type: EventType,
         reason: &'static str,
@@ -103,13 +106,16 @@ impl ReleasePass<'_> {
         )
     }
 
-    async fn history(&self) -> Result<History, ReconcileError> {
+    pub(super) async fn history(&self) -> Result<History, ReconcileError> {
         Ok(self.runner.engine().history_of(&self.id).await?)
     }
 
-    fn chart_text(&self) -> String {
-        let metadata = &self.chart.chart().metadata;
-        format!("{}@{}", metadata.name, metadata.version)
+    pub(super) fn failure_text(&self, verb: &str, why: &dyn std::fmt::Display) -> String {
+        let chart = &self.chart.chart().metadata;
+        format!(
+            "Helm {verb} failed for release {} with chart {}@{}: {why}",
+            self.id, chart.name, chart.version
+        )
     }
 
     /// Runs actions until the release is as desired, or no more may be done in this pass.
@@ -120,6 +126,9 @@ impl ReleasePass<'_> {
                 Some(record) => Some(Arc::clone(record)),
                 None => self.history().await?.newest().cloned().map(Arc::new),
             };
+            if let Some(record) = newest.as_deref().filter(|_| self.written.is_none()) {
+                self.take_unrecorded(record).await?;
+            }
             let (state, action) = self.decide(newest.as_deref()).await?;
             tracing::debug!(object = %self.pass.reference, ?state, ?action, "decided");
             if state == ReleaseState::Unmanaged {
@@ -136,7 +145,9 @@ impl ReleasePass<'_> {
             if !done.insert(kind) {
                 return Ok(self.stop_for_now());
             }
-            self.announce(action).await?;
+            if kind != "release" {
+                self.announce(action).await?;
+            }
             let began = newest.map(|record| (record.version, record.info.status));
             self.written = None;
             let ended = match action {
@@ -173,11 +184,14 @@ impl ReleasePass<'_> {
             let record = self.runner.engine().record(&self.id, target.version).await?;
             verified = record.filter(|record| target.shows(record)).map(|record| record.version);
         }
-        let action = state::next_action(state, &self.status, &desired, |version| verified == Some(version));
+        let action = match newest.and_then(|newest| unrecorded::unfinished_rollback(newest, &self.status)) {
+            Some(to) => Action::Rollback(to),
+            None => state::next_action(state, &self.status, &desired, |version| verified == Some(version)),
+        };
         Ok((state, action))
     }
 
-    fn ignores_tests(&self) -> bool {
+    pub(super) fn ignores_tests(&self) -> bool {
         let active = state::active(&self.status, self.spec);
         active.map_or(self.spec.test.ignore_failures, |active| active.ignores_tests(self.spec))
     }
@@ -203,6 +217,29 @@ impl ReleasePass<'_> {
         self.save().await
     }
 
+    /// Does the work of an action, and says in the status that it runs unless it ends soon: readers then see how it ended.
+    async fn announced<T>(&mut self, action: Action, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        // What another cluster was asked for must be in the status before: without it, nobody would look there again.
+        let at_once = self.spec.kube_config.is_some();
+        if !at_once && let Ok(done) = tokio::time::timeout(ANNOUNCED_AFTER, &mut work).await {
+            return done;
+        }
+        let announce = async {
+            let result = self.announce(action).await;
+            if let Err(error) = &result {
+                tracing::warn!(object = %self.pass.reference, "cannot write that an action runs: {error}");
+            }
+        };
+        match at_once {
+            true => {
+                announce.await;
+                work.await
+            }
+            false => futures::join!(announce, work).1,
+        }
+    }
+
     /// Installs or upgrades. `began`: the newest revision before, and its status.
     async fn release(
         &mut self,
@@ -210,9 +247,9 @@ impl ReleasePass<'_> {
         began: Option<(u64, ReleaseStatus)>,
     ) -> Result<Ended, ReconcileError> {
         let installs = action == Action::Install || matches!(began, Some((_, ReleaseStatus::PendingInstall)));
-        let (verb, succeeded, failed) = match installs {
-            true => ("install", "InstallSucceeded", "InstallFailed"),
-            false => ("upgrade", "UpgradeSucceeded", "UpgradeFailed"),
+        let (verb, failed) = match installs {
+            true => ("install", "InstallFailed"),
+            false => ("upgrade", "UpgradeFailed"),
         };
         verb.clone_into(&mut self.status.last_attempted_release_action);
         if installs {
@@ -222,7 +259,10 @@ impl ReleasePass<'_> {
         conditions.delete(TEST_SUCCESS);
         conditions.delete(REMEDIATED);
         let start = Instant::now();
-        let result = self.runner.run(self.release_spec(action, installs)?).await;
+        let spec = self.release_spec(action, installs)?;
+        let runner = self.runner.clone();
+        // A release is a large future: it stays where it is.
+        let result = self.announced(action, Box::pin(async move { runner.run(spec).await })).await;
         self.status.last_attempted_release_action_duration = Some(start.elapsed().into());
         self.written = result.as_ref().ok().and_then(|done| done.outcome.record.clone());
         let newest = match &self.written {
@@ -237,23 +277,10 @@ impl ReleasePass<'_> {
         match result {
             Ok(done) => {
                 self.pass.note_outcome(&done.outcome);
-                self.take_inventory(&done.outcome, &done.request.rendered.crds).await?;
-                let current = self.status.history.first().cloned().unwrap_or_default();
-                let (release, chart) = (current.release(), current.chart());
-                let text = format!("Helm {verb} succeeded for release {release} with chart {chart}");
-                let awaits_tests = self.spec.test.enable && !current.was_tested();
-                let retries = state::active_retry(&self.status, self.spec).is_some();
-                let mut conditions = self.conditions();
-                conditions.set(RELEASED, Truth::True, succeeded, &text);
-                if awaits_tests {
-                    let text = format!("Helm release {release} with chart {chart} is awaiting tests");
-                    conditions.set(TEST_SUCCESS, Truth::Unknown, "AwaitingTests", &text);
+                if let Some(record) = &done.outcome.record {
+                    self.take_inventory(record, &done.request.rendered.crds).await?;
                 }
-                if retries {
-                    self.clear_failures();
-                }
-                self.event(EventType::Normal, succeeded, &text, event_annotations::of_snapshot(&current));
-                self.summarize();
+                self.note_success(verb, true);
                 Ok(Ended::Continue)
             }
             Err(ReconcileError::Engine(EngineError::Cancelled)) => {
@@ -265,26 +292,39 @@ impl ReleasePass<'_> {
             // Another operation is running: not a failure of this release.
             Err(error) if !stored && error.disposition() == Disposition::Wait => Err(error),
             Err(error) => {
-                let text = format!(
-                    "Helm {verb} failed for release {} with chart {}: {error}",
-                    self.id,
-                    self.chart_text()
-                );
-                self.status.failures += 1;
-                self.conditions().set(RELEASED, Truth::False, failed, &text);
+                let text = self.failure_text(verb, &error);
+                self.note_failure(verb, &text, stored);
                 self.event(EventType::Warning, failed, &text, self.about_chart());
-                self.summarize();
                 if !stored {
                     self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
                     self.save().await?;
                     return Ok(Ended::Stop(self.failed_pass(&error)));
                 }
-                match installs {
-                    true => self.status.install_failures += 1,
-                    false => self.status.upgrade_failures += 1,
-                }
                 Ok(Ended::Continue)
             }
+        }
+    }
+
+    /// The status of a release action that succeeded. `current`: with the spec as it is now.
+    pub(super) fn note_success(&mut self, verb: &str, current: bool) {
+        let succeeded = if verb == "install" { "InstallSucceeded" } else { "UpgradeSucceeded" };
+        let shot = self.status.history.first().cloned().unwrap_or_default();
+        let (release, chart) = (shot.release(), shot.chart());
+        let text = format!("Helm {verb} succeeded for release {release} with chart {chart}");
+        let awaits_tests = self.spec.test.enable && !shot.was_tested();
+        let retries = state::active_retry(&self.status, self.spec).is_some();
+        let mut conditions = self.conditions();
+        conditions.set(RELEASED, Truth::True, succeeded, &text);
+        if awaits_tests {
+            let text = format!("Helm release {release} with chart {chart} is awaiting tests");
+            conditions.set(TEST_SUCCESS, Truth::Unknown, "AwaitingTests", &text);
+        }
+        if retries {
+            self.clear_failures();
+        }
+        self.event(EventType::Normal, succeeded, &text, event_annotations::of_snapshot(&shot));
+        if current {
+            self.summarize();
         }
     }
 
@@ -310,7 +350,11 @@ impl ReleasePass<'_> {
     }
 
     /// Puts a revision that was written into the history, and the one before as it is now.
-    async fn record_revision(&mut self, record: &Record, action: &str) -> Result<(), ReconcileError> {
+    pub(super) async fn record_revision(
+        &mut self,
+        record: &Record,
+        action: &str,
+    ) -> Result<(), ReconcileError> {
         let shot = snapshot::observe(record, &self.oci_digest, action, Some(&self.config_digest));
         self.status.history.retain(|known| known.version != shot.version);
         if let Some(before) = self.status.history.first_mut()
@@ -325,12 +369,11 @@ impl ReleasePass<'_> {
     }
 
     /// The objects of the release, for `flux tree` and dashboards.
-    async fn take_inventory(
+    pub(super) async fn take_inventory(
         &mut self,
-        outcome: &ReleaseOutcome,
+        record: &Record,
         crds: &[CrdFile],
     ) -> Result<(), ReconcileError> {
-        let Some(record) = &outcome.record else { return Ok(()) };
         let objects = self.runner.engine().objects_of(record).await?;
         let crds = crds.iter().flat_map(|file| &file.objects).filter_map(|object| {
             let gvk = Gvk::of(object)?;
@@ -409,100 +452,6 @@ impl ReleasePass<'_> {
         Ok(Ended::Continue)
     }
 
-    async fn rollback(&mut self, to: u64) -> Result<Ended, ReconcileError> {
-        let ignore = self.ignores_tests();
-        snapshot::truncate(&mut self.status.history, ignore);
-        let Some(target) = self.status.history.iter().find(|known| known.version == to).cloned() else {
-            return Ok(Ended::Stop(self.stall("MissingRollbackTarget")?));
-        };
-        let request = RollbackRequest {
-            id: self.id.clone(),
-            revision: to,
-            options: options::rollback_options(self.spec),
-            description: None,
-            cause: format!(
-                "remediates revision {}",
-                self.status.history.first().map_or(0, |known| known.version)
-            ),
-        };
-        let result = self.runner.engine().rollback(&request).await;
-        if let Some(record) = self.history().await?.newest()
-            && self.status.history.first().is_none_or(|known| known.version < record.version)
-        {
-            // Without the OCI digest, as helm-controller has it.
-            let shot = snapshot::observe(record, "", "rollback", Some(&target.config_digest));
-            self.status.history.insert(0, shot);
-        }
-        let (release, chart) = (target.release(), target.chart());
-        let verdict = match result {
-            Ok(_) => {
-                let text =
-                    format!("Helm rollback to previous release {release} with chart {chart} succeeded");
-                (Truth::True, EventType::Normal, "RollbackSucceeded", text)
-            }
-            Err(error) => {
-                let text =
-                    format!("Helm rollback to previous release {release} with chart {chart} failed: {error}");
-                self.status.failures += 1;
-                (Truth::False, EventType::Warning, "RollbackFailed", text)
-            }
-        };
-        let about = event_annotations::of_chart(
-            &target.chart_version,
-            &self.config_digest,
-            &target.app_version,
-            &target.oci_digest,
-        );
-        self.remediated(verdict, about).await
-    }
-
-    /// Uninstalls a failed release, or finishes an uninstall.
-    async fn uninstall(&mut self) -> Result<Ended, ReconcileError> {
-        let current = self.status.history.first().cloned().unwrap_or_default();
-        let request = uninstall_request(self.spec, self.id.clone());
-        let result = self.runner.uninstall(&request).await;
-        if let Ok(done) = &result
-            && let Some(record) = &done.record
-            && let Some(latest) = self.status.history.first_mut()
-        {
-            let config = latest.config_digest.clone();
-            *latest = snapshot::observe(record, &latest.oci_digest, "uninstall-remediation", Some(&config));
-        }
-        let (release, chart) = (current.release(), current.chart());
-        let verdict = match result {
-            Ok(_) => {
-                let text =
-                    format!("Helm uninstall remediation for release {release} with chart {chart} succeeded");
-                (Truth::True, EventType::Normal, "UninstallSucceeded", text)
-            }
-            Err(error) => {
-                let text = format!(
-                    "Helm uninstall remediation for release {release} with chart {chart} failed: {error}"
-                );
-                self.status.failures += 1;
-                (Truth::False, EventType::Warning, "UninstallFailed", text)
-            }
-        };
-        self.remediated(verdict, event_annotations::of_snapshot(&current)).await
-    }
-
-    /// A remediation ends a pass.
-    async fn remediated(
-        &mut self,
-        (truth, event_type, reason, text): (Truth, EventType, &'static str, String),
-        about: BTreeMap<String, String>,
-    ) -> Result<Ended, ReconcileError> {
-        self.conditions().set(REMEDIATED, truth, reason, &text);
-        self.event(event_type, reason, &text, about);
-        self.summarize();
-        let active = state::active(&self.status, self.spec);
-        let again = active.is_none_or(|active| !active.is_exhausted() || active.is_uninstall_after_upgrade());
-        if again || state::active_retry(&self.status, self.spec).is_some() {
-            return Ok(Ended::Stop(self.requeue_soon()));
-        }
-        Ok(Ended::Stop(self.stall("RetriesExceeded")?))
-    }
-
     /// An action of this kind has run already.
     fn stop_for_now(&mut self) -> Reconciled {
         let active = state::active(&self.status, self.spec);
@@ -517,7 +466,7 @@ impl ReleasePass<'_> {
     }
 
     /// More is to be done, in another pass.
-    fn requeue_soon(&mut self) -> Reconciled {
+    pub(super) fn requeue_soon(&mut self) -> Reconciled {
         let (text, requeue) = match state::active_retry(&self.status, self.spec) {
             Some(interval) => {
                 (format!("retrying after {}", GoDuration::from(interval)), Requeue::After(interval))
@@ -532,7 +481,7 @@ impl ReleasePass<'_> {
     }
 
     /// Nothing more may be done for now. helm-controller waits for a change; here the state is determined again at the interval.
-    fn stall(&mut self, reason: &'static str) -> Result<Reconciled, ReconcileError> {
+    pub(super) fn stall(&mut self, reason: &'static str) -> Result<Reconciled, ReconcileError> {
         let text = if reason == "MissingRollbackTarget" {
             "Failed to perform remediation: missing target release for rollback: cannot remediate failed release".to_owned()
         } else {
@@ -632,20 +581,6 @@ impl ReleasePass<'_> {
 
 fn snapshot_with_tests(fresh: Snapshot, test_hooks: Option<BTreeMap<String, TestHook>>) -> Snapshot {
     Snapshot { test_hooks, ..fresh }
-}
-
-/// The uninstall of a release as its HelmRelease wants it.
-pub(super) fn uninstall_request(spec: &HelmReleaseSpec, id: ReleaseId) -> UninstallRequest {
-    let uninstall = &spec.uninstall;
-    UninstallRequest {
-        keep_history: uninstall.keep_history,
-        ignore_not_found: true,
-        run_hooks: !uninstall.disable_hooks,
-        propagation: options::propagation(uninstall.deletion_propagation.as_deref()),
-        wait: !uninstall.disable_wait,
-        timeout: options::timeout_of(spec, uninstall.timeout.as_ref()),
-        ..UninstallRequest::new(id)
-    }
 }
 
 /// The conditions of a status, to be set now.

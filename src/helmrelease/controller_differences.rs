@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::helm_releases::{spec_of, text};
+use super::helm_releases::spec_of;
 use crate::flux_api::helm_release::HelmReleaseSpec;
 
 /// A difference from helm-controller.
@@ -20,12 +20,8 @@ pub fn differences(object: &Value) -> Vec<Difference> {
         Ok(spec) => spec,
         Err(error) => return vec![Difference { refused: true, text: error.to_string() }],
     };
-    let refused = spec.refuse_unsupported().err();
-    let mut found: Vec<Difference> =
-        refused.into_iter().map(|text| Difference { refused: true, text }).collect();
     let differs = differing(object, &spec).into_iter().filter(|(applies, _)| *applies);
-    found.extend(differs.map(|(_, text)| Difference { refused: false, text: text.to_owned() }));
-    found
+    differs.map(|(_, text)| Difference { refused: false, text: text.to_owned() }).collect()
 }
 
 /// Differences, and whether they apply.
@@ -36,9 +32,7 @@ fn differing(object: &Value, spec: &HelmReleaseSpec) -> Vec<(bool, &'static str)
             .any(|mode| mode.as_deref() == Some("disabled"));
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let stalled = conditions.iter().any(|c| c["type"] == "Stalled" && c["status"] == "True");
-    let kustomize = spec.post_renderers.iter().flatten().filter_map(|renderer| renderer.kustomize.as_ref());
-    let renames = kustomize.flat_map(|one| &one.patches).any(|patch| patch.patch.contains("/metadata/name"));
-    let shard = &object["metadata"]["labels"]["sharding.fluxcd.io/key"];
+    let identity = spec.kube_config.as_ref().is_some_and(|config| config.config_map_ref.is_some());
     vec![
         (client_side, "serverSideApply: disabled has no effect: objects are always applied server-side"),
         (
@@ -54,10 +48,10 @@ fn differing(object: &Value, spec: &HelmReleaseSpec) -> Vec<(bool, &'static str)
             stalled,
             "it is stalled: its state is determined again at the interval, while helm-controller waits for a change",
         ),
-        (renames, "postRenderers: references of other objects do not follow a changed metadata.name"),
         (
-            !text(shard).is_empty(),
-            "label sharding.fluxcd.io/key: there are no shards here, and one process reconciles all objects",
+            identity,
+            "kubeConfig.configMapRef: its ConfigMap must have the provider generic and a serviceAccountName; the identities of clouds \
+             and the operator's own are refused",
         ),
     ]
 }
@@ -76,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unsupported_part_is_told() {
+    fn every_difference_is_told() {
         assert_eq!(told(&json!({"spec": {"interval": "1h", "upgrade": {"force": false}}})), [""; 0]);
         let spec = json!({
             "kubeConfig": {"configMapRef": {"name": "x"}},
@@ -85,13 +79,12 @@ mod tests {
             ]},
             "upgrade": {"force": true, "serverSideApply": "disabled"},
         });
-        let found = told(&json!({
-            "metadata": {"labels": {"sharding.fluxcd.io/key": "a"}}, "spec": spec,
-            "status": {"conditions": [{"type": "Stalled", "status": "True"}]},
-        }));
-        let refused: Vec<&String> = found.iter().filter(|line| line.starts_with('!')).collect();
-        assert_eq!((refused.len(), found.len()), (1, 6), "{found:?}");
-        assert!(refused.iter().all(|line| line.contains(" spec.")), "{found:?}");
-        assert_eq!(told(&json!({"spec": {"interval": 1}})).len(), 1);
+        let found =
+            told(&json!({"spec": spec, "status": {"conditions": [{"type": "Stalled", "status": "True"}]}}));
+        assert_eq!(found.len(), 5, "{found:?}");
+        assert!(found.iter().all(|line| !line.starts_with('!')), "{found:?}");
+        assert!(
+            matches!(&told(&json!({"spec": {"interval": 1}}))[..], [refused] if refused.starts_with("! spec"))
+        );
     }
 }

@@ -23,6 +23,29 @@ pub(super) fn keys(object: &Value) -> BTreeSet<String> {
     all(object).into_iter().map(|(key, _)| key).collect()
 }
 
+/// Refuses expressions about objects of other namespaces: they can ask for any field of those, one bit at a time. Whether such an object
+/// is ready may be known.
+///
+/// # Errors
+/// There is one.
+pub(super) fn check_namespaces(object: &Value) -> Result<(), ReconcileError> {
+    let own = object["metadata"]["namespace"].as_str();
+    let foreign = |dependency: &Dependency| {
+        dependency.ready_expr.is_some()
+            && dependency.namespace.as_deref().is_some_and(|other| Some(other) != own)
+    };
+    let Some((key, _)) = all(object).into_iter().find(|(_, dependency)| foreign(dependency)) else {
+        return Ok(());
+    };
+    Err(ReconcileError::Reason {
+        reason: "AccessDenied",
+        text: format!(
+            "can't evaluate the readyExpr of 'HelmRelease/{key}', cross-namespace references have been blocked"
+        ),
+        disposition: Disposition::Stall,
+    })
+}
+
 /// Whether a dependency is ready: by the expression for it, or else by its condition Ready of its newest generation.
 ///
 /// # Errors
@@ -49,6 +72,21 @@ pub(super) fn is_ready(object: &Value, other: &Value) -> Result<bool, ReconcileE
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn expressions_stay_in_their_namespace() {
+        let object = |namespace: &str, expr: Option<&str>| {
+            json!({
+                "metadata": {"namespace": "a", "name": "web"},
+                "spec": {"dependsOn": [{"name": "db", "namespace": namespace, "readyExpr": expr}]},
+            })
+        };
+        for (namespace, expr, allowed) in
+            [("a", Some("true"), true), ("b", None, true), ("b", Some("true"), false)]
+        {
+            assert_eq!(check_namespaces(&object(namespace, expr)).is_ok(), allowed, "{namespace} {expr:?}");
+        }
+    }
 
     #[test]
     fn readiness_is_the_condition_or_the_expression() {

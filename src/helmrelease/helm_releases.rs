@@ -9,17 +9,18 @@ use serde_json::{Value, json};
 use super::actions::{self, OWNER, ReleasePass};
 use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
-use super::remote_cluster::RemoteClusters;
-use super::{dependency, digest, names, options, values_lookup};
-use crate::cluster::{ApplyOptions, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
+use super::remote_cluster::{OwnNamespace, RemoteClusters};
+use super::{dependency, digest, names, options, remediation, unrecorded, values_lookup};
+use crate::cluster::{ApplyOptions, Cluster, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
 use crate::controller::{
-    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
-    ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
+    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, References,
+    ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
 };
 use crate::flux_api::gotk_metrics;
-use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
 use crate::release::{Disposition, EngineError, ReleaseId};
+use crate::render::RenderBounds;
 
 /// The kind.
 pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
@@ -35,6 +36,8 @@ const MANAGER: &str = "helm-controller";
 pub struct HelmReleaseOptions {
     /// The ServiceAccount of HelmReleases that name none.
     pub default_service_account: Option<String>,
+    /// The ServiceAccount whose token goes to other clusters where a ConfigMap of `kubeConfig` names none.
+    pub default_kubeconfig_service_account: Option<String>,
     /// References to sources in other namespaces are refused.
     pub no_cross_namespace_refs: bool,
 }
@@ -133,6 +136,10 @@ impl FrontEnd for HelmReleases {
         dependency::keys(object)
     }
 
+    fn check_dependencies(&self, object: &Value) -> Result<(), ReconcileError> {
+        if self.options.no_cross_namespace_refs { dependency::check_namespaces(object) } else { Ok(()) }
+    }
+
     fn is_dependency_ready(&self, object: &Value, other: &Value, _: bool) -> Result<bool, ReconcileError> {
         dependency::is_ready(object, other)
     }
@@ -161,7 +168,6 @@ impl FrontEnd for HelmReleases {
 
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         let spec = spec_of(&pass.object)?;
-        spec.refuse_unsupported().map_err(ReconcileError::Config)?;
         options::check_expressions(&spec)?;
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
@@ -360,13 +366,29 @@ impl HelmReleases {
         let own = pass.reference.namespace.as_deref() == Some(storage);
         let runner = match &spec.kube_config {
             Some(reference) => {
-                let runner = self.remotes.runner(pass, reference).await?;
                 let namespace = pass.reference.namespace.clone().unwrap_or_default();
+                let (client, bounds) = (pass.client().clone(), pass.runner_of_operator().render_bounds());
+                let runner = self
+                    .remote_runner((&client, bounds), &namespace, reference, &mut pass.references)
+                    .await?;
                 pass.adopt_runner(self, &runner, &namespace)?
             }
             None => pass.runner(self)?,
         };
         Ok(runner.with_storage_namespace(storage, !own))
+    }
+
+    /// The runner on another cluster, as the operator of it.
+    pub(super) async fn remote_runner(
+        &self,
+        (client, bounds): (&Cluster, RenderBounds),
+        namespace: &str,
+        reference: &KubeConfigReference,
+        references: &mut References,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        let default_account = self.options.default_kubeconfig_service_account.as_deref();
+        let own = OwnNamespace { client, namespace, references, bounds, default_account };
+        self.remotes.runner(own, reference).await
     }
 
     /// Applies the HelmChart of a template, and deletes one that is not used any more.
@@ -410,21 +432,31 @@ impl HelmReleases {
         Ok(())
     }
 
-    /// Uninstalls the release that the status shows. Without a storage namespace there is none.
+    /// Uninstalls the release that the status shows. Without a storage namespace it shows none: then only what was made for the
+    /// object all the same, by a process that ended before it wrote the status.
     async fn uninstall_current(
         &self,
         pass: &mut ReconcilePass,
         spec: &HelmReleaseSpec,
         status: &HelmReleaseStatus,
     ) -> Result<(), ReconcileError> {
-        if status.storage_namespace.is_empty() {
-            return Ok(());
-        }
         let fallback = names::release_id(&pass.object["metadata"], spec);
         let id =
             status.history.first().map_or(fallback, |known| ReleaseId::new(&known.namespace, &known.name));
-        let runner = self.runner_for(pass, spec, &status.storage_namespace).await?;
-        match runner.uninstall(&actions::uninstall_request(spec, id)).await {
+        let runner = match status.storage_namespace.as_str() {
+            // In another cluster nothing is made before the status says so.
+            "" if spec.kube_config.is_some() => return Ok(()),
+            "" => {
+                let storage = names::storage_namespace(&pass.object["metadata"], spec);
+                let runner = self.runner_for(pass, spec, &storage).await?;
+                if !unrecorded::is_released(&runner, &id, &pass.object).await? {
+                    return Ok(());
+                }
+                runner
+            }
+            storage => self.runner_for(pass, spec, storage).await?,
+        };
+        match runner.uninstall(&remediation::uninstall_request(spec, id)).await {
             Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {
                 Ok(())
             }

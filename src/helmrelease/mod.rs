@@ -7,7 +7,6 @@ mod actions;
 mod chart_artifact;
 mod controller_differences;
 mod dependency;
-
 mod digest;
 mod drift_rules;
 mod event_annotations;
@@ -18,10 +17,13 @@ mod release_conditions;
 mod release_inputs;
 mod release_plan;
 mod release_state;
+mod remediation;
 mod remote_cluster;
+mod remote_identity;
 mod repository_chart;
 mod snapshot;
 mod stored_release;
+mod unrecorded;
 mod values;
 mod values_lookup;
 

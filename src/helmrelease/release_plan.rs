@@ -9,13 +9,13 @@ use chart_compat::render::CompiledChart;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::actions::uninstall_request;
 use super::chart_artifact::{self, Artifact};
 use super::helm_releases::{
     HelmReleases, note_attempt, preserved, source_of, spec_of, status_of, target_changed, text,
 };
 use super::release_inputs::ReleaseInputs;
 use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
+use super::remediation::uninstall_request;
 use super::{digest, names, options, repository_chart, snapshot, stored_release};
 use crate::cluster::Cluster;
 use crate::controller::{FrontEnd, ReconcileError, ReleaseRunner, ReleaseTarget, contains};
@@ -107,13 +107,14 @@ impl HelmReleases {
     pub async fn plan(&self, inputs: PlanInputs<'_>) -> Result<ReleasePlan, ReconcileError> {
         let PlanInputs { runner, object, chart, impersonates } = inputs;
         let spec = spec_of(object)?;
-        spec.refuse_unsupported().map_err(ReconcileError::Config)?;
-        if spec.kube_config.is_some() {
-            let text =
-                "spec.kubeConfig: a release of another cluster cannot be planned from this one".to_owned();
-            return Err(ReconcileError::Config(text));
-        }
         let (client, namespace) = (runner.engine().operator_client(), text(&object["metadata"]["namespace"]));
+        let acting = match &spec.kube_config {
+            Some(reference) => {
+                let bounds = runner.render_bounds();
+                self.remote_runner((client, bounds), namespace, reference, &mut BTreeMap::new()).await?
+            }
+            None => runner.clone(),
+        };
         let chart = match chart {
             Some(chart) => chart,
             None => self.chart_of(client, object, &spec).await?,
@@ -124,7 +125,7 @@ impl HelmReleases {
         let storage = names::storage_namespace(&object["metadata"], &spec);
         let target = if impersonates { self.target(object)? } else { ReleaseTarget::default() };
         let stored_in = |storage: &str| {
-            let acting = runner.acting_for(&target, &id.namespace)?;
+            let acting = acting.acting_for(&target, &id.namespace)?;
             Ok::<_, ReconcileError>(acting.with_storage_namespace(storage, storage != namespace))
         };
         let metadata = &chart.chart().metadata;

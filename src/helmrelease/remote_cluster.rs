@@ -1,110 +1,174 @@
-//! Remote clusters: the kubeconfig that a HelmRelease refers to, and the runner that acts there.
+//! Remote clusters: how a HelmRelease refers to one, and the runner that acts there.
 //!
 //! Objects, records and Leases of such a release are in the remote cluster; the HelmRelease, its values and its chart are not.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use chart_compat::data::{Data, Map};
 
 use super::chart_artifact::failed;
 use super::digest::sha256;
+use super::remote_identity::{self, Identity};
 use crate::cluster::{Cluster, ClusterError};
-use crate::controller::{MissingText, ReconcileError, ReconcilePass, ReleaseRunner, ValuesReference};
+use crate::controller::{MissingText, ReconcileError, References, ReleaseRunner, ValuesReference};
 use crate::flux_api::helm_release::KubeConfigReference;
 use crate::redact;
 use crate::release::{Engine, EngineOptions};
 use crate::render::replay::answer_digest;
-use crate::render::{lookup_object, parse_manifest};
+use crate::render::{RenderBounds, lookup_object, parse_manifest};
 
 /// Keys of a Secret that has no key named, in this order.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
 /// The most connections that are kept.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Connections to remote clusters, by the digest of their kubeconfig.
+/// A connection, and until when it may be used.
+type Connection = (ReleaseRunner, Option<Instant>);
+
+/// Connections to remote clusters, by the digest of what they are made of.
 #[derive(Default)]
-pub(super) struct RemoteClusters(Mutex<BTreeMap<String, ReleaseRunner>>);
+pub(super) struct RemoteClusters(Mutex<BTreeMap<String, Connection>>);
+
+/// Reads what a HelmRelease refers to in its own namespace.
+pub(super) struct OwnNamespace<'a> {
+    pub(super) client: &'a Cluster,
+    pub(super) namespace: &'a str,
+    /// What was read, with digests, to be watched.
+    pub(super) references: &'a mut References,
+    /// Bounds of renders.
+    pub(super) bounds: RenderBounds,
+    /// The ServiceAccount of ConfigMaps that name none.
+    pub(super) default_account: Option<&'a str>,
+}
 
 impl RemoteClusters {
-    /// The runner for the cluster of a reference. The Secret is read in the HelmRelease's namespace, and watched.
+    /// The runner for the cluster of a reference.
     ///
     /// # Errors
-    /// There is no such Secret, or it holds no kubeconfig that may be used.
+    /// The Secret or ConfigMap does not exist, or does not describe a connection that may be used.
     pub(super) async fn runner(
         &self,
-        pass: &mut ReconcilePass,
+        mut own: OwnNamespace<'_>,
         reference: &KubeConfigReference,
     ) -> Result<ReleaseRunner, ReconcileError> {
-        let Some(secret) = &reference.secret_ref else {
-            return Err(ReconcileError::Config(
-                "spec.kubeConfig.configMapRef is not supported: use secretRef, or leave this object to helm-controller".to_owned(),
-            ));
-        };
-        let namespace = pass.reference.namespace.clone().unwrap_or_default();
-        let text = read(pass, &namespace, &secret.name, &secret.key).await?;
-        let digest = sha256(text.as_bytes());
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&digest).cloned();
-        if let Some(runner) = known {
-            return Ok(runner);
+        match (&reference.secret_ref, &reference.config_map_ref) {
+            (Some(secret), _) => {
+                let text = own.kubeconfig(&secret.name, &secret.key).await?;
+                let digest = sha256(text.as_bytes());
+                if let Some(runner) = self.known(&digest) {
+                    return Ok(runner);
+                }
+                let cluster = Cluster::of_kubeconfig(&text).await;
+                let cluster = cluster.map_err(|e| own.wrong("secret", &secret.name, &e))?;
+                Ok(self.keep(digest, cluster, None, own.bounds))
+            }
+            (None, Some(config_map)) => {
+                let data = own.config_map(&config_map.name).await?;
+                let identity = Identity::of(&data, own.namespace, own.default_account);
+                let identity = identity.map_err(|e| own.wrong("configmap", &config_map.name, &e))?;
+                let digest = sha256(format!("{identity:?}").as_bytes());
+                if let Some(runner) = self.known(&digest) {
+                    return Ok(runner);
+                }
+                let connected = remote_identity::connect(own.client, &identity).await;
+                let (cluster, until) =
+                    connected.map_err(|e: ClusterError| own.wrong("configmap", &config_map.name, &e))?;
+                Ok(self.keep(digest, cluster, Some(until), own.bounds))
+            }
+            (None, None) => Err(ReconcileError::Config(
+                "spec.kubeConfig: set one of configMapRef and secretRef".to_owned(),
+            )),
         }
-        let wrong = |e: ClusterError| {
-            failed("RESTClientError", format!("kubeConfig of secret '{namespace}/{}': {e}", secret.name))
-        };
-        let cluster = Cluster::of_kubeconfig(&text).await.map_err(wrong)?;
-        let local = &pass.runner_of_operator();
+    }
+
+    fn known(&self, digest: &str) -> Option<ReleaseRunner> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (runner, until) = all.get(digest)?;
+        until.is_none_or(|until| Instant::now() < until).then(|| runner.clone())
+    }
+
+    fn keep(
+        &self,
+        digest: String,
+        cluster: Cluster,
+        until: Option<Instant>,
+        bounds: RenderBounds,
+    ) -> ReleaseRunner {
         let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
         // Without watches: drift of remote objects is found at the interval.
         let engine = Engine::new(cluster, parse_manifest, EngineOptions::once(&holder));
-        let runner = ReleaseRunner::new(engine, local.render_bounds(), false);
+        let runner = ReleaseRunner::new(engine, bounds, false);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_CONNECTIONS {
             all.clear();
         }
-        all.insert(digest, runner.clone());
-        Ok(runner)
+        all.insert(digest, (runner.clone(), until));
+        runner
     }
 }
 
-/// The kubeconfig of a Secret; its values are masked from now on.
-async fn read(
-    pass: &mut ReconcilePass,
-    namespace: &str,
-    name: &str,
-    key: &str,
-) -> Result<String, ReconcileError> {
-    let reference = |key: &str| ValuesReference {
-        kind: "Secret".to_owned(),
-        name: name.to_owned(),
-        values_key: key.to_owned(),
-        ..ValuesReference::default()
-    };
-    let query = reference("").query(namespace);
-    let wrong =
-        |why: String| failed("RESTClientError", format!("kubeConfig of secret '{namespace}/{name}': {why}"));
-    let object = lookup_object(pass.client(), &query).await.map_err(|e| wrong(e.to_string()))?;
-    let empty = Data::Map(Map::new());
-    pass.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
-    let keys: Vec<&str> = if key.is_empty() { KEYS.to_vec() } else { vec![key] };
-    let mut why = String::new();
-    for key in &keys {
-        match reference(key).text_of(object.as_ref()) {
-            Ok(text) => {
-                text.lines().map(str::trim).filter_map(|line| line.split_once(": ")).for_each(
-                    |(field, value)| {
-                        if matches!(field, "token" | "password" | "client-key-data") {
-                            redact::process().add(value.trim_matches(['"', '\'']));
-                        }
-                    },
-                );
-                return Ok(text);
-            }
-            Err(MissingText::Object) => return Err(wrong("the Secret does not exist".to_owned())),
-            Err(MissingText::Key) => why = format!("it has no key {}", keys.join(" or ")),
-            Err(MissingText::Base64 | MissingText::Utf8) => {
-                why = format!("key {key} is not base64 of UTF-8 text");
+impl OwnNamespace<'_> {
+    fn wrong(&self, kind: &str, name: &str, why: &dyn std::fmt::Display) -> ReconcileError {
+        failed("RESTClientError", format!("kubeConfig of {kind} '{}/{name}': {why}", self.namespace))
+    }
+
+    async fn read(&mut self, kind: &str, name: &str) -> Result<Option<Data>, ReconcileError> {
+        let reference =
+            ValuesReference { kind: kind.to_owned(), name: name.to_owned(), ..ValuesReference::default() };
+        let query = reference.query(self.namespace);
+        let object = lookup_object(self.client, &query).await;
+        let object = object.map_err(|e| self.wrong(&kind.to_lowercase(), name, &e))?;
+        let empty = Data::Map(Map::new());
+        self.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
+        Ok(object)
+    }
+
+    /// The data of a ConfigMap.
+    async fn config_map(&mut self, name: &str) -> Result<BTreeMap<String, String>, ReconcileError> {
+        let object = self.read("ConfigMap", name).await?;
+        let object = object.ok_or_else(|| self.wrong("configmap", name, &"the ConfigMap does not exist"))?;
+        let data = object.get("data").and_then(Data::as_map);
+        let text = |(key, value): (&String, &Data)| Some((key.clone(), value.as_str()?.to_owned()));
+        Ok(data.into_iter().flatten().filter_map(text).collect())
+    }
+
+    /// The kubeconfig of a Secret; its values are masked from now on.
+    async fn kubeconfig(&mut self, name: &str, key: &str) -> Result<String, ReconcileError> {
+        let object = self.read("Secret", name).await?;
+        let keys: Vec<&str> = if key.is_empty() { KEYS.to_vec() } else { vec![key] };
+        let mut why = String::new();
+        for key in &keys {
+            let reference = ValuesReference {
+                kind: "Secret".to_owned(),
+                name: name.to_owned(),
+                values_key: (*key).to_owned(),
+                ..ValuesReference::default()
+            };
+            match reference.text_of(object.as_ref()) {
+                Ok(text) => {
+                    mask(&text);
+                    return Ok(text);
+                }
+                Err(MissingText::Object) => {
+                    return Err(self.wrong("secret", name, &"the Secret does not exist"));
+                }
+                Err(MissingText::Key) => why = format!("it has no key {}", keys.join(" or ")),
+                Err(MissingText::Base64 | MissingText::Utf8) => {
+                    why = format!("key {key} is not base64 of UTF-8 text");
+                }
             }
         }
+        Err(self.wrong("secret", name, &why))
     }
-    Err(wrong(why))
+}
+
+/// Masks the credentials of a kubeconfig in messages.
+fn mask(kubeconfig: &str) {
+    for (field, value) in kubeconfig.lines().map(str::trim).filter_map(|line| line.split_once(": ")) {
+        if matches!(field, "token" | "password" | "client-key-data") {
+            redact::process().add(value.trim_matches(['"', '\'']));
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 
 use super::flux_notifications::{self, NotifyProcess};
@@ -25,8 +26,12 @@ pub struct FluxProcess {
     pub options: HelmReleaseOptions,
     /// How many objects of a kind are reconciled at a time.
     pub concurrency: usize,
-    /// The Lease of helm-controller.
-    pub election: Election,
+    /// Objects of this namespace only; `None`: of all.
+    pub watched_namespace: Option<String>,
+    /// Objects that this label selector selects; an empty one selects all.
+    pub selector: String,
+    /// Leader election under the names of Flux's controllers.
+    pub election: FluxElection,
     /// Who reconciles the sources.
     pub sources: ControllerMode,
     /// Options of sources.
@@ -35,6 +40,40 @@ pub struct FluxProcess {
     pub artifact_address: SocketAddr,
     /// Who sends notifications.
     pub notifications: NotifyProcess,
+}
+
+/// Leader election beside Flux's controllers.
+#[derive(Clone, Debug)]
+pub struct FluxElection {
+    /// Namespace of the Leases.
+    pub namespace: String,
+    /// This process.
+    pub identity: String,
+}
+
+impl FluxProcess {
+    /// The Lease of a controller. A shard has its own, named after the selector, as Flux's controllers.
+    pub(super) fn election_of(&self, controller: &str) -> Election {
+        let FluxElection { namespace, identity } = self.election.clone();
+        Election { namespace, name: lease_name(controller, &self.selector), identity }
+    }
+
+    /// What a front end works on.
+    pub(super) fn controller_options(&self) -> ControllerOptions {
+        ControllerOptions {
+            namespace: self.watched_namespace.clone(),
+            selector: self.selector.clone(),
+            concurrency: self.concurrency,
+        }
+    }
+}
+
+fn lease_name(controller: &str, selector: &str) -> String {
+    if selector.is_empty() {
+        return format!("{controller}-leader-election");
+    }
+    let shard: String = Sha256::digest(selector).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{controller}-leader-election-{shard}")
 }
 
 /// Who does the work of one of Flux's other controllers.
@@ -98,8 +137,9 @@ pub(super) async fn run(
             Some(store) => front_end.with_local_artifacts(local_artifacts(store)),
             None => front_end,
         };
-        let result = hold_lease(&cluster, &process.election, stopping.stopped(), |stop| {
-            controller::run(front_end, context.clone(), options_of(&process), stop)
+        let election = process.election_of("helm-controller");
+        let result = hold_lease(&cluster, &election, stopping.stopped(), |stop| {
+            controller::run(front_end, context.clone(), process.controller_options(), stop)
         })
         .await;
         stopping.stop();
@@ -114,8 +154,7 @@ pub(super) async fn run(
             Limits::default(),
             stopping.stopped(),
         ));
-        let election =
-            Election { name: "source-controller-leader-election".to_owned(), ..process.election.clone() };
+        let election = process.election_of("source-controller");
         let result = hold_lease(&cluster, &election, stopping.stopped(), |stop| {
             run_sources(&context, &process, store, stop)
         })
@@ -139,10 +178,6 @@ pub(super) async fn run(
     let all = futures::future::join(work, notifications);
     let ((releases, sources), notifications) = stopping.run(stop, all).await;
     releases.and(sources).and(notifications)
-}
-
-fn options_of(process: &FluxProcess) -> ControllerOptions {
-    ControllerOptions { namespace: None, concurrency: process.concurrency }
 }
 
 fn local_artifacts(store: Arc<ArtifactStore>) -> LocalArtifacts {
@@ -235,7 +270,8 @@ async fn run_sources(
     let one = async |kind: SourceKind| {
         let front_end = Sources::new(kind, Arc::clone(store), &process.source_options);
         let result =
-            controller::run(front_end, context.clone(), options_of(process), stopping.stopped()).await;
+            controller::run(front_end, context.clone(), process.controller_options(), stopping.stopped())
+                .await;
         stopping.stop();
         result
     };
@@ -277,4 +313,17 @@ pub(super) async fn hold_lease<W: Future<Output = Result<(), ClusterError>>>(
     };
     leadership.resign().await;
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_has_a_lease_of_its_own() {
+        assert_eq!(lease_name("helm-controller", ""), "helm-controller-leader-election");
+        // `printf %s sharding.fluxcd.io/key=shard1 | sha256sum`
+        let shard = lease_name("helm-controller", "sharding.fluxcd.io/key=shard1");
+        assert_eq!(shard, "helm-controller-leader-election-73fdc1be");
+    }
 }

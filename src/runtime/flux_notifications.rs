@@ -11,8 +11,8 @@ use tokio::sync::mpsc::Receiver;
 
 use super::flux::{ControllerMode, FluxProcess, hold_lease, owns, register_flux_kinds};
 use super::stop_signal::{Stop, StopSignal};
-use crate::cluster::{Cluster, ClusterError, Election};
-use crate::controller::{self, ControllerContext, ControllerOptions};
+use crate::cluster::{Cluster, ClusterError};
+use crate::controller::{self, ControllerContext};
 use crate::flux_notify::{
     EventQueue, NotifyOptions, QueuedEvent, Receivers, WebhookPaths, Webhooks, dispatch, forward,
 };
@@ -95,8 +95,7 @@ impl Notifications {
                 Ok(())
             }
             Self::Own(events, listener) => {
-                let name = "notification-controller-leader-election".to_owned();
-                let election = Election { name, ..process.election.clone() };
+                let election = process.election_of("notification-controller");
                 hold_lease(cluster, &election, stop, |stop| {
                     run_own(cluster, context, process, (events, listener), stop)
                 })
@@ -138,8 +137,7 @@ async fn run_own(
     let stopping = StopSignal::new();
     let serving =
         tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopping.stopped()));
-    let controller =
-        ControllerOptions { namespace: options.namespace.clone(), concurrency: process.concurrency };
+    let controller = process.controller_options();
     let receivers = async {
         let result =
             controller::run(Receivers::new(paths), context.clone(), controller, stopping.stopped()).await;

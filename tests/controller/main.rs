@@ -63,7 +63,8 @@ impl Process {
             let mut stop = stop.subscribe();
             async move { drop(stop.wait_for(|stop| *stop).await) }
         };
-        let options = ControllerOptions { namespace: Some(namespace.to_owned()), concurrency: 4 };
+        let options =
+            ControllerOptions { namespace: Some(namespace.to_owned()), concurrency: 4, ..Default::default() };
         let mut tasks =
             vec![tokio::spawn(controller::run(ReleaseSamples, context.clone(), options, stopped()))];
         if let Some(modules) = modules {

@@ -56,6 +56,11 @@ pub fn helm_release_needs(
          drift is found at the interval only; add rules for that with --add-rules FILE"
             .to_owned(),
     );
+    needs.unknown.push(
+        "HelmReleases whose kubeConfig refers to a ConfigMap need a token of the ServiceAccount that it names: add a rule to create \
+         serviceaccounts/token with --add-rules FILE"
+            .to_owned(),
+    );
     if !default_service_account {
         needs.unknown.push(
             "HelmReleases without serviceAccountName are applied with the operator's own rights, which depend on their charts: add \
@@ -73,9 +78,9 @@ mod tests {
 
     #[test]
     fn only_releases_without_an_account_need_unknown_rights() {
-        assert_eq!(helm_release_needs("flux-system", true, false).unknown.len(), 1);
+        assert_eq!(helm_release_needs("flux-system", true, false).unknown.len(), 2);
         let needs = helm_release_needs("flux-system", false, false);
-        assert_eq!(needs.unknown.len(), 2);
+        assert_eq!(needs.unknown.len(), 3);
         assert_eq!(
             needs.rights.shown(None),
             [

@@ -1,0 +1,157 @@
+//! Revisions that the status does not show: the process that made them ended before it wrote the status.
+//!
+//! Owns how such a revision is recognized by its record, and what the status says of it then: as if that process had gone on. Nothing
+//! is released twice because of a crash, and nothing stays behind.
+
+use serde_json::Value;
+
+use super::actions::{OWNER, ReleasePass};
+use super::release_conditions::{RELEASED, REMEDIATED, Truth};
+use super::release_inputs::{cause_of, is_cause_of, is_made_for};
+use super::snapshot;
+use crate::controller::{ReconcileError, ReleaseRunner};
+use crate::flux_api::helm_release_status::{HelmReleaseStatus, Snapshot};
+use crate::release::record::{Record, ReleaseStatus};
+use crate::release::{EngineError, ReleaseId};
+
+/// Why a rollback is made, for its record.
+pub(super) fn remediation_cause(failed: Option<&Snapshot>) -> String {
+    format!("remediates revision {}", failed.map_or(0, |failed| failed.version))
+}
+
+/// The revision that a rollback leads to which a process began and did not end, where it remediates the newest revision of the status.
+/// It is finished: what it undoes is not tried again before.
+pub(super) fn unfinished_rollback(newest: &Record, status: &HelmReleaseStatus) -> Option<u64> {
+    let failed = status.history.first()?;
+    let to = newest.info.rollback_revision;
+    let ours = newest.owner() == Some(OWNER) && newest.extension.cause == remediation_cause(Some(failed));
+    let known = status.history.iter().any(|shot| shot.version == to);
+    (newest.info.status == ReleaseStatus::PendingRollback && ours && known).then_some(to)
+}
+
+/// Whether an install made a record.
+fn is_installed(record: &Record) -> bool {
+    record.info.first_deployed == record.info.last_deployed
+}
+
+impl ReleasePass<'_> {
+    /// Puts the newest revision into the status, if an action on this object made it and the status does not show it.
+    ///
+    /// # Errors
+    /// The revision before it cannot be read.
+    pub(super) async fn take_unrecorded(&mut self, newest: &Record) -> Result<(), ReconcileError> {
+        let known = self.status.history.first();
+        if newest.owner() != Some(OWNER) || known.is_some_and(|known| newest.version <= known.version) {
+            return Ok(());
+        }
+        let cause = &newest.extension.cause;
+        let (deployed, failed) = match newest.info.status {
+            ReleaseStatus::Deployed => (true, false),
+            ReleaseStatus::Failed => (false, true),
+            _ => (false, false),
+        };
+        if deployed && known.is_some() && *cause == remediation_cause(known) {
+            self.take_rollback(newest);
+        } else if (deployed || failed) && is_cause_of(cause, &self.pass.object) {
+            tracing::info!(object = %self.pass.reference, revision = newest.version, "taking a revision that the status does not show");
+            self.take_release(newest, failed).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_release(&mut self, newest: &Record, failed: bool) -> Result<(), ReconcileError> {
+        let verb = if is_installed(newest) { "install" } else { "upgrade" };
+        verb.clone_into(&mut self.status.last_attempted_release_action);
+        self.record_revision(newest, verb).await?;
+        // What another generation had failed with does not count any more.
+        let current = newest.extension.cause == cause_of(&self.pass.object);
+        if failed && current {
+            let text = self.failure_text(verb, &newest.info.description);
+            self.note_failure(verb, &text, true);
+        } else if !failed {
+            self.take_inventory(newest, &[]).await?;
+            self.note_success(verb, current);
+        }
+        Ok(())
+    }
+
+    fn take_rollback(&mut self, newest: &Record) {
+        let to = newest.info.rollback_revision;
+        let Some(target) = self.status.history.iter().find(|known| known.version == to) else { return };
+        let text = format!(
+            "Helm rollback to previous release {} with chart {} succeeded",
+            target.release(),
+            target.chart()
+        );
+        let shot = snapshot::observe(newest, "", "rollback", Some(&target.config_digest));
+        self.status.history.insert(0, shot);
+        self.conditions().set(REMEDIATED, Truth::True, "RollbackSucceeded", &text);
+        self.summarize();
+    }
+
+    /// The status of a release action that failed. `stored`: it wrote a record.
+    pub(super) fn note_failure(&mut self, verb: &str, text: &str, stored: bool) {
+        let installs = verb == "install";
+        let reason = if installs { "InstallFailed" } else { "UpgradeFailed" };
+        self.status.failures += 1;
+        self.conditions().set(RELEASED, Truth::False, reason, text);
+        self.summarize();
+        match installs {
+            _ if !stored => {}
+            true => self.status.install_failures += 1,
+            false => self.status.upgrade_failures += 1,
+        }
+    }
+}
+
+/// Whether an object without a release in its status has one nevertheless: its newest revision was made for this object. What an
+/// earlier object of the same name left on purpose stays.
+///
+/// # Errors
+/// The records cannot be read, for another reason than missing rights: without them nothing was stored there.
+pub(super) async fn is_released(
+    runner: &ReleaseRunner,
+    id: &ReleaseId,
+    object: &Value,
+) -> Result<bool, ReconcileError> {
+    match runner.engine().history_of(id).await {
+        Err(EngineError::Cluster(error)) if error.is_forbidden() || error.is_not_found() => Ok(false),
+        history => Ok(history?.newest().is_some_and(|record| is_made_for(record, object))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_remediation_is_finished_and_nothing_else_of_that_kind() {
+        let status: HelmReleaseStatus =
+            serde_json::from_value(json!({"history": [{"version": 3}, {"version": 2}]})).unwrap();
+        let record = |state: &str, cause: &str, to: u64, owner: &str| -> Record {
+            let mut record: Record = serde_json::from_value(json!({
+                "name": "web", "namespace": "ns", "version": 4, "info": {"status": state, "rollback_revision": to},
+            }))
+            .unwrap();
+            record.extension.cause = cause.to_owned();
+            record.labels.insert("windlass.dev/owner".to_owned(), owner.to_owned());
+            record
+        };
+        let own = "remediates revision 3";
+        for (what, record, expected) in [
+            ("ours", record("pending-rollback", own, 2, OWNER), Some(2)),
+            ("ended", record("deployed", own, 2, OWNER), None),
+            ("of an upgrade", record("pending-upgrade", own, 2, OWNER), None),
+            ("of another revision", record("pending-rollback", "remediates revision 2", 2, OWNER), None),
+            ("to one that is not known", record("pending-rollback", own, 1, OWNER), None),
+            ("somebody else's", record("pending-rollback", own, 2, "modules"), None),
+        ] {
+            assert_eq!(unfinished_rollback(&record, &status), expected, "{what}");
+        }
+        assert_eq!(
+            unfinished_rollback(&record("pending-rollback", own, 2, OWNER), &HelmReleaseStatus::default()),
+            None
+        );
+    }
+}
