@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmreleases lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms beside-flux prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -19,7 +19,8 @@ test-fast: prerequisites programs
 matrix: prerequisites
 	cargo test --test cli -- --ignored --nocapture --test-threads 1 matrix
 
-# Kills windlass N times at random requests, lets requests fail as often, and asks again each time: prints what was left.
+# Kills windlass N times at random requests, an operator of HelmReleases too, lets requests fail as often, and asks again each time:
+# prints what was left.
 N ?= 200
 SEED ?= 1
 crash: prerequisites
@@ -52,6 +53,11 @@ bench: prerequisites helms
 bench-hooks: prerequisites helms
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/hooks.py
+
+# 100 and 1,000 HelmReleases of a chart of three objects, beside helm-controller's recorded figures.
+bench-helmreleases: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/helmreleases.py
 
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites helms

@@ -6,6 +6,7 @@
 
 mod crash;
 mod economy;
+mod helmreleases;
 mod life;
 mod proxy;
 mod requests;

@@ -142,6 +142,66 @@ impl Proxy {
     }
 }
 
+/// An operator that runs until it is killed or stopped.
+pub(crate) struct Operator<'p> {
+    child: Child,
+    shared: &'p Shared,
+    stderr: PathBuf,
+}
+
+impl Proxy {
+    /// Starts an operator through this proxy while things go wrong as the script says; its log goes to a file beside the kubeconfig.
+    pub(crate) fn start_operator(
+        &self,
+        args: &[&str],
+        envs: &[(&str, &str)],
+        script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
+    ) -> Operator<'_> {
+        *self.shared.script.lock().unwrap() = Arc::new(script);
+        self.shared.asked.lock().unwrap().clear();
+        self.shared.victim.send_replace(None);
+        let stderr = self.kubeconfig.with_extension("log");
+        let child: Child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(args)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .envs(envs.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&stderr).unwrap())
+            .spawn()
+            .unwrap();
+        self.shared.victim.send_replace(Some(child.id()));
+        Operator { child, shared: &self.shared, stderr }
+    }
+}
+
+impl Operator<'_> {
+    /// Whether it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// `METHOD path` of each request so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.shared.asked.lock().unwrap().clone()
+    }
+
+    /// The end of its log.
+    pub(crate) fn log(&self) -> String {
+        let text = std::fs::read_to_string(&self.stderr).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(30).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Drop for Operator<'_> {
+    fn drop(&mut self) {
+        // The script may have been faster.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
 async fn pass(shared: Arc<Shared>, request: Request) -> Response {
     let script = Arc::clone(&shared.script.lock().unwrap());
     let path = request.uri().path_and_query().map_or("/", |p| p.as_str()).to_owned();

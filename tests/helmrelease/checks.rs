@@ -56,11 +56,9 @@ async fn doctor_tells_what_the_switch_would_change() {
         lines[0].starts_with(&format!("lease: helm-controller-1 holds {ns}/helm-controller-leader-election")),
         "{text}"
     );
-    assert!(
-        lines[1].starts_with(&format!("breaks: {ns}/remote: spec.kubeConfig.configMapRef is not supported")),
-        "{text}"
-    );
+    assert!(lines[1].starts_with(&format!("cannot tell: {ns}/remote: kubeConfig of configmap ")), "{text}");
     assert!(lines[2].starts_with(&format!("differs: {ns}/remote: force: ")), "{text}");
+    assert!(lines[3].starts_with(&format!("differs: {ns}/remote: kubeConfig.configMapRef: ")), "{text}");
     let (_, out, _) = running.answer(&format!("{words} -o json"));
     let report = parsed(&out);
     assert_eq!(report["leases"][0]["holder"], "helm-controller-1");

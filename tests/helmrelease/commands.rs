@@ -1,6 +1,7 @@
 //! `windlass flux` and `windlass plan --helmrelease` on a live release.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -198,7 +199,7 @@ async fn a_changed_helm_release_is_planned_before_it_is_merged() {
     write("web", json!({"values": {"size": "bad"}}));
     assert!(running.said(1, &changed).contains("the server would refuse 1 object(s) of this plan"));
     write("web", json!({"kubeConfig": {"secretRef": {"name": "x"}}}));
-    assert!(running.said(1, &changed).contains("a release of another cluster cannot be planned"));
+    assert!(running.said(1, &changed).contains("the Secret does not exist"));
     write("other", json!({}));
     assert!(running.said(1, &changed).contains(&format!("no HelmRelease {ns}/web; there are: other")));
     // One that does not exist yet.
@@ -404,4 +405,45 @@ async fn artifacts_of_services_are_read_through_the_api_server() {
     running.release("web", &json!({}));
     let text = running.output(2, &format!("plan --helmrelease {ns}/web"));
     assert!(text.contains("  chart demo@1.0.0\n"), "{text}");
+}
+
+/// A HelmRelease as an object of a release.
+const INNER: &str = "{{- if .Values.nested }}\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: inner}\nspec:\n  interval: 1h\n  \
+                     chartRef: {kind: OCIRepository, name: demo}\n{{- end }}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_watched_and_trees_are_nested() {
+    let mut running = Running::prepare("watched").await;
+    let ns = running.ns.name().to_owned();
+    running.publish("demo", "1.0.0", chart("1.0.0", &[("templates/inner.yaml", INNER)]));
+    let mut watching = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["flux", "get", "hr", "--watch", "-n", &ns])
+        .env("KUBECONFIG", running.cp.kubeconfig())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (send, lines) = std::sync::mpsc::channel();
+    let shown = BufReader::new(watching.stdout.take().unwrap());
+    std::thread::spawn(move || shown.lines().map_while(Result::ok).try_for_each(|line| send.send(line)));
+    let mut seen: Vec<String> = vec![lines.recv_timeout(LIMIT).unwrap()];
+    assert!(seen[0].starts_with("NAME"), "{seen:?}");
+    running.start().await;
+    running.release("outer", &json!({"values": {"nested": true}, "install": {"disableWait": true}}));
+    let ready = |line: &str, name: &str| line.starts_with(name) && line.contains("Helm install succeeded");
+    while !(seen.iter().any(|line| ready(line, "outer")) && seen.iter().any(|line| ready(line, "inner"))) {
+        seen.push(lines.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("{e}: {seen:#?}")));
+    }
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    assert!(seen.windows(2).all(|pair| pair[0] != pair[1]), "a row is shown when it changes: {seen:#?}");
+
+    let tree = running.output(0, "flux tree hr outer");
+    let expected = format!(
+        "HelmRelease/{ns}/outer\n├── ConfigMap/{ns}/outer\n└── HelmRelease/{ns}/inner\n    └── ConfigMap/{ns}/inner\n"
+    );
+    assert_eq!(tree, expected);
+    let (status, _, err) = running.answer("flux get hr -w -o json");
+    assert!(status != 0 && err.contains("cannot be used with"), "{err}");
+    running.cp.kubectl(["delete", "helmrelease", "outer", "-n", &ns, "--timeout=30s"]).unwrap();
+    running.end().await;
 }

@@ -148,48 +148,6 @@ async fn dependencies_suspension_and_references() {
     running.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_reaches_no_other_namespace() {
-    let mut running = Running::prepare("tenant").await;
-    let other = running.cp.namespace("victim").unwrap();
-    let (own, victim) = (running.ns.name().to_owned(), other.name().to_owned());
-    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
-    // The tenant may do everything in its own namespace.
-    let kubectl = |args: &[&str]| running.cp.kubectl(args).unwrap();
-    kubectl(&["create", "serviceaccount", "tenant", "-n", &own]);
-    let account = format!("--serviceaccount={own}:tenant");
-    kubectl(&["create", "rolebinding", "tenant", "-n", &own, "--clusterrole=admin", &account]);
-    // It may read the other one: what is written there is written by somebody else.
-    kubectl(&["create", "rolebinding", "tenant", "-n", &victim, "--clusterrole=view", &account]);
-    running.start().await;
-    running.release("home", &json!({"serviceAccountName": "tenant"}));
-    running.wait_ready("home", "True InstallSucceeded");
-    for (name, spec) in [
-        ("target", json!({"targetNamespace": victim})),
-        ("created", json!({"targetNamespace": victim, "install": {"createNamespace": true}})),
-        ("storage", json!({"storageNamespace": victim})),
-        ("both", json!({"targetNamespace": victim, "storageNamespace": victim})),
-        ("account", json!({"serviceAccountName": format!("{victim}/default")})),
-        ("user", json!({"serviceAccountName": "system:admin"})),
-    ] {
-        let mut whole = json!({"serviceAccountName": "tenant"});
-        for (key, value) in spec.as_object().unwrap() {
-            whole[key] = value.clone();
-        }
-        running.release(name, &whole);
-        let failed = |o: &serde_json::Value| condition(o, "Ready").starts_with("False");
-        let object = running.wait("refused", failed, name);
-        let text = object["status"]["conditions"].to_string();
-        assert!(text.contains("forbidden") || text.contains("is not a name"), "{name}: {text}");
-    }
-    for kind in ["secrets", "configmaps", "leases.coordination.k8s.io"] {
-        let names = running.cp.kubectl(["get", kind, "-n", &victim, "-o", "name"]).unwrap();
-        let ours = names.lines().filter(|name| !name.contains("kube-root-ca"));
-        assert_eq!(ours.count(), 0, "{kind}: {names}");
-    }
-    running.end().await;
-}
-
 /// A Deployment whose Pods no node accepts, if `slow` is set.
 const SLOW: &str = r#"
 {{- if .Values.slow }}
@@ -218,7 +176,7 @@ async fn a_wait_needs_no_worker_and_ends_with_a_new_generation() {
     // The only worker is free meanwhile.
     running.release("quick", &json!({}));
     running.wait_ready("quick", "True InstallSucceeded");
-    assert_eq!(condition(&running.get("helmrelease", "slow"), "Ready"), "Unknown Progressing");
+    running.wait("announced", |o| condition(o, "Ready") == "Unknown Progressing", "slow");
     running.release("slow", &json!({"timeout": "10m", "values": {"slow": false}}));
     let object = running.wait_ready("slow", "True UpgradeSucceeded");
     assert!(object["status"]["installFailures"].is_null(), "a cancelled wait is no failure");

@@ -1,5 +1,6 @@
 //! Releases in another cluster, by a kubeconfig in a Secret.
 
+use base64::Engine as _;
 use serde_json::json;
 use windlass_test_cluster::{ControlPlane, wait_until};
 
@@ -49,12 +50,77 @@ async fn a_kubeconfig_leads_to_another_cluster() {
     running.release("plain", &json!({"kubeConfig": reference("plain")}));
     let object = running.wait("files", |o| condition(o, "Ready") == "False RESTClientError", "plain");
     assert!(object["status"].to_string().contains("server is not an https URL"), "{object}");
-    running.release("cloud", &json!({"kubeConfig": {"configMapRef": {"name": "x"}}}));
-    let object = running.wait("clouds", |o| condition(o, "Ready").starts_with("False"), "cloud");
-    assert!(object["status"].to_string().contains("kubeConfig.configMapRef is not supported"), "{object}");
+
+    // What would be done there is planned from here.
+    let (status, text, err) = running.answer(&format!("plan --helmrelease {ns}/web"));
+    assert_eq!(status, 0, "{text}{err}");
+    running.release("new", &json!({"kubeConfig": reference("far"), "suspend": true}));
+    let (status, text, err) = running.answer(&format!("plan --helmrelease {ns}/new"));
+    assert!(status == 2 && text.contains(&format!("ConfigMap {ns}/new")), "{text}{err}");
 
     running.cp.kubectl(["delete", "helmrelease", "web", "-n", &ns, "--timeout=30s"]).unwrap();
     assert_eq!(remote.kubectl(size).unwrap(), "");
     assert_eq!(running.get("configmap", "web")["data"]["size"], "one", "the release here stays");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_a_service_account_leads_to_another_cluster() {
+    let mut running = Running::prepare("identity").await;
+    let ns = running.ns.name().to_owned();
+    let cp = running.cp;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    let spec = json!({"kubeConfig": {"configMapRef": {"name": "far"}}});
+    running.release("web", &spec);
+    let refused = |text: &'static str| {
+        move |o: &serde_json::Value| {
+            condition(o, "Ready") == "False RESTClientError" && o["status"].to_string().contains(text)
+        }
+    };
+    running.wait("no ConfigMap", refused("the ConfigMap does not exist"), "web");
+    // This cluster is as good as another one: it accepts tokens of its own ServiceAccounts.
+    let view = ["config", "view", "--raw", "--minify", "--flatten", "-o"];
+    let server = cp.kubectl([&view[..], &["jsonpath={.clusters[0].cluster.server}"]].concat()).unwrap();
+    let authority = cp
+        .kubectl([&view[..], &["jsonpath={.clusters[0].cluster.certificate-authority-data}"]].concat())
+        .unwrap();
+    let authority = base64::engine::general_purpose::STANDARD.decode(authority).unwrap();
+    let publish = |more: serde_json::Value| {
+        let mut data = json!({
+            "provider": "generic", "address": server, "ca.crt": String::from_utf8(authority.clone()).unwrap(),
+            "audiences": "https://kubernetes.default.svc\n", "serviceAccountName": "deployer",
+        });
+        for (key, value) in more.as_object().unwrap() {
+            data[key] = value.clone();
+        }
+        running.apply(
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "far"}, "data": data}),
+        );
+    };
+    publish(json!({"provider": "aws"}));
+    running.wait("clouds", refused("provider \\\"aws\\\" is not supported"), "web");
+    publish(json!({"serviceAccountName": ""}));
+    running.wait("no account", refused("operator's own identity is not sent"), "web");
+    publish(json!({}));
+    running.wait("the account", refused("not found"), "web");
+    cp.kubectl(["create", "serviceaccount", "deployer", "-n", &ns]).unwrap();
+    let account = format!("--serviceaccount={ns}:deployer");
+    let leases = "--resource=leases.coordination.k8s.io";
+    cp.kubectl(["create", "role", "leases", "-n", &ns, "--verb=*", leases]).unwrap();
+    for role in ["--clusterrole=admin", "--role=leases"] {
+        let binding = role.trim_start_matches('-').replace('=', "-");
+        cp.kubectl(["create", "rolebinding", &binding, "-n", &ns, role, &account]).unwrap();
+    }
+    let mark = cp.audit_mark().unwrap();
+    let token = "reconcile.fluxcd.io/requestedAt=1";
+    cp.kubectl(["annotate", "helmrelease", "web", "-n", &ns, token]).unwrap();
+    running.wait_ready("web", "True InstallSucceeded");
+    let user = format!("system:serviceaccount:{ns}:deployer");
+    let writes = cp.writes_since(mark).unwrap();
+    let made = writes.iter().find(|write| write.resource == "configmaps" && write.name == "web");
+    assert_eq!(made.map(|write| write.user.as_str()), Some(user.as_str()));
+    cp.kubectl(["delete", "helmrelease", "web", "-n", &ns, "--timeout=30s"]).unwrap();
+    assert!(running.get("configmap", "web").is_null() && running.records().is_empty());
     running.end().await;
 }

@@ -60,8 +60,8 @@ async fn measure(name: &str, count: usize, package: Vec<u8>) -> (usize, usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_costs_few_requests() {
     let (installed, idle) = measure("few", 10, chart("0.1.0", &[])).await;
-    // Watches and discovery included.
-    assert!(installed <= 10 * 15 + 30, "{installed}");
+    // Watches and discovery included; a machine under load may have announced some in the status.
+    assert!(installed <= 10 * 11 + 25, "{installed}");
     // The status says that the request was handled; a watch that is behind costs some lists.
     assert!(idle <= 10 * 3, "{idle}");
 }

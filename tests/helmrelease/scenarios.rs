@@ -400,7 +400,7 @@ async fn health_checks_and_drift_targets() {
     running.release("web", &spec);
     let applied = || Ok((!running.get(&plural, "one").is_null()).then_some(()));
     wait_until("the Thing", LIMIT, applied).unwrap();
-    assert_eq!(condition(&running.get("helmrelease", "web"), "Ready"), "Unknown Progressing");
+    running.wait("announced", |o| condition(o, "Ready") == "Unknown Progressing", "web");
     running.set_status(&plural, "one", &json!({"phase": "Up"}));
     running.wait_ready("web", "True InstallSucceeded");
 

@@ -1,6 +1,7 @@
 //! A control plane with Flux's kinds, a server of artifacts, and a running front end.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +10,8 @@ use std::time::Duration;
 
 use axum::extract::{self, State as Shared};
 use axum::http::StatusCode;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -213,7 +216,7 @@ impl Running {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopped()));
-        let options = ControllerOptions { namespace, concurrency: 4 };
+        let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
         all.push(tokio::spawn(controller::run(Receivers::new(paths), context, options, stopped())));
         self.join(all);
         address
@@ -244,12 +247,13 @@ impl Running {
         };
         for kind in SourceKind::ALL {
             let front_end = Sources::new(kind, Arc::clone(&store), &options);
-            let options = ControllerOptions { namespace: namespace.clone(), concurrency: 4 };
+            let namespace = namespace.clone();
+            let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
             all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         }
         let front_end = HelmReleases::new(HelmReleaseOptions::default())
             .with_local_artifacts(Arc::new(move |url: &str| store.file_of_url(url)));
-        let options = ControllerOptions { namespace, concurrency: 4 };
+        let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
         all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         all
     }
@@ -266,11 +270,37 @@ impl Running {
 
     async fn start_from(&mut self, kubeconfig: PathBuf, namespace: Option<String>, concurrency: usize) {
         let context = self.context(kubeconfig).await;
+        let options = ControllerOptions { namespace, concurrency, ..ControllerOptions::default() };
+        self.task = Some(self.spawn(context, HelmReleaseOptions::default(), options));
+    }
+
+    /// Starts the front end for the objects of the namespace, with options of HelmReleases.
+    pub(crate) async fn start_with_options(&mut self, options: HelmReleaseOptions) {
+        let context = self.context(self.cp.kubeconfig().to_owned()).await;
+        let namespace = Some(self.ns.name().to_owned());
+        let controller = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
+        self.task = Some(self.spawn(context, options, controller));
+    }
+
+    /// Starts a front end for those objects of the namespace that a selector selects, beside others: a process of its own.
+    pub(crate) async fn start_shard(&mut self, selector: &str) {
+        let context = self.context(self.cp.kubeconfig().to_owned()).await;
+        let (namespace, selector) = (Some(self.ns.name().to_owned()), selector.to_owned());
+        let controller = ControllerOptions { namespace, selector, concurrency: 4 };
+        let mut all: Vec<FrontEndTask> = self.task.take().into_iter().collect();
+        all.push(self.spawn(context, HelmReleaseOptions::default(), controller));
+        self.join(all);
+    }
+
+    fn spawn(
+        &self,
+        context: ControllerContext,
+        options: HelmReleaseOptions,
+        controller: ControllerOptions,
+    ) -> FrontEndTask {
         let mut stop = self.stop.subscribe();
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-        let options = ControllerOptions { namespace, concurrency };
-        let front_end = HelmReleases::new(HelmReleaseOptions::default());
-        self.task = Some(tokio::spawn(controller::run(front_end, context, options, stopped)));
+        tokio::spawn(controller::run(HelmReleases::new(options), context, controller, stopped))
     }
 
     async fn context(&self, kubeconfig: PathBuf) -> ControllerContext {
@@ -296,8 +326,14 @@ impl Running {
     }
 
     pub(crate) async fn end(mut self) {
+        self.stop().await;
+    }
+
+    /// Stops the front end; another one may be started.
+    pub(crate) async fn stop(&mut self) {
         self.stop.send_replace(true);
         self.task.take().unwrap().await.unwrap().unwrap();
+        self.stop = watch::Sender::new(false);
     }
 
     pub(crate) fn apply(&self, object: &Value) {
@@ -368,6 +404,15 @@ impl Running {
                 && condition(object, "Ready") == state
         };
         self.wait(state, done, name)
+    }
+
+    /// The record of a revision, as Helm reads it.
+    pub(crate) fn stored_record(&self, release: &str, revision: u64) -> Value {
+        let object = self.get("secret", &format!("sh.helm.release.v1.{release}.v{revision}"));
+        let outer = STANDARD.decode(object["data"]["release"].as_str().unwrap()).unwrap();
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&STANDARD.decode(outer).unwrap()[..]).read_to_string(&mut text).unwrap();
+        serde_json::from_str(&text).unwrap()
     }
 
     /// The statuses of a release's records by revision.

@@ -1,0 +1,298 @@
+//! An operator of HelmReleases that is killed at any request, before or after the server carried it out; then the next one.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use windlass_test_cluster::{ControlPlane, shared, wait_until};
+
+use crate::{
+    Chance,
+    life::look,
+    number,
+    proxy::{Fault, Operator, Proxy},
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// Requests of a start, before the first object is reconciled, at least.
+const START: usize = 8;
+
+/// A ConfigMap that shows its size; with the size `bad` the API server rejects it.
+const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: life-size}\ndata:\n{{- if eq .Values.size \"bad\" }}\n  version: {a: 1}\n\
+                        {{- else }}\n  version: \"{{ .Values.size }}\"\n{{- end }}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: \
+                        life-web}\nspec: {ports: [{port: 80}]}\n";
+
+/// Install, upgrade, an upgrade that fails and is rolled back, deletion.
+const STEPS: usize = 4;
+
+/// The values of a step, Ready after it, and the records.
+const WANTED: [(&str, &str, &[&str]); STEPS] = [
+    ("1", "True InstallSucceeded", &["1:deployed"]),
+    ("2", "True UpgradeSucceeded", &["1:superseded", "2:deployed"]),
+    ("bad", "False RollbackSucceeded", &["1:superseded", "2:superseded", "3:failed", "4:deployed"]),
+    ("", "", &[]),
+];
+
+fn package() -> Vec<u8> {
+    let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gzip);
+    for (path, text) in [
+        ("Chart.yaml", "apiVersion: v2\nname: life\nversion: 1.0.0\n"),
+        ("values.yaml", "size: one\n"),
+        ("templates/all.yaml", TEMPLATE),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, format!("life/{path}"), text.as_bytes()).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+/// Answers every request with the same bytes.
+fn serve(content: Vec<u8>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { continue };
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                head.extend(byte);
+            }
+            let answer =
+                format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", content.len());
+            // Whoever asked may have been killed.
+            drop(stream.write_all(answer.as_bytes()).and_then(|()| stream.write_all(&content)));
+        }
+    });
+    address
+}
+
+/// Where releases go through their lives.
+struct Scene {
+    plane: &'static ControlPlane,
+    proxy: Proxy,
+    source: Value,
+    status: Value,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let plane = shared().expect("a control plane");
+        for crd in windlass::flux_api::crds::all() {
+            plane.kubectl_with(["apply", "--server-side", "-f", "-"], &crd.to_string()).unwrap();
+            let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
+            plane.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+        }
+        let content = package();
+        let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        let address = serve(content);
+        let source = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository", "metadata": {"name": "life"},
+            "spec": {"url": "oci://registry/life", "interval": "1h"},
+        });
+        let status = json!({"status": {"observedGeneration": 1, "artifact": {
+            "url": format!("http://{address}/life.tgz"), "digest": format!("sha256:{digest}"), "revision": "1.0.0", "path": "life.tgz",
+            "lastUpdateTime": "2026-01-01T00:00:00Z",
+        }}});
+        let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
+        Self { plane, proxy, source, status }
+    }
+
+    fn start(
+        &self,
+        ns: &str,
+        script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
+    ) -> Operator<'_> {
+        // Without the namespace of helm-controller there is nobody to elect.
+        let args = [
+            "operator",
+            "--controllers=helmreleases",
+            "--sources=flux",
+            "--notifications=flux",
+            "--watch-all-namespaces=false",
+            "--helm-controller-namespace=none-such",
+            "--listen-address=127.0.0.1",
+            "--listen-port=0",
+            "--namespace",
+            ns,
+        ];
+        self.proxy.start_operator(&args, &[("RUNTIME_NAMESPACE", ns)], script)
+    }
+
+    fn publish(&self, ns: &str) {
+        self.plane.kubectl_with(["apply", "-n", ns, "-f", "-"], &self.source.to_string()).unwrap();
+        let status = self.status.to_string();
+        let args = [
+            "patch",
+            "ocirepository",
+            "life",
+            "-n",
+            ns,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            &status,
+        ];
+        self.plane.kubectl(args).unwrap();
+    }
+
+    /// Asks for a step.
+    fn ask(&self, ns: &str, step: usize) {
+        let (size, ..) = WANTED[step];
+        if size.is_empty() {
+            self.plane.kubectl(["delete", "helmrelease", "life", "-n", ns, "--wait=false"]).unwrap();
+            return;
+        }
+        let object = json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "life"},
+            "spec": {
+                "chartRef": {"kind": "OCIRepository", "name": "life"}, "interval": "1h", "timeout": "20s", "values": {"size": size},
+                "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}},
+            },
+        });
+        self.plane.kubectl_with(["apply", "-n", ns, "-f", "-"], &object.to_string()).unwrap();
+    }
+
+    /// Whether a step has come to its end, as the status tells.
+    fn is_done(&self, ns: &str, step: usize) -> bool {
+        let args = ["get", "helmrelease", "life", "-n", ns, "--ignore-not-found", "-o", "json"];
+        let text = self.plane.kubectl(args).unwrap();
+        let object: Value = serde_json::from_str(&text).unwrap_or_default();
+        let (_, ready, _) = WANTED[step];
+        if ready.is_empty() {
+            return object.is_null();
+        }
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.iter().find(|condition| condition["type"] == "Ready");
+        let found =
+            found.map(|c| format!("{} {}", c["status"].as_str().unwrap(), c["reason"].as_str().unwrap()));
+        object["status"]["observedGeneration"] == object["metadata"]["generation"]
+            && found.as_deref() == Some(ready)
+    }
+
+    /// What is wrong after a step. `locked`: an operator was killed when only its lock was left to let go. That holds nobody up, and
+    /// goes with the next operation.
+    fn wrong(&self, ns: &str, step: usize, locked: bool) -> Option<String> {
+        let (size, _, records) = WANTED[step];
+        // The lock goes in the background.
+        let free = || Ok((locked || look(self.plane, ns).leases == 0).then_some(()));
+        let settled = wait_until("no Lease", LIMIT, free);
+        let life = look(self.plane, ns);
+        let version = if size == "bad" { "2" } else { size };
+        let objects = match version {
+            "" => Vec::new(),
+            version => vec![format!("ConfigMap/life-size {version}"), "Service/life-web".to_owned()],
+        };
+        let complaint = if settled.is_err() {
+            "a Lease is left"
+        } else if life.history != records {
+            "other records"
+        } else if life.objects != objects {
+            "other objects"
+        } else {
+            return None;
+        };
+        Some(format!("{complaint}: {life:?}"))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    killed: usize,
+    /// By what the killed process left.
+    found: BTreeMap<String, usize>,
+    wrong: Vec<String>,
+}
+
+/// One life; in each step the operator is killed once.
+fn live(scene: &Scene, lengths: &[usize; STEPS], chance: &mut Chance, counts: &mut Counts) {
+    let namespace = scene.plane.namespace("hr-crash").unwrap();
+    let ns = namespace.name();
+    scene.publish(ns);
+    for (step, length) in lengths.iter().enumerate() {
+        scene.ask(ns, step);
+        let point = 2 * START + chance.below(2 * (length - START));
+        let kill = move |number: usize, _: &str, _: &str| {
+            (number == point / 2).then_some(Fault::Kill { after: point % 2 == 1 })
+        };
+        let mut first = scene.start(ns, kill);
+        let ended = || Ok((first.has_ended() || scene.is_done(ns, step)).then_some(()));
+        let complain = |wrong: String| format!("step {step} killed at {point} of {length}: {wrong}");
+        if wait_until("killed", LIMIT, ended).is_err() {
+            counts.wrong.push(complain(format!("neither killed nor done: {}", first.log())));
+            return;
+        }
+        let killed = first.has_ended();
+        drop(first);
+        let mut locked = false;
+        if killed {
+            counts.killed += 1;
+            let dead = look(scene.plane, ns);
+            let left =
+                dead.history.last().and_then(|row| row.split(':').nth(1)).unwrap_or("nothing").to_owned();
+            locked = dead.history == WANTED[step].2;
+            *counts.found.entry(format!("{step} {left}")).or_default() += 1;
+        }
+        let next = scene.start(ns, |_, _, _| None);
+        let done = wait_until("done", LIMIT, || Ok(scene.is_done(ns, step).then_some(())));
+        let wrong = match done {
+            Ok(()) => scene.wrong(ns, step, locked),
+            Err(_) => Some(format!("not done: {:?}\n{}", look(scene.plane, ns), next.log())),
+        };
+        if let Some(wrong) = wrong {
+            counts.wrong.push(complain(wrong));
+            return;
+        }
+    }
+}
+
+/// How many requests an operator makes until each step is done, when nothing goes wrong.
+fn lengths(scene: &Scene) -> [usize; STEPS] {
+    let namespace = scene.plane.namespace("hr-calm").unwrap();
+    let ns = namespace.name();
+    scene.publish(ns);
+    std::array::from_fn(|step| {
+        scene.ask(ns, step);
+        let operator = scene.start(ns, |_, _, _| None);
+        let done = wait_until("done", LIMIT, || Ok(scene.is_done(ns, step).then_some(())));
+        assert!(done.is_ok(), "step {step}: {}", operator.log());
+        assert_eq!(scene.wrong(ns, step, false), None, "step {step}: {:#?}", operator.asked());
+        operator.asked().len()
+    })
+}
+
+fn crash(wanted: usize) -> Counts {
+    let scene = Scene::new();
+    let seed = number("SEED", 1);
+    let lengths = lengths(&scene);
+    let mut counts = Counts::default();
+    let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    // What goes wrong each time needs no more lives.
+    while counts.killed < wanted && counts.wrong.len() < 5 {
+        live(&scene, &lengths, &mut chance, &mut counts);
+    }
+    println!(
+        "requests of install, upgrade, failed upgrade, deletion, starts included: {lengths:?}; seed {seed}"
+    );
+    println!("operators killed: {}; left behind: {:?}", counts.killed, counts.found);
+    println!("did not converge, or released something twice: {}", counts.wrong.len());
+    counts
+}
+
+#[test]
+fn killed_at_a_dozen_points_and_followed_by_another() {
+    let counts = crash(12);
+    assert!(counts.wrong.is_empty(), "{}", counts.wrong.join("\n"));
+}
+
+#[test]
+#[ignore = "takes minutes: make crash"]
+fn killed_at_many_points_and_again() {
+    let counts = crash(number("N", 100).try_into().unwrap());
+    assert!(counts.wrong.is_empty(), "{}", counts.wrong.join("\n"));
+}
