@@ -436,8 +436,9 @@ impl<F: FrontEnd> Controller<F> {
         );
         let busy = self.workers.queue.is_busy(key);
         let Some(known) = self.objects.get_mut(key) else { return self.workers.queue.forget(key) };
-        // The watch may be behind: the next pass begins with what this one wrote.
-        if is_older(&known.object, &written) {
+        // The watch may be behind: the next pass begins with what this one wrote. What a later generation depends on, the watch tells.
+        let generation = |object: &Value| object["metadata"]["generation"].clone();
+        if is_older(&known.object, &written) && generation(&known.object) == generation(&written) {
             known.object = without_managed_fields(written);
         }
         match finished {
