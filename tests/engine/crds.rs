@@ -254,7 +254,7 @@ async fn what_is_refused_brings_no_crd() {
     let crd = crd(&group, "Namespaced");
     let wanted = bringing(ns, &[config_map("c", "1"), thing(&group, "one")], crd, CrdPolicy::Apply);
     // Nobody's, and then somebody else at work.
-    control_plane().kubectl(["create", "configmap", "c", "-n", ns]).unwrap();
+    control_plane().kubectl(["create", "configmap", "c", "-n", ns, "--from-literal=theirs=x"]).unwrap();
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "windlass-web"},
         "spec": {"holderIdentity": "windlass-7/a.b.1/7/7/cd", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}});
@@ -278,7 +278,7 @@ async fn what_is_refused_brings_no_crd() {
         assert!(get(ns, &name, "one").is_some());
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         control_plane().kubectl(["delete", "crd", &name]).unwrap();
-        control_plane().kubectl(["create", "configmap", "c", "-n", ns]).unwrap();
+        control_plane().kubectl(["create", "configmap", "c", "-n", ns, "--from-literal=theirs=x"]).unwrap();
     }
 }
 

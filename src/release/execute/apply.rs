@@ -171,7 +171,7 @@ impl Applier<'_> {
                     }
                     let same = before
                         .is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
-                    // An object that was not read existed if others own fields of it.
+                    // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
                     let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
                     return Ok(Written {
                         target: step.target,
