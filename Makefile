@@ -12,7 +12,7 @@ test: prerequisites programs
 # The tests that need no control plane.
 test-fast: prerequisites programs
 	tests/progress.py --workspace --no-fail-fast --lib --test answers --test binary --test fixtures --test frameworks \
-		--test fuzz --test ledger --test lint --test recorded --test replay --test seeded --test tidy
+		--test fuzz --test helmfile --test ledger --test lint --test recorded --test replay --test seeded --test tidy
 
 # Helm 3, Helm 4 and ours in all 243 orders on one release, and pairwise on six charts of the corpus, where it is at hand: how
 # many came out differently than with Helm 4 alone.
