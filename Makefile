@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmreleases lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms beside-flux prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -115,6 +115,12 @@ fixtures-helmfile: prerequisites $(HELMFILE) $(KUSTOMIZE)
 
 $(CURDIR)/.cache/helmfile: tests/tools/helmfile/go.sum
 	cd tests/tools/helmfile && go build -ldflags '-X go.szostok.io/version.version=1.8.0' -o $@ github.com/helmfile/helmfile
+
+# `windlass helmfile` beside helmfile with Helm: `list` and `template` of 30 releases.
+bench-helmfile: prerequisites helms $(HELMFILE)
+	cargo build --release --bin windlass
+	HELMFILE=$(HELMFILE) HELM=$$(cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools Helm4 | sed 's/^Helm4=//') \
+		python3 tests/bench/helmfile.py
 
 CARGO_TOOLS := .cache/cargo-tools/bin
 
