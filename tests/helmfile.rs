@@ -108,6 +108,52 @@ fn every_case_comes_out_as_from_helmfile() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn states_values_and_charts_come_from_repositories() {
+    let dir = tempfile::tempdir().unwrap();
+    let (repository, home) = (dir.path().join("repository"), dir.path().join("home"));
+    fs::create_dir_all(&home).unwrap();
+    let git = |words: &[&str]| {
+        let mut command = Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(words);
+        command.env("HOME", &home).env("GIT_CONFIG_NOSYSTEM", "1");
+        assert!(command.current_dir(&repository).status().unwrap().success(), "git {words:?}");
+    };
+    let url = format!("git::file://{}", repository.display());
+    let write = |path: &str, text: &str| {
+        let path = repository.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "apps/helmfile.yaml",
+        &format!(
+            "releases:\n  - {{name: web, chart: \"{url}@charts/web?ref=v1\", values: [near.yaml, \"{url}@far.yaml?ref=v1\"]}}\n"
+        ),
+    );
+    write("apps/near.yaml", "a: near\n");
+    write("far.yaml", "b: far\n");
+    write("charts/web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
+    write("charts/web/templates/one.yaml", "a: {{ .Values.a }}\nb: {{ .Values.b }}\n");
+    git(&["init", "--quiet"]);
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "one"]);
+    git(&["tag", "v1"]);
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.arg("helmfile").args(words).env_clear().env("PATH", "/usr/bin:/bin");
+        let output = command.env("HOME", &home).env("TMPDIR", &home).current_dir(&home).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let (status, out, told) = run(&["-f", &format!("{url}@apps/helmfile.yaml?ref=v1"), "template"]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+    assert_eq!(out, "---\n# Source: web/templates/one.yaml\na: near\nb: far\n\n");
+    let (status, _, told) = run(&["-f", &format!("{url}@apps/helmfile.yaml?ref=v2"), "list"]);
+    assert!(status == Some(1) && told.contains("no branch, tag or commit v2"), "{told}");
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "copies are removed");
+}
+
 /// `HELMFILE` and `KUSTOMIZE` are the paths of the real programs.
 #[test]
 #[ignore = "writes the recordings: make fixtures-helmfile"]

@@ -83,7 +83,7 @@ const ROOT: [(&str, &[&str]); 24] = [
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
     ("kustomize", &["causes", "redact", "release", "render", "source"]),
-    ("helmfile", &["causes", "cluster", "release"]),
+    ("helmfile", &["causes", "cluster", "release", "source"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
     ("openapi", &["redact", "render"]),

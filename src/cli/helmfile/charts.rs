@@ -139,7 +139,10 @@ impl Charts<'_> {
     /// The chart of a release: loaded, or made of manifests or a kustomization.
     pub(super) fn chart(&self, state: &State, release: &Record, entries: &[Entry]) -> Result<Source, Error> {
         let reference = release.optional_text("chartPath").filter(|path| !path.is_empty());
-        let reference = reference.unwrap_or_else(|| release.text("chart"));
+        let mut reference = reference.unwrap_or_else(|| release.text("chart"));
+        if reference.contains("::") && paths::is_remote(&reference) {
+            reference = self.host.fetch(&reference, "charts")?;
+        }
         let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
         let dir = Path::new(&local);
         let version = release.text("version");

@@ -181,7 +181,7 @@ fn run(
     command: &'static str,
     work: impl AsyncFnOnce(&mut Session<'_>) -> Result<ExitCode, Error>,
 ) -> Result<ExitCode, Error> {
-    let host = options.host();
+    let host = options.host(globals);
     let plan = plan(&host, options, shared, command)?;
     for target in &plan.targets {
         release_options::without_effect(&target.release).iter().for_each(|line| tell(line));

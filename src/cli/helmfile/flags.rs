@@ -1,12 +1,15 @@
 //! helmfile's flags of every command.
 
-use crate::cli::tell;
-use crate::helmfile::local_host::{Fetcher, LocalHost, Permissions};
+use crate::cli::flags::Globals;
+use crate::cli::{fetch, tell};
+use crate::helmfile::local_host::{LocalHost, Permissions};
+use crate::helmfile::remote_files::RemoteFiles;
 use crate::helmfile::secret_store::LocalSecrets;
 use crate::helmfile::state::load::Settings;
 use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, merge};
 use crate::render::SystemWorld;
+use crate::source::http::TIMEOUT;
 
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]
@@ -127,15 +130,6 @@ struct WithoutEffect {
     no_color: bool,
 }
 
-/// Addresses are not fetched by reading commands of this machine.
-struct NoAddresses;
-
-impl Fetcher for NoAddresses {
-    fn fetch(&self, address: &str, _: &str) -> Result<String, String> {
-        Err(format!("{address}: addresses are not supported here; fetch the files and name their path"))
-    }
-}
-
 /// Whether an environment variable says yes, as Go's `ParseBool` reads it.
 fn says_yes(name: &str) -> bool {
     std::env::var(name)
@@ -180,7 +174,7 @@ impl Options {
     }
 
     /// This machine, with what the environment permits.
-    pub(super) fn host(&self) -> LocalHost {
+    pub(super) fn host(&self, globals: &Globals) -> LocalHost {
         let insecure = !says_yes("HELMFILE_DISABLE_INSECURE_FEATURES");
         let permissions = Permissions {
             programs: insecure && !says_yes("HELMFILE_DISABLE_INSECURE_TEMPLATE_FUNCTIONS"),
@@ -189,7 +183,8 @@ impl Options {
         };
         let warn: fn(&str) = if self.quiet { |_| () } else { tell };
         let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
-        LocalHost::new(Box::new(world), Box::new(NoAddresses), Box::new(LocalSecrets), permissions, warn)
+        let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT));
+        LocalHost::new(Box::new(world), Box::new(addresses), Box::new(LocalSecrets), permissions, warn)
     }
 }
 

@@ -79,12 +79,12 @@ pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure>
         Command::Destroy(args) => deploy::destroy(globals, &options, args),
         Command::Diff(args) => deploy::diff(globals, &options, args),
         Command::Sync(args) => deploy::sync(globals, &options, args),
-        Command::Build(args) => read(reading::build(&options, args)),
-        Command::List(args) => read(reading::list(&options, args)),
-        Command::PrintEnv(args) => read(reading::print_env(&options, args)),
-        Command::ShowDag(_) => read(reading::show_dag(&options)),
+        Command::Build(args) => read(reading::build(globals, &options, args)),
+        Command::List(args) => read(reading::list(globals, &options, args)),
+        Command::PrintEnv(args) => read(reading::print_env(globals, &options, args)),
+        Command::ShowDag(_) => read(reading::show_dag(globals, &options)),
         Command::Template(args) => read(template::run(globals, &options, args)),
-        Command::WriteValues(args) => read(reading::write_values(&options, args)),
+        Command::WriteValues(args) => read(reading::write_values(globals, &options, args)),
     };
     match done {
         Ok(status) => Ok(status),

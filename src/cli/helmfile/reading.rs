@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::flags::{Options, cwd};
 use crate::causes::of_the_system;
+use crate::cli::flags::Globals;
 use crate::cli::print;
 use crate::helmfile::state::Error;
 use crate::helmfile::{commands, output};
@@ -65,36 +66,40 @@ pub(super) struct WriteValuesArgs {
     include_transitive_needs: bool,
 }
 
-pub(super) fn build(options: &Options, args: &BuildArgs) -> Result<(), Error> {
-    let text = commands::build(&options.host(), &options.query()?, &cwd(), args.embed_values)?;
+pub(super) fn build(globals: &Globals, options: &Options, args: &BuildArgs) -> Result<(), Error> {
+    let text = commands::build(&options.host(globals), &options.query()?, &cwd(), args.embed_values)?;
     Ok(print(text.as_bytes())?)
 }
 
-pub(super) fn list(options: &Options, args: &ListArgs) -> Result<(), Error> {
-    let rows = commands::list(&options.host(), &options.query()?, &cwd(), args.skip_charts)?;
+pub(super) fn list(globals: &Globals, options: &Options, args: &ListArgs) -> Result<(), Error> {
+    let rows = commands::list(&options.host(globals), &options.query()?, &cwd(), args.skip_charts)?;
     let text = if args.output == "json" { output::rows_json(&rows) } else { output::rows_table(&rows) };
     Ok(print(text.as_bytes())?)
 }
 
-pub(super) fn print_env(options: &Options, args: &PrintEnvArgs) -> Result<(), Error> {
+pub(super) fn print_env(globals: &Globals, options: &Options, args: &PrintEnvArgs) -> Result<(), Error> {
     let as_json = match args.output.as_str() {
         "json" => true,
         "yaml" | "" => false,
         other => return Err(format!("unsupported output format: {other} (supported: yaml, json)").into()),
     };
-    let text = commands::print_env(&options.host(), &options.query()?, &cwd(), as_json)?;
+    let text = commands::print_env(&options.host(globals), &options.query()?, &cwd(), as_json)?;
     Ok(print(text.as_bytes())?)
 }
 
-pub(super) fn show_dag(options: &Options) -> Result<(), Error> {
-    let text = commands::show_dag(&options.host(), &options.query()?, &cwd())?;
+pub(super) fn show_dag(globals: &Globals, options: &Options) -> Result<(), Error> {
+    let text = commands::show_dag(&options.host(globals), &options.query()?, &cwd())?;
     Ok(print(text.as_bytes())?)
 }
 
-pub(super) fn write_values(options: &Options, args: &WriteValuesArgs) -> Result<(), Error> {
+pub(super) fn write_values(
+    globals: &Globals,
+    options: &Options,
+    args: &WriteValuesArgs,
+) -> Result<(), Error> {
     let query = options.query()?;
     let files = commands::write_values(
-        &options.host(),
+        &options.host(globals),
         &query,
         &cwd(),
         &args.output_file_template,

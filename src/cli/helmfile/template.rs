@@ -117,7 +117,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             .to_owned()
             .into());
     }
-    let host = options.host();
+    let host = options.host(globals);
     commands::with_needs(
         &host,
         &options.query()?,
