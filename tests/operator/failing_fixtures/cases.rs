@@ -33,8 +33,17 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             "answers" => answers(tree, &mut cases),
             // Schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, and a chart that renders:
             // no error of a chart.
-            "flux-api" | "flux-notify" | "flux-values" | "hooks" | "kustomize" | "post-render"
-            | "readiness" | "replay" | "recorded.txt" => {}
+            "flux-api"
+            | "flux-notify"
+            | "flux-values"
+            | "helmfile"
+            | "hooks"
+            | "kustomize"
+            | "kustomize-generated"
+            | "post-render"
+            | "readiness"
+            | "replay"
+            | "recorded.txt" => {}
             other => panic!("fixtures/{other}: which of its fixtures fail?"),
         }
     }
