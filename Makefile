@@ -39,8 +39,8 @@ package:
 corpus: prerequisites
 	cargo test --workspace --no-run
 	tests/corpus/run.sh target/debug/windlass
-	tests/corpus/kustomize.sh target/debug/windlass
-	tests/corpus/helmfile.sh target/debug/windlass
+	tests/corpus/check.sh kustomize '$(CURDIR)/target/debug/windlass build {dir}'
+	tests/corpus/check.sh helmfile '$(CURDIR)/target/debug/windlass helmfile'
 	cargo test --workspace --test replay -- --ignored --nocapture corpus
 
 bench: prerequisites helms

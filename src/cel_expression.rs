@@ -90,7 +90,7 @@ pub fn check(expression: &str) -> Result<(), String> {
 /// Whether an expression is true of variables. One that reads a field that does not exist is not.
 ///
 /// # Errors
-/// It is no expression, names a variable or function that does not exist, exceeds the bounds, or is neither true nor false.
+/// It is not an expression, names a variable or function that does not exist, exceeds the bounds, or is neither true nor false.
 pub fn is_true(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, String> {
     stacker::grow(STACK, || evaluate(expression, variables))
 }
@@ -110,11 +110,11 @@ pub fn holds(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, Str
 /// The text that an expression makes of variables.
 ///
 /// # Errors
-/// As [`holds`], and if the result is no text.
+/// As [`holds`], and if the result is not a string.
 pub fn text(expression: &str, variables: &[(&str, &Value)]) -> Result<String, String> {
     match stacker::grow(STACK, || execute(expression, variables))? {
         Ok(cel::Value::String(text)) => Ok(text.to_string()),
-        Ok(_) => Err("it is not a text".to_owned()),
+        Ok(_) => Err("it is not a string".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -420,7 +420,7 @@ mod tests {
             ),
             ("req.none", Err("No such key: none")),
             ("[].first().value()", Err("")),
-            ("req.n", Err("it is not a text")),
+            ("req.n", Err("it is not a string")),
         ] {
             assert_eq!(check_over(expression, &["req"]), Ok(()), "{expression}");
             let found = text(expression, &[("req", &request)]);

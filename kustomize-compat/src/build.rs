@@ -14,7 +14,6 @@ use crate::load::{Place, World};
 use crate::patch::Patch;
 use crate::resource::{check_unique, read};
 use crate::schema::Schemas;
-use crate::selector::Selector;
 use crate::target::{self, Options};
 use crate::transform::images::Image;
 use crate::transform::metadata::{set_annotations, set_labels};
@@ -67,17 +66,7 @@ impl Kustomization {
 fn patch_item(Patch { text, target }: &Patch) -> Data {
     let mut item = text_fields(&[("patch", text)]);
     if let Some(target) = target {
-        let Selector { group, version, kind, name, namespace, label_selector, annotation_selector } = target;
-        let fields = text_fields(&[
-            ("group", group),
-            ("version", version),
-            ("kind", kind),
-            ("name", name),
-            ("namespace", namespace),
-            ("labelSelector", label_selector),
-            ("annotationSelector", annotation_selector),
-        ]);
-        item.insert("target".to_owned(), Data::Map(fields));
+        item.insert("target".to_owned(), Data::Map(text_fields(&target.fields())));
     }
     Data::Map(item)
 }

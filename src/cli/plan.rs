@@ -64,7 +64,7 @@ impl From<Format> for PlanFormat {
     }
 }
 
-/// Flags, and groups of flags (their structs), that a kustomization does not have. A struct that contains others is no group.
+/// Flags, and groups of flags (their structs), that a kustomization does not have. A struct that contains others is not a group.
 const OF_CHARTS: [&str; 25] = [
     "name",
     "chart",

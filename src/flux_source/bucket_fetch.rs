@@ -19,7 +19,7 @@ use crate::source::{BucketObject, ObjectBucket};
 
 /// The most bytes of all objects together.
 const MAX_BYTES: u64 = 1 << 30;
-/// The file with ignore rules, which is no file of the source.
+/// The file with ignore rules, which is not a file of the source.
 const SOURCE_IGNORE: &str = ".sourceignore";
 
 fn failed(text: String) -> SourceError {

@@ -42,7 +42,7 @@ pub(super) async fn access(
         };
         if local && !context.allows_local {
             let text = format!(
-                "secret '{}': address is no URL, or one of this machine or of its cloud",
+                "secret '{}': address is not a URL, or one of this machine or of its cloud",
                 secret.name()
             );
             return Err(SourceError::fetch("AuthenticationFailed", text));

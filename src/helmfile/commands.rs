@@ -196,14 +196,14 @@ fn registry_address(state: &State, chart: &str) -> String {
     found.unwrap_or_else(|| chart.to_owned())
 }
 
-/// Refuses the address of a registry whose port is no number.
+/// Rejects an OCI chart URL with an invalid port.
 fn check_address(chart: &str) -> Result<(), String> {
     let Some(host) = chart.strip_prefix("oci://").and_then(|rest| rest.split('/').next()) else {
         return Ok(());
     };
     match host.rsplit_once(':') {
         Some((_, port)) if port.parse::<u16>().is_err() => {
-            Err(format!("invalid chart URL format: {chart}: {port:?} is no port"))
+            Err(format!("invalid chart URL format: {chart}: {port:?} is not a port number"))
         }
         _ => Ok(()),
     }

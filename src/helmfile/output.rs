@@ -173,7 +173,7 @@ pub fn dag(nodes: &[Node], waves: &[Vec<usize>]) -> String {
 /// The environments of states (`print-env`).
 ///
 /// # Errors
-/// A key that is no text, or a value without a form in JSON.
+/// A key that is not a string, or a value without a form in JSON.
 pub fn environments(states: &[State], as_json: bool) -> Result<String, Error> {
     let mut documents = Vec::new();
     for state in states {

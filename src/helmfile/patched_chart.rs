@@ -1,4 +1,4 @@
-//! Releases that are no plain charts: manifests, kustomizations, and charts with patches, as one chart to render.
+//! Releases that are not plain charts: manifests, kustomizations, and charts with patches, as one chart to render.
 //!
 //! Owns what helmfile's chartify makes of them, so that the output is the same: resources are rendered once, get their namespace and
 //! patches, and are put into a chart that renders them as they are. Does not fetch charts and does not run kustomize.
@@ -128,7 +128,7 @@ pub fn of_kustomization(dir: &Path, version: &str, built: String) -> Chart {
 /// The overlay that helmfile puts on a kustomization: fields of the release's values files, and its namespace.
 ///
 /// # Errors
-/// A values file is no YAML map.
+/// A values file is not a YAML map.
 pub fn overlay(base: &str, values: &[String], namespace: &str) -> Result<String, String> {
     let mut fields = Map::new();
     for text in values {

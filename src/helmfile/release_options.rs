@@ -126,7 +126,7 @@ pub fn syncs_labels(state: &State, release: &Record) -> bool {
     Fields::new(state, release).flag("syncReleaseLabels")
 }
 
-/// Fields that ask for something that is not done, with the reason: they are told, and change nothing.
+/// Warnings about fields of the release that are ignored, with the reason.
 #[must_use]
 pub fn without_effect(release: &Record) -> Vec<String> {
     let name = release.text("name");

@@ -40,7 +40,7 @@ impl Address {
             Some((getter, url)) => (Some(getter.to_owned()), url),
             None => (None, text),
         };
-        let mut location = Location::parse(url).map_err(|_| "the address is no valid URL".to_owned())?;
+        let mut location = Location::parse(url).map_err(|_| "invalid URL".to_owned())?;
         let query = location.query.take().unwrap_or_default();
         let query = query.split('&').filter(|pair| !pair.is_empty());
         let query = query.map(|pair| pair.split_once('=').unwrap_or((pair, "")));

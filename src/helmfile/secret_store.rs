@@ -158,7 +158,9 @@ fn at(map: &Map, reference: &Reference<'_>) -> Result<Value, String> {
     for key in keys {
         current = match current.get(*key) {
             Some(Value::Map(map)) => map,
-            Some(other) => return Err(format!("{}: {key} is no map, but {}", place(), other.go_type())),
+            Some(other) => {
+                return Err(format!("{}: {key}: expected a map, got {}", place(), other.go_type()));
+            }
             None => return Err(format!("{}: no value found for key {key}", place())),
         };
     }

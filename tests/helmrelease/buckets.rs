@@ -67,14 +67,7 @@ async fn storages() -> (Files, std::net::SocketAddr) {
         "<ListBucketResult><Contents><Key>a.yaml</Key><ETag>e</ETag><Size>2</Size></Contents></ListBucketResult>",
     );
     files.put("/bucket/a.yaml", "{}");
-    files.put("/storage/v1/b/bucket/o", r#"{"items": [{"name": "a.yaml", "etag": "e", "size": "2"}]}"#);
-    files.put("/storage/v1/b/bucket/o/a.yaml", "{}");
-    files.put(
-        "/container",
-        "<EnumerationResults><Blobs><Blob><Name>a.yaml</Name><Properties><Etag>0x1</Etag><Content-Length>2</Content-Length>\
-         </Properties></Blob></Blobs></EnumerationResults>",
-    );
-    files.put("/container/a.yaml", "{}");
+    files.put_cloud_buckets();
     for place in ["/token", "/tenant/oauth2/v2.0/token"] {
         files.put(place, r#"{"access_token": "lent-token"}"#);
     }

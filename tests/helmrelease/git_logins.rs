@@ -1,15 +1,13 @@
 //! Git repositories behind a login: of an app of GitHub over HTTP, of a key over SSH.
 
-use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rcgen::{KeyPair, PKCS_RSA_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
-use windlass_test_cluster::Tool;
+use windlass_test_cluster::SshServer;
 
 use super::bad_sources::everything;
 use super::sources::{git, message, source};
@@ -143,42 +141,6 @@ async fn an_app_of_github_reads_its_repositories() {
     running.end().await;
 }
 
-/// A server of Git over SSH that ends with its input.
-struct SshServer {
-    child: Child,
-    port: String,
-}
-
-impl SshServer {
-    fn start(host_key: &Path, authorized: &Path) -> Self {
-        let mut child = Command::new(Tool::Ssh.path().expect("the server builds"))
-            .args([host_key, authorized])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { child, port: address.trim().rsplit(':').next().unwrap().to_owned() }
-    }
-}
-
-impl Drop for SshServer {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
-/// A key and its public part.
-fn ssh_key(directory: &Path, name: &str) -> (PathBuf, String) {
-    let path = directory.join(name);
-    let args = ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path.to_str().unwrap()];
-    assert!(Command::new("ssh-keygen").args(args).status().expect("ssh-keygen").success());
-    let public = std::fs::read_to_string(path.with_extension("pub")).unwrap();
-    (path, public.trim().to_owned())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_ssh_knows_the_key_and_is_known_by_its_own() {
     let mut running = Running::prepare("ssh").await;
@@ -191,19 +153,19 @@ async fn a_server_of_ssh_knows_the_key_and_is_known_by_its_own() {
         git(root, args);
     }
     let ((host, host_public), (own, own_public), (strange, strange_public)) = (
-        ssh_key(directory.path(), "host"),
-        ssh_key(directory.path(), "own"),
-        ssh_key(directory.path(), "strange"),
+        SshServer::key(directory.path(), "host").unwrap(),
+        SshServer::key(directory.path(), "own").unwrap(),
+        SshServer::key(directory.path(), "strange").unwrap(),
     );
     let authorized = directory.path().join("authorized");
     std::fs::write(&authorized, format!("{own_public}\n")).unwrap();
-    let server = SshServer::start(&host, &authorized);
+    let server = SshServer::start(&host, &authorized).unwrap();
     let storage = tempfile::tempdir().unwrap();
     running.start_with_sources(storage.path()).await;
-    let known = |public: &str| format!("[127.0.0.1]:{} {public}\n", server.port);
+    let known = |public: &str| format!("[127.0.0.1]:{} {public}\n", server.port());
     let data = |key: &Path, hosts: &str| json!({"identity": std::fs::read_to_string(key).unwrap(), "known_hosts": hosts});
     let right = data(&own, &known(&host_public));
-    let url = format!("ssh://git@127.0.0.1:{}{}", server.port, root.display());
+    let url = format!("ssh://git@127.0.0.1:{}{}", server.port(), root.display());
     for (name, data, text) in [
         ("denied", data(&strange, &known(&host_public)), "Permission denied"),
         ("mistaken", data(&own, &known(&strange_public)), "REMOTE HOST IDENTIFICATION HAS CHANGED"),

@@ -64,14 +64,7 @@ fn clouds(files: &Files) {
     files.put("/oauth2/exchange", r#"{"refresh_token": "acr-token"}"#);
     let login = STANDARD.encode("AWS:ecr-password");
     files.put("/ecr/", json!({"authorizationData": [{"authorizationToken": login}]}).to_string());
-    files.put("/storage/v1/b/bucket/o", r#"{"items": [{"name": "a.yaml", "etag": "e", "size": "2"}]}"#);
-    files.put("/storage/v1/b/bucket/o/a.yaml", "{}");
-    files.put(
-        "/container",
-        "<EnumerationResults><Blobs><Blob><Name>a.yaml</Name><Properties><Etag>0x1</Etag><Content-Length>2</Content-Length>\
-         </Properties></Blob></Blobs></EnumerationResults>",
-    );
-    files.put("/container/a.yaml", "{}");
+    files.put_cloud_buckets();
 }
 
 #[tokio::test(flavor = "multi_thread")]

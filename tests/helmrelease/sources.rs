@@ -122,6 +122,18 @@ impl Files {
         self.files.lock().unwrap().insert(path.to_owned(), bytes.into());
     }
 
+    /// A bucket of Google and a container of Azure, each with one object `a.yaml`.
+    pub(crate) fn put_cloud_buckets(&self) {
+        self.put("/storage/v1/b/bucket/o", r#"{"items": [{"name": "a.yaml", "etag": "e", "size": "2"}]}"#);
+        self.put("/storage/v1/b/bucket/o/a.yaml", "{}");
+        self.put(
+            "/container",
+            "<EnumerationResults><Blobs><Blob><Name>a.yaml</Name><Properties><Etag>0x1</Etag><Content-Length>2</Content-Length>\
+             </Properties></Blob></Blobs></EnumerationResults>",
+        );
+        self.put("/container/a.yaml", "{}");
+    }
+
     /// The content of a path.
     pub(crate) fn file(&self, path: &str) -> Vec<u8> {
         self.files.lock().unwrap()[path].clone()

@@ -7,11 +7,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use windlass_test_cluster::Tool;
+use windlass_test_cluster::SshServer;
 
 use super::git::{repository, size};
 use super::support::User;
@@ -153,52 +153,19 @@ fn ssh_is_the_users_own_with_its_keys_and_hosts_and_never_asks() {
     assert!(told.starts_with("-i\nkey\n-oUserKnownHostsFile=hosts\n-oStrictHostKeyChecking=yes\n"), "{told}");
 }
 
-/// A server of Git over SSH that ends with its input.
-struct SshServer {
-    child: Child,
-    port: String,
-}
-
-impl SshServer {
-    fn start(host_key: &Path, authorized: &Path) -> Self {
-        let mut child = Command::new(Tool::Ssh.path().expect("the server builds"))
-            .args([host_key, authorized])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut address = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).unwrap();
-        Self { child, port: address.trim().rsplit(':').next().unwrap().to_owned() }
-    }
-}
-
-impl Drop for SshServer {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
-
 #[test]
 fn a_server_of_ssh_is_known_by_its_key_and_knows_ours() {
     let user = User::new();
     let first = repository(&user);
-    let key = |name: &str| {
-        let path = user.path(name);
-        let args = ["-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path.to_str().unwrap()];
-        assert!(Command::new("ssh-keygen").args(args).status().expect("ssh-keygen").success());
-        (path, user.read(&format!("{name}.pub")).trim().to_owned())
-    };
+    let key = |name: &str| SshServer::key(&user.path(""), name).unwrap();
     let ((host, host_public), (ours, ours_public), (strange, strange_public)) =
         (key("host"), key("ours"), key("strange"));
     user.write("authorized", &format!("{ours_public}\n"));
-    let server = SshServer::start(&host, &user.path("authorized"));
-    user.write("hosts", &format!("[127.0.0.1]:{} {host_public}\n", server.port));
-    user.write("others", &format!("[127.0.0.1]:{} {strange_public}\n", server.port));
+    let server = SshServer::start(&host, &user.path("authorized")).unwrap();
+    user.write("hosts", &format!("[127.0.0.1]:{} {host_public}\n", server.port()));
+    user.write("others", &format!("[127.0.0.1]:{} {strange_public}\n", server.port()));
     let ask = |key: &Path, hosts: &str, query: &str| {
-        let place = format!("git+ssh://git@127.0.0.1:{}{}", server.port, user.path("repo.git").display());
+        let place = format!("git+ssh://git@127.0.0.1:{}{}", server.port(), user.path("repo.git").display());
         let ssh = format!(
             "ssh -F none -i {} -oIdentitiesOnly=yes -oBatchMode=yes -oStrictHostKeyChecking=yes -oUserKnownHostsFile={}",
             key.display(),

@@ -176,29 +176,29 @@ fn submodules_of_bases_are_fetched_unless_that_is_refused() {
     let (server, user) = (Server::plain(), User::new());
     user.write("shared/base/kustomization.yaml", "resources: [config.yaml]\n");
     user.write("shared/base/config.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: shared}\n");
-    user.write("work/app/kustomization.yaml", "namePrefix: app-\nresources: [../modules/shared/base]\n");
+    user.write("apps/app/kustomization.yaml", "namePrefix: app-\nresources: [../modules/shared/base]\n");
     let commit = |directory: &str| {
         let directory = user.path(directory);
         git(&directory, &["add", "-A"]);
         git(&directory, &["commit", "-q", "-m", "one"]);
     };
-    for directory in ["shared", "work"] {
+    for directory in ["shared", "apps"] {
         git(&user.path(directory), &["init", "-q", "-b", "main"]);
     }
     commit("shared");
     let from = user.path("shared").display().to_string();
     git(
-        &user.path("work"),
+        &user.path("apps"),
         &["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &from, "modules/shared"],
     );
-    let modules = user.read("work/.gitmodules").replace(&from, &format!("{}/shared.git", server.url));
-    user.write("work/.gitmodules", &modules);
-    commit("work");
-    for name in ["shared", "work"] {
+    let modules = user.read("apps/.gitmodules").replace(&from, &format!("{}/shared.git", server.url));
+    user.write("apps/.gitmodules", &modules);
+    commit("apps");
+    for name in ["shared", "apps"] {
         git(&user.path(""), &["clone", "-q", "--bare", name, &format!("{name}.git")]);
         serve_repository(&user, &server, &format!("{name}.git"));
     }
-    let base = |query: &str| format!("{}/work.git/app{query}", server.url);
+    let base = |query: &str| format!("{}/apps.git/app{query}", server.url);
     for query in ["", "?submodules=true", "?submodules=1&ref=main"] {
         let built = user.ok(&["build", &base(query)]);
         assert_eq!(built, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: app-shared\n", "{query}");

@@ -50,6 +50,21 @@ pub struct CompiledSelector {
 }
 
 impl Selector {
+    /// Names and values of the fields, as a kustomization has them.
+    #[must_use]
+    pub fn fields(&self) -> [(&'static str, &str); 7] {
+        let Self { group, version, kind, name, namespace, label_selector, annotation_selector } = self;
+        [
+            ("group", group),
+            ("version", version),
+            ("kind", kind),
+            ("name", name),
+            ("namespace", namespace),
+            ("labelSelector", label_selector),
+            ("annotationSelector", annotation_selector),
+        ]
+    }
+
     /// Compiles the patterns and parses the selectors.
     ///
     /// # Errors

@@ -66,19 +66,8 @@ impl Kustomization<'_> {
 
 /// A target as a kustomization has it.
 fn shown(target: &Selector) -> String {
-    let Selector { group, version, kind, name, namespace, label_selector, annotation_selector } = target;
-    let fields = [
-        ("group", group),
-        ("version", version),
-        ("kind", kind),
-        ("name", name),
-        ("namespace", namespace),
-        ("labelSelector", label_selector),
-        ("annotationSelector", annotation_selector),
-    ];
-    let fields =
-        fields.iter().filter(|(_, text)| !text.is_empty()).map(|(key, text)| format!("{key}: {text}"));
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+    let fields = target.fields().into_iter().filter(|(_, text)| !text.is_empty());
+    format!("{{{}}}", fields.map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>().join(", "))
 }
 
 /// The object that fails the fewest conditions, and among those the one with the most similar kind and name.

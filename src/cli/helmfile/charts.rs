@@ -245,7 +245,7 @@ impl Charts<'_> {
 /// A chart to render.
 pub(super) struct Source {
     pub(super) chart: Chart,
-    /// What it was made of, if it is no chart itself.
+    /// What it was made of, if it is not a chart itself.
     pub(super) made: Option<Made>,
 }
 

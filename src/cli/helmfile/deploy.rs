@@ -65,9 +65,9 @@ enum NeedsScope {
     File,
 }
 
-/// Flags of `diff`.
+/// Flags of `diff` and `apply`.
 #[derive(clap::Args)]
-pub(super) struct DiffArgs {
+pub(super) struct ChangeArgs {
     #[command(flatten)]
     shared: Shared,
     /// Exit with status 2 if something differs
@@ -76,33 +76,6 @@ pub(super) struct DiffArgs {
     /// Print the table of releases alone
     #[arg(long)]
     suppress_diff: bool,
-}
-
-/// Flags of `apply`.
-#[derive(clap::Args)]
-pub(super) struct ApplyArgs {
-    #[command(flatten)]
-    shared: Shared,
-    /// Exit with status 2 if something was changed
-    #[arg(long)]
-    detailed_exitcode: bool,
-    /// Print the table of releases alone
-    #[arg(long)]
-    suppress_diff: bool,
-}
-
-/// Flags of `sync`.
-#[derive(clap::Args)]
-pub(super) struct SyncArgs {
-    #[command(flatten)]
-    shared: Shared,
-}
-
-/// Flags of `destroy`.
-#[derive(clap::Args)]
-pub(super) struct DestroyArgs {
-    #[command(flatten)]
-    shared: Shared,
 }
 
 /// A release of a run.
@@ -128,7 +101,7 @@ struct Change {
     preview: Option<Preview>,
 }
 
-pub(super) fn diff(globals: &Globals, options: &Options, args: &DiffArgs) -> Result<ExitCode, Error> {
+pub(super) fn diff(globals: &Globals, options: &Options, args: &ChangeArgs) -> Result<ExitCode, Error> {
     run(globals, options, &args.shared, "diff", async |session| {
         let changes = session.changes().await?;
         session.show(&changes, args.suppress_diff)?;
@@ -137,7 +110,7 @@ pub(super) fn diff(globals: &Globals, options: &Options, args: &DiffArgs) -> Res
     })
 }
 
-pub(super) fn apply(globals: &Globals, options: &Options, args: &ApplyArgs) -> Result<ExitCode, Error> {
+pub(super) fn apply(globals: &Globals, options: &Options, args: &ChangeArgs) -> Result<ExitCode, Error> {
     run(globals, options, &args.shared, "apply", async |session| {
         let changes = session.changes().await?;
         session.show(&changes, args.suppress_diff)?;
@@ -152,8 +125,8 @@ pub(super) fn apply(globals: &Globals, options: &Options, args: &ApplyArgs) -> R
     })
 }
 
-pub(super) fn sync(globals: &Globals, options: &Options, args: &SyncArgs) -> Result<ExitCode, Error> {
-    run(globals, options, &args.shared, "sync", async |session| {
+pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
+    run(globals, options, shared, "sync", async |session| {
         session.confirm("sync")?;
         let all: Vec<usize> = (0..session.plan.targets.len()).collect();
         session.deploy_releases(&all).await?;
@@ -161,8 +134,8 @@ pub(super) fn sync(globals: &Globals, options: &Options, args: &SyncArgs) -> Res
     })
 }
 
-pub(super) fn destroy(globals: &Globals, options: &Options, args: &DestroyArgs) -> Result<ExitCode, Error> {
-    run(globals, options, &args.shared, "destroy", async |session| {
+pub(super) fn destroy(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
+    run(globals, options, shared, "destroy", async |session| {
         session.confirm("destroy")?;
         for step in session.plan.steps.clone().iter().rev() {
             for at in step.iter().rev() {

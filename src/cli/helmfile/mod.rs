@@ -41,13 +41,13 @@ struct CommandLine {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Deploy the releases that differ from the cluster, and uninstall those that are to go
-    Apply(Box<deploy::ApplyArgs>),
+    Apply(Box<deploy::ChangeArgs>),
     /// Print the merged state files
     Build(reading::BuildArgs),
     /// Uninstall the releases
-    Destroy(Box<deploy::DestroyArgs>),
+    Destroy(Box<deploy::Shared>),
     /// Show what `apply` would change
-    Diff(Box<deploy::DiffArgs>),
+    Diff(Box<deploy::ChangeArgs>),
     /// List the releases
     List(reading::ListArgs),
     /// Print the environment's values
@@ -55,7 +55,7 @@ enum Command {
     /// Print the releases in the order of their needs
     ShowDag(reading::ShowDagArgs),
     /// Deploy all releases, whether they differ or not
-    Sync(Box<deploy::SyncArgs>),
+    Sync(Box<deploy::Shared>),
     /// Render the charts of the releases
     Template(Box<template::Args>),
     /// Write the values of each release to a file
@@ -68,7 +68,7 @@ pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure>
     let CommandLine { options, command } = match CommandLine::try_parse_from(words) {
         Ok(parsed) => parsed,
         Err(error) => {
-            // Help goes to standard output and is no failure.
+            // Help goes to standard output and is not a failure.
             drop(error.print());
             return Ok(ExitCode::from(u8::from(error.use_stderr())));
         }

@@ -37,7 +37,7 @@ pub fn value(text: &str) -> Result<Value, String> {
 /// Decodes the first document of a text into a map with text keys at the top; an empty document is an empty map.
 ///
 /// # Errors
-/// As [`documents`], and a document that is no map.
+/// As [`documents`]; also if the document is not a mapping.
 pub fn map(text: &str) -> Result<Map, String> {
     match value(text)? {
         Value::Null => Ok(Map::new()),

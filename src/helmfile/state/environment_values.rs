@@ -44,7 +44,7 @@ impl Environment {
     /// All layers, merged: what templates see as `.Values`.
     ///
     /// # Errors
-    /// A key that is no text.
+    /// A key that is not a string.
     pub fn merged_values(&self) -> Result<Map, String> {
         let lower = layered(&self.defaults, &self.values, Lists::Sparse);
         text_keys(layered(&lower, &self.overrides, Lists::ByItem))

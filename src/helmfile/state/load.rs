@@ -532,7 +532,7 @@ fn parse(file: &str, content: &str) -> Result<Record, Error> {
     let documents = document::documents(content).map_err(|error| failed(1, error))?;
     for (index, node) in documents.into_iter().enumerate() {
         let mut node = node;
-        // The fields of `build` that are no fields of a file: helmfile reads them and computes them again.
+        // The fields of `build` that are not fields of a file: helmfile reads them and computes them again.
         for key in ["filepath", "renderedvalues"] {
             node.remove(key);
         }

@@ -88,7 +88,7 @@ pub fn read(text: &str) -> Result<Vec<Locked>, String> {
             .iter()
             .map(|entry| Locked { name: field(entry, "name"), version: field(entry, "version") })
             .collect()),
-        Some(_) => Err("dependencies is no list".to_owned()),
+        Some(_) => Err("dependencies is not a list".to_owned()),
     }
 }
 

@@ -61,11 +61,11 @@ fn merged_list(lower: &[Value], upper: &[Value], lists: Lists) -> Vec<Value> {
 /// Sets `KEY[.KEY…]=VALUE` pairs, separated by commas, in a map. `text`: values stay texts.
 ///
 /// # Errors
-/// An assignment that helmfile would panic on: without `=`, into something that is no map or list, or at an absurd index.
+/// An assignment that helmfile would panic on: without `=`, into something that is not a map or list, or at an absurd index.
 pub fn assign(into: &mut Map, assignments: &str, text: bool) -> Result<(), String> {
     for assignment in pieces(assignments, text) {
         let Some((path, value)) = assignment.split_once('=') else {
-            return Err(format!("{assignment:?} is no assignment: write KEY=VALUE"));
+            return Err(format!("{assignment:?} is not an assignment: write KEY=VALUE"));
         };
         if value.starts_with('{') && !value.ends_with('}') {
             return Err(format!(
@@ -117,7 +117,7 @@ fn set(into: &mut Map, keys: &[String], value: Value) -> Result<(), String> {
             }
             items.get_mut(index).ok_or_else(|| format!("index {index} is too large"))?
         }
-        (Some(_), other) => return Err(format!("{key} is no list, but {}", other.go_type())),
+        (Some(_), other) => return Err(format!("{key}: expected a list, got {}", other.go_type())),
     };
     if rest.is_empty() {
         *slot = value;
@@ -128,7 +128,7 @@ fn set(into: &mut Map, keys: &[String], value: Value) -> Result<(), String> {
     }
     match slot {
         Value::Map(map) => set(map, rest, value),
-        other => Err(format!("{key} is no map, but {}", other.go_type())),
+        other => Err(format!("{key}: expected a map, got {}", other.go_type())),
     }
 }
 
@@ -139,7 +139,7 @@ fn index_of(key: &str) -> Result<(String, Option<usize>), String> {
     };
     match index.trim().parse::<usize>() {
         Ok(index) if index <= MAX_INDEX => Ok((name.trim().to_owned(), Some(index))),
-        _ => Err(format!("{index:?} is no index between 0 and {MAX_INDEX}")),
+        _ => Err(format!("{index:?} is not an index between 0 and {MAX_INDEX}")),
     }
 }
 
@@ -230,7 +230,7 @@ mod tests {
             ("a=01,b=0,c=null", Ok("a: \"01\"\nb: 0\nc: null")),
             ("a[1].b=x", Ok("a: [null, {b: x}]")),
             (r"a\.b=x=y", Ok("a.b: x=y")),
-            ("a", Err("\"a\" is no assignment: write KEY=VALUE")),
+            ("a", Err("\"a\" is not an assignment: write KEY=VALUE")),
             ("a={x},b=1", Ok("a: \"{x}\"\nb: 1")),
             (
                 "a={x,y}",
@@ -238,7 +238,7 @@ mod tests {
                     "\"a={x\": lists in braces do not work here; set a[0]=…, a[1]=…, or use --state-values-file",
                 ),
             ),
-            ("a=1,a.b=2", Err("\"a.b=2\": a is no map, but int")),
+            ("a=1,a.b=2", Err("\"a.b=2\": a: expected a map, got int")),
         ];
         for (text, expected) in table {
             let mut values = Map::new();

@@ -1,7 +1,7 @@
 //! Structures of a state file with their values.
 //!
 //! Owns the decoding of YAML nodes into typed fields (strict, as helmfile decodes), mergo's merge of structures, and their encoding
-//! for `build`. The tables of fields are in `fields`; what fields mean is elsewhere.
+//! for `build`. The tables of fields are in `state_fields`; what fields mean is elsewhere.
 //!
 //! Fields that are pointers in Go are shared: mergo merges into the value behind a pointer, so that a merge into a release changes
 //! every release that got the pointer from the same template. Files depend on it.
@@ -9,12 +9,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use chart_compat::yaml::Emitter;
 use chart_compat::yaml::tree::{Kind, Node};
-use chart_compat::yaml::{Emitter, compare_keys_pretty, sort_by_key};
 
 use super::schema::{Field, Struct, Type};
 use super::state_fields;
-use super::value::Value;
+use super::value::{Value, write_entries};
 
 /// The value of a field.
 #[derive(Clone, Debug)]
@@ -213,16 +213,7 @@ impl Slot {
                 }
                 out.end_list();
             }
-            Self::Map(map) => {
-                let mut entries: Vec<(&String, &Slot)> = map.iter().collect();
-                sort_by_key(&mut entries, |(key, _)| key, compare_keys_pretty);
-                out.begin_map();
-                for (key, value) in entries {
-                    out.key(key);
-                    value.write(out);
-                }
-                out.end_map();
-            }
+            Self::Map(map) => write_entries(map, out, Slot::write),
             Self::Struct(record) => {
                 out.begin_map();
                 record.write_fields(out);

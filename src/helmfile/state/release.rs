@@ -297,7 +297,7 @@ fn booleans(release: &mut Record) -> Result<(), String> {
             Ok(Value::Null) => false,
             Ok(Value::String(word)) if ["y", "yes", "on"].contains(&word.to_lowercase().as_str()) => true,
             Ok(Value::String(word)) if ["n", "no", "off"].contains(&word.to_lowercase().as_str()) => false,
-            _ => return Err(format!("{template}: failed deserialising string {text}: it is no boolean")),
+            _ => return Err(format!("{template}: failed deserialising string {text}: it is not a boolean")),
         };
         release.set(template, Slot::Pointer(None));
         if field == "condition" {
@@ -398,7 +398,7 @@ pub fn add_labels(state: &mut State) {
 /// Whether the condition of a release holds (`ConditionEnabled`).
 ///
 /// # Errors
-/// The condition is no path that ends in `.enabled`, or leads to nothing.
+/// The condition is not a path that ends in `.enabled`, or leads to nothing.
 pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, String> {
     let condition = release.text("condition");
     match condition.to_lowercase().as_str() {

@@ -101,7 +101,7 @@ pub fn patches(host: &dyn Host, state: &State, release: &Record, key: &str) -> R
 /// The values of a release merged as `write-values` merges them.
 ///
 /// # Errors
-/// A file is no YAML map.
+/// A file is not a YAML map.
 pub fn merged(entries: &[Entry]) -> Result<Map, Error> {
     let mut out = Map::new();
     for entry in entries {
@@ -249,7 +249,7 @@ fn render_entries(
             Value::Map(map) => out.push(Entry::Map(map)),
             Value::AnyMap(_) => match entry.with_text_keys()? {
                 Value::Map(map) => out.push(Entry::Map(map)),
-                _ => return Err("values are no map".to_owned().into()),
+                _ => return Err("values are not a map".to_owned().into()),
             },
             other => {
                 return Err(format!(

@@ -48,7 +48,7 @@ impl Selector {
     }
 }
 
-/// Whether any of some selectors is compatible with any of others; texts that are no selectors count as compatible.
+/// Whether any of some selectors is compatible with any of others; texts that are not selectors count as compatible.
 #[must_use]
 pub fn are_compatible(some: &[String], others: &[String]) -> bool {
     let parse =

@@ -380,7 +380,7 @@ impl World for TemplateWorld<'_> {
                     Value::String(text(0).to_owned()),
                 )? {
                     Value::String(secret) => Ok(secret.into()),
-                    _ => Err("fetchSecretValue: the secret is no text".to_owned()),
+                    _ => Err("fetchSecretValue: the secret is not a string".to_owned()),
                 }
             }
             "expandSecretRefs" => {

@@ -36,7 +36,7 @@ pub enum Value {
     List(Vec<Value>),
     /// A map with text keys.
     Map(Map),
-    /// A map with at least one key that is no text, in the order of the text.
+    /// A map with at least one key that is not a string, in the order of the text.
     AnyMap(Vec<(Value, Value)>),
 }
 
@@ -99,7 +99,7 @@ impl Value {
     /// The value with text keys alone (`maputil.RecursivelyStringifyMapKey`).
     ///
     /// # Errors
-    /// A key that is no text.
+    /// A key that is not a string.
     pub fn with_text_keys(self) -> Result<Self, String> {
         match self {
             Self::List(items) => {
@@ -237,12 +237,21 @@ impl Value {
 
 /// Writes a map, with keys in go-yaml v3's order.
 pub fn write_map(map: &Map, out: &mut Emitter<'_>) {
-    let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+    write_entries(map, out, Value::write);
+}
+
+/// Writes the entries of a map, with keys in go-yaml v3's order.
+pub(super) fn write_entries<'e, V>(
+    map: &BTreeMap<String, V>,
+    out: &mut Emitter<'e>,
+    write: impl Fn(&V, &mut Emitter<'e>),
+) {
+    let mut entries: Vec<(&String, &V)> = map.iter().collect();
     sort_by_key(&mut entries, |(key, _)| key, compare_keys_pretty);
     out.begin_map();
     for (key, value) in entries {
         out.key(key);
-        value.write(out);
+        write(value, out);
     }
     out.end_map();
 }
@@ -268,7 +277,7 @@ pub fn to_data_map(map: &Map) -> DataMap {
 /// A map with text keys alone, at every depth (`maputil.CastKeysToStrings`).
 ///
 /// # Errors
-/// A key that is no text.
+/// A key that is not a string.
 pub fn text_keys(map: Map) -> Result<Map, String> {
     map.into_iter().map(|(key, value)| Ok((key, value.with_text_keys()?))).collect()
 }

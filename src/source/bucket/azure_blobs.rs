@@ -106,7 +106,7 @@ fn page(xml: &[u8]) -> Result<Page, BucketError> {
             Element::End("Name", text) => text.clone_into(&mut object.key),
             Element::End("Etag", text) => object.etag = format!("\"{}\"", text.trim_matches('"')),
             Element::End("Content-Length", text) => {
-                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is no size")))?;
+                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is not a size")))?;
             }
             Element::End("NextMarker", text) if !text.is_empty() => out.next = Some(text.to_owned()),
             _ => {}

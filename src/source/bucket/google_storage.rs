@@ -74,7 +74,7 @@ fn page(body: &[u8]) -> Result<Page, BucketError> {
     let list: Map<String, Value> = serde_json::from_slice(body).map_err(|e| malformed(&e.to_string()))?;
     let list: List = serde_json::from_value(list.into()).map_err(|e| malformed(&e.to_string()))?;
     let object = |item: Item| {
-        let size = item.size.parse().map_err(|_| malformed(&format!("{:?} is no size", item.size)))?;
+        let size = item.size.parse().map_err(|_| malformed(&format!("{:?} is not a size", item.size)))?;
         Ok(BucketObject { key: item.name, etag: item.etag, size })
     };
     let objects = list.items.into_iter().map(object).collect::<Result<_, BucketError>>()?;

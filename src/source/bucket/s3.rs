@@ -71,7 +71,7 @@ fn page(xml: &[u8]) -> Result<Page, BucketError> {
             }
             Element::End("ETag", text) => text.trim_matches('"').clone_into(&mut object.etag),
             Element::End("Size", text) => {
-                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is no size")))?;
+                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is not a size")))?;
             }
             Element::End("IsTruncated", text) => truncated = text == "true",
             Element::End("NextContinuationToken", text) => out.next = Some(text.to_owned()),

@@ -20,6 +20,7 @@
 //! - [`shared`]: the one control plane of this process, or the cluster that the user points at
 //! - [`AuditEvent`], [`AuditMark`]: what was asked of the API server, and by whom
 //! - [`Namespace`]: a namespace of one test
+//! - [`SshServer`]: Git over SSH, and keys for it
 //! - [`wait_until`]: polls a condition
 
 mod audit;
@@ -30,6 +31,7 @@ mod files;
 mod namespace;
 mod processes;
 mod progress;
+mod ssh_server;
 mod tools;
 mod wait;
 
@@ -37,5 +39,6 @@ pub use audit::{AuditEvent, AuditMark};
 pub use control_plane::{ControlPlane, Options, shared};
 pub use error::{Error, Result};
 pub use namespace::Namespace;
+pub use ssh_server::SshServer;
 pub use tools::Tool;
 pub use wait::wait_until;

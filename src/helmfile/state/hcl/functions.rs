@@ -98,7 +98,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
             match value {
                 Value::Null => {}
                 Value::Object(map) => out.extend(map),
-                other => return Err(format!("{other} is no object")),
+                other => return Err(format!("{other} is not an object")),
             }
         }
         Ok(Value::Object(out))
@@ -219,7 +219,7 @@ impl Args {
         if n.fract() == 0.0 && (0.0..=MAX_ITEMS).contains(&n) {
             Ok(n as usize)
         } else {
-            Err(format!("{n} is no count"))
+            Err(format!("{n} is not a count"))
         }
     }
 
@@ -230,7 +230,7 @@ impl Args {
     fn object(&self, at: usize) -> Result<Map<String, Value>, String> {
         match self.get(at)? {
             Value::Object(map) => Ok(map),
-            other => Err(format!("{other} is no object")),
+            other => Err(format!("{other} is not an object")),
         }
     }
 }
@@ -244,7 +244,7 @@ fn number(n: f64) -> Out {
     if n.fract() == 0.0 && n.abs() < 9e15 {
         return Ok(Value::from(n as i64));
     }
-    Number::from_f64(n).map(Value::Number).ok_or_else(|| format!("{n} is no number"))
+    Number::from_f64(n).map(Value::Number).ok_or_else(|| format!("{n} is not a number"))
 }
 
 fn count(n: usize) -> Out {
@@ -257,13 +257,13 @@ fn to_number(value: &Value) -> Result<f64, String> {
         Value::String(text) => text.parse().ok(),
         _ => None,
     };
-    parsed.ok_or_else(|| format!("{value} is no number"))
+    parsed.ok_or_else(|| format!("{value} is not a number"))
 }
 
 fn list(value: Value) -> Result<Vec<Value>, String> {
     match value {
         Value::Array(items) => Ok(items),
-        other => Err(format!("{other} is no list")),
+        other => Err(format!("{other} is not a list")),
     }
 }
 
@@ -273,7 +273,7 @@ fn shown(value: &Value) -> Result<String, String> {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(value) => Ok(value.to_string()),
         Value::Number(n) => Ok(n.to_string()),
-        other => Err(format!("{other} is no text")),
+        other => Err(format!("{other} is not a string")),
     }
 }
 
