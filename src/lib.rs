@@ -31,6 +31,7 @@
 //! - [`backoff`]: how long to wait before another try
 //! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
+//! - [`program_output`]: what a program prints, within a limit
 //! - [`redact`]: secrets in messages, masked before they leave the process
 
 pub mod addon;
@@ -49,6 +50,7 @@ pub mod kustomize;
 pub mod machine;
 pub mod openapi;
 pub mod preflight;
+pub mod program_output;
 pub mod redact;
 pub mod release;
 pub mod render;

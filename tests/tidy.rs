@@ -72,18 +72,19 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 24] = [
+const ROOT: [(&str, &[&str]); 25] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
     ("cel_expression.rs", &[]),
     ("machine.rs", &[]),
+    ("program_output.rs", &[]),
     ("redact.rs", &[]),
     ("cluster", &["causes"]),
     ("source", &["causes"]),
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
     ("kustomize", &["causes", "redact", "release", "render", "source"]),
-    ("helmfile", &["causes", "cluster", "release", "source"]),
+    ("helmfile", &["causes", "cluster", "program_output", "release", "source"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
     ("openapi", &["redact", "render"]),
@@ -155,6 +156,7 @@ const ROOT: [(&str, &[&str]); 24] = [
             "helmrelease",
             "kustomize",
             "preflight",
+            "program_output",
             "redact",
             "release",
             "render",

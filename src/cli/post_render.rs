@@ -4,7 +4,6 @@
 //! their files. A program, as in Helm 3 (`postrender.NewExec`): hooks are not included. With Helm 4's profile a name without a
 //! plugin is a program.
 
-use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,6 +13,7 @@ use chart_compat::render::{Rendered, manifest_text};
 use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
+use crate::program_output::{self, Printed};
 
 /// Maximal output of a post-renderer, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
@@ -145,36 +145,20 @@ fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> 
     let failed = |stderr: &[u8], reason: String| Err((String::from_utf8_lossy(stderr).into_owned(), reason));
     let program = command.get_program().to_string_lossy().into_owned();
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = match child {
+    let child = match child {
         Ok(child) => child,
         Err(e) => return failed(b"", format!("fork/exec {program}: {e}")),
     };
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (out, told) = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // A program can ignore its stdin.
-            drop(stdin.map(|mut stdin| stdin.write_all(input)));
-        });
-        let told = scope.spawn(move || all(stderr));
-        (all(stdout), told.join().unwrap_or_default())
-    });
-    let status = match child.wait() {
-        Ok(status) => status,
-        Err(e) => return failed(&told, e.to_string()),
+    let Printed { status, stdout, stderr } = match program_output::wait(child, input, MAX_OUTPUT) {
+        Ok(printed) => printed,
+        Err(e) => return failed(b"", e.to_string()),
     };
-    if out.len() as u64 > MAX_OUTPUT {
-        return failed(&told, format!("it printed more than {MAX_OUTPUT} bytes"));
+    if stdout.len() as u64 > MAX_OUTPUT {
+        return failed(&stderr, format!("it printed more than {MAX_OUTPUT} bytes"));
     }
     match status.code() {
-        Some(0) => Ok(out),
-        Some(code) => failed(&told, format!("exit status {code}")),
-        None => failed(&told, status.to_string()),
+        Some(0) => Ok(stdout),
+        Some(code) => failed(&stderr, format!("exit status {code}")),
+        None => failed(&stderr, status.to_string()),
     }
-}
-
-fn all(stream: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // On a failure, return what was read before.
-    drop(stream.map(|s| s.take(MAX_OUTPUT + 1).read_to_end(&mut bytes)));
-    bytes
 }

@@ -3,7 +3,7 @@
 //! Owns the bounds: sizes of files, and what is forbidden altogether. Addresses and secrets are handed on.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +12,7 @@ use chart_compat::world::World;
 
 use super::state::host::{Entry, Forbidden, Host, Program};
 use super::state::value::Value;
+use crate::program_output;
 
 /// The maximal size of a file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -138,18 +139,14 @@ impl Host for LocalHost {
         command.stdin(if program.input.is_empty() { Stdio::null() } else { Stdio::piped() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let shown = &program.command;
-        let mut child = command.spawn().map_err(|error| match error.kind() {
+        let child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => format!("exec: \"{shown}\": executable file not found in $PATH"),
             _ => format!("exec: \"{shown}\": {error}"),
         })?;
-        let input = program.input.clone();
-        let writer = child.stdin.take().map(|mut stdin| {
-            // A program need not read its input.
-            std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())))
-        });
-        let output = child.wait_with_output().map_err(|error| format!("{shown}: {error}"))?;
-        if let Some(writer) = writer {
-            drop(writer.join());
+        let output = program_output::wait(child, program.input.as_bytes(), MAX_FILE)
+            .map_err(|error| format!("{shown}: {error}"))?;
+        if output.stdout.len() as u64 > MAX_FILE {
+            return Err(format!("{shown}: the output is larger than {} MiB", MAX_FILE >> 20));
         }
         if !output.status.success() {
             // Arguments may hold secrets, and are not shown.
