@@ -4,6 +4,7 @@
 //! secret.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 
 use super::local_host::SecretStore;
 use super::state::document;
@@ -128,10 +129,13 @@ fn file(dir: &str, path: &str) -> Result<String, String> {
     let absolute = super::state::paths::within(dir, path);
     let failed =
         |error: std::io::Error| format!("expand file://{path}: {}", crate::causes::of_the_system(&error));
-    if std::fs::metadata(&absolute).map_err(failed)?.len() > MAX_FILE {
+    let mut text = String::new();
+    let file = std::fs::File::open(&absolute).map_err(failed)?;
+    file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE {
         return Err(format!("expand file://{path}: the file is larger than {} MiB", MAX_FILE >> 20));
     }
-    std::fs::read_to_string(&absolute).map_err(failed)
+    Ok(text)
 }
 
 /// `a/b/c` as the map `{a: {b: c}}`.

@@ -3,6 +3,8 @@
 //! Owns the decoding rules of go-yaml v3 that come before types: duplicate keys, aliases, merge keys, and how much a text may
 //! expand. Does not know types.
 
+use std::collections::{HashMap, HashSet};
+
 use chart_compat::yaml::tree::{self, Kind, Node};
 
 use super::value::{Map, Value};
@@ -20,7 +22,7 @@ pub fn documents(text: &str) -> Result<Vec<Node>, String> {
     for mut document in roots {
         let root =
             if document.content.is_empty() { Node::default() } else { document.content.swap_remove(0) };
-        let mut expander = Expander { anchors: Vec::new(), nodes: 0 };
+        let mut expander = Expander { anchors: HashMap::new(), nodes: 0 };
         out.push(expander.node(root)?);
     }
     Ok(out)
@@ -72,28 +74,29 @@ fn tag(value: &Value) -> String {
 }
 
 struct Expander {
-    /// Anchors and what they name, the latest last.
-    anchors: Vec<(String, Node)>,
+    /// What anchors name. A later anchor of one name replaces an earlier one.
+    anchors: HashMap<String, Node>,
     nodes: usize,
 }
 
 impl Expander {
-    fn node(&mut self, mut node: Node) -> Result<Node, String> {
-        self.nodes += 1;
+    fn count(&mut self, nodes: usize) -> Result<(), String> {
+        self.nodes += nodes;
         if self.nodes > MAX_NODES {
             return Err("yaml: document contains excessive aliasing".to_owned());
         }
+        Ok(())
+    }
+
+    fn node(&mut self, mut node: Node) -> Result<Node, String> {
+        self.count(1)?;
         match node.kind {
             Kind::Alias => {
-                let found = self.anchors.iter().rev().find(|(name, _)| *name == node.value);
-                let Some((_, target)) = found else {
+                let Some(target) = self.anchors.get(&node.value) else {
                     return Err(format!("yaml: unknown anchor '{}' referenced", node.value));
                 };
                 let target = target.clone();
-                self.nodes += size(&target);
-                if self.nodes > MAX_NODES {
-                    return Err("yaml: document contains excessive aliasing".to_owned());
-                }
+                self.count(size(&target))?;
                 return Ok(target);
             }
             Kind::Map => self.map(&mut node)?,
@@ -104,7 +107,9 @@ impl Expander {
         }
         if !node.anchor.is_empty() {
             let name = std::mem::take(&mut node.anchor);
-            self.anchors.push((name, node.clone()));
+            // The copy counts: anchors within anchors would keep the square of a document.
+            self.count(size(&node))?;
+            self.anchors.insert(name, node.clone());
         }
         Ok(node)
     }
@@ -114,7 +119,7 @@ impl Expander {
         let mut merged: Vec<Node> = Vec::new();
         let mut content: Vec<Node> = Vec::with_capacity(node.content.len());
         let mut entries = std::mem::take(&mut node.content).into_iter();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         while let (Some(key), Some(value)) = (entries.next(), entries.next()) {
             if !seen.insert((key.kind as u8, key.value.clone())) {
                 return Err(format!("yaml: unmarshal errors: mapping key {:?} already defined", key.value));
@@ -135,16 +140,17 @@ impl Expander {
                 _ => return Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
             }
         }
+        if merged.is_empty() {
+            node.content = content;
+            return Ok(());
+        }
+        let identity = |key: &Node| (key.kind as u8, key.value.clone(), key.tag.clone());
+        let mut known: HashSet<_> = content.iter().step_by(2).map(identity).collect();
         for map in merged {
-            for pair in map.content.chunks_exact(2) {
-                let [key, value] = pair else { continue };
-                let known = content.chunks_exact(2).any(|own| {
-                    own.first().is_some_and(|own| {
-                        own.kind == key.kind && own.value == key.value && own.tag == key.tag
-                    })
-                });
-                if !known {
-                    content.extend([key.clone(), value.clone()]);
+            let mut entries = map.content.into_iter();
+            while let (Some(key), Some(value)) = (entries.next(), entries.next()) {
+                if known.insert(identity(&key)) {
+                    content.extend([key, value]);
                 }
             }
         }

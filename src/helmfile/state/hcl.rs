@@ -115,6 +115,13 @@ fn in_order(
                 let evaluated = definition.expression.evaluate(&context).map_err(|error| {
                     format!("error when trying to evaluate variable {name} in {}: {error}", definition.file)
                 })?;
+                if size(&evaluated) > functions::MAX_TEXT {
+                    return Err(format!(
+                        "variable {name} in {} has more than {} MiB",
+                        definition.file,
+                        functions::MAX_TEXT >> 20
+                    ));
+                }
                 value = Some(match value {
                     None => evaluated,
                     Some(lower) => merge(lower, evaluated)?,
@@ -124,6 +131,16 @@ fn in_order(
         }
     }
     Ok(done)
+}
+
+/// Bytes of the texts of a value, and one for each other value.
+fn size(value: &hcl::Value) -> usize {
+    match value {
+        hcl::Value::String(text) => text.len() + 1,
+        hcl::Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
+        hcl::Value::Object(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum::<usize>() + 1,
+        hcl::Value::Null | hcl::Value::Bool(_) | hcl::Value::Number(_) => 1,
+    }
 }
 
 /// Merges a later definition into an earlier one: objects merge, anything but null replaces.

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use super::error::Error;
 use super::host::Host;
 use super::load::State;
-use super::merge::{Lists, layered};
 use super::paths;
 use super::record::{Merge, Record, Slot};
 use super::state_fields::{INHERIT, RELEASE};
@@ -425,10 +424,4 @@ pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, String> {
         };
     }
     Ok(at.get("enabled") == Some(&Value::Bool(true)))
-}
-
-/// The values of a release, for templates of patches: the state's values below the release's own.
-#[must_use]
-pub fn patch_values(state: &State, release_values: &Map) -> Map {
-    layered(&state.values, release_values, Lists::Sparse)
 }

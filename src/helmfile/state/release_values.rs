@@ -243,7 +243,7 @@ fn render_entries(
                     continue;
                 };
                 let text = render_file(host, state, &file, root)
-                    .map_err(|error| format!("failed to render values files \"{path}\": {error}"))?;
+                    .map_err(|error| format!("failed to render values files \"{file}\": {error}"))?;
                 out.push(Entry::File { path: file, text });
             }
             Value::Map(map) => out.push(Entry::Map(map)),
@@ -253,9 +253,8 @@ fn render_entries(
             },
             other => {
                 return Err(format!(
-                    "release {:?}: unexpected type of value: value={}, type={}",
+                    "release {:?}: unexpected type of value: type={}",
                     release.text("name"),
-                    other.shown(),
                     other.go_type()
                 )
                 .into());
@@ -324,7 +323,7 @@ pub fn embedded(host: &dyn Host, state: &State, release: &Record, key: &str) -> 
         let found = resolve(host, state, handler.as_deref(), "values", &prefixed)?;
         if let Some(file) = one(&found, "glob patterns in release values and secrets is not supported yet")? {
             let text = render_file(host, state, &file, &root)
-                .map_err(|error| format!("failed to render values files \"{path}\": {error}"))?;
+                .map_err(|error| format!("failed to render values files \"{file}\": {error}"))?;
             out.push(Value::Map(document::map(&text)?));
         }
     }

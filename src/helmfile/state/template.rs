@@ -23,6 +23,10 @@ use Type::{Any, List, Map as MapType, String as Str};
 const NAME: &str = "stringTemplate";
 /// The maximal nesting of one template in itself.
 const MAX_NESTED: usize = 1000;
+/// How deep a value may be nested that a template hands to a function of the state.
+const MAX_DEPTH: usize = 1000;
+/// How many keys of a map an error names.
+const MAX_KEYS: usize = 20;
 /// Memory of one render, in bytes.
 const MEMORY: usize = 1 << 30;
 
@@ -225,24 +229,34 @@ fn engine_value<'a>(arena: &'a Arena, value: &Value) -> EngineValue<'a> {
 }
 
 /// A value of the engine; what has no form in YAML becomes its text.
-fn from_engine(value: EngineValue<'_>) -> Value {
+///
+/// # Errors
+/// It is nested too deep: templates can put a map into itself.
+fn from_engine(value: EngineValue<'_>, depth: usize) -> Result<Value, Error> {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Err(Error::new(format!("the value is nested more than {MAX_DEPTH} times")));
+    };
     let text = |bytes: &[u8]| Value::String(String::from_utf8_lossy(bytes).into_owned());
-    match value {
+    Ok(match value {
         EngineValue::Nil | EngineValue::NilInterface => Value::Null,
         EngineValue::Bool(value) => Value::Bool(value),
         EngineValue::Int(n) | EngineValue::Int64(n) => Value::Int(n),
         EngineValue::Uint64(n) => Value::Uint(n),
         EngineValue::Float(n) => Value::Float(n),
         EngineValue::Str(bytes) | EngineValue::Bytes(bytes) => text(bytes),
-        EngineValue::List(list) => Value::List(list.items.iter().map(|item| from_engine(*item)).collect()),
+        EngineValue::List(list) => {
+            Value::List(list.items.iter().map(|item| from_engine(*item, depth)).collect::<Result<_, _>>()?)
+        }
         EngineValue::Map(map) => Value::Map(
             map.entries()
                 .iter()
-                .map(|(key, value)| (String::from_utf8_lossy(key).into_owned(), from_engine(*value)))
-                .collect(),
+                .map(|(key, value)| {
+                    Ok((String::from_utf8_lossy(key).into_owned(), from_engine(*value, depth)?))
+                })
+                .collect::<Result<_, Error>>()?,
         ),
         EngineValue::Object(_) => text(&chart_compat::go::fmt::sprint(value)),
-    }
+    })
 }
 
 /// Renders a text. `base`: the folder that paths are relative to, absolute.
@@ -487,7 +501,8 @@ const OWN: &[Func] = &[
     Func::new("fromYaml", &[Str], |x, a| {
         let source = text(a, 0);
         let read = document::value(&source).and_then(Value::with_text_keys);
-        let value = read.map_err(|e| Error::new(format!("{e}, offending yaml: {source}")))?;
+        // helmfile prints the text, which may have secrets.
+        let value = read.map_err(Error::new)?;
         Ok(engine_value(x.arena, &value))
     }),
     Func::new("fromJson", &[Str], |x, a| {
@@ -526,7 +541,10 @@ fn text(arguments: &[EngineValue<'_>], at: usize) -> String {
 
 /// Calls a function of the host.
 fn ask<'a>(x: &mut Exec<'a>, name: &str, arguments: &[EngineValue<'a>]) -> Result2<'a> {
-    let arguments: Vec<Data> = arguments.iter().map(|value| from_engine(*value).to_data()).collect();
+    let arguments: Vec<Data> = arguments
+        .iter()
+        .map(|value| Ok(from_engine(*value, MAX_DEPTH)?.to_data()))
+        .collect::<Result<_, Error>>()?;
     let answer = x.world().host_function(name, &arguments).map_err(Error::new)?;
     Ok(engine_value(x.arena, &Value::from_data(&answer)))
 }
@@ -544,7 +562,7 @@ fn read_dir_entries<'a>(x: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Resu
 }
 
 /// `get PATH [DEFAULT] OBJECT`: the value at a dotted path.
-fn get<'a>(x: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Result2<'a> {
+fn get<'a>(_: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Result2<'a> {
     let (path, default, object) = match arguments {
         [path, object] => (path, None, *object),
         [path, default, object] => (path, Some(*default), *object),
@@ -564,11 +582,18 @@ fn get<'a>(x: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Result2<'a> {
         let name = String::from_utf8_lossy(key);
         let found = match value {
             EngineValue::Map(map) => {
-                map.get(key).ok_or_else(|| format!("no value exist for key \"{name}\" in {}", x.show(value)))
+                // helmfile prints the map, which may have secrets.
+                let keys = || {
+                    let entries = map.entries();
+                    let keys = entries.iter().map(|(key, _)| String::from_utf8_lossy(key));
+                    keys.take(MAX_KEYS).collect::<Vec<_>>().join(", ")
+                };
+                map.get(key)
+                    .ok_or_else(|| format!("no value exist for key \"{name}\" in a map of {}", keys()))
             }
             EngineValue::Object(object @ Object::Struct(_)) => object
                 .field(key)
-                .ok_or_else(|| format!("no field named \"{name}\" exist in {}", x.show(value))),
+                .ok_or_else(|| format!("no field named \"{name}\" exist in {}", value.type_name("struct"))),
             other => {
                 let kind = other.type_name("map[string]interface {}");
                 // A default does not help here.

@@ -26,6 +26,9 @@ impl Timestamp {
         let mut parts = date.splitn(3, '-');
         let mut next = || parts.next()?.parse::<i64>().ok();
         let (year, month, day) = (next()?, next()?, next()?);
+        if !(0..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+            return None;
+        }
         let days = days_from_civil(year, month, day);
         let clock = rest.trim_start_matches(['T', 't', ' ']);
         if clock.is_empty() {
@@ -37,13 +40,12 @@ impl Timestamp {
         let minute: u32 = parts.next()?.parse().ok()?;
         let seconds = parts.next()?;
         let (whole, fraction) = seconds.split_once(['.', ',']).unwrap_or((seconds, ""));
+        let whole: u32 = whole.parse().ok()?;
+        if hour > 23 || minute > 59 || whole > 59 {
+            return None;
+        }
         let digits: String = fraction.chars().chain("000000000".chars()).take(9).collect();
-        Some(Self {
-            days,
-            second: hour * 3600 + minute * 60 + whole.parse::<u32>().ok()?,
-            nanos: digits.parse().ok()?,
-            offset,
-        })
+        Some(Self { days, second: hour * 3600 + minute * 60 + whole, nanos: digits.parse().ok()?, offset })
     }
 
     /// The text in RFC 3339, with the digits of a second that are not zero.

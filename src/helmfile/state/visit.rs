@@ -20,6 +20,8 @@ const DEFAULT_FILE: &str = "helmfile.yaml";
 const DEFAULT_DIR: &str = "helmfile.d";
 /// The maximal nesting of helmfiles.
 const MAX_NESTED: usize = 64;
+/// Most state files of a run.
+const MAX_FILES: usize = 10_000;
 
 /// What a run is about.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +66,7 @@ struct Inherited {
 /// # Errors
 /// A file cannot be found, loaded or evaluated.
 pub fn states(host: &dyn Host, query: &Query, cwd: &str) -> Result<Vec<State>, Error> {
-    let mut visit = Visit { host, query, states: Vec::new() };
+    let mut visit = Visit { host, query, states: Vec::new(), files: 0 };
     let options = Options {
         selectors: query.selectors.clone(),
         values: query.values_files.iter().map(|path| Value::String(path.clone())).collect(),
@@ -79,6 +81,8 @@ struct Visit<'h> {
     host: &'h dyn Host,
     query: &'h Query,
     states: Vec<State>,
+    /// How many files were loaded.
+    files: usize,
 }
 
 impl Visit<'_> {
@@ -111,6 +115,10 @@ impl Visit<'_> {
         options: &Options,
         depth: usize,
     ) -> Result<(), Error> {
+        self.files += 1;
+        if self.files > MAX_FILES {
+            return Err(format!("a run loads at most {MAX_FILES} state files").into());
+        }
         let settings = &self.query.settings;
         let loader = Loader { host: self.host, settings, cwd: cwd.to_owned() };
         let callee = if options.callee.is_empty() { paths::join(cwd, name) } else { options.callee.clone() };

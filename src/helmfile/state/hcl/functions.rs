@@ -61,8 +61,9 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("format", format),
     ("indent", |a| {
         let args = Args(a);
-        let spaces = " ".repeat(args.size(0)?);
-        text(&args.text(1)?.replace('\n', &format!("\n{spaces}")))
+        let (spaces, whole) = (args.size(0)?, args.text(1)?);
+        bounded(whole.matches('\n').count(), spaces)?;
+        text(&whole.replace('\n', &format!("\n{}", " ".repeat(spaces))))
     }),
     ("int", |a| number(Args(a).number(0)?.trunc())),
     ("join", |a| {
@@ -73,7 +74,9 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
                 parts.push(shown(&item)?);
             }
         }
-        text(&parts.join(&args.text(0)?))
+        let between = args.text(0)?;
+        bounded(parts.len(), between.len())?;
+        text(&parts.join(&between))
     }),
     ("jsondecode", |a| serde_json::from_str(&Args(a).text(0)?).map_err(|error| error.to_string())),
     ("jsonencode", |a| {
@@ -114,7 +117,9 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("regexall", |a| regex(&Args(a), true)),
     ("replace", |a| {
         let args = Args(a);
-        text(&args.text(0)?.replace(&args.text(1)?, &args.text(2)?))
+        let (whole, from, to) = (args.text(0)?, args.text(1)?, args.text(2)?);
+        bounded(whole.matches(from.as_str()).count(), to.len())?;
+        text(&whole.replace(&from, &to))
     }),
     ("reverselist", |a| {
         let mut items = Args(a).list(0)?;
@@ -192,6 +197,8 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
 
 /// The maximal number of items that a function makes.
 const MAX_ITEMS: f64 = 100_000.0;
+/// The maximal size of a text, in bytes.
+pub(super) const MAX_TEXT: usize = 64 << 20;
 
 /// Arguments with checked access.
 struct Args(FuncArgs);
@@ -232,6 +239,14 @@ impl Args {
             Value::Object(map) => Ok(map),
             other => Err(format!("{other} is not an object")),
         }
+    }
+}
+
+/// Refuses a text of more than [`MAX_TEXT`] bytes: `count` parts of `length`.
+fn bounded(count: usize, length: usize) -> Result<(), String> {
+    match count.checked_mul(length) {
+        Some(bytes) if bytes <= MAX_TEXT => Ok(()),
+        _ => Err(format!("the text would have more than {} MiB", MAX_TEXT >> 20)),
     }
 }
 
@@ -365,14 +380,16 @@ fn range(arguments: FuncArgs) -> Out {
         _ => (args.number(0)?, args.number(1)?, Some(args.number(2)?)),
     };
     let step = step.unwrap_or(if from > to { -1.0 } else { 1.0 });
-    if step == 0.0 || (to - from) / step > MAX_ITEMS {
+    let count = ((to - from) / step).ceil().max(0.0);
+    // Not a number counts as too many.
+    if step == 0.0 || !(count <= MAX_ITEMS) {
         return Err(format!("a range from {from} to {to} by {step} has too many items"));
     }
     let mut out = Vec::new();
-    let mut n = from;
-    while if step > 0.0 { n < to } else { n > to } {
-        out.push(number(n)?);
-        n += step;
+    let mut at = 0.0;
+    while at < count {
+        out.push(number(from + at * step)?);
+        at += 1.0;
     }
     Ok(Value::Array(out))
 }
