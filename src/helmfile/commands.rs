@@ -2,6 +2,8 @@
 //!
 //! Owns selection and the order of steps; texts are in `output`. Renders no chart and changes no cluster.
 
+use std::collections::HashSet;
+
 use super::output::{self, Row};
 use super::state::hooks::{self, Event};
 use super::state::host::Host;
@@ -45,7 +47,7 @@ pub fn no_match(query: &Query) -> Error {
 /// The path of a state file from the folder of the command.
 fn shown_file(state: &State, cwd: &str) -> String {
     let full = output::full_path(state);
-    full.strip_prefix(cwd).map_or(full.clone(), |rest| rest.trim_start_matches('/').to_owned())
+    full.strip_prefix(&format!("{}/", cwd.trim_end_matches('/'))).unwrap_or(&full).to_owned()
 }
 
 /// Which releases a command takes (`markExcludedReleases`): those that match a selector and whose condition holds.
@@ -411,18 +413,26 @@ pub fn chosen_with_needs(state: &State, rule: NeedsRule) -> Result<Vec<Record>, 
 /// # Errors
 /// As [`chosen_with_needs`], and two releases of different files with one identity.
 pub fn chosen_across(states: &[State], rule: NeedsRule) -> Result<Vec<(usize, Record)>, Error> {
-    let mut all: Vec<(usize, Record)> = Vec::new();
-    let mut ids: Vec<String> = Vec::new();
+    let (mut chosen, mut all): (Vec<Record>, Vec<(usize, Record)>) = (Vec::new(), Vec::new());
+    let mut chosen_at: HashSet<(usize, String)> = HashSet::new();
     for (number, state) in states.iter().enumerate() {
-        let chosen = selected(state, false)?;
-        ids.extend(chosen.iter().map(release::id));
-        all.extend(without_duplicates(state, &chosen)?.into_iter().map(|one| (number, one)));
+        let own = selected(state, false)?;
+        chosen_at.extend(own.iter().map(|one| (number, release::id(one))));
+        all.extend(without_duplicates(state, &own)?.into_iter().map(|one| (number, one)));
+        chosen.extend(own);
     }
-    if ids.is_empty() {
+    if chosen.is_empty() {
         return Ok(Vec::new());
     }
+    check_duplicates(&chosen)?;
+    // A file that is included twice has each of its releases twice: the chosen one counts.
+    let ids: Vec<String> = chosen.iter().map(release::id).collect();
+    let mut known: HashSet<String> = ids.iter().cloned().collect();
+    all.retain(|(number, one)| {
+        let id = release::id(one);
+        chosen_at.contains(&(*number, id.clone())) || known.insert(id)
+    });
     let releases: Vec<Record> = all.iter().map(|(_, one)| one.clone()).collect();
-    check_duplicates(&releases)?;
     let waves = needs::waves(&graph(&releases), &ids, rule.needed())?;
     let mut wanted: Vec<usize> = waves.into_iter().flatten().collect();
     wanted.sort_unstable();

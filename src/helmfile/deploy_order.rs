@@ -2,6 +2,8 @@
 //!
 //! Owns the one graph over all files. helmfile's own graph ends at the border of a file; its files are handled one after the other.
 
+use std::collections::{HashMap, HashSet};
+
 use super::state::needs::{self, Needed, Node};
 
 /// A release among those of all files.
@@ -40,15 +42,18 @@ pub fn steps(items: &[Item], scope: Scope) -> Result<Vec<Vec<usize>>, String> {
         }
         Scope::All => check(items.iter())?,
     }
+    let mut waiting: HashMap<&str, usize> = HashMap::new();
+    for item in items {
+        *waiting.entry(&item.id).or_default() += 1;
+    }
     let mut left: Vec<usize> = (0..items.len()).collect();
     let mut out = Vec::new();
     while !left.is_empty() {
         let is_ready = |at: &usize| {
             items.get(*at).is_some_and(|item| {
                 item.needs.iter().all(|need| {
-                    !left
-                        .iter()
-                        .any(|other| other != at && items.get(*other).is_some_and(|other| other.id == *need))
+                    let own = usize::from(item.id == *need);
+                    waiting.get(need.as_str()).is_none_or(|count| *count <= own)
                 })
             })
         };
@@ -60,7 +65,13 @@ pub fn steps(items: &[Item], scope: Scope) -> Result<Vec<Vec<usize>>, String> {
             // `check` has found circles.
             return Err("releases need each other in a circle".to_owned());
         }
-        left.retain(|at| !step.contains(at));
+        let done: HashSet<usize> = step.iter().copied().collect();
+        left.retain(|at| !done.contains(at));
+        for item in step.iter().filter_map(|at| items.get(*at)) {
+            if let Some(count) = waiting.get_mut(item.id.as_str()) {
+                *count = count.saturating_sub(1);
+            }
+        }
         out.push(step);
     }
     Ok(out)

@@ -126,24 +126,46 @@ pub fn syncs_labels(state: &State, release: &Record) -> bool {
     Fields::new(state, release).flag("syncReleaseLabels")
 }
 
-/// Warnings about fields of the release that are ignored, with the reason.
+/// A boolean field of a release, or of `helmDefaults`.
 #[must_use]
-pub fn without_effect(release: &Record) -> Vec<String> {
+pub fn flag(state: &State, release: &Record, key: &str) -> bool {
+    Fields::new(state, release).flag(key)
+}
+
+/// The kubeconfig context of a release, of the environment, or of `helmDefaults` (`getKubeContext`); empty for the current one.
+#[must_use]
+pub fn kube_context(state: &State, release: &Record) -> String {
+    let own = release.text("kubeContext");
+    if !own.is_empty() {
+        return own;
+    }
+    match state.environment.kube_context.as_str() {
+        "" => Fields::new(state, release).text("kubeContext"),
+        context => context.to_owned(),
+    }
+}
+
+/// Fields that change nothing when a release is deployed, with the reason.
+const IGNORED: &[(&str, &str)] = &[
+    ("adopt", "set takeOwnership to take over existing objects"),
+    ("diffArgs", "helm-diff is not run"),
+    ("enableDNS", "getHostByName returns an empty string while deploying"),
+    ("force", "objects are applied server-side; an immutable field is an error"),
+    ("recreatePods", "Helm has removed it"),
+    ("reuseValues", "values come from the state file alone"),
+    ("syncArgs", "helm is not run"),
+    ("updateStrategy", "objects are applied server-side; an immutable field is an error"),
+];
+
+/// Warnings about fields of a release and its defaults that are set and change nothing, with the reason.
+#[must_use]
+pub fn ignored_fields(state: &State, release: &Record) -> Vec<String> {
     let name = release.text("name");
-    let mut out = Vec::new();
-    for (key, reason) in [
-        ("force", "objects are applied server-side; an immutable field is an error"),
-        ("recreatePods", "helm dropped it"),
-        ("reuseValues", "values come from the state file alone"),
-    ] {
-        if release.flag(key) == Some(true) {
-            out.push(format!("release {name:?}: {key} has no effect: {reason}"));
-        }
-    }
-    if !release.list("adopt").is_empty() {
-        out.push(format!(
-            "release {name:?}: adopt has no effect: set takeOwnership to take over existing objects"
-        ));
-    }
-    out
+    let fields = Fields::new(state, release);
+    let is_set = |record: &Record, key: &str| {
+        record.flag(key) == Some(true) || !record.text(key).is_empty() || !record.list(key).is_empty()
+    };
+    let set = |key: &str| is_set(fields.release, key) || is_set(&fields.defaults, key);
+    let ignored = IGNORED.iter().filter(|(key, _)| set(key));
+    ignored.map(|(key, reason)| format!("release {name:?}: {key} has no effect: {reason}")).collect()
 }

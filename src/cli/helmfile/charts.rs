@@ -15,6 +15,7 @@ use crate::cli::post_render::PostRender;
 use crate::cli::schemas::Schemas;
 use crate::cli::{chart, tell};
 use crate::helmfile::patched_chart::{self, Changes};
+use crate::helmfile::release_options;
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
@@ -65,8 +66,56 @@ impl PostRendererFlags {
             defaults.map(|d| d.texts("postRendererArgs")).unwrap_or_default(),
         ];
         let arguments = arguments.into_iter().find(|arguments| !arguments.is_empty());
-        PostRender::of(program.unwrap_or_default(), arguments.unwrap_or_default())
+        let mut program = program.unwrap_or_default();
+        if program.starts_with('.') {
+            program = paths::within(&state.cwd, &program);
+        }
+        PostRender::of(program, arguments.unwrap_or_default())
     }
+}
+
+/// An argument for helm.
+pub(super) enum HelmArgument {
+    Set(String),
+    IncludeCrds,
+    NoHooks,
+    SkipTests,
+    SkipSchemaValidation,
+}
+
+/// Arguments for helm in lists of `helmDefaults`.
+pub(super) fn own_arguments(state: &State, keys: &[&str]) -> String {
+    let defaults = state.fields.record("helmDefaults");
+    let all = keys.iter().flat_map(|key| defaults.as_ref().map(|own| own.texts(key)).unwrap_or_default());
+    all.collect::<Vec<_>>().join(" ")
+}
+
+/// Takes arguments for helm apart.
+pub(super) fn helm_arguments(text: &str) -> Result<Vec<HelmArgument>, Error> {
+    let mut words = text.split_whitespace();
+    let mut out = Vec::new();
+    while let Some(word) = words.next() {
+        let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        out.push(match name {
+            "--set" => {
+                let value =
+                    value.or_else(|| words.next()).ok_or_else(|| "args: --set needs a value".to_owned())?;
+                HelmArgument::Set(value.to_owned())
+            }
+            "--include-crds" => HelmArgument::IncludeCrds,
+            "--no-hooks" => HelmArgument::NoHooks,
+            "--skip-tests" => HelmArgument::SkipTests,
+            "--skip-schema-validation" => HelmArgument::SkipSchemaValidation,
+            other => {
+                return Err(format!(
+                    "args: {other} is not supported: use --set, --include-crds, --no-hooks, --skip-tests or \
+                     --skip-schema-validation"
+                )
+                .into());
+            }
+        });
+    }
+    Ok(out)
 }
 
 /// Loads charts and values of releases.
@@ -146,7 +195,11 @@ impl Charts<'_> {
         let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
         let dir = Path::new(&local);
         let version = release.text("version");
-        let skips_deps = self.options.skip_deps || release.flag("skipDeps").unwrap_or(false);
+        let skips_deps = self.options.skip_deps || release_options::flag(state, release, "skipDeps");
+        if dir.is_file() {
+            let chart = self.open(&local, &ChartPath::default(), false)?;
+            return self.with_dependencies(state, release, chart);
+        }
         if !dir.is_dir() || paths::is_remote(&reference) {
             let (reference, path) = repository_chart(state, release, &reference);
             let chart = self.open(&reference, &path, false)?;
@@ -182,7 +235,7 @@ impl Charts<'_> {
             let reference = dependency.text("chart");
             let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
             let version = dependency.text("version");
-            let own = if Path::new(&local).is_dir() {
+            let own = if Path::new(&local).exists() {
                 self.open(&local, &ChartPath::default(), false)?
             } else {
                 let (reference, mut path) = repository_chart(state, release, &reference);
@@ -310,6 +363,11 @@ fn repository_chart(state: &State, release: &Record, reference: &str) -> (String
     else {
         return (reference.to_owned(), path);
     };
+    if !repository.text("registryConfig").is_empty() {
+        tell(&format!(
+            "repository {name:?}: registryConfig has no effect: run `windlass registry login`, or set username and password"
+        ));
+    }
     let upper = name.to_uppercase().replace('-', "_");
     let credential = |key: &str, suffix: &str| {
         let own = repository.text(key);

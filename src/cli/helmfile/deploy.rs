@@ -2,28 +2,30 @@
 //!
 //! Owns the order of steps, hooks, what is printed and exit statuses. Each release goes through the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chart_compat::render::{CompiledChart, Rendered};
+use tokio::task::block_in_place;
 
-use super::charts::{self, Charts, ExtraValues, PostRendererFlags};
+use super::charts::{self, Charts, ExtraValues, HelmArgument, PostRendererFlags};
 use super::flags::{Options, cwd};
 use super::template::Needs;
 use crate::cli::build::finish;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
-use crate::cli::{Connected, connect, hints, print, prompt, tell, with_runtime};
+use crate::cli::{Connected, Ended, connect, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
 use crate::helmfile::patched_chart::{self, Changes};
 use crate::helmfile::release_options;
 use crate::helmfile::state::hooks::{self, Event};
-use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::Record;
+use crate::helmfile::state::record::{Record, Slot};
+use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, lock, release, release_values, visit};
 use crate::release::record::ReleaseStatus;
 use crate::release::{ChangeVerb, Preview, RenderedRelease};
@@ -86,14 +88,6 @@ struct Target {
     installed: bool,
 }
 
-/// The states of a run and their chosen releases.
-struct Plan {
-    states: Vec<State>,
-    targets: Vec<Target>,
-    /// Indexes of targets, each step after all that it needs.
-    steps: Vec<Vec<usize>>,
-}
-
 /// What happens to a release.
 struct Change {
     target: usize,
@@ -128,7 +122,7 @@ pub(super) fn apply(globals: &Globals, options: &Options, args: &ChangeArgs) -> 
 pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
     run(globals, options, shared, "sync", async |session| {
         session.confirm("sync")?;
-        let all: Vec<usize> = (0..session.plan.targets.len()).collect();
+        let all: Vec<usize> = (0..session.targets.len()).collect();
         session.deploy_releases(&all).await?;
         Ok(ExitCode::SUCCESS)
     })
@@ -137,7 +131,7 @@ pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Res
 pub(super) fn destroy(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
     run(globals, options, shared, "destroy", async |session| {
         session.confirm("destroy")?;
-        for step in session.plan.steps.clone().iter().rev() {
+        for step in session.steps.clone().iter().rev() {
             for at in step.iter().rev() {
                 session.uninstall(*at).await?;
             }
@@ -155,71 +149,48 @@ fn run(
     work: impl AsyncFnOnce(&mut Session<'_>) -> Result<ExitCode, Error>,
 ) -> Result<ExitCode, Error> {
     let host = options.host(globals);
-    let plan = plan(&host, options, shared, command)?;
-    for target in &plan.targets {
-        release_options::without_effect(&target.release).iter().for_each(|line| tell(line));
-    }
-    with_runtime(async {
-        let charts = Charts { globals, options, host: &host };
-        let mut session = Session { charts, shared, command, plan, connections: BTreeMap::new() };
-        let done = work(&mut session).await;
-        let failure = done.as_ref().err().map(ToString::to_string);
-        session.end(failure.as_deref())?;
-        done
-    })?
+    let query = options.query()?;
+    let mut session = Session {
+        charts: Charts { globals, options, host: &host },
+        shared,
+        command,
+        states: visit::states(&host, &query, &cwd())?,
+        targets: Vec::new(),
+        steps: Vec::new(),
+        begun: 0,
+        uncleaned: BTreeSet::new(),
+        connections: BTreeMap::new(),
+        interrupted: Arc::default(),
+    };
+    let done = session.prepare(&query).and_then(|()| {
+        with_runtime(async {
+            let interrupted = Arc::clone(&session.interrupted);
+            let listener = tokio::spawn(async move {
+                let Ok(mut ended) = Ended::listen() else { return };
+                ended.next().await;
+                interrupted.store(true, Ordering::Relaxed);
+            });
+            let done = work(&mut session).await;
+            listener.abort();
+            done
+        })?
+    });
+    session.end(done)
 }
 
-/// The chosen releases of all states, in order.
-fn plan(host: &dyn Host, options: &Options, shared: &Shared, command: &str) -> Result<Plan, Error> {
-    let query = options.query()?;
-    let mut states = visit::states(host, &query, &cwd())?;
-    for state in &mut states {
-        hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
-        lock::apply(host, state)?;
-    }
-    let chosen = match shared.needs_scope {
-        NeedsScope::All => commands::chosen_across(&states, shared.needs.rule())?,
+/// The chosen releases of all states, in the order of the states.
+fn chosen(states: &[State], shared: &Shared) -> Result<Vec<(usize, Record)>, Error> {
+    match shared.needs_scope {
+        NeedsScope::All => commands::chosen_across(states, shared.needs.rule()),
         NeedsScope::File => {
             let mut chosen = Vec::new();
             for (number, state) in states.iter().enumerate() {
                 let own = commands::chosen_with_needs(state, shared.needs.rule())?;
                 chosen.extend(own.into_iter().map(|one| (number, one)));
             }
-            chosen
+            Ok(chosen)
         }
-    };
-    let mut targets: Vec<Target> = Vec::with_capacity(chosen.len());
-    for (number, release) in chosen {
-        let installed = release::is_desired(&release);
-        if let Some(state) = states.get(number).filter(|_| installed) {
-            hooks::trigger(host, state, Some(&release), Event { name: "prepare", error: None, command })?;
-        }
-        targets.push(Target { state: number, installed, release });
     }
-    if targets.is_empty() {
-        return Err(commands::no_match(&query));
-    }
-    let releases: Vec<Record> = targets.iter().map(|target| target.release.clone()).collect();
-    commands::check_duplicates(&releases)?;
-    let chosen: Vec<String> = releases.iter().map(release::id).collect();
-    let item = |target: &Target| Item {
-        file: target.state,
-        id: release::id(&target.release),
-        needs: match shared.needs.rule() {
-            // What is not chosen is left alone, and does not count.
-            NeedsRule::Skip => {
-                target.release.texts("needs").into_iter().filter(|id| chosen.contains(id)).collect()
-            }
-            NeedsRule::Include | NeedsRule::Refuse => target.release.texts("needs"),
-        },
-    };
-    let items: Vec<Item> = targets.iter().map(item).collect();
-    let scope = match shared.needs_scope {
-        NeedsScope::All => Scope::All,
-        NeedsScope::File => Scope::File,
-    };
-    let steps = deploy_order::steps(&items, scope)?;
-    Ok(Plan { states, targets, steps })
 }
 
 /// A run on one or more clusters.
@@ -227,15 +198,83 @@ struct Session<'s> {
     charts: Charts<'s>,
     shared: &'s Shared,
     command: &'static str,
-    plan: Plan,
+    states: Vec<State>,
+    targets: Vec<Target>,
+    /// Indexes of targets, each step after all that it needs.
+    steps: Vec<Vec<usize>>,
+    /// How many states have run their `prepare` hooks.
+    begun: usize,
+    /// Targets that have run `prepare` and not yet `cleanup`.
+    uncleaned: BTreeSet<usize>,
     /// By kubeconfig context; the current one has an empty name.
     connections: BTreeMap<String, Arc<Connected>>,
+    /// Whether a signal asked to stop.
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Session<'_> {
+    /// Runs the `prepare` hooks, chooses the releases and puts them in order.
+    fn prepare(&mut self, query: &Query) -> Result<(), Error> {
+        let (host, command) = (self.charts.host, self.command);
+        for state in &mut self.states {
+            self.begun += 1;
+            hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
+            lock::apply(host, state)?;
+        }
+        for (number, mut release) in chosen(&self.states, self.shared)? {
+            let installed = release::is_desired(&release);
+            let Some(state) = self.states.get(number) else { continue };
+            let chart = state.fields.text("chart");
+            if !chart.is_empty() {
+                release.set("chart", Slot::Text(chart));
+            }
+            release_options::ignored_fields(state, &release).iter().for_each(|line| tell(line));
+            self.targets.push(Target { state: number, installed, release: release.clone() });
+            if installed {
+                self.uncleaned.insert(self.targets.len() - 1);
+                let event = Event { name: "prepare", error: None, command };
+                hooks::trigger(host, state, Some(&release), event)?;
+            }
+        }
+        if self.targets.is_empty() {
+            return Err(commands::no_match(query));
+        }
+        let releases: Vec<Record> = self.targets.iter().map(|target| target.release.clone()).collect();
+        commands::check_duplicates(&releases)?;
+        let chosen: BTreeSet<String> = releases.iter().map(release::id).collect();
+        let item = |target: &Target| Item {
+            file: target.state,
+            id: release::id(&target.release),
+            needs: match self.shared.needs.rule() {
+                // What is not chosen is left alone, and does not count.
+                NeedsRule::Skip => {
+                    target.release.texts("needs").into_iter().filter(|id| chosen.contains(id)).collect()
+                }
+                NeedsRule::Include | NeedsRule::Refuse => target.release.texts("needs"),
+            },
+        };
+        let items: Vec<Item> = self.targets.iter().map(item).collect();
+        let scope = match self.shared.needs_scope {
+            NeedsScope::All => Scope::All,
+            NeedsScope::File => Scope::File,
+        };
+        self.steps = deploy_order::steps(&items, scope)?;
+        Ok(())
+    }
+
+    /// Fails if a signal asked to stop.
+    fn check_interrupted(&self) -> Result<(), Error> {
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => Err("interrupted: the remaining releases are unchanged".to_owned().into()),
+            false => Ok(()),
+        }
+    }
+
     /// The cluster of a release.
     async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
-        let context = self.target(target)?.release.text("kubeContext");
+        self.check_interrupted()?;
+        let target = self.target(target)?;
+        let context = release_options::kube_context(self.state(target)?, &target.release);
         if let Some(known) = self.connections.get(&context) {
             return Ok(Arc::clone(known));
         }
@@ -249,11 +288,11 @@ impl Session<'_> {
     }
 
     fn target(&self, at: usize) -> Result<&Target, Error> {
-        self.plan.targets.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
+        self.targets.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
     }
 
     fn state(&self, target: &Target) -> Result<&State, Error> {
-        self.plan.states.get(target.state).ok_or_else(|| Error::Other("there is no such state".to_owned()))
+        self.states.get(target.state).ok_or_else(|| Error::Other("there is no such state".to_owned()))
     }
 
     /// The release as the engine gets it.
@@ -262,7 +301,19 @@ impl Session<'_> {
         let state = self.state(target)?;
         let (release, globals, host) = (&target.release, self.charts.globals, self.charts.host);
         let entries = release_values::of_release(host, state, release)?;
-        let extra = ExtraValues { set: &self.shared.set, files: &self.shared.values };
+        let mut options = release_options::options(state, release)?;
+        let mut skip_schema_validation = release_options::flag(state, release, "skipSchemaValidation");
+        let mut set = self.shared.set.clone();
+        for argument in charts::helm_arguments(&charts::own_arguments(state, &["args"]))? {
+            match argument {
+                HelmArgument::Set(text) => set.push(text),
+                HelmArgument::NoHooks => options.run_hooks = false,
+                HelmArgument::SkipSchemaValidation => skip_schema_validation = true,
+                // Tests are not run, and CRDs are always applied.
+                HelmArgument::IncludeCrds | HelmArgument::SkipTests => {}
+            }
+        }
+        let extra = ExtraValues { set: &set, files: &self.shared.values };
         let user = self.charts.user_values(state, release, &entries, extra)?;
         let source = self.charts.chart(state, release, &entries)?;
         let changes = charts::changes(host, state, release, source.made)?;
@@ -279,7 +330,7 @@ impl Session<'_> {
             id: release_options::release_id(release, &connected.namespace),
             chart: Arc::new(compiled),
             values: Arc::new(user),
-            skip_schema_validation: release.flag("skipSchemaValidation").unwrap_or(false),
+            skip_schema_validation,
             crds: files,
             owner: String::new(),
             cause: match description.is_empty() {
@@ -290,7 +341,7 @@ impl Session<'_> {
             checksum_label: None,
             post_render: (!changes.is_empty() || program.is_some())
                 .then(|| post_render(changes, program, globals)),
-            options: release_options::options(state, release)?,
+            options,
         })
     }
 
@@ -301,7 +352,7 @@ impl Session<'_> {
     /// What would change, in order.
     async fn changes(&mut self) -> Result<Vec<Change>, Error> {
         let mut out = Vec::new();
-        for at in self.plan.steps.clone().into_iter().flatten() {
+        for at in self.steps.clone().into_iter().flatten() {
             let connected = self.connection(at).await?;
             let target = self.target(at)?;
             let id = release_options::release_id(&target.release, &connected.namespace);
@@ -314,7 +365,8 @@ impl Session<'_> {
                 }
                 continue;
             }
-            let spec = self.spec(at, &connected).map_err(|error| place(error.to_string()))?;
+            let spec =
+                block_in_place(|| self.spec(at, &connected)).map_err(|error| place(error.to_string()))?;
             let request =
                 self.runner(&connected).preview(spec).await.map_err(|error| place(error.to_string()))?;
             let preview = connected.run(connected.engine.plan(&request)).await.map_err(place)?;
@@ -385,7 +437,7 @@ impl Session<'_> {
     /// Uninstalls and upgrades some releases: first what is to go, backwards; then the rest, step by step. An error ends the run
     /// after its step.
     async fn deploy_releases(&mut self, chosen: &[usize]) -> Result<(), Error> {
-        let steps = self.plan.steps.clone();
+        let steps = self.steps.clone();
         for at in steps.iter().rev().flat_map(|step| step.iter().rev()).filter(|at| chosen.contains(at)) {
             if !self.target(*at)?.installed {
                 self.uninstall(*at).await?;
@@ -411,17 +463,21 @@ impl Session<'_> {
     async fn upgrade(&mut self, at: usize) -> Result<(), Error> {
         let connected = self.connection(at).await?;
         self.each_hook(&[at], "presync")?;
-        let spec = self.spec(at, &connected)?;
+        // Charts are fetched by a runtime of their own.
+        let spec = block_in_place(|| self.spec(at, &connected))?;
         let done =
             connected.try_run(self.runner(&connected).run(spec)).await.map_err(|error| error.to_string());
         let target = self.target(at)?;
         let (name, state) = (target.release.text("name"), self.state(target)?);
         let failure = done.as_ref().err().cloned();
-        for (event, error) in [("postsync", failure.as_deref()), ("cleanup", failure.as_deref())] {
-            let event = Event { name: event, error, command: self.command };
-            hooks::trigger(self.charts.host, state, Some(&target.release), event)?;
-        }
-        let done = done.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
+        let hooks = ["postsync", "cleanup"].map(|event| {
+            let event = Event { name: event, error: failure.as_deref(), command: self.command };
+            hooks::trigger(self.charts.host, state, Some(&target.release), event)
+        });
+        let done = done.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")));
+        let done = hooks.into_iter().fold(done, |done, hook| with_hook(done, hook));
+        self.uncleaned.remove(&at);
+        let done = done?;
         for warning in &done.outcome.warnings {
             tell(&format!("release {name:?}: {warning}"));
         }
@@ -452,16 +508,38 @@ impl Session<'_> {
             return Err(failed(done.errors.join("; ")));
         }
         self.each_hook(&[at], "postuninstall")?;
+        if self.uncleaned.remove(&at) {
+            self.each_hook(&[at], "cleanup")?;
+        }
         Ok(print(format!("release {name:?}: uninstalled\n").as_bytes())?)
     }
 
-    /// Runs the `cleanup` hooks of the state files.
-    fn end(&self, failure: Option<&str>) -> Result<(), Error> {
-        for state in &self.plan.states {
-            let event = Event { name: "cleanup", error: failure, command: self.command };
-            hooks::trigger(self.charts.host, state, None, event)?;
+    /// Runs the `cleanup` hooks that have not run: of releases, then of state files.
+    fn end<T>(&self, mut done: Result<T, Error>) -> Result<T, Error> {
+        let failure = done.as_ref().err().map(ToString::to_string);
+        let event = || Event { name: "cleanup", error: failure.as_deref(), command: self.command };
+        for target in self.uncleaned.iter().filter_map(|at| self.targets.get(*at)) {
+            if let Some(state) = self.states.get(target.state) {
+                let hook = hooks::trigger(self.charts.host, state, Some(&target.release), event());
+                done = with_hook(done, hook);
+            }
         }
-        Ok(())
+        for state in self.states.iter().take(self.begun) {
+            done = with_hook(done, hooks::trigger(self.charts.host, state, None, event()));
+        }
+        done
+    }
+}
+
+/// A result with that of a hook that ran after it: an earlier error stays, and the hook's is reported.
+fn with_hook<T>(done: Result<T, Error>, hook: Result<(), Error>) -> Result<T, Error> {
+    match (done, hook) {
+        (Ok(_), Err(error)) => Err(error),
+        (Err(error), Err(hook)) => {
+            tell(&hook.to_string());
+            Err(error)
+        }
+        (done, Ok(())) => done,
     }
 }
 

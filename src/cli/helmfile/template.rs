@@ -8,7 +8,7 @@ use chart_compat::render::{
     release_name_error, template_output, template_output_of,
 };
 
-use super::charts::{self, Charts, ExtraValues, PostRendererFlags};
+use super::charts::{self, Charts, ExtraValues, HelmArgument, PostRendererFlags};
 use super::flags::{Options, cwd};
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
@@ -19,7 +19,7 @@ use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
 use crate::helmfile::state::release_values;
 use crate::helmfile::state::{Error, paths};
-use crate::helmfile::{commands, output, patched_chart};
+use crate::helmfile::{commands, output, patched_chart, release_options};
 use crate::render::{SystemWorld, note_secrets};
 
 /// Which needed releases a command takes.
@@ -61,7 +61,7 @@ struct RenderFlags {
     /// Further values files for every chart
     #[arg(long)]
     values: Vec<String>,
-    /// Arguments of `helm template`: --set, --set-string, --include-crds, --no-hooks, --skip-tests
+    /// Arguments of `helm template`: --set, --skip-schema-validation, --include-crds, --no-hooks, --skip-tests
     #[arg(long, default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     args: String,
     /// Include CRDs
@@ -126,8 +126,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
         args.needs.rule(),
         |state, releases| {
             let mut flags = args.render.clone();
-            let own = state.fields.record("helmDefaults").map(|defaults| defaults.texts("args").join(" "));
-            apply_args(&mut flags, &own.unwrap_or_default())?;
+            apply_args(&mut flags, state)?;
             let renderer = Renderer { charts: Charts { globals, options, host: &host }, flags: &flags };
             // helmfile prints an empty line for each kustomization that it builds, before all releases.
             for release in releases {
@@ -152,34 +151,16 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
     )
 }
 
-/// Takes the arguments for helm apart.
-/// Those of the command line come before those of the state.
-fn apply_args(flags: &mut RenderFlags, own: &str) -> Result<(), Error> {
-    let words: Vec<String> =
-        flags.args.split_whitespace().chain(own.split_whitespace()).map(str::to_owned).collect();
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (word, None),
-        };
-        match name.as_str() {
-            "--set" => {
-                let value =
-                    value.or_else(|| words.next()).ok_or_else(|| "--args: --set needs a value".to_owned())?;
-                flags.set.push(value);
-            }
-            "--include-crds" => flags.include_crds = true,
-            "--no-hooks" => flags.no_hooks = true,
-            "--skip-tests" => flags.skip_tests = true,
-            "--skip-schema-validation" => flags.skip_schema_validation = true,
-            other => {
-                return Err(format!(
-                    "--args {other}: there is no helm to pass it to; --set, --include-crds, --no-hooks, --skip-tests and \
-                     --skip-schema-validation work"
-                )
-                .into());
-            }
+/// Adds the arguments for helm to the flags. Those of the command line come before those of the state.
+fn apply_args(flags: &mut RenderFlags, state: &State) -> Result<(), Error> {
+    let own = charts::own_arguments(state, &["args", "templateArgs"]);
+    for argument in charts::helm_arguments(&format!("{} {own}", flags.args))? {
+        match argument {
+            HelmArgument::Set(text) => flags.set.push(text),
+            HelmArgument::IncludeCrds => flags.include_crds = true,
+            HelmArgument::NoHooks => flags.no_hooks = true,
+            HelmArgument::SkipTests => flags.skip_tests = true,
+            HelmArgument::SkipSchemaValidation => flags.skip_schema_validation = true,
         }
     }
     Ok(())
@@ -202,7 +183,7 @@ impl Renderer<'_> {
         let world = SystemWorld {
             cluster: None,
             documents: Some(&documents),
-            dns: release.flag("enableDNS").unwrap_or(false),
+            dns: release_options::flag(state, release, "enableDNS"),
             deadline: Some(bounds.deadline()),
         };
         let profile = self.charts.globals.profile();
@@ -245,12 +226,8 @@ impl Renderer<'_> {
         });
         self.charts.globals.profile().helm_version().clone_into(&mut capabilities.helm_version);
         let namespace = release.text("namespace");
-        let defaults = state.fields.record("helmDefaults");
         let skips_schema = self.flags.skip_schema_validation
-            || release
-                .flag("skipSchemaValidation")
-                .or_else(|| defaults?.flag("skipSchemaValidation"))
-                .unwrap_or(false);
+            || release_options::flag(state, release, "skipSchemaValidation");
         Ok(RenderOptions {
             release: Release {
                 name: release.text("name"),
