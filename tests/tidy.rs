@@ -84,9 +84,12 @@ const ROOT: [(&str, &[&str]); 25] = [
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
     ("kustomize", &["causes", "redact", "release", "render", "source"]),
-    ("helmfile", &["causes", "cluster", "program_output", "release", "source"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
+    (
+        "helmfile",
+        &["causes", "cluster", "controller", "kustomize", "program_output", "release", "render", "source"],
+    ),
     ("openapi", &["redact", "render"]),
     ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
     (

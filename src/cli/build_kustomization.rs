@@ -129,6 +129,7 @@ impl BuildFlags {
             keep_order,
             charts,
             http: fetch::http(globals, TIMEOUT),
+            root: None,
             warn: &|line| tell(line),
         };
         kustomize::build(target, settings)

@@ -9,9 +9,10 @@ use super::dependency;
 use super::failure::Explained;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
-use super::{block_on, tell, verify};
+use super::{block_on, tell};
 use crate::source::fetch::FetchError;
 use crate::source::installable::{check_installable, missing_dependencies};
+use crate::source::provenance;
 use crate::source::{self, Loaded};
 
 /// Like [`open`], and compiles the chart.
@@ -33,7 +34,7 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
             return Err(source::Error::from(FetchError::NoCosign(reference.to_owned())).into());
         }
         if path.verify.verify {
-            verify::on_disk(&source::absolute(&found), &path.verify.keyring)?;
+            provenance::verify_file(&source::absolute(&found), &path.verify.keyring.path())?;
         }
         return Ok(source::load(&found, profile)?);
     }
@@ -42,7 +43,7 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
     let chart = chart.map_err(source::Error::from)?;
     if path.verify.verify {
-        verify::fetched(&chart, &path.verify.keyring)?;
+        provenance::verify_fetched(&chart, &path.verify.keyring.path())?;
     }
     chart.notes.iter().for_each(|note| tell(note));
     Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)

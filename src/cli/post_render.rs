@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use chart_compat::profile::Profile;
 use chart_compat::render::{Rendered, manifest_text};
@@ -13,6 +14,7 @@ use chart_compat::render::{Rendered, manifest_text};
 use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
+use crate::helmfile::release_spec::PostProgram;
 use crate::program_output::{self, Printed};
 
 /// Maximal output of a post-renderer, in bytes.
@@ -89,6 +91,11 @@ fn program(name: &str) -> Result<PathBuf, String> {
 }
 
 impl PostRenderer {
+    /// The post-renderer for the specs of releases.
+    pub(super) fn into_program(self) -> PostProgram {
+        Arc::new(move |rendered: &mut Rendered| self.apply(rendered, false))
+    }
+
     /// Runs the post-renderer. Returns the output of a program, which is the whole manifest; `None` for a plugin. A program also
     /// gets the CRDs if they are part of the output.
     ///

@@ -7,9 +7,10 @@ use chart_compat::chart;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::hints;
-use super::{Failure, block_on, print, tell, verify};
+use super::{Failure, block_on, print, tell};
 use crate::source::chart_package;
 use crate::source::fetch::{ChartBytes, ProvenanceMode};
+use crate::source::provenance;
 
 /// Flags of `pull`.
 #[derive(clap::Args)]
@@ -45,7 +46,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let chart = chart.map_err(|e| hints::fetch_text(&e))?;
         let mut lines = chart.notes.clone();
         if args.path.verify.verify {
-            lines.extend(verify::fetched(&chart, &args.path.verify.keyring)?.lines());
+            lines.extend(provenance::verify_fetched(&chart, &args.path.verify.keyring.path())?.lines());
         }
         for note in &lines {
             print(format!("{note}\n").as_bytes())?;

@@ -1,11 +1,9 @@
 //! `windlass verify`, and the verification flags of other verbs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{Failure, print};
-use crate::source;
-use crate::source::fetch::ChartBytes;
-use crate::source::provenance::{self, Verified};
+use crate::source::provenance;
 
 /// Flags for the trusted keys.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -41,39 +39,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let verified = on_disk(&args.chart, &args.keyring)?;
+    let verified = provenance::verify_file(&args.chart, &args.keyring.path())?;
     print(format!("{}\n", verified.lines().join("\n")).as_bytes())
-}
-
-/// Verifies a package on disk (`downloader.VerifyChart`).
-pub(super) fn on_disk(chart: &Path, keyring: &Keyring) -> Result<Verified, Failure> {
-    let shown = chart.display();
-    match std::fs::metadata(chart) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(format!("stat {shown}: no such file or directory"));
-        }
-        Err(e) => return Err(format!("stat {shown}: {e}")),
-        Ok(meta) if meta.is_dir() => return Err("unpacked charts cannot be verified".to_owned()),
-        Ok(_) if !chart.extension().is_some_and(|e| e.eq_ignore_ascii_case("tgz")) => {
-            return Err("chart must be a tgz file".to_owned());
-        }
-        Ok(_) => {}
-    }
-    let mut beside = chart.as_os_str().to_owned();
-    beside.push(".prov");
-    let beside = PathBuf::from(beside);
-    let provenance = source::package_bytes(&beside).map_err(|_| {
-        let shown = beside.display();
-        format!("could not load provenance file {shown}: stat {shown}: no such file or directory")
-    })?;
-    let bytes = source::package_bytes(chart).map_err(|e| e.to_string())?;
-    let name = chart.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    provenance::verify(&bytes, &provenance, &name, &keyring.path()).map_err(|e| e.to_string())
-}
-
-/// Verifies a fetched package with its provenance file.
-pub(super) fn fetched(chart: &ChartBytes, keyring: &Keyring) -> Result<Verified, Failure> {
-    let missing = || format!("failed to fetch provenance \"{}.prov\"", chart.origin);
-    let provenance = chart.provenance.as_deref().ok_or_else(missing)?;
-    provenance::verify(&chart.bytes, provenance, &chart.file_name, &keyring.path()).map_err(|e| e.to_string())
 }

@@ -4,17 +4,24 @@
 //!
 //! - [`state`]: state files, evaluated; pure
 //! - [`commands`]: which releases a command takes, in which order, with which hooks; [`output`]: what reading commands print
-//! - [`patched_chart`]: manifests, kustomizations and patched charts as charts
-//! - [`deploy_order`], [`release_options`]: in which order releases are deployed, and what their fields mean for the engine
+//! - [`release_chart`]: the chart and values of a release, from a [`chart_store`]; [`chart_fetcher`] is one; [`patched_chart`]: manifests,
+//!   kustomizations and patched charts as charts
+//! - [`deploy_order`], [`release_options`], [`release_spec`]: in which order releases are deployed, and what the engine gets of them
 //! - [`local_host`]: files, variables and programs of this machine; [`remote_files`]: what addresses name; [`secret_store`]: secret
-//!   references
+//!   references; [`confined_files`]: the check that paths stay within a directory
 
+pub mod chart_fetcher;
+pub mod chart_store;
 pub mod commands;
+pub mod confined_files;
 pub mod deploy_order;
+pub mod helm_arguments;
 pub mod local_host;
 pub mod output;
 pub mod patched_chart;
+pub mod release_chart;
 pub mod release_options;
+pub mod release_spec;
 pub mod remote_files;
 pub mod secret_store;
 pub mod state;

@@ -211,7 +211,7 @@ async fn repository(copies: &mut Copies, address: &Address) -> Result<PathBuf, S
 }
 
 /// Runs a future on a thread of its own: callers may be in a runtime already.
-fn on_own_thread<T: Send, F: Future<Output = Result<T, String>>>(
+pub(super) fn on_own_thread<T: Send, F: Future<Output = Result<T, String>>>(
     make: impl FnOnce() -> F + Send,
 ) -> Result<T, String> {
     std::thread::scope(|scope| {

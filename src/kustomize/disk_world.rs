@@ -20,11 +20,16 @@ const MAX_FILE: u64 = 512 << 20;
 pub(super) struct DiskWorld<'s> {
     pub(super) remote: RemoteBases,
     pub(super) charts: Option<ChartSettings<'s>>,
+    pub(super) root: Option<PathBuf>,
     pub(super) warn: &'s dyn Fn(&str),
 }
 
 impl World for DiskWorld<'_> {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        if self.root.is_some() {
+            let real = fs::canonicalize(path).map_err(|e| format!("open {path}: {}", of_the_system(&e)))?;
+            self.check_root(&real)?;
+        }
         let content = read(Path::new(path))?;
         if FILE_NAMES.contains(&base(path).as_str()) {
             self.start_clones(&content);
@@ -34,6 +39,7 @@ impl World for DiskWorld<'_> {
 
     fn resolve(&self, path: &str) -> Result<Place, String> {
         let found = fs::canonicalize(path).map_err(|e| missing(Path::new(path), &e))?;
+        self.check_root(&found)?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         if found.is_dir() {
             return Ok(Place::Directory(text(&found)));
@@ -74,6 +80,16 @@ impl World for DiskWorld<'_> {
 }
 
 impl DiskWorld<'_> {
+    /// Refuses a path, without symbolic links, that is neither in the root nor in a copy of a repository.
+    fn check_root(&self, path: &Path) -> Result<(), String> {
+        match &self.root {
+            Some(root) if !path.starts_with(root) && !self.remote.has(path) => {
+                Err(format!("{}: it is outside of the source", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Starts to fetch the repositories that a kustomization names, all at once. Errors are those of the step that needs a copy.
     fn start_clones(&self, content: &[u8]) {
         let Ok(file) = KustomizationFile::parse(content, "") else { return };

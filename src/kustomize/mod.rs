@@ -7,7 +7,7 @@ mod chart_inflation;
 mod disk_world;
 mod remote_base;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kustomize_compat::format::to_yaml;
 use kustomize_compat::load::Repository;
@@ -32,6 +32,9 @@ pub struct Settings<'s> {
     pub charts: Option<ChartSettings<'s>>,
     /// The client for files of the network. Offline, repositories are refused too.
     pub http: Http,
+    /// The directory that files on disk must be in, without symbolic links in its path; copies of repositories are elsewhere. `None`:
+    /// any.
+    pub root: Option<PathBuf>,
     /// Takes lines for the user.
     pub warn: &'s dyn Fn(&str),
 }
@@ -55,8 +58,12 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         Ok(_) => target.to_owned(),
         Err(_) => absolute(Path::new(target)).to_string_lossy().into_owned(),
     };
-    let world =
-        DiskWorld { remote: RemoteBases::new(settings.http), charts: settings.charts, warn: settings.warn };
+    let world = DiskWorld {
+        remote: RemoteBases::new(settings.http),
+        charts: settings.charts,
+        root: settings.root,
+        warn: settings.warn,
+    };
     let target::Built { objects, name, namespace } =
         target::build_target(&world, &place, &options).map_err(|e| e.to_string())?;
     let name = if name.is_empty() { directory_name(&place) } else { name };

@@ -78,6 +78,12 @@ impl RemoteBases {
         self.fetcher.get().ok_or_else(|| "cannot prepare for repositories".to_owned())
     }
 
+    /// Whether a path, without symbolic links, is in a copy.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        let home = self.fetcher.get().and_then(|fetcher| fetcher.shared.home.path().canonicalize().ok());
+        home.is_some_and(|home| path.starts_with(home))
+    }
+
     /// Starts to fetch a repository, unless that was done before.
     pub(super) fn start(&self, repository: &Repository) {
         let key = key_of(repository);

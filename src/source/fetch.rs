@@ -191,7 +191,8 @@ pub struct ChartBytes {
     pub notes: Vec<String>,
 }
 
-/// Fetches charts, using the state on disk shared with Helm.
+/// Fetches charts, using the state on disk shared with Helm. Clones share the client.
+#[derive(Clone)]
 pub struct Fetcher {
     /// The paths of that state.
     pub home: Home,

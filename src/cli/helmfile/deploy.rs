@@ -7,29 +7,27 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use chart_compat::render::{CompiledChart, Rendered};
 use tokio::task::block_in_place;
 
-use super::charts::{self, Charts, ExtraValues, HelmArgument, PostRendererFlags};
 use super::flags::{Options, cwd};
+use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
-use crate::cli::build::finish;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
 use crate::cli::{Connected, Ended, connect, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
-use crate::helmfile::patched_chart::{self, Changes};
+use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::release_options;
+use crate::helmfile::release_spec::{SpecContext, release_spec};
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::{Record, Slot};
 use crate::helmfile::state::visit::Query;
-use crate::helmfile::state::{Error, lock, release, release_values, visit};
+use crate::helmfile::state::{Error, lock, release, visit};
 use crate::release::record::ReleaseStatus;
-use crate::release::{ChangeVerb, Preview, RenderedRelease};
-use crate::render::{crds, note_secrets};
+use crate::release::{ChangeVerb, Preview};
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;
@@ -148,10 +146,12 @@ fn run(
     command: &'static str,
     work: impl AsyncFnOnce(&mut Session<'_>) -> Result<ExitCode, Error>,
 ) -> Result<ExitCode, Error> {
-    let host = options.host(globals);
+    let (host, store) = (options.host(globals), options.store(globals));
     let query = options.query()?;
     let mut session = Session {
-        charts: Charts { globals, options, host: &host },
+        globals,
+        options,
+        charts: options.charts(globals, &host, &store),
         shared,
         command,
         states: visit::states(&host, &query, &cwd())?,
@@ -195,7 +195,9 @@ fn chosen(states: &[State], shared: &Shared) -> Result<Vec<(usize, Record)>, Err
 
 /// A run on one or more clusters.
 struct Session<'s> {
-    charts: Charts<'s>,
+    globals: &'s Globals,
+    options: &'s Options,
+    charts: ReleaseCharts<'s>,
     shared: &'s Shared,
     command: &'static str,
     states: Vec<State>,
@@ -278,7 +280,7 @@ impl Session<'_> {
         if let Some(known) = self.connections.get(&context) {
             return Ok(Arc::clone(known));
         }
-        let mut globals = self.charts.globals.clone();
+        let mut globals = self.globals.clone();
         if !context.is_empty() {
             globals.kube_context = Some(context.clone());
         }
@@ -299,54 +301,24 @@ impl Session<'_> {
     fn spec(&self, at: usize, connected: &Connected) -> Result<ReleaseSpec, Error> {
         let target = self.target(at)?;
         let state = self.state(target)?;
-        let (release, globals, host) = (&target.release, self.charts.globals, self.charts.host);
-        let entries = release_values::of_release(host, state, release)?;
-        let mut options = release_options::options(state, release)?;
-        let mut skip_schema_validation = release_options::flag(state, release, "skipSchemaValidation");
-        let mut set = self.shared.set.clone();
-        for argument in charts::helm_arguments(&charts::own_arguments(state, &["args"]))? {
-            match argument {
-                HelmArgument::Set(text) => set.push(text),
-                HelmArgument::NoHooks => options.run_hooks = false,
-                HelmArgument::SkipSchemaValidation => skip_schema_validation = true,
-                // Tests are not run, and CRDs are always applied.
-                HelmArgument::IncludeCrds | HelmArgument::SkipTests => {}
-            }
-        }
-        let extra = ExtraValues { set: &set, files: &self.shared.values };
-        let user = self.charts.user_values(state, release, &entries, extra)?;
-        let source = self.charts.chart(state, release, &entries)?;
-        let changes = charts::changes(host, state, release, source.made)?;
+        let (release, globals) = (&target.release, self.globals);
         let program = self.shared.post_renderer.of(state, release).find(globals)?;
-        note_secrets(&source.chart, &user);
-        let compiled = CompiledChart::new(source.chart, globals.profile());
-        let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
-        let description = release.text("description");
-        let labels = match release_options::syncs_labels(state, release) {
-            true => release.text_map("labels"),
-            false => BTreeMap::new(),
+        let context = SpecContext {
+            charts: &self.charts,
+            set: &self.shared.set,
+            files: &self.shared.values,
+            bounds: globals.render_bounds(),
+            warn: tell,
+            default_namespace: &connected.namespace,
+            owner: "",
+            cause: &connected.cause(&format!("helmfile {}", self.command)),
+            record_labels: &BTreeMap::new(),
         };
-        Ok(ReleaseSpec {
-            id: release_options::release_id(release, &connected.namespace),
-            chart: Arc::new(compiled),
-            values: Arc::new(user),
-            skip_schema_validation,
-            crds: files,
-            owner: String::new(),
-            cause: match description.is_empty() {
-                true => connected.cause(&format!("helmfile {}", self.command)),
-                false => description,
-            },
-            record_labels: labels,
-            checksum_label: None,
-            post_render: (!changes.is_empty() || program.is_some())
-                .then(|| post_render(changes, program, globals)),
-            options,
-        })
+        release_spec(&context, state, release, program.map(PostRenderer::into_program))
     }
 
     fn runner(&self, connected: &Connected) -> ReleaseRunner {
-        ReleaseRunner::new(connected.engine.clone(), self.charts.globals.render_bounds(), false)
+        ReleaseRunner::new(connected.engine.clone(), self.globals.render_bounds(), false)
     }
 
     /// What would change, in order.
@@ -407,14 +379,14 @@ impl Session<'_> {
                 table_only || self.target(change.target)?.release.flag("suppressDiff") == Some(true);
             if let Some(preview) = change.preview.as_ref().filter(|_| !suppressed) {
                 let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
-                print(format!("\n{}", preview.text(false, self.charts.globals.paints())).as_bytes())?;
+                print(format!("\n{}", preview.text(false, self.globals.paints())).as_bytes())?;
             }
         }
         Ok(())
     }
 
     fn confirm(&self, what: &str) -> Result<(), Error> {
-        if !self.charts.options.interactive {
+        if !self.options.interactive {
             return Ok(());
         }
         let answer = prompt::line(&format!("Do you really want to {what}? [y/n]: "))?;
@@ -541,42 +513,6 @@ fn with_hook<T>(done: Result<T, Error>, hook: Result<(), Error>) -> Result<T, Er
         }
         (done, Ok(())) => done,
     }
-}
-
-/// Applies patches, then the post-renderer, after the real render, so that lookups, revisions and notes stay what the chart makes of
-/// them.
-fn post_render(
-    changes: Changes,
-    program: Option<PostRenderer>,
-    globals: &Globals,
-) -> crate::controller::PostRender {
-    let (profile, bounds) = (globals.profile(), globals.render_bounds());
-    Arc::new(move |release: &mut RenderedRelease| {
-        let mut files: BTreeMap<String, String> = BTreeMap::new();
-        let sources = release.manifests.iter().map(|one| (&one.source, &one.text));
-        for (source, text) in sources.chain(release.hooks.iter().map(|one| (&one.path, &one.text))) {
-            if changes.is_empty() {
-                files.entry(source.clone()).or_default().push_str(&format!("---\n{text}\n"));
-                continue;
-            }
-            // As in the chart that helmfile makes of the output.
-            let path = source.split_once('/').map_or(source.as_str(), |(_, path)| path);
-            files.entry(path.to_owned()).or_default().push_str(&format!("---\n# Source: {source}\n{text}\n"));
-        }
-        if !changes.is_empty() {
-            files = patched_chart::changed(files, &changes)?;
-        }
-        let rendered = Rendered::from_files(files, profile, &mut |line| tell(&line));
-        let made = finish(rendered.map_err(|error| error.to_string())?, program.as_ref(), &bounds, |error| {
-            error.to_string().into()
-        })
-        .map_err(|explained| explained.text)?;
-        release.manifests = made.manifests;
-        release.hooks = made.hooks;
-        release.manifest_text = made.manifest_text;
-        release.checksum = made.checksum;
-        Ok(String::new())
-    })
 }
 
 /// Rows with aligned columns.

@@ -1,10 +1,15 @@
 //! helmfile's flags of every command.
 
 use crate::cli::flags::Globals;
+use crate::cli::schemas::Schemas;
 use crate::cli::{fetch, tell};
+use crate::helmfile::chart_fetcher::ChartFetcher;
+use crate::helmfile::chart_store::ChartStore;
 use crate::helmfile::local_host::{LocalHost, Permissions};
+use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::remote_files::RemoteFiles;
 use crate::helmfile::secret_store::LocalSecrets;
+use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::Settings;
 use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, merge};
@@ -53,7 +58,7 @@ pub(super) struct Options {
     pub(super) allow_no_matching_release: bool,
     /// Do not fetch dependencies of local charts
     #[arg(long, global = true)]
-    pub(super) skip_deps: bool,
+    skip_deps: bool,
     /// Print no warnings
     #[arg(short, long, global = true, env = "HELMFILE_QUIET", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     quiet: bool,
@@ -171,6 +176,29 @@ impl Options {
                 value.split(',').any(|item| item == "true" || item == "explicit-selector-inheritance")
             }),
         })
+    }
+
+    /// Where charts come from: this machine's state of Helm.
+    pub(super) fn store(&self, globals: &Globals) -> ChartFetcher {
+        ChartFetcher {
+            fetcher: fetch::fetcher(globals),
+            http: fetch::http(globals, TIMEOUT),
+            profile: globals.profile(),
+            bounds: globals.render_bounds(),
+            documents: Some(Box::new(Schemas::new(globals))),
+            root: None,
+            warn: tell,
+        }
+    }
+
+    /// Loads the charts and values of releases.
+    pub(super) fn charts<'c>(
+        &self,
+        globals: &Globals,
+        host: &'c dyn Host,
+        store: &'c dyn ChartStore,
+    ) -> ReleaseCharts<'c> {
+        ReleaseCharts { host, store, profile: globals.profile(), skip_deps: self.skip_deps }
     }
 
     /// This machine, with what the environment permits.

@@ -4,9 +4,9 @@
 //!
 //! helmfile's flags of every command have short names that ours have too, so its command line is parsed on its own.
 
-mod charts;
 mod deploy;
 mod flags;
+mod post_renderer;
 mod reading;
 mod template;
 

@@ -8,11 +8,13 @@ use chart_compat::render::{
     release_name_error, template_output, template_output_of,
 };
 
-use super::charts::{self, Charts, ExtraValues, HelmArgument, PostRendererFlags};
 use super::flags::{Options, cwd};
+use super::post_renderer::PostRendererFlags;
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
 use crate::cli::{output_dir, print, tell};
+use crate::helmfile::helm_arguments::{HelmArgument, helm_arguments, own_arguments};
+use crate::helmfile::release_chart::{ExtraValues, ReleaseCharts, changes};
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
@@ -117,7 +119,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             .to_owned()
             .into());
     }
-    let host = options.host(globals);
+    let (host, store) = (options.host(globals), options.store(globals));
     commands::with_needs(
         &host,
         &options.query()?,
@@ -127,7 +129,8 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
         |state, releases| {
             let mut flags = args.render.clone();
             apply_args(&mut flags, state)?;
-            let renderer = Renderer { charts: Charts { globals, options, host: &host }, flags: &flags };
+            let renderer =
+                Renderer { globals, charts: options.charts(globals, &host, &store), flags: &flags };
             // helmfile prints an empty line for each kustomization that it builds, before all releases.
             for release in releases {
                 let local = paths::normalize_chart(&state.base, &release.text("chart"));
@@ -153,8 +156,8 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
 
 /// Adds the arguments for helm to the flags. Those of the command line come before those of the state.
 fn apply_args(flags: &mut RenderFlags, state: &State) -> Result<(), Error> {
-    let own = charts::own_arguments(state, &["args", "templateArgs"]);
-    for argument in charts::helm_arguments(&format!("{} {own}", flags.args))? {
+    let own = own_arguments(state, &["args", "templateArgs"]);
+    for argument in helm_arguments(&format!("{} {own}", flags.args))? {
         match argument {
             HelmArgument::Set(text) => flags.set.push(text),
             HelmArgument::IncludeCrds => flags.include_crds = true,
@@ -168,7 +171,8 @@ fn apply_args(flags: &mut RenderFlags, state: &State) -> Result<(), Error> {
 
 /// Renders releases.
 struct Renderer<'r> {
-    charts: Charts<'r>,
+    globals: &'r Globals,
+    charts: ReleaseCharts<'r>,
     flags: &'r RenderFlags,
 }
 
@@ -178,15 +182,15 @@ impl Renderer<'_> {
         let extra = ExtraValues { set: &self.flags.set, files: &self.flags.values };
         let user = self.charts.user_values(state, release, &entries, extra)?;
         let options = self.render_options(state, release)?;
-        let bounds = self.charts.globals.render_bounds();
-        let documents = Schemas::new(self.charts.globals);
+        let bounds = self.globals.render_bounds();
+        let documents = Schemas::new(self.globals);
         let world = SystemWorld {
             cluster: None,
             documents: Some(&documents),
             dns: release_options::flag(state, release, "enableDNS"),
             deadline: Some(bounds.deadline()),
         };
-        let profile = self.charts.globals.profile();
+        let profile = self.globals.profile();
         let render = |chart: Chart| -> Result<Rendered, String> {
             note_secrets(&chart, &user);
             CompiledChart::new(chart, profile)
@@ -199,7 +203,7 @@ impl Renderer<'_> {
             return Err(failed(format!("release name check failed: {problem}")));
         }
         let chart = self.charts.chart(state, release, &entries)?;
-        let changes = charts::changes(self.charts.host, state, release, chart.made)?;
+        let changes = changes(self.charts.host, state, release, chart.made)?;
         if changes.is_empty() && chart.made.is_none() {
             return render(chart.chart).map_err(failed);
         }
@@ -224,7 +228,7 @@ impl Renderer<'_> {
         } else {
             own
         });
-        self.charts.globals.profile().helm_version().clone_into(&mut capabilities.helm_version);
+        self.globals.profile().helm_version().clone_into(&mut capabilities.helm_version);
         let namespace = release.text("namespace");
         let skips_schema = self.flags.skip_schema_validation
             || release_options::flag(state, release, "skipSchemaValidation");
@@ -238,7 +242,7 @@ impl Renderer<'_> {
             capabilities,
             skip_schema_validation: skips_schema,
             subchart_notes: false,
-            limits: self.charts.globals.render_bounds().limits(),
+            limits: self.globals.render_bounds().limits(),
         })
     }
 
@@ -252,13 +256,13 @@ impl Renderer<'_> {
         let tests = |hook: &Hook| hook.events.iter().any(|event| event == "test");
         let wanted = |hook: &Hook| !(self.flags.no_hooks || self.flags.skip_tests && tests(hook));
         let include_crds = self.flags.include_crds;
-        let post_rendered = match args.post_renderer.of(state, release).find(self.charts.globals)? {
+        let post_rendered = match args.post_renderer.of(state, release).find(self.globals)? {
             Some(program) => program.apply(&mut rendered, include_crds)?,
             None => None,
         };
         if args.output_dir.is_empty() && args.output_dir_template.is_empty() {
             let show_only = ShowOnly { patterns: &self.flags.show_only };
-            let profile = self.charts.globals.profile();
+            let profile = self.globals.profile();
             let text = match post_rendered {
                 Some(text) => template_output_of(&text, &rendered, wanted, &show_only, profile),
                 None => template_output(&rendered, include_crds, wanted, &show_only, profile),

@@ -1,8 +1,8 @@
 //! Provenance files: a chart's metadata and the digest of its package, signed with OpenPGP (`pkg/provenance`).
 //!
 //! Owns the errors and the text about a signer. `file`: the text of a provenance file; `keyring`: certificates from a
-//! keyring; `certificate`: which of their keys may sign; `signature`: signatures of texts. All cryptography is
-//! rPGP's. Without the feature `pgp` each function fails.
+//! keyring; `certificate`: which of their keys may sign; `signature`: signatures of texts; `package_file`: packages on disk and
+//! fetched ones. All cryptography is rPGP's. Without the feature `pgp` each function fails.
 
 #[cfg(feature = "pgp")]
 mod certificate;
@@ -10,6 +10,7 @@ mod certificate;
 mod file;
 #[cfg(feature = "pgp")]
 mod keyring;
+mod package_file;
 #[cfg(feature = "pgp")]
 mod signature;
 #[cfg(all(test, feature = "pgp"))]
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 
 #[cfg(feature = "pgp")]
 pub use self::file::{sign, verify, verify_detached};
+pub use self::package_file::{verify_fetched, verify_file};
 #[cfg(not(feature = "pgp"))]
 pub use self::unavailable::{sign, verify, verify_detached};
 use super::helm_paths::user_home;

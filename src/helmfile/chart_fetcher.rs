@@ -1,0 +1,136 @@
+//! Charts and kustomizations from disk, repositories and registries.
+//!
+//! Owns the steps from a request to a chart that can be installed: find, fetch, verify, dependencies, Helm's checks. With a root,
+//! nothing on disk outside of it is read.
+
+use std::path::{Path, PathBuf};
+
+use chart_compat::chart::Chart;
+use chart_compat::profile::Profile;
+
+use super::chart_store::{ChartRequest, ChartStore};
+use super::remote_files::on_own_thread;
+use crate::kustomize;
+use crate::render::{Documents, RenderBounds};
+use crate::source::dependencies::Manager;
+use crate::source::fetch::{Fetcher, Options, ProvenanceMode};
+use crate::source::http::Http;
+use crate::source::installable::{check_installable, missing_dependencies};
+use crate::source::provenance::{default_keyring, verify_fetched, verify_file};
+use crate::source::{self, Loaded};
+
+/// Opens charts with the state of Helm that a fetcher has.
+pub struct ChartFetcher {
+    /// Fetches what is not on disk.
+    pub fetcher: Fetcher,
+    /// The client for remote bases of kustomizations.
+    pub http: Http,
+    /// The Helm whose rules count.
+    pub profile: Profile,
+    /// Bounds of the charts that kustomizations render.
+    pub bounds: RenderBounds,
+    /// Loads documents that schemas refer to; `None` refuses them.
+    pub documents: Option<Box<dyn Documents>>,
+    /// The directory that files must be in, without symbolic links in its path; `None`: any.
+    pub root: Option<PathBuf>,
+    /// Receives warnings.
+    pub warn: fn(&str),
+}
+
+impl ChartStore for ChartFetcher {
+    fn chart(&self, request: &ChartRequest) -> Result<Chart, String> {
+        let loaded = self.find(request)?;
+        loaded.warnings.iter().for_each(|line| (self.warn)(line));
+        check_installable(&loaded.chart, self.profile, &mut |line| (self.warn)(line))?;
+        Ok(loaded.chart)
+    }
+
+    fn kustomization(&self, dir: &Path) -> Result<String, String> {
+        let settings = kustomize::Settings {
+            unrestricted: true,
+            keep_order: false,
+            charts: Some(kustomize::ChartSettings {
+                fetcher: self.fetcher.clone(),
+                profile: self.profile,
+                bounds: self.bounds,
+                documents: self.documents.as_deref(),
+                kube_version: String::new(),
+                api_versions: Vec::new(),
+                fetched: kustomize::Fetched::default(),
+            }),
+            http: self.http.clone(),
+            root: self.root.clone(),
+            warn: &|line| (self.warn)(line),
+        };
+        kustomize::build(&dir.to_string_lossy(), settings)?.text()
+    }
+}
+
+impl ChartFetcher {
+    fn find(&self, request: &ChartRequest) -> Result<Loaded, String> {
+        let ChartRequest { reference, options, keyring, update_dependencies } = request;
+        let keyring = || keyring.clone().unwrap_or_else(default_keyring);
+        let verifies = options.provenance == ProvenanceMode::Yes;
+        if options.repository.is_none()
+            && let Some(found) = source::locate(reference).map_err(|error| error.to_string())?
+        {
+            self.check_root(&found)?;
+            if verifies {
+                verify_file(&source::absolute(&found), &keyring())?;
+            }
+            let loaded = self.load(&found)?;
+            if *update_dependencies && found.is_dir() && !missing_dependencies(&loaded.chart).is_empty() {
+                self.update_dependencies(&found, options)?;
+                return self.load(&found);
+            }
+            return Ok(loaded);
+        }
+        let fetch = || async {
+            let mut warnings = Vec::new();
+            let chart = self.fetcher.fetch(reference, options, &mut |line| warnings.push(line)).await;
+            chart.map(|chart| (chart, warnings)).map_err(|error| error.to_string())
+        };
+        let (chart, warnings) = on_own_thread(fetch)?;
+        warnings.iter().chain(&chart.notes).for_each(|line| (self.warn)(line));
+        if verifies {
+            verify_fetched(&chart, &keyring())?;
+        }
+        let loaded = source::load_package(&chart.bytes, Path::new(&chart.file_name), self.profile);
+        loaded.map_err(|error| error.to_string())
+    }
+
+    fn load(&self, path: &Path) -> Result<Loaded, String> {
+        source::load(path, self.profile).map_err(|error| error.to_string())
+    }
+
+    fn update_dependencies(&self, path: &Path, options: &Options) -> Result<(), String> {
+        let path = source::clean(path);
+        let update = || async {
+            let mut lines = Vec::new();
+            let mut warnings = Vec::new();
+            let mut manager = Manager {
+                fetcher: &self.fetcher,
+                path: &path,
+                skip_refresh: false,
+                options,
+                keyring: None,
+                local_root: self.root.as_deref(),
+                say: &mut |text| lines.push(text),
+                warn: &mut |line| warnings.push(line),
+            };
+            let done = manager.update().await.map_err(|error| error.to_string());
+            lines.extend(warnings);
+            done.map(|()| lines)
+        };
+        on_own_thread(update)?.iter().for_each(|line| (self.warn)(line.trim_end()));
+        Ok(())
+    }
+
+    /// Refuses a path outside of the root, and links below it that lead out.
+    fn check_root(&self, path: &Path) -> Result<(), String> {
+        match &self.root {
+            Some(root) => super::confined_files::check_tree(root, path),
+            None => Ok(()),
+        }
+    }
+}
