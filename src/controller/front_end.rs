@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::error::ReconcileError;
 use super::events::EventNote;
 use super::reconcile_pass::ReconcilePass;
-use super::release_runner::RenderInputs;
+use super::release_runner::{ReleaseRunner, RenderInputs};
 use super::target::ReleaseTarget;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::release::{ReleaseId, ReleaseOutcome, ReleaseRequest};
@@ -41,10 +41,10 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         &["windlass.dev/requested-at"]
     }
 
-    /// The release of an object: its drift and its records trigger a reconcile, and no other object may have it. `None`: the
-    /// kind has no releases.
-    fn release(&self, _object: &Value) -> Option<ReleaseId> {
-        None
+    /// The releases of an object: their drift and their records trigger a reconcile, and no other object may have them. They may
+    /// come from its status.
+    fn releases(&self, _object: &Value) -> BTreeSet<ReleaseId> {
+        BTreeSet::new()
     }
 
     /// On whose behalf the object is reconciled.
@@ -79,6 +79,18 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         Ok(reconciled)
     }
 
+    /// What operates on a release of the object. By default acts on behalf of the object.
+    ///
+    /// # Errors
+    /// As [`ReconcilePass::runner`].
+    fn release_runner(
+        &self,
+        pass: &ReconcilePass,
+        _release: &ReleaseId,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        pass.runner(self)
+    }
+
     /// Other kinds that objects refer to, one watch each.
     fn related_kinds(&self) -> Vec<Gvk> {
         Vec::new()
@@ -109,16 +121,16 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         pass: &mut ReconcilePass,
     ) -> impl Future<Output = Result<Reconciled, ReconcileError>> + Send;
 
-    /// The last pass over a deleted object, before its finalizer is removed. By default uninstalls its release.
+    /// The last pass over a deleted object, before its finalizer is removed. By default uninstalls its releases.
     ///
     /// # Errors
     /// What the object stands for cannot be deleted.
     fn uninstall(&self, pass: &mut ReconcilePass) -> impl Future<Output = Result<(), ReconcileError>> + Send {
         async {
-            match self.release(&pass.object) {
-                Some(id) => pass.uninstall_release(self, &id).await,
-                None => Ok(()),
+            for id in self.releases(&pass.object) {
+                pass.uninstall_release(self, &id).await?;
             }
+            Ok(())
         }
     }
 
@@ -174,8 +186,8 @@ pub struct Reconciled {
     pub ready: bool,
     /// When it is reconciled again.
     pub requeue: Requeue,
-    /// What drift is corrected with; `None`: drift triggers a whole pass.
-    pub request: Option<Arc<ReleaseRequest>>,
+    /// What drift of each release is corrected with. Drift of others triggers a whole pass.
+    pub requests: Vec<Arc<ReleaseRequest>>,
     /// What of the render must be watched; `None`: what was watched before.
     pub inputs: Option<RenderInputs>,
     /// Whatever the front end wants to know in the next pass over this object. Lost with the process.
@@ -186,7 +198,7 @@ impl Reconciled {
     /// An object that is as desired, or not, and when it is reconciled again.
     #[must_use]
     pub fn new(ready: bool, requeue: Requeue) -> Self {
-        Self { ready, requeue, request: None, inputs: None, memo: None }
+        Self { ready, requeue, requests: Vec::new(), inputs: None, memo: None }
     }
 }
 

@@ -14,11 +14,14 @@ mod error;
 mod events;
 mod finalizer;
 mod front_end;
+mod go_duration;
 mod hints;
 mod log_progress;
+pub(crate) mod openapi_schema;
 mod reconcile_loop;
 mod reconcile_pass;
 mod related_objects;
+mod release_claims;
 mod release_runner;
 mod render_revision;
 mod target;
@@ -38,6 +41,7 @@ pub use events::{EventNote, EventRecorder, EventSink, EventType};
 pub use front_end::{
     DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
+pub use go_duration::GoDuration;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;

@@ -15,7 +15,7 @@ const FORMATS: [&str; 2] = ["int32", "int64"];
 
 /// The schema of a type, without references. What is required follows from how the type is written: fields that it may leave away
 /// are optional.
-pub(super) fn of<T: JsonSchema>() -> Value {
+pub(crate) fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().for_serialize().with(|settings| {
         settings.meta_schema = None;
         settings.inline_subschemas = true;

@@ -18,6 +18,7 @@ use super::finalizer::has_finalizer;
 use super::front_end::{FrontEnd, Reconciled, Requeue};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
+use super::release_claims::{Claim, ReleaseClaims, claim_error};
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers};
 use crate::backoff;
@@ -75,11 +76,13 @@ enum Readiness {
 struct ObservedObject {
     object: Value,
     fingerprint: Fingerprint,
-    release: Option<ReleaseId>,
+    releases: BTreeSet<ReleaseId>,
     dependencies: BTreeSet<String>,
     related: BTreeSet<ObjectRef>,
-    /// What was last rendered, unless it is out of date.
-    request: Option<Arc<ReleaseRequest>>,
+    /// What was last rendered of each release, unless it is out of date.
+    requests: BTreeMap<ReleaseId, Arc<ReleaseRequest>>,
+    /// Releases that may have drifted since the last job.
+    drifted: BTreeSet<ReleaseId>,
     /// What the last pass left.
     memo: Option<Arc<Value>>,
     readiness: Readiness,
@@ -91,8 +94,7 @@ struct Controller<F> {
     options: ControllerOptions,
     workers: Workers<(Finished, Value)>,
     objects: BTreeMap<String, ObservedObject>,
-    /// Which object each release belongs to.
-    releases: BTreeMap<ReleaseId, String>,
+    claims: ReleaseClaims,
     related: RelatedWatch,
 }
 
@@ -115,7 +117,7 @@ pub async fn run<F: FrontEnd>(
         options,
         workers,
         objects: BTreeMap::new(),
-        releases: BTreeMap::new(),
+        claims: ReleaseClaims::default(),
         related,
     };
     controller.work(stop).await
@@ -186,36 +188,30 @@ impl<F: FrontEnd> Controller<F> {
     fn observe(&mut self, key: &str, object: Value) {
         let fingerprint = Fingerprint::of(&object, self.front_end.trigger_annotations());
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
+        let releases = self.front_end.releases(&object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
             known.object = object;
+            self.set_releases(key, releases);
             return self.wake_dependents(key);
         }
-        let release = self.front_end.release(&object);
         let before = self.objects.remove(key);
-        if let Some(former) = before.as_ref().and_then(|known| known.release.as_ref())
-            && release.as_ref() != Some(former)
-            && self.releases.get(former).is_some_and(|owner| owner == key)
-        {
-            self.releases.remove(former);
-        }
-        if let Some(release) = &release {
-            self.claim(release, key);
-        }
         let deleted = fingerprint.deleted;
         // What the running job waits for may not be desired any more; a trigger annotation changes nothing of it.
         let generation = |known: &ObservedObject| known.fingerprint.generation;
         let is_newer = deleted || before.as_ref().map(generation) != Some(fingerprint.generation);
         let known = ObservedObject {
             fingerprint,
-            release,
+            releases: BTreeSet::new(),
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
             object,
-            request: None,
+            requests: BTreeMap::new(),
+            drifted: BTreeSet::new(),
             memo: before.and_then(|known| known.memo),
             readiness: Readiness::Pending,
         };
         self.objects.insert(key.to_owned(), known);
+        self.set_releases(key, releases);
         self.workers.queue.cancel_retry(key);
         let job = if deleted { Job::Uninstall } else { Job::Reconcile };
         self.workers.queue.request(key, 0, job);
@@ -225,19 +221,25 @@ impl<F: FrontEnd> Controller<F> {
         self.wake_dependents(key);
     }
 
-    /// Gives a release to an object: the first one that claims it has it, unless it is in another namespace than the release and
-    /// this one is not. Who may write objects in one namespace cannot occupy the names of another.
-    fn claim(&mut self, release: &ReleaseId, key: &str) {
-        let at_home = |key: &str| key.split_once('/').is_some_and(|(own, _)| own == release.namespace);
-        match self.releases.get(release) {
-            Some(owner) if owner == key || at_home(owner) || !at_home(key) => {}
-            Some(owner) => {
-                let former = owner.clone();
-                self.releases.insert(release.clone(), key.to_owned());
+    /// Notes the releases of an object, and claims them for it. Releases that it does not have any more go to others that claim them.
+    fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseId>) {
+        let ended = self.claims.keep(key, &releases);
+        for release in &releases {
+            if let Claim::TakenFrom(former) = self.claims.claim(release, key) {
                 self.reconcile(&former, "an object in the namespace of the release claims it");
             }
-            None => {
-                self.releases.insert(release.clone(), key.to_owned());
+        }
+        if let Some(known) = self.objects.get_mut(key) {
+            known.requests.retain(|id, _| releases.contains(id));
+            known.releases = releases;
+        }
+        for release in ended {
+            let waits = |(other, known): &(&String, &ObservedObject)| {
+                *other != key && known.releases.contains(&release)
+            };
+            if let Some(other) = self.objects.iter().find(waits).map(|(other, _)| other.clone()) {
+                self.claims.claim(&release, &other);
+                self.reconcile(&other, "its release has no other owner any more");
             }
         }
     }
@@ -284,16 +286,8 @@ impl<F: FrontEnd> Controller<F> {
         if let Some(metric) = self.front_end.duration_metric() {
             metrics.remove(metric.name, &duration_labels(&object));
         }
-        let Some(release) = self.objects.remove(key).and_then(|known| known.release) else { return };
-        if self.releases.get(&release).is_some_and(|owner| owner == key) {
-            self.releases.remove(&release);
-            // Another object may have waited for the name.
-            let claimant = self.objects.iter().find(|(_, other)| other.release.as_ref() == Some(&release));
-            if let Some(other) = claimant.map(|(key, _)| key.clone()) {
-                self.releases.insert(release, other.clone());
-                self.reconcile(&other, "its release has no other owner any more");
-            }
-        }
+        self.objects.remove(key);
+        self.set_releases(key, BTreeSet::new());
     }
 
     /// Requests a reconcile of an object whose render may be out of date.
@@ -302,16 +296,20 @@ impl<F: FrontEnd> Controller<F> {
             return;
         };
         tracing::info!(controller = self.front_end.name(), object = key, reason, "reconciling");
-        known.request = None;
+        known.requests.clear();
         self.workers.queue.request(key, 0, Job::Reconcile);
     }
 
     /// Objects or records of a release were written from outside.
     fn take_trigger(&mut self, id: &ReleaseId, trigger: &ReconcileTrigger) {
-        let Some(key) = self.releases.get(id).cloned() else { return };
-        let Some(known) = self.objects.get(&key).filter(|known| !known.fingerprint.deleted) else { return };
+        let Some(key) = self.claims.owner(id) else { return };
+        let Some(known) = self.objects.get_mut(&key).filter(|known| !known.fingerprint.deleted) else {
+            return;
+        };
         tracing::info!(controller = self.front_end.name(), object = key, reason = %trigger, "correcting drift");
-        let job = if known.request.is_some() { Job::CorrectDrift } else { Job::Reconcile };
+        let rendered = known.requests.contains_key(id);
+        known.drifted.insert(id.clone());
+        let job = if rendered { Job::CorrectDrift } else { Job::Reconcile };
         self.workers.queue.request(&key, 0, job);
     }
 
@@ -327,14 +325,17 @@ impl<F: FrontEnd> Controller<F> {
             return;
         }
         for (key, job) in self.workers.start() {
-            let Some(known) = self.objects.get(&key) else {
+            let Some(known) = self.objects.get_mut(&key) else {
                 self.workers.queue.done(&key, true);
                 self.workers.queue.forget(&key);
                 continue;
             };
-            let owned = |id: &ReleaseId| self.releases.get(id).is_some_and(|owner| *owner == key);
-            let owned = known.release.as_ref().is_none_or(owned);
-            let task = match (job, &known.request) {
+            let drifted = std::mem::take(&mut known.drifted);
+            let requests: Option<Vec<_>> = drifted.iter().map(|id| known.requests.get(id).cloned()).collect();
+            let Some(known) = self.objects.get(&key) else { continue };
+            let owned = |id: &ReleaseId| self.claims.owner(id).is_none_or(|owner| owner == key);
+            let owned = known.releases.is_empty() || known.releases.iter().any(owned);
+            let task = match (job, requests) {
                 (Job::Uninstall, _) if !has_finalizer(&known.object, self.front_end.finalizer()) => {
                     self.workers.queue.done(&key, true);
                     continue;
@@ -342,7 +343,7 @@ impl<F: FrontEnd> Controller<F> {
                 (Job::Uninstall, _) if owned => Task::Uninstall,
                 // The release is another object's.
                 (Job::Uninstall, _) => Task::RemoveFinalizer,
-                (Job::CorrectDrift, Some(request)) => Task::CorrectDrift(Arc::clone(request)),
+                (Job::CorrectDrift, Some(requests)) if !requests.is_empty() => Task::CorrectDrift(requests),
                 (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known),
             };
             let mut pass = ReconcilePass {
@@ -353,6 +354,7 @@ impl<F: FrontEnd> Controller<F> {
                 related: self.related.select(&known.related),
                 memo: known.memo.clone(),
                 references: BTreeMap::new(),
+                claims: self.claims.clone(),
                 slot: self.workers.slot(&key),
                 reader: None,
             };
@@ -366,10 +368,8 @@ impl<F: FrontEnd> Controller<F> {
 
     /// What a reconcile has to do: it may have to wait, or be refused.
     fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
-        let owner = known.release.as_ref().and_then(|id| Some((id, self.releases.get(id)?)));
-        if let Some((id, owner)) = owner.filter(|(_, owner)| *owner != key) {
-            let text = format!("release {id} belongs to {owner} already: choose another name");
-            return Task::Refuse(ReconcileError::Config(text));
+        if let Some(error) = known.releases.iter().find_map(|id| claim_error(&self.claims, id, key)) {
+            return Task::Refuse(error);
         }
         let dependencies = |key: &str| self.objects.get(key).map(|known| &known.dependencies);
         if reaches(dependencies, key, key) {
@@ -440,12 +440,15 @@ impl<F: FrontEnd> Controller<F> {
         let generation = |object: &Value| object["metadata"]["generation"].clone();
         if is_older(&known.object, &written) && generation(&known.object) == generation(&written) {
             known.object = without_managed_fields(written);
+            let releases = self.front_end.releases(&known.object);
+            self.set_releases(key, releases);
         }
+        let Some(known) = self.objects.get_mut(key) else { return };
         match finished {
-            Finished::Reconciled(Reconciled { ready, requeue, request, inputs, memo }) => {
+            Finished::Reconciled(Reconciled { ready, requeue, requests, inputs, memo }) => {
                 // A later generation that came meanwhile is not ready yet.
                 known.readiness = if ready && !busy { Readiness::Ready } else { Readiness::Pending };
-                known.request = request;
+                known.requests = requests.into_iter().map(|request| (request.id.clone(), request)).collect();
                 known.memo = memo;
                 if let Some(inputs) = inputs {
                     self.workers.watch_inputs(key, inputs);
@@ -478,7 +481,7 @@ impl<F: FrontEnd> Controller<F> {
                     self.workers.watch_inputs(key, inputs);
                 }
                 if job == Job::Reconcile {
-                    known.request = None;
+                    known.requests.clear();
                 }
                 tracing::error!(
                     controller = self.front_end.name(),

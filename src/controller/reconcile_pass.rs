@@ -16,6 +16,7 @@ use super::error::ReconcileError;
 use super::events::EventNote;
 use super::finalizer::{add_finalizer, remove_finalizer};
 use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};
+use super::release_claims::{ReleaseClaims, claim_error};
 use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
 use super::worker_slot::WorkerSlot;
 use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
@@ -27,7 +28,7 @@ const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
 /// What a job has to do.
 pub(super) enum Task {
     Reconcile,
-    CorrectDrift(Arc<ReleaseRequest>),
+    CorrectDrift(Vec<Arc<ReleaseRequest>>),
     Uninstall,
     /// The release belongs to another object: only the finalizer is removed.
     RemoveFinalizer,
@@ -74,6 +75,8 @@ pub struct ReconcilePass {
     pub memo: Option<Arc<Value>>,
     /// What was read so far.
     pub references: References,
+    /// Who has which release.
+    pub(super) claims: ReleaseClaims,
     /// The place among the workers: left while the engine waits.
     pub(super) slot: WorkerSlot,
     /// The client that read the references.
@@ -131,9 +134,12 @@ impl ReconcilePass {
                 self.remove_finalizer(front_end).await
             }
             Task::RemoveFinalizer => self.remove_finalizer(front_end).await,
-            Task::CorrectDrift(request) => {
-                let done = self.runner(front_end)?.correct_drift(request).await?;
-                self.note_released(front_end, &done).await?;
+            Task::CorrectDrift(requests) => {
+                for request in requests {
+                    let runner = front_end.release_runner(self, &request.id)?;
+                    let done = runner.correct_drift(request).await?;
+                    self.note_released(front_end, &done).await?;
+                }
                 Ok(Finished::Corrected)
             }
             Task::Reconcile => Box::pin(self.reconcile(front_end)).await,
@@ -197,7 +203,7 @@ impl ReconcilePass {
         self.note_released(front_end, &done).await?;
         let requeue = interval.map_or(Requeue::Never, Requeue::After);
         let Done { request, inputs, .. } = done;
-        Ok(Reconciled { request: Some(request), inputs, ..Reconciled::new(true, requeue) })
+        Ok(Reconciled { requests: vec![request], inputs, ..Reconciled::new(true, requeue) })
     }
 
     async fn note_released<F: FrontEnd>(&mut self, front_end: &F, done: &Done) -> Result<(), ReconcileError> {
@@ -252,7 +258,7 @@ impl ReconcilePass {
     pub fn runner<F: FrontEnd>(&self, front_end: &F) -> Result<ReleaseRunner, ReconcileError> {
         let target = front_end.target(&self.object)?;
         let own = self.reference.namespace.clone().unwrap_or_default();
-        let release = front_end.release(&self.object);
+        let release = front_end.releases(&self.object).into_iter().next();
         let namespace = release.map_or(own, |id| id.namespace);
         Ok(self.context.runner.acting_for(&target, &namespace)?.with_slot(&self.slot))
     }
@@ -269,6 +275,19 @@ impl ReconcilePass {
     ) -> Result<ReleaseRunner, ReconcileError> {
         let target = front_end.target(&self.object)?;
         Ok(runner.acting_for(&target, namespace)?.with_slot(&self.slot))
+    }
+
+    /// Claims a release for the object, in whose status it is not yet.
+    ///
+    /// # Errors
+    /// It belongs to another object.
+    pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
+        let key = match &self.reference.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.reference.name),
+            None => self.reference.name.clone(),
+        };
+        self.claims.claim(release, &key);
+        claim_error(&self.claims, release, &key).map_or(Ok(()), Err)
     }
 
     /// The runner that acts as the operator itself.

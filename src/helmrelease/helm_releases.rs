@@ -112,10 +112,10 @@ impl FrontEnd for HelmReleases {
         &[REQUESTED_AT]
     }
 
-    fn release(&self, object: &Value) -> Option<ReleaseId> {
+    fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
         // Releases of other clusters have no watch, and share no names with those of this one.
-        let spec = HelmReleaseSpec::read(&object["spec"]).ok().filter(|spec| spec.kube_config.is_none())?;
-        Some(names::release_id(&object["metadata"], &spec))
+        let spec = HelmReleaseSpec::read(&object["spec"]).ok().filter(|spec| spec.kube_config.is_none());
+        spec.map(|spec| names::release_id(&object["metadata"], &spec)).into_iter().collect()
     }
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {

@@ -67,9 +67,8 @@ impl FrontEnd for ReleaseSamples {
         "test.windlass.dev/release"
     }
 
-    fn release(&self, object: &Value) -> Option<ReleaseId> {
-        let name = object["spec"]["releaseName"].as_str().unwrap_or(text(&object["metadata"]["name"]));
-        Some(ReleaseId::new(text(&object["metadata"]["namespace"]), name))
+    fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
+        [release_of(object)].into()
     }
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
@@ -96,7 +95,7 @@ impl FrontEnd for ReleaseSamples {
         pass.report_progress(self).await?;
         let object = pass.object.clone();
         let spec = &object["spec"];
-        let id = self.release(&object).unwrap_or_default();
+        let id = release_of(&object);
         let path = PathBuf::from(text(&spec["chart"]));
         let chart = tokio::task::spawn_blocking(move || {
             let chart = windlass::source::load(&path, Profile::Helm4).map_err(|e| e.to_string())?;
@@ -183,6 +182,11 @@ impl FrontEnd for ReleaseSamples {
         };
         Some(EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() })
     }
+}
+
+fn release_of(object: &Value) -> ReleaseId {
+    let name = object["spec"]["releaseName"].as_str().unwrap_or(text(&object["metadata"]["name"]));
+    ReleaseId::new(text(&object["metadata"]["namespace"]), name)
 }
 
 fn text(value: &Value) -> &str {
