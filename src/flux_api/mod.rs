@@ -8,7 +8,6 @@ pub mod alert;
 pub mod bucket_source;
 pub mod common;
 pub mod crds;
-pub mod duration;
 pub mod external_artifact;
 pub mod git_repository;
 pub mod gotk_metrics;
@@ -18,9 +17,8 @@ pub mod helm_release_actions;
 pub mod helm_release_status;
 pub mod helm_repository;
 pub mod oci_repository;
-mod openapi_schema;
 pub mod provider;
 pub mod receiver;
 pub mod status_conditions;
 
-pub use duration::GoDuration;
+pub use crate::controller::GoDuration;
