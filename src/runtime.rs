@@ -4,6 +4,7 @@
 
 mod flux;
 mod flux_notifications;
+mod helmfiles;
 mod stop_signal;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use crate::serve::State;
 
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
+pub use helmfiles::{HelmfileProcess, register_helmfiles};
 use stop_signal::StopSignal;
 
 /// A front end that a process can run.
@@ -26,10 +28,13 @@ pub enum Controller {
     Modules,
     /// Flux's HelmReleases, and the sources and notifications where no controller of Flux does their work.
     HelmReleases,
+    /// Helmfiles, and kinds of users that stand for them.
+    Helmfiles,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 2] = [("modules", Self::Modules), ("helmreleases", Self::HelmReleases)];
+    const ALL: [(&str, Self); 3] =
+        [("modules", Self::Modules), ("helmreleases", Self::HelmReleases), ("helmfiles", Self::Helmfiles)];
 }
 
 /// The front ends of a process: names separated by commas, or `*` for all.
@@ -80,6 +85,8 @@ pub struct Options {
     pub modules: addon::Options,
     /// How Flux's objects are reconciled.
     pub flux: FluxProcess,
+    /// How Helmfiles are reconciled.
+    pub helmfiles: HelmfileProcess,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -92,10 +99,10 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, flux } = options;
+    let Options { controllers, election, context, modules, flux, helmfiles } = options;
     let start = |stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
-        run_controllers(controllers, modules, flux, context, stop)
+        run_controllers(controllers, (modules, flux, helmfiles), context, stop)
     };
     let Some(election) = election else { return start(Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -129,8 +136,7 @@ pub async fn run(
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
     Controllers(controllers): Controllers,
-    modules: addon::Options,
-    flux: FluxProcess,
+    (modules, flux, helmfiles): (addon::Options, FluxProcess, HelmfileProcess),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
@@ -139,6 +145,9 @@ async fn run_controllers(
         let result = match controller {
             Controller::Modules => addon::run(context.clone(), modules.clone(), stopping.stopped()).await,
             Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopping.stopped()).await,
+            Controller::Helmfiles => {
+                helmfiles::run(context.clone(), helmfiles.clone(), stopping.stopped()).await
+            }
         };
         stopping.stop();
         result
@@ -156,11 +165,11 @@ mod tests {
     fn controllers_are_chosen_by_name() {
         let modules = Controllers([Controller::Modules].into());
         assert_eq!("modules".parse(), Ok(modules));
-        let all = Controllers([Controller::Modules, Controller::HelmReleases].into());
-        assert_eq!("modules, helmreleases".parse(), Ok(all.clone()));
+        let all = Controllers([Controller::Modules, Controller::HelmReleases, Controller::Helmfiles].into());
+        assert_eq!("modules, helmreleases,helmfiles".parse(), Ok(all.clone()));
         assert_eq!("*".parse(), Ok(all));
         for (text, part) in [
-            ("modules,helm", "there is no controller \"helm\"; there are modules, helmreleases"),
+            ("modules,helm", "there is no controller \"helm\"; there are modules, helmreleases, helmfiles"),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),
         ] {

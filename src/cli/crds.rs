@@ -5,12 +5,15 @@ use serde_json::Value;
 use super::output::{Format, structured};
 use super::{Failure, print};
 use crate::flux_api;
+use crate::helmfile::resource::definition;
 
 /// Whose kinds.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Print those of Flux's API: HelmReleases, their sources, Alerts, Providers and Receivers
     Flux(FluxArgs),
+    /// Print that of Helmfiles
+    Helmfile,
 }
 
 /// Flags of `crds flux`.
@@ -22,9 +25,11 @@ pub(super) struct FluxArgs {
 }
 
 pub(super) fn run(command: &Command) -> Result<(), Failure> {
-    let Command::Flux(args) = command;
-    let texts: Result<Vec<String>, Failure> =
-        chosen(flux_api::crds::all(), &args.kinds)?.iter().map(|crd| structured(crd, Format::Yaml)).collect();
+    let crds = match command {
+        Command::Flux(args) => chosen(flux_api::crds::all(), &args.kinds)?,
+        Command::Helmfile => vec![definition::crd()],
+    };
+    let texts: Result<Vec<String>, Failure> = crds.iter().map(|crd| structured(crd, Format::Yaml)).collect();
     print(texts?.join("---\n").as_bytes())
 }
 

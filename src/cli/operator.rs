@@ -249,6 +249,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 artifact_address: args.helm_releases.storage_addr,
                 notifications: args.helm_releases.notifications()?,
             },
+            helmfiles: args.helmfiles.process(&args.controllers, &args.helm_releases)?,
             election: args.election.leader_election.then(|| election(args, &modules)),
             context,
             modules,

@@ -1,7 +1,7 @@
 //! Flags of `windlass operator`; their environment variables are addon-operator's.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
@@ -10,9 +10,11 @@ use super::addon_operator_env::WithoutEffect;
 use super::output::Format;
 use super::webhook_flags::WebhookFlags;
 use crate::addon;
+use crate::controller::ControllerOptions;
 use crate::flux_notify::NotifyOptions;
+use crate::helmfile::resource::{CustomKind, HelmfileOptions, KindsFile};
 use crate::release::DriftMode;
-use crate::runtime;
+use crate::runtime::{self, Controller};
 use crate::serve;
 use crate::serve::body::DEFAULT_MEMORY;
 use crate::source::location::Location;
@@ -28,13 +30,15 @@ pub(super) enum LogType {
 /// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules, helmreleases; * for all
+    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles; * for all
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
     pub(super) modules: ModuleFlags,
     #[command(flatten)]
     pub(super) helm_releases: HelmReleaseFlags,
+    #[command(flatten)]
+    pub(super) helmfiles: HelmfileFlags,
     #[command(flatten)]
     pub(super) releases: ReleaseFlags,
     #[command(flatten)]
@@ -97,7 +101,7 @@ pub(super) struct ModuleFlags {
 /// Flags of the HelmRelease controller, with helm-controller's names.
 #[derive(clap::Args)]
 pub(super) struct HelmReleaseFlags {
-    /// ServiceAccount of HelmReleases that name none
+    /// ServiceAccount of HelmReleases and Helmfiles that name none
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     pub(super) default_service_account: Option<String>,
     /// ServiceAccount whose token goes to other clusters where a ConfigMap of kubeConfig names none
@@ -106,14 +110,14 @@ pub(super) struct HelmReleaseFlags {
     /// Refuse references of HelmReleases, Alerts and Receivers to objects in other namespaces
     #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) no_cross_namespace_refs: bool,
-    /// Number of HelmReleases that are reconciled at a time; those that wait for the cluster do not count
+    /// Number of HelmReleases, and of Helmfiles, that are reconciled at a time; those that wait for the cluster do not count
     #[arg(long, env = "WINDLASS_CONCURRENT", default_value_t = 8)]
     pub(super) concurrent: usize,
     /// Reconcile objects of all namespaces; otherwise only those of the namespace in the environment variable
     /// RUNTIME_NAMESPACE
     #[arg(long, env = "WINDLASS_WATCH_ALL_NAMESPACES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
     pub(super) watch_all_namespaces: bool,
-    /// Reconcile only objects of Flux with these labels, such as sharding.fluxcd.io/key=shard1
+    /// Reconcile only objects of Flux and Helmfiles with these labels, such as sharding.fluxcd.io/key=shard1
     #[arg(long, env = "WINDLASS_WATCH_LABEL_SELECTOR", default_value = "", hide_default_value = true)]
     pub(super) watch_label_selector: String,
     /// Who reconciles Flux's sources: own is this process, flux a source-controller, auto this process unless there is a
@@ -189,6 +193,69 @@ impl HelmReleaseFlags {
         let default = || std::env::temp_dir().join("windlass-artifacts");
         self.storage_path.clone().filter(|path| !path.as_os_str().is_empty()).unwrap_or_else(default)
     }
+}
+
+/// Flags of the Helmfile controller, beside those that it shares with HelmReleases.
+#[derive(clap::Args)]
+pub(super) struct HelmfileFlags {
+    /// File with kinds whose objects stand for Helmfiles
+    #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Directory of charts of Helmfiles [default: windlass-helmfiles in the temporary directory]
+    #[arg(long, env = "WINDLASS_HELMFILE_CACHE")]
+    helmfile_cache: Option<PathBuf>,
+    /// Reconcile each Helmfile once and exit: status 1 if one is not ready. Only with --controllers=helmfiles
+    #[arg(long)]
+    once: bool,
+}
+
+impl HelmfileFlags {
+    /// How Helmfiles are reconciled.
+    ///
+    /// # Errors
+    /// The file cannot be read, or --once is set beside other controllers.
+    pub(super) fn process(
+        &self,
+        controllers: &runtime::Controllers,
+        shared: &HelmReleaseFlags,
+    ) -> Result<runtime::HelmfileProcess, String> {
+        let alone = |controller| !controllers.has(controller);
+        if self.once && !(alone(Controller::Modules) && alone(Controller::HelmReleases)) {
+            return Err(
+                "--once: set --controllers=helmfiles; modules and HelmReleases have no end".to_owned()
+            );
+        }
+        let kinds = match &self.config {
+            Some(path) => kinds_of(path)?,
+            None => Vec::new(),
+        };
+        let cache = || std::env::temp_dir().join("windlass-helmfiles");
+        Ok(runtime::HelmfileProcess {
+            options: HelmfileOptions {
+                default_service_account: shared.default_service_account.clone(),
+                allow_local_addresses: shared.allow_local_sources,
+                cache: self.helmfile_cache.clone().unwrap_or_else(cache),
+            },
+            kinds,
+            controller: ControllerOptions {
+                namespace: shared.watched_namespace()?,
+                selector: shared.watch_label_selector.clone(),
+                concurrency: shared.concurrent,
+                once: self.once,
+            },
+        })
+    }
+}
+
+/// The kinds of a file.
+fn kinds_of(path: &Path) -> Result<Vec<CustomKind>, String> {
+    let failed = |error: String| format!("--config {}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let file = KindsFile::parse(&text).map_err(failed)?;
+    for line in &file.ignored {
+        tracing::warn!("--config {}: no effect: {line}", path.display());
+    }
+    Ok(file.kinds)
 }
 
 /// Flags for the releases of modules.

@@ -18,7 +18,7 @@ use crate::render::replay::LookupQuery;
 /// A kind of custom resource. An object of it may stand for a release.
 pub trait FrontEnd: Send + Sync + Sized + 'static {
     /// Name in `--controllers`, logs and metrics, and the owner of its releases.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// The kind to watch.
     fn kind(&self) -> Gvk;
@@ -108,6 +108,11 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
 
     /// Whether the object is left alone for the time being.
     fn is_suspended(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// Whether a pass that fails has changed no release: drift is still corrected to what was there then.
+    fn keeps_state_on_error(&self) -> bool {
         false
     }
 

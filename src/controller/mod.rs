@@ -24,6 +24,7 @@ mod related_objects;
 mod release_claims;
 mod release_runner;
 mod render_revision;
+mod secret_data;
 mod target;
 mod values_from;
 mod work_queue;

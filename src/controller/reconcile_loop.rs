@@ -37,6 +37,8 @@ pub struct ControllerOptions {
     pub selector: String,
     /// Objects reconciled at a time.
     pub concurrency: usize,
+    /// Whether to end when each object was reconciled once; with an error if one is not ready then.
+    pub once: bool,
 }
 
 /// What of an object triggers a reconcile.
@@ -95,6 +97,8 @@ struct Controller<F> {
     workers: Workers<(Finished, Value)>,
     objects: BTreeMap<String, ObservedObject>,
     claims: ReleaseClaims,
+    /// Objects whose reconcile has ended at least once. Only kept if the loop ends when all have.
+    tried: BTreeSet<String>,
     related: RelatedWatch,
 }
 
@@ -118,6 +122,7 @@ pub async fn run<F: FrontEnd>(
         workers,
         objects: BTreeMap::new(),
         claims: ReleaseClaims::default(),
+        tried: BTreeSet::new(),
         related,
     };
     controller.work(stop).await
@@ -134,8 +139,12 @@ impl<F: FrontEnd> Controller<F> {
         tracing::info!(controller = self.front_end.name(), "controller starts");
         let mut stop = std::pin::pin!(stop);
         let mut listed: Option<BTreeSet<String>> = None;
+        let mut complete = false;
         loop {
             self.start_jobs();
+            if complete && self.options.once && self.all_tried() {
+                break;
+            }
             tokio::select! {
                 () = &mut stop => break,
                 event = events.next() => match event {
@@ -156,6 +165,7 @@ impl<F: FrontEnd> Controller<F> {
                     }
                     Some(Ok(ObjectEvent::Gone(object))) => self.forget(&key_of(&object)),
                     Some(Ok(ObjectEvent::Listed)) => {
+                        complete = true;
                         let listed = listed.take().unwrap_or_default();
                         let gone: Vec<String> =
                             self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
@@ -181,7 +191,30 @@ impl<F: FrontEnd> Controller<F> {
             "controller stops"
         );
         self.workers.shut_down(&engine).await;
-        Ok(())
+        if self.options.once { self.check_ready() } else { Ok(()) }
+    }
+
+    fn all_tried(&self) -> bool {
+        self.objects.keys().all(|key| self.tried.contains(key))
+    }
+
+    /// Fails if an object is not ready.
+    fn check_ready(&self) -> Result<(), ClusterError> {
+        let unready = |(key, known): (&String, &ObservedObject)| {
+            let counts = !self.front_end.is_suspended(&known.object);
+            (counts && known.readiness != Readiness::Ready).then(|| key.clone())
+        };
+        let unready: Vec<String> = self.objects.iter().filter_map(unready).collect();
+        match unready.is_empty() {
+            true => Ok(()),
+            false => Err(ClusterError::Other(format!(
+                "{} of {} {} not ready: {}",
+                unready.len(),
+                self.objects.len(),
+                if unready.len() == 1 { "object is" } else { "objects are" },
+                unready.join(", ")
+            ))),
+        }
     }
 
     /// Stores an object as it is now, and requests what follows from a change.
@@ -199,15 +232,16 @@ impl<F: FrontEnd> Controller<F> {
         // What the running job waits for may not be desired any more; a trigger annotation changes nothing of it.
         let generation = |known: &ObservedObject| known.fingerprint.generation;
         let is_newer = deleted || before.as_ref().map(generation) != Some(fingerprint.generation);
+        let (memo, requests) = before.map(|known| (known.memo, known.requests)).unwrap_or_default();
         let known = ObservedObject {
             fingerprint,
             releases: BTreeSet::new(),
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
             object,
-            requests: BTreeMap::new(),
+            requests: if self.front_end.keeps_state_on_error() { requests } else { BTreeMap::new() },
             drifted: BTreeSet::new(),
-            memo: before.and_then(|known| known.memo),
+            memo,
             readiness: Readiness::Pending,
         };
         self.objects.insert(key.to_owned(), known);
@@ -296,7 +330,9 @@ impl<F: FrontEnd> Controller<F> {
             return;
         };
         tracing::info!(controller = self.front_end.name(), object = key, reason, "reconciling");
-        known.requests.clear();
+        if !self.front_end.keeps_state_on_error() {
+            known.requests.clear();
+        }
         self.workers.queue.request(key, 0, Job::Reconcile);
     }
 
@@ -427,6 +463,9 @@ impl<F: FrontEnd> Controller<F> {
             _ => true,
         };
         self.workers.queue.done(key, succeeded);
+        if self.options.once {
+            self.tried.insert(key.to_owned());
+        }
         let result = if succeeded { "ok" } else { "error" };
         self.context.state.metrics.add(
             "windlass_reconciles_total",
@@ -480,7 +519,7 @@ impl<F: FrontEnd> Controller<F> {
                 if let Some(inputs) = inputs.filter(|inputs| !inputs.lookups.is_empty()) {
                     self.workers.watch_inputs(key, inputs);
                 }
-                if job == Job::Reconcile {
+                if job == Job::Reconcile && !self.front_end.keeps_state_on_error() {
                     known.requests.clear();
                 }
                 tracing::error!(

@@ -6,21 +6,13 @@ use super::source_status::SourceError;
 use crate::flux_api::git_repository::GitRepositorySpec;
 use crate::source::git::github_app::{self, GitHubApp, Installation};
 use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
-use crate::source::http::{Http, Tls, is_local};
+use crate::source::http::{Http, Tls, names_local_address};
 use crate::source::location::Location;
 use crate::source::repositories::Secret;
 use crate::source::{AZURE_REPOSITORIES, CloudCredentials};
 
 fn refused(text: &str) -> SourceError {
     SourceError::fetch("InvalidProviderConfiguration", text).stalling()
-}
-
-/// Whether the host of a URL resolves to a local address. git resolves it again: a server that changes its answer in between can
-/// mislead it, but without credentials and by HTTP or ssh only.
-pub(super) async fn names_local_address(url: &Location) -> bool {
-    let host = url.hostname().trim_matches(['[', ']']).to_owned();
-    let found = tokio::net::lookup_host((host.as_str(), 0)).await;
-    found.is_ok_and(|mut all| all.any(|address| is_local(address.ip())))
 }
 
 /// How the repository is accessed: nothing of this process' user is used.

@@ -19,6 +19,7 @@ use crate::cluster::{Gvk, ObjectRef};
 use crate::flux_api::common::SourceArtifact;
 use crate::flux_api::git_repository::{GitRepositoryRef, GitRepositorySpec};
 use crate::source::git::remote::{GitRemote, Point, ResolvedCommit, is_reference_name};
+use crate::source::http::names_local_address;
 use crate::source::location::Location;
 
 fn git_failed(text: String) -> SourceError {
@@ -47,7 +48,7 @@ pub(super) async fn fetch(
     if !matches!(url.scheme.as_str(), "http" | "https" | "ssh") {
         return Err(invalid("the scheme is not http, https or ssh"));
     }
-    if !context.allows_local && git_access::names_local_address(&url).await {
+    if !context.allows_local && names_local_address(&url).await {
         return Err(invalid("its host is an address of this machine or of its cloud"));
     }
     let access = git_access::access(context, spec, &url).await?;

@@ -26,6 +26,12 @@ pub trait Fetcher: Send + Sync {
     fn fetch(&self, address: &str, what: &str) -> Result<String, String>;
 }
 
+impl<F: Fetcher> Fetcher for std::sync::Arc<F> {
+    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+        (**self).fetch(address, what)
+    }
+}
+
 /// Resolves secret references and encrypted files.
 pub trait SecretStore: Send + Sync {
     /// The value of a reference, without `ref+`. `dir`: the folder that paths are relative to.

@@ -7,6 +7,7 @@
 //! - [`release_chart`]: the chart and values of a release, from a [`chart_store`]; [`chart_fetcher`] is one; [`patched_chart`]: manifests,
 //!   kustomizations and patched charts as charts
 //! - [`deploy_order`], [`release_options`], [`release_spec`]: in which order releases are deployed, and what the engine gets of them
+//! - [`resource`]: the front end of the `Helmfile` resource
 //! - [`local_host`]: files, variables and programs of this machine; [`remote_files`]: what addresses name; [`secret_store`]: secret
 //!   references; [`confined_files`]: the check that paths stay within a directory
 
@@ -23,5 +24,6 @@ pub mod release_chart;
 pub mod release_options;
 pub mod release_spec;
 pub mod remote_files;
+pub mod resource;
 pub mod secret_store;
 pub mod state;

@@ -12,7 +12,7 @@ use tokio::runtime::Builder;
 
 use super::local_host::Fetcher;
 use crate::source::git::remote::{GitAccess, GitLogin, GitRemote, Point, is_reference_name};
-use crate::source::http::{Credentials, Http, Request, Tls};
+use crate::source::http::{Credentials, Http, Request, Tls, names_local_address};
 use crate::source::location::Location;
 use crate::source::repositories::Secret;
 
@@ -77,9 +77,24 @@ impl Address {
     }
 }
 
+/// What the files of a tenant may be fetched with.
+#[derive(Clone, Debug)]
+pub struct TenantAccess {
+    /// The directory of all copies.
+    pub directory: PathBuf,
+    /// The server that gets the credentials of `git`: scheme and host of a URL.
+    pub origin: Option<(String, String)>,
+    /// How repositories of that server are accessed; others without credentials.
+    pub git: GitAccess,
+    /// Whether addresses of this machine and of its cloud's metadata service may be fetched.
+    pub allow_local_addresses: bool,
+}
+
 /// The files of one run.
 pub struct RemoteFiles {
     http: Http,
+    /// `None`: what this machine's user may fetch.
+    tenant: Option<TenantAccess>,
     copies: Mutex<Copies>,
 }
 
@@ -96,7 +111,24 @@ impl RemoteFiles {
     /// Files that `http` reaches; repositories are reached by git, unless `http` is offline.
     #[must_use]
     pub fn new(http: Http) -> Self {
-        Self { http, copies: Mutex::default() }
+        Self { http, tenant: None, copies: Mutex::default() }
+    }
+
+    /// The same for a tenant: nothing of this process' user is used.
+    #[must_use]
+    pub fn of_tenant(http: Http, access: TenantAccess) -> Self {
+        let http = if access.allow_local_addresses { http } else { http.without_local_addresses() };
+        Self { http, tenant: Some(access), copies: Mutex::default() }
+    }
+
+    /// The commits that were copied, each as `URL@sha1:COMMIT`, sorted.
+    #[must_use]
+    pub fn revisions(&self) -> Vec<String> {
+        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<String> =
+            copies.repositories.keys().map(|(url, commit)| format!("{url}@sha1:{commit}")).collect();
+        all.sort();
+        all
     }
 
     fn get(&self, copies: &mut Copies, address: &Address) -> Result<String, String> {
@@ -107,12 +139,17 @@ impl RemoteFiles {
             return Err(format!("a run fetches at most {MAX_ADDRESSES} addresses"));
         }
         if copies.home.is_none() {
-            let home = tempfile::Builder::new().prefix("windlass-helmfile-").tempdir();
+            let mut home = tempfile::Builder::new();
+            home.prefix("windlass-helmfile-");
+            let home = match &self.tenant {
+                Some(tenant) => home.tempdir_in(&tenant.directory),
+                None => home.tempdir(),
+            };
             copies.home = Some(home.map_err(|error| format!("no temporary directory: {error}"))?);
         }
         match address.getter.as_deref() {
             Some("git") => {
-                let root = on_own_thread(|| repository(copies, address))?;
+                let root = on_own_thread(|| repository(copies, address, self.tenant.as_ref()))?;
                 address.below(&root)
             }
             None if matches!(address.location.scheme.as_str(), "http" | "https") => {
@@ -170,8 +207,31 @@ impl Fetcher for RemoteFiles {
     }
 }
 
+impl TenantAccess {
+    /// How a repository is accessed. `login`: of the address itself.
+    async fn access(&self, url: &Location, login: Option<GitLogin>) -> Result<GitAccess, String> {
+        if url.scheme == "file" {
+            return Err("a Helmfile may not read repositories of the operator's disk".to_owned());
+        }
+        if !self.allow_local_addresses && names_local_address(url).await {
+            return Err("its host is this machine or the metadata service of its cloud".to_owned());
+        }
+        let is_origin =
+            self.origin.as_ref().is_some_and(|(scheme, host)| *scheme == url.scheme && *host == url.host);
+        let access = match is_origin {
+            true => self.git.clone(),
+            false => GitAccess { isolated: true, ..GitAccess::default() },
+        };
+        Ok(GitAccess { login: login.or_else(|| access.login.clone()), ..access })
+    }
+}
+
 /// Copies the commit that the address asks for, unless that was done, and returns its root.
-async fn repository(copies: &mut Copies, address: &Address) -> Result<PathBuf, String> {
+async fn repository(
+    copies: &mut Copies,
+    address: &Address,
+    tenant: Option<&TenantAccess>,
+) -> Result<PathBuf, String> {
     let mut point = Point::Head;
     for (key, value) in &address.query {
         match key.as_str() {
@@ -197,7 +257,10 @@ async fn repository(copies: &mut Copies, address: &Address) -> Result<PathBuf, S
         }
     };
     let home = copies.home.as_ref().ok_or("no temporary directory")?.path();
-    let access = GitAccess { login, ..GitAccess::default() };
+    let access = match tenant {
+        Some(tenant) => tenant.access(location, login).await?,
+        None => GitAccess { login, ..GitAccess::default() },
+    };
     let git = GitRemote { url: &url, access: &access };
     let commit = git.resolve(home, &point).await.map_err(|error| error.to_string())?;
     let key = (url.clone(), commit.commit.clone());

@@ -64,6 +64,7 @@ impl FluxProcess {
             namespace: self.watched_namespace.clone(),
             selector: self.selector.clone(),
             concurrency: self.concurrency,
+            once: false,
         }
     }
 }

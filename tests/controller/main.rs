@@ -1,8 +1,9 @@
-//! Two front ends in one process on one engine, on a real control plane: modules, and a custom resource.
+//! Front ends of custom resources on a real control plane: a sample beside modules in one process, and Helmfiles.
 
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod helmfiles;
 mod release_sample;
 
 use std::path::Path;

@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use crate::source::location::Location;
+
 /// Metadata service of AWS over IPv6.
 const AWS_METADATA: [u16; 8] = [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254];
 /// Metadata services of Alibaba Cloud and Azure's wire server, whose addresses are not link-local.
@@ -30,6 +32,14 @@ pub fn is_local(address: IpAddr) -> bool {
                 || ip.segments() == AWS_METADATA
         }
     }
+}
+
+/// Whether the host of a URL resolves to a local address. git resolves it again: a server that changes its answer in between can
+/// mislead it, but without credentials and by HTTP or ssh only.
+pub async fn names_local_address(url: &Location) -> bool {
+    let host = url.hostname().trim_matches(['[', ']']).to_owned();
+    let found = tokio::net::lookup_host((host.as_str(), 0)).await;
+    found.is_ok_and(|mut all| all.any(|address| is_local(address.ip())))
 }
 
 /// Why a name or an address is refused.

@@ -25,7 +25,7 @@ pub use self::client_tls::{Pem, Tls, TlsError};
 pub use self::error::HttpError;
 use self::error::Reason;
 use self::local_addresses::LocalAddress;
-pub use self::local_addresses::is_local;
+pub use self::local_addresses::{is_local, names_local_address};
 use super::location::Location;
 
 /// Time limit of a request; Helm's.

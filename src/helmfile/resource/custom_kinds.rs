@@ -1,0 +1,256 @@
+//! Kinds of users that stand for Helmfiles: a file names the kinds, and a template for each makes the spec of a Helmfile of an object.
+//!
+//! Owns the form of the file: whitebox-controller's, with `helmfile` in place of a reconciler. Programs and handlers of such a file are
+//! refused.
+
+use chart_compat::data::Data;
+use chart_compat::world::World;
+use chart_compat::yaml;
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use super::api::HelmfileSpec;
+use crate::cluster::Gvk;
+use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
+use crate::helmfile::state::template::{Field, Root, render_named};
+use crate::helmfile::state::value::{Map, Value};
+use crate::render::{SystemWorld, from_json, to_json};
+
+/// A kind whose objects stand for Helmfiles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomKind {
+    /// Name in logs and metrics, and the owner of its releases.
+    pub name: String,
+    /// The kind.
+    pub gvk: Gvk,
+    /// The template of the spec, in YAML; its data is `.Object`.
+    template: String,
+}
+
+/// The kinds of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KindsFile {
+    /// They are watched beside or in place of Helmfiles.
+    pub kinds: Vec<CustomKind>,
+    /// Fields that have no effect.
+    pub ignored: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    name: String,
+    resources: Vec<Resource>,
+    webhook: Option<Json>,
+    metrics: Option<Json>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Resource {
+    group: String,
+    version: String,
+    kind: String,
+    helmfile: Option<Json>,
+    reconciler: Option<Json>,
+    validator: Option<Json>,
+    mutator: Option<Json>,
+    injector: Option<Json>,
+    finalizer: Option<Json>,
+    dependents: Option<Json>,
+    references: Option<Json>,
+    resync_period: Option<Json>,
+}
+
+impl KindsFile {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It is not in the form, or asks for programs or handlers; the text names the field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let map = yaml::from_slice_map(text.as_bytes()).map_err(|error| error.to_string())?;
+        let file: File =
+            serde_json::from_value(to_json(&Data::Map(map))).map_err(|error| error.to_string())?;
+        if file.webhook.is_some() {
+            return Err("webhook: the operator serves no webhooks of kinds: use a ValidatingAdmissionPolicy"
+                .to_owned());
+        }
+        let mut out = Self::default();
+        if file.metrics.is_some() {
+            out.ignored.push("metrics: --listen-address and --listen-port say where metrics are".to_owned());
+        }
+        if !file.name.is_empty() {
+            out.ignored.push("name: the operator has one name".to_owned());
+        }
+        for (at, resource) in file.resources.into_iter().enumerate() {
+            let place = format!("resources[{at}]");
+            let refused = [
+                ("reconciler", &resource.reconciler),
+                ("validator", &resource.validator),
+                ("mutator", &resource.mutator),
+                ("injector", &resource.injector),
+            ];
+            if let Some((field, _)) = refused.iter().find(|(_, value)| value.is_some()) {
+                return Err(format!(
+                    "{place}.{field}: the operator runs no programs and calls no handlers: set {place}.helmfile to the spec of \
+                     a Helmfile"
+                ));
+            }
+            let ignored = [
+                ("finalizer", &resource.finalizer),
+                ("dependents", &resource.dependents),
+                ("references", &resource.references),
+                ("resyncPeriod", &resource.resync_period),
+            ];
+            for (field, _) in ignored.iter().filter(|(_, value)| value.is_some()) {
+                out.ignored.push(format!("{place}.{field}: releases are watched by themselves"));
+            }
+            let template = match resource.helmfile {
+                Some(Json::String(text)) => text,
+                Some(Json::Object(map)) => {
+                    let data = from_json(&Json::Object(map));
+                    super::super::state::value::map_to_yaml(&text_map(&data))
+                }
+                _ => {
+                    return Err(format!(
+                        "{place}.helmfile: it is to be the spec of a Helmfile, a map or a template of one"
+                    ));
+                }
+            };
+            let Resource { group, version, kind, .. } = resource;
+            if [&group, &version, &kind].iter().any(|part| part.is_empty()) {
+                return Err(format!("{place}: group, version and kind are to be set"));
+            }
+            let name = format!("{}.{group}", kind.to_lowercase());
+            out.kinds.push(CustomKind { name, gvk: Gvk { group, version, kind }, template });
+        }
+        Ok(out)
+    }
+}
+
+fn text_map(data: &Data) -> Map {
+    match Value::from_data(data) {
+        Value::Map(map) => map,
+        _ => Map::new(),
+    }
+}
+
+impl CustomKind {
+    /// The spec of the Helmfile that an object stands for.
+    ///
+    /// # Errors
+    /// The template fails, or makes no such spec.
+    pub(super) fn spec(&self, object: &Json) -> Result<HelmfileSpec, String> {
+        let place = |error: String| format!("the template of {}: {error}", self.gvk.kind);
+        let fields = vec![("Object", Field::Values(text_map(&from_json(object))))];
+        let host = NoHost(SystemWorld { cluster: None, documents: None, dns: false, deadline: None });
+        let text = render_named(&host, "/", "helmfile", &self.template, &Root::other(fields), true);
+        let map = yaml::from_slice_map(text.map_err(place)?.as_bytes());
+        let map = map.map_err(|error| place(format!("its output is not a YAML map: {error}")))?;
+        serde_json::from_value(to_json(&Data::Map(map))).map_err(|error| place(error.to_string()))
+    }
+}
+
+/// The outside of a template of an object: there is none.
+struct NoHost(SystemWorld<'static>);
+
+fn refused<T>() -> Result<T, String> {
+    Err("a template of a kind sees nothing but its object".to_owned())
+}
+
+impl Host for NoHost {
+    fn world(&self) -> &dyn World {
+        &self.0
+    }
+
+    fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+        refused()
+    }
+
+    fn is_dir(&self, _: &str) -> Option<bool> {
+        None
+    }
+
+    fn read_dir(&self, _: &str) -> Result<Vec<Entry>, String> {
+        refused()
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn forbids(&self, _: Forbidden) -> Option<String> {
+        refused::<()>().err()
+    }
+
+    fn run(&self, _: &Program) -> Result<String, String> {
+        refused()
+    }
+
+    fn fetch(&self, _: &str, _: &str) -> Result<String, String> {
+        refused()
+    }
+
+    fn secret(&self, _: &str, _: &str) -> Result<Value, String> {
+        refused()
+    }
+
+    fn decrypt(&self, _: &str) -> Result<Vec<u8>, String> {
+        refused()
+    }
+
+    fn warn(&self, _: &str) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FILE: &str = r#"
+name: operator
+resources:
+- group: example.com
+  version: v1
+  kind: Appliance
+  helmfile: |
+    source: git::https://h/r@helmfile.yaml?ref={{ .Object.spec.release }}
+    values: {{ .Object.spec.settings | toJson }}
+"#;
+
+    #[test]
+    fn an_object_stands_for_a_helmfile() {
+        let file = KindsFile::parse(FILE).unwrap();
+        assert_eq!(file.ignored, ["name: the operator has one name"]);
+        let kind = &file.kinds[0];
+        assert_eq!(
+            (kind.name.as_str(), kind.gvk.api_version().as_str()),
+            ("appliance.example.com", "example.com/v1")
+        );
+        let spec = kind.spec(&json!({"spec": {"release": "v1", "settings": {"size": 2}}})).unwrap();
+        assert_eq!(spec.source, "git::https://h/r@helmfile.yaml?ref=v1");
+        assert_eq!(spec.values["size"], 2);
+        let told = kind.spec(&json!({"spec": {"settings": {}}})).unwrap_err();
+        assert!(told.starts_with("the template of Appliance: ") && told.contains("release"), "{told}");
+    }
+
+    #[test]
+    fn programs_are_refused() {
+        let head = "resources:\n- {group: g, version: v1, kind: K, ";
+        for (text, part) in [
+            ("reconciler: {exec: {command: sh}}}", "resources[0].reconciler: the operator runs no programs"),
+            ("helmfile: 1}", "resources[0].helmfile"),
+            ("other: 1}", "unknown field `other`"),
+        ] {
+            let told = KindsFile::parse(&format!("{head}{text}")).unwrap_err();
+            assert!(told.contains(part), "{told}");
+        }
+        let kind =
+            KindsFile::parse(&format!("{head}helmfile: {{state: '{{{{ readFile \"/etc/passwd\" }}}}'}}}}"))
+                .unwrap();
+        let told = kind.kinds[0].spec(&json!({})).unwrap_err();
+        assert!(told.contains("sees nothing but its object"), "{told}");
+    }
+}

@@ -1,0 +1,366 @@
+//! The releases of one Helmfile: deployed in order, and pruned.
+//!
+//! Owns whose a release is, which releases wait for which, and what the status says of each. Each operation is the engine's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::{StreamExt as _, stream};
+
+use super::api::{ChangeCounts, ReleaseStatus};
+use super::evaluation::{EvaluatedRelease, Evaluation, ReleaseAction};
+use super::helmfiles::{Helmfiles, OwnerLabels};
+use crate::controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseSpec, RenderInputs};
+use crate::redact;
+use crate::release::record::{Record, ReleaseStatus as RecordStatus};
+use crate::release::{ChangeVerb, ReleaseId, ReleaseRequest, UninstallRequest};
+
+/// Releases of one object that are deployed at a time.
+const AT_ONCE: usize = 8;
+
+/// Status of a release that is there.
+pub(super) const DEPLOYED: &str = "deployed";
+/// Status of a release that was not yet deployed, or is being.
+pub(super) const PENDING: &str = "pending";
+const FAILED: &str = "failed";
+const WAITING: &str = "waiting";
+const PRUNING: &str = "pruning";
+
+/// What a pass did with the releases.
+#[derive(Default)]
+pub(super) struct Deployed {
+    /// What the status says of each release, in the order in which they are deployed.
+    pub(super) releases: Vec<ReleaseStatus>,
+    /// What drift is corrected with.
+    pub(super) requests: Vec<Arc<ReleaseRequest>>,
+    /// What of the renders must be watched.
+    pub(super) inputs: Option<RenderInputs>,
+    /// Releases that are not there any more.
+    uninstalled: BTreeSet<ReleaseId>,
+    /// What was done, for Events.
+    pub(super) notes: Vec<String>,
+    /// What failed, for the condition.
+    pub(super) failures: Vec<String>,
+}
+
+impl Deployed {
+    fn note_uninstalled(&mut self, id: &ReleaseId, was_there: bool) {
+        if was_there {
+            self.notes.push(format!("release {id}: uninstalled"));
+        }
+        self.uninstalled.insert(id.clone());
+    }
+}
+
+/// One object's releases.
+pub(super) struct Deployment<'d> {
+    pub(super) front_end: &'d Helmfiles,
+    pub(super) pass: &'d ReconcilePass,
+    /// The releases that the status has.
+    pub(super) known: &'d [ReleaseStatus],
+    /// Labels of the object's records.
+    pub(super) labels: &'d OwnerLabels,
+}
+
+/// Namespace and name of a release of the status.
+pub(super) fn id_of(status: &ReleaseStatus) -> ReleaseId {
+    ReleaseId::new(&status.namespace, &status.name)
+}
+
+/// Whose a record is.
+enum Ownership {
+    /// The object's.
+    Own,
+    /// Nobody's: made by another tool.
+    Unmarked,
+    /// Another object's, or another front end's; the text names it.
+    Foreign(String),
+}
+
+impl Deployment<'_> {
+    /// What the status says before anything is deployed: what is deployed now must not be forgotten if the process ends.
+    pub(super) fn planned(&self, evaluation: &Evaluation) -> Vec<ReleaseStatus> {
+        let mut all: Vec<ReleaseStatus> = self.known.to_vec();
+        for release in &evaluation.releases {
+            let is_new = !all.iter().any(|known| id_of(known) == release.id);
+            if is_new && matches!(release.action, Ok(ReleaseAction::Deploy(_))) {
+                all.push(ReleaseStatus {
+                    name: release.id.name.clone(),
+                    namespace: release.id.namespace.clone(),
+                    status: PENDING.to_owned(),
+                    ..ReleaseStatus::default()
+                });
+            }
+        }
+        all
+    }
+
+    /// Uninstalls what is to go, deploys the rest in order, and prunes. A release whose needs failed waits; the others go on.
+    pub(super) async fn run(&self, evaluation: Evaluation, prune: bool) -> Deployed {
+        let mut done = Deployed::default();
+        let Evaluation { releases, steps, ignored, .. } = evaluation;
+        let wanted: BTreeSet<ReleaseId> =
+            releases.iter().map(|release| release.id.clone()).chain(ignored).collect();
+        let mut by_index: BTreeMap<usize, EvaluatedRelease> = releases.into_iter().enumerate().collect();
+        let order: Vec<usize> = steps.iter().flatten().copied().collect();
+        for at in order.iter().rev() {
+            if !matches!(
+                by_index.get(at),
+                Some(EvaluatedRelease { action: Ok(ReleaseAction::Uninstall(_)), .. })
+            ) {
+                continue;
+            }
+            if let Some(EvaluatedRelease { id, action: Ok(ReleaseAction::Uninstall(request)), .. }) =
+                by_index.remove(at)
+            {
+                self.uninstall_unwanted(&id, request, &mut done).await;
+            }
+        }
+        let mut unready: BTreeSet<String> = BTreeSet::new();
+        for step in steps {
+            let ready: Vec<EvaluatedRelease> = step.iter().filter_map(|at| by_index.remove(at)).collect();
+            let (waiting, ready): (Vec<_>, Vec<_>) = ready
+                .into_iter()
+                .partition(|release| release.needs.iter().any(|need| unready.contains(need)));
+            for release in waiting {
+                let missing: Vec<&str> =
+                    release.needs.iter().filter(|need| unready.contains(*need)).map(String::as_str).collect();
+                let text = format!("waits for {}", missing.join(", "));
+                done.releases.push(ReleaseStatus { error: text, ..self.status(&release.id, WAITING) });
+                unready.insert(release.key);
+            }
+            let mut results: Vec<(usize, String, Result<(Done, ReleaseStatus), ReleaseStatus>)> =
+                stream::iter(ready.into_iter().enumerate())
+                    .map(|(at, release)| async move {
+                        let key = release.key.clone();
+                        (at, key, self.deploy(release).await)
+                    })
+                    .buffer_unordered(AT_ONCE)
+                    .collect()
+                    .await;
+            results.sort_by_key(|(at, ..)| *at);
+            for (_, key, result) in results {
+                match result {
+                    Ok((outcome, status)) => self.take(outcome, status, &mut done),
+                    Err(status) => {
+                        unready.insert(key);
+                        done.failures.push(format!("release {}: {}", id_of(&status), status.error));
+                        done.releases.push(status);
+                    }
+                }
+            }
+        }
+        let dropped: Vec<&ReleaseStatus> =
+            self.known.iter().filter(|known| !wanted.contains(&id_of(known))).collect();
+        for known in &dropped {
+            // Nothing is pruned while something fails: it may be what replaces it.
+            if prune && done.failures.is_empty() {
+                continue;
+            }
+            done.releases.push((*known).clone());
+        }
+        if prune && done.failures.is_empty() {
+            for known in dropped.iter().rev() {
+                self.prune(known, &mut done).await;
+            }
+        }
+        // Those whose condition does not hold are left alone.
+        let is_left = |known: &&ReleaseStatus| {
+            let id = id_of(known);
+            wanted.contains(&id)
+                && !done.uninstalled.contains(&id)
+                && !done.releases.iter().any(|one| id_of(one) == id)
+        };
+        let left: Vec<ReleaseStatus> = self.known.iter().filter(is_left).cloned().collect();
+        done.releases.extend(left);
+        done
+    }
+
+    /// Status of a release with what is known of it.
+    fn status(&self, id: &ReleaseId, status: &str) -> ReleaseStatus {
+        let known = self.known.iter().find(|known| id_of(known) == *id).cloned();
+        ReleaseStatus {
+            name: id.name.clone(),
+            namespace: id.namespace.clone(),
+            status: status.to_owned(),
+            error: String::new(),
+            ..known.unwrap_or_default()
+        }
+    }
+
+    fn failed(&self, id: &ReleaseId, error: &str) -> ReleaseStatus {
+        ReleaseStatus { error: redact::process().mask(error).into_owned(), ..self.status(id, FAILED) }
+    }
+
+    async fn deploy(&self, release: EvaluatedRelease) -> Result<(Done, ReleaseStatus), ReleaseStatus> {
+        let id = release.id;
+        let failed = |error: String| self.failed(&id, &error);
+        let mut spec = match release.action {
+            Ok(ReleaseAction::Deploy(spec)) => spec,
+            Ok(ReleaseAction::Uninstall(_)) => return Err(failed("it is to be uninstalled".to_owned())),
+            Err(error) => return Err(failed(error)),
+        };
+        self.adopt(&id, &mut spec).await.map_err(|error| failed(error.to_string()))?;
+        let (chart, version) = {
+            let chart = spec.chart.chart();
+            (chart.name().to_owned(), chart.metadata.version.clone())
+        };
+        let runner =
+            self.front_end.release_runner(self.pass, &id).map_err(|error| failed(error.to_string()))?;
+        let done = runner.run(*spec).await.map_err(|error| failed(error.to_string()))?;
+        let status =
+            ReleaseStatus { revision: done.outcome.revision, chart, version, ..self.status(&id, DEPLOYED) };
+        Ok((done, status))
+    }
+
+    fn take(&self, outcome: Done, status: ReleaseStatus, done: &mut Deployed) {
+        self.pass.note_outcome(&outcome.outcome);
+        if outcome.outcome.record.is_some() {
+            done.notes.push(format!("release {}: revision {} is deployed", id_of(&status), status.revision));
+        }
+        done.requests.push(outcome.request);
+        match (&mut done.inputs, outcome.inputs) {
+            (Some(all), Some(own)) => {
+                all.lookups.extend(own.lookups);
+                all.renew_at = [all.renew_at, own.renew_at].into_iter().flatten().min();
+            }
+            (all @ None, own) => *all = own,
+            (Some(_), None) => {}
+        }
+        done.releases.push(status);
+    }
+
+    /// Makes sure that a release may be the object's. The record of one that another tool made gets the object's labels with a new
+    /// revision.
+    async fn adopt(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
+        self.pass.claim_release(id)?;
+        if self.known.iter().any(|known| id_of(known) == *id && known.revision > 0) {
+            return Ok(());
+        }
+        let Some(newest) = self.newest(id).await? else { return Ok(()) };
+        match self.ownership(&newest).await? {
+            Ownership::Own => Ok(()),
+            Ownership::Unmarked => {
+                spec.options.revisions.skip_unchanged = false;
+                Ok(())
+            }
+            Ownership::Foreign(owner) => Err(ReconcileError::Config(format!(
+                "release {id} belongs to {owner} already: choose another name"
+            ))),
+        }
+    }
+
+    async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>, ReconcileError> {
+        let newest = self.front_end.release_runner(self.pass, id)?.engine().newest(id).await?;
+        Ok(newest.filter(|newest| newest.info.status != RecordStatus::Uninstalled))
+    }
+
+    async fn ownership(&self, record: &Record) -> Result<Ownership, ReconcileError> {
+        let Some(owner) = record.owner() else { return Ok(Ownership::Unmarked) };
+        if owner != self.front_end.name() {
+            return Ok(Ownership::Foreign(format!("the operator's {owner}")));
+        }
+        let other = OwnerLabels::of(record);
+        if other == *self.labels {
+            return Ok(Ownership::Own);
+        }
+        // A release of an object that is gone is anybody's.
+        match self.pass.client().get(&other.object(&self.pass.reference)).await? {
+            Some(_) => Ok(Ownership::Foreign(format!("{} {other}", self.pass.reference.gvk.kind))),
+            None => Ok(Ownership::Unmarked),
+        }
+    }
+
+    /// Uninstalls a release that the state files do not want any more, unless it belongs to somebody else.
+    async fn uninstall_unwanted(&self, id: &ReleaseId, request: UninstallRequest, done: &mut Deployed) {
+        let result = async {
+            self.pass.claim_release(id)?;
+            let Some(newest) = self.newest(id).await? else { return Ok(false) };
+            if let Ownership::Foreign(owner) = self.ownership(&newest).await? {
+                let text = format!("it belongs to {owner}");
+                return Err(ReconcileError::Config(text));
+            }
+            self.uninstall(id, request).await.map(|()| true)
+        };
+        match result.await {
+            Ok(was_there) => done.note_uninstalled(id, was_there),
+            Err(error) => {
+                done.failures.push(format!("release {id}: {error}"));
+                done.releases.push(self.failed(id, &error.to_string()));
+            }
+        }
+    }
+
+    async fn prune(&self, known: &ReleaseStatus, done: &mut Deployed) {
+        let id = id_of(known);
+        match self.uninstall_own(&id).await {
+            Ok(was_there) => done.note_uninstalled(&id, was_there),
+            Err(error) => {
+                done.failures.push(format!("release {id}: {error}"));
+                done.releases.push(ReleaseStatus {
+                    error: redact::process().mask(&error.to_string()).into_owned(),
+                    ..self.status(&id, PRUNING)
+                });
+            }
+        }
+    }
+
+    /// Uninstalls a release if its record has the object's labels. The status, which others may write, is no proof.
+    /// Returns whether it was there.
+    ///
+    /// # Errors
+    /// Its record cannot be read, or an object cannot be deleted.
+    pub(super) async fn uninstall_own(&self, id: &ReleaseId) -> Result<bool, ReconcileError> {
+        let Some(newest) = self.newest(id).await? else { return Ok(false) };
+        if !matches!(self.ownership(&newest).await?, Ownership::Own) {
+            tracing::warn!(object = %self.pass.reference, release = %id, "the release is not this object's: it stays");
+            return Ok(false);
+        }
+        let request = UninstallRequest { ignore_not_found: true, ..UninstallRequest::new(id.clone()) };
+        self.uninstall(id, request).await.map(|()| true)
+    }
+
+    async fn uninstall(&self, id: &ReleaseId, request: UninstallRequest) -> Result<(), ReconcileError> {
+        let done = self.front_end.release_runner(self.pass, id)?.uninstall(&request).await?;
+        match done.errors.is_empty() {
+            true => Ok(()),
+            false => Err(ReconcileError::Config(done.errors.join("; "))),
+        }
+    }
+
+    /// What would change. Writes nothing.
+    ///
+    /// # Errors
+    /// A release cannot be rendered or compared.
+    pub(super) async fn preview(
+        &self,
+        evaluation: Evaluation,
+        prune: bool,
+    ) -> Result<ChangeCounts, ReconcileError> {
+        let mut counts = ChangeCounts::default();
+        let wanted: BTreeSet<ReleaseId> =
+            evaluation.releases.iter().map(|one| one.id.clone()).chain(evaluation.ignored).collect();
+        for release in evaluation.releases {
+            let id = release.id;
+            let place = |error: String| ReconcileError::Chart(format!("release {id}: {error}"));
+            match release.action.map_err(place)? {
+                ReleaseAction::Uninstall(_) => {
+                    counts.releases += usize::from(self.newest(&id).await?.is_some());
+                }
+                ReleaseAction::Deploy(spec) => {
+                    let runner = self.front_end.release_runner(self.pass, &id)?;
+                    let request = runner.preview(*spec).await?;
+                    let preview = runner.engine().plan(&request).await?;
+                    counts.releases += usize::from(!preview.keeps());
+                    counts.create += preview.count(ChangeVerb::Create);
+                    counts.update += preview.count(ChangeVerb::Update) + preview.count(ChangeVerb::Recreate);
+                    counts.delete += preview.count(ChangeVerb::Delete);
+                }
+            }
+        }
+        if prune {
+            counts.releases += self.known.iter().filter(|known| !wanted.contains(&id_of(known))).count();
+        }
+        Ok(counts)
+    }
+}

@@ -1,0 +1,377 @@
+//! From the spec of a Helmfile to its releases, in the order in which they are deployed.
+//!
+//! Owns what the fields of the spec mean for the evaluation. Blocks on disk and network; changes no cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chart_compat::data::Data;
+use chart_compat::profile::Profile;
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+
+use super::api::HelmfileSpec;
+use super::confined_host::ConfinedHost;
+use super::object_inputs::ObjectInputs;
+use crate::controller::ReleaseSpec;
+use crate::helmfile::chart_fetcher::ChartFetcher;
+use crate::helmfile::commands::{self, NeedsRule};
+use crate::helmfile::deploy_order::{self, Item, Scope};
+use crate::helmfile::local_host::{LocalHost, Permissions};
+use crate::helmfile::release_chart::ReleaseCharts;
+use crate::helmfile::release_options;
+use crate::helmfile::release_spec::{SpecContext, release_spec};
+use crate::helmfile::remote_files::{RemoteFiles, TenantAccess};
+use crate::helmfile::secret_store::LocalSecrets;
+use crate::helmfile::state::hooks::{self, Event};
+use crate::helmfile::state::host::Host;
+use crate::helmfile::state::load::{DEFAULT_ENVIRONMENT, Settings, State};
+use crate::helmfile::state::record::{Record, Slot};
+use crate::helmfile::state::value::{Map, Value};
+use crate::helmfile::state::visit::{self, Query};
+use crate::helmfile::state::{Error, lock, release};
+use crate::release::{ReleaseId, UninstallRequest};
+use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
+use crate::source::fetch::Fetcher;
+use crate::source::helm_paths::Home;
+use crate::source::http::{Http, TIMEOUT};
+use crate::source::location::Location;
+
+/// The name of a state file in `spec.state`.
+const INLINE_FILE: &str = "helmfile.yaml.gotmpl";
+
+/// What an evaluation needs beside the object.
+pub(super) struct EvaluationContext {
+    /// Namespace of the object, and of releases that name none.
+    pub(super) namespace: String,
+    /// Why releases are reconciled.
+    pub(super) cause: String,
+    /// Mark of the releases.
+    pub(super) owner: String,
+    /// Labels that tell whose the records are.
+    pub(super) labels: BTreeMap<String, String>,
+    /// Bounds of renders.
+    pub(super) bounds: RenderBounds,
+    /// Where charts of this namespace are kept.
+    pub(super) cache: PathBuf,
+    /// Whether sources may be at addresses of this machine.
+    pub(super) allow_local_addresses: bool,
+}
+
+/// A release of the state files.
+pub(super) struct EvaluatedRelease {
+    /// Namespace and name.
+    pub(super) id: ReleaseId,
+    /// Its identity among `needs`.
+    pub(super) key: String,
+    /// Identities of releases that it needs.
+    pub(super) needs: Vec<String>,
+    /// What happens to it.
+    pub(super) action: Result<ReleaseAction, String>,
+}
+
+/// What is wanted of a release.
+pub(super) enum ReleaseAction {
+    /// It is to be deployed.
+    Deploy(Box<ReleaseSpec>),
+    /// `installed: false`.
+    Uninstall(UninstallRequest),
+}
+
+/// The releases of an object.
+pub(super) struct Evaluation {
+    /// In the order of the state files.
+    pub(super) releases: Vec<EvaluatedRelease>,
+    /// Indexes of releases, each step after all that its releases need.
+    pub(super) steps: Vec<Vec<usize>>,
+    /// Releases that are in the state files and left alone: their condition does not hold.
+    pub(super) ignored: BTreeSet<ReleaseId>,
+    /// The commits of the source.
+    pub(super) revision: String,
+    /// Digest of charts and values.
+    pub(super) digest: String,
+}
+
+/// Evaluates the state files of an object.
+///
+/// # Errors
+/// The source cannot be read, a state file cannot be evaluated, or asks for what the operator does not do.
+pub(super) fn evaluate(
+    spec: &HelmfileSpec,
+    inputs: &ObjectInputs,
+    context: &EvaluationContext,
+) -> Result<Evaluation, String> {
+    let home = tempfile::Builder::new().prefix("windlass-helmfile-").tempdir();
+    let home = home.map_err(|error| format!("no temporary directory: {error}"))?;
+    // Paths are compared without symbolic links.
+    let root = home.path().canonicalize().map_err(|error| format!("no temporary directory: {error}"))?;
+    let files = Arc::new(remote_files(spec, inputs, context, &root)?);
+    let permissions = Permissions { programs: true, addresses: true, hooks: true };
+    let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
+    let host = ConfinedHost {
+        local: LocalHost::new(
+            Box::new(world),
+            Box::new(Arc::clone(&files)),
+            Box::new(LocalSecrets),
+            permissions,
+            warn,
+        ),
+        root: root.clone(),
+        variables: inputs.variables.clone(),
+    };
+    let mut states = visit::states(&host, &query(spec, &root)?, &root.to_string_lossy()).map_err(text)?;
+    let mut fetcher = Fetcher::new(Home::below(&context.cache), http(context));
+    fetcher.registry_credentials = inputs.registry.clone();
+    let store = ChartFetcher {
+        fetcher,
+        http: http(context),
+        profile: Profile::Helm4,
+        bounds: context.bounds,
+        documents: None,
+        root: Some(root),
+        warn,
+    };
+    let charts = ReleaseCharts { host: &host, store: &store, profile: Profile::Helm4, skip_deps: false };
+    let context = SpecContext {
+        charts: &charts,
+        set: &[],
+        files: &[],
+        bounds: context.bounds,
+        warn,
+        default_namespace: &context.namespace,
+        owner: &context.owner,
+        cause: &context.cause,
+        record_labels: &context.labels,
+    };
+    let (releases, steps) = releases(&host, &mut states, &context).map_err(text)?;
+    let all = states.iter().flat_map(|state| state.fields.records("releases"));
+    let mut ignored: BTreeSet<ReleaseId> =
+        all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
+    ignored.retain(|id| releases.iter().all(|release| release.id != *id));
+    Ok(Evaluation {
+        steps,
+        ignored,
+        revision: files.revisions().join(","),
+        digest: digest(&releases),
+        releases,
+    })
+}
+
+fn text(error: Error) -> String {
+    error.to_string()
+}
+
+fn warn(line: &str) {
+    tracing::warn!("{line}");
+}
+
+fn http(context: &EvaluationContext) -> Http {
+    let http = Http::new(TIMEOUT, false);
+    if context.allow_local_addresses { http } else { http.without_local_addresses() }
+}
+
+/// The address of the source, with its version.
+fn source(spec: &HelmfileSpec) -> Result<String, String> {
+    if spec.version.is_empty() {
+        return Ok(spec.source.clone());
+    }
+    match spec.source.split_once('?') {
+        None => Ok(format!("{}?ref={}", spec.source, spec.version)),
+        Some((_, query)) if query.split('&').any(|pair| pair.starts_with("ref=")) => {
+            Err("spec.version: spec.source has a ref already: remove one of them".to_owned())
+        }
+        Some(_) => Ok(format!("{}&ref={}", spec.source, spec.version)),
+    }
+}
+
+fn remote_files(
+    spec: &HelmfileSpec,
+    inputs: &ObjectInputs,
+    context: &EvaluationContext,
+    root: &Path,
+) -> Result<RemoteFiles, String> {
+    let url = spec.source.split_once("::").map_or(spec.source.as_str(), |(_, url)| url);
+    let origin = match spec.source.as_str() {
+        "" => None,
+        _ => {
+            let url = Location::parse(url).map_err(|error| format!("spec.source: {error}"))?;
+            Some((url.scheme, url.host))
+        }
+    };
+    let access = TenantAccess {
+        directory: root.to_owned(),
+        origin,
+        git: inputs.git.clone(),
+        allow_local_addresses: context.allow_local_addresses,
+    };
+    Ok(RemoteFiles::of_tenant(Http::new(TIMEOUT, false), access))
+}
+
+/// The question that the spec asks.
+fn query(spec: &HelmfileSpec, root: &Path) -> Result<Query, String> {
+    let file = match (spec.source.is_empty(), spec.state.is_empty()) {
+        (false, true) => source(spec)?,
+        (true, false) => {
+            let path = root.join(INLINE_FILE);
+            std::fs::write(&path, &spec.state).map_err(|error| format!("spec.state: {error}"))?;
+            path.to_string_lossy().into_owned()
+        }
+        (true, true) => return Err("spec: set source or state".to_owned()),
+        (false, false) => return Err("spec: set one of source and state".to_owned()),
+    };
+    if spec.state.is_empty() && !file.contains("://") {
+        return Err(format!(
+            "spec.source: {file:?} is not an address such as git::https://HOST/REPOSITORY@FILE"
+        ));
+    }
+    let overrides = Value::from_data(&from_json(&Json::Object(spec.values.clone())));
+    let overrides = match overrides {
+        Value::Map(map) => map,
+        _ => Map::new(),
+    };
+    let environment = match spec.environment.as_str() {
+        "" => DEFAULT_ENVIRONMENT,
+        environment => environment,
+    };
+    Ok(Query {
+        settings: Settings { environment: environment.to_owned(), ..Settings::default() },
+        file,
+        values_files: spec.values_files.clone(),
+        overrides,
+        ..Query::default()
+    })
+}
+
+/// The releases of all states, and their order.
+fn releases(
+    host: &dyn Host,
+    states: &mut [State],
+    context: &SpecContext<'_>,
+) -> Result<(Vec<EvaluatedRelease>, Vec<Vec<usize>>), Error> {
+    // What hooks there are is an error.
+    let event = || Event { name: "prepare", error: None, command: "apply" };
+    for state in states.iter_mut() {
+        hooks::trigger(host, state, None, event())?;
+        lock::apply(host, state)?;
+    }
+    let chosen = commands::chosen_across(states, NeedsRule::Include)?;
+    let all: Vec<Record> = chosen.iter().map(|(_, release)| release.clone()).collect();
+    commands::check_duplicates(&all)?;
+    let mut releases = Vec::with_capacity(chosen.len());
+    let mut items = Vec::with_capacity(chosen.len());
+    for (number, mut release) in chosen {
+        let Some(state) = states.get(number) else { continue };
+        let name = release.text("name");
+        hooks::trigger(host, state, Some(&release), event())?;
+        check(state, &release).map_err(|error| Error::Other(format!("release {name:?}: {error}")))?;
+        let chart = state.fields.text("chart");
+        if !chart.is_empty() {
+            release.set("chart", Slot::Text(chart));
+        }
+        for line in release_options::ignored_fields(state, &release) {
+            host.warn(&line);
+        }
+        let id = release_options::release_id(&release, context.default_namespace);
+        let action = match release::is_desired(&release) {
+            true => deploy(context, state, &release).map(|spec| ReleaseAction::Deploy(Box::new(spec))),
+            false => Ok(ReleaseAction::Uninstall(release_options::uninstall(state, &release, id.clone()))),
+        };
+        let needs = release.texts("needs");
+        let key = release::id(&release);
+        items.push(Item { file: number, id: key.clone(), needs: needs.clone() });
+        releases.push(EvaluatedRelease { id, key, needs, action });
+    }
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = releases.iter().find(|one| !seen.insert(one.id.clone())) {
+        return Err(format!("release {} is there twice", twice.id).into());
+    }
+    let steps = deploy_order::steps(&items, Scope::All)?;
+    Ok((releases, steps))
+}
+
+fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<ReleaseSpec, String> {
+    let mut spec = release_spec(context, state, release, None).map_err(text)?;
+    spec.options.revisions.skip_unchanged = true;
+    spec.options.ownership.force_conflicts = true;
+    Ok(spec)
+}
+
+/// Refuses what needs a program, or another cluster.
+fn check(state: &State, release: &Record) -> Result<(), String> {
+    let context = release_options::kube_context(state, release);
+    if !context.is_empty() {
+        return Err(format!(
+            "kubeContext {context:?}: a Helmfile deploys to the cluster that it is in: remove the field"
+        ));
+    }
+    let defaults = state.fields.record("helmDefaults");
+    let default = defaults.and_then(|defaults| defaults.optional_text("postRenderer"));
+    match release.optional_text("postRenderer").or(default).filter(|program| !program.is_empty()) {
+        Some(_) => {
+            Err("postRenderer: the operator runs no programs: use jsonPatches, strategicMergePatches or \
+                        transformers"
+                .to_owned())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Digest of what is deployed: charts, values and what is uninstalled.
+fn digest(releases: &[EvaluatedRelease]) -> String {
+    let one = |release: &EvaluatedRelease| {
+        let id = release.id.to_string();
+        match &release.action {
+            Ok(ReleaseAction::Deploy(spec)) => {
+                let chart = spec.chart.chart();
+                let values = to_json(&Data::Map((*spec.values).clone()));
+                json!([id, chart.name(), chart.metadata.version, values])
+            }
+            Ok(ReleaseAction::Uninstall(_)) => json!([id]),
+            Err(error) => json!([id, error]),
+        }
+    };
+    let all: Vec<Json> = releases.iter().map(one).collect();
+    let hex: String =
+        Sha256::digest(Json::from(all).to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_a_ref_of_the_source() {
+        let of = |source_text: &str, version: &str| {
+            source(&HelmfileSpec {
+                source: source_text.to_owned(),
+                version: version.to_owned(),
+                ..HelmfileSpec::default()
+            })
+        };
+        assert_eq!(of("git::https://h/r@f", "").unwrap(), "git::https://h/r@f");
+        assert_eq!(of("git::https://h/r@f", "v1").unwrap(), "git::https://h/r@f?ref=v1");
+        assert_eq!(of("git::https://h/r@f?depth=1", "v1").unwrap(), "git::https://h/r@f?depth=1&ref=v1");
+        assert!(of("git::https://h/r@f?ref=a", "v1").unwrap_err().contains("spec.version"));
+    }
+
+    #[test]
+    fn paths_of_the_operator_are_no_sources() {
+        let root = tempfile::tempdir().unwrap();
+        for (source, state, part) in [
+            ("", "", "set source or state"),
+            ("/etc/helmfile.yaml", "", "is not an address"),
+            ("../x", "", "is not an address"),
+            ("git::https://h/r@f", "releases: []", "one of source and state"),
+        ] {
+            let spec = HelmfileSpec {
+                source: source.to_owned(),
+                state: state.to_owned(),
+                ..HelmfileSpec::default()
+            };
+            let told = query(&spec, root.path()).unwrap_err();
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}

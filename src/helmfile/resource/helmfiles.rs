@@ -1,0 +1,352 @@
+//! The front end of Helmfiles: what is watched, and one pass over one object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::api::{HelmfileSpec, HelmfileStatus};
+use super::custom_kinds::CustomKind;
+use super::definition::KIND;
+use super::deployment::{Deployed, Deployment, id_of};
+use super::evaluation::{self, Evaluation, EvaluationContext};
+use super::object_inputs;
+use crate::cluster::{Gvk, ObjectRef};
+use crate::controller::{
+    Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
+    ReleaseTarget, Report, Requeue, ServiceAccountRef, jittered, set_conditions,
+};
+use crate::release::record::Record;
+use crate::release::{Disposition, ReleaseId};
+
+/// How often a source is read, unless the object says otherwise.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// Labels of records: whose they are.
+const OWNER_KIND: &str = "windlass.dev/owner-kind";
+const OWNER_NAMESPACE: &str = "windlass.dev/owner-namespace";
+const OWNER_NAME: &str = "windlass.dev/owner-name";
+
+/// Options of all Helmfiles of a process.
+#[derive(Clone, Debug, Default)]
+pub struct HelmfileOptions {
+    /// The ServiceAccount of Helmfiles that name none.
+    pub default_service_account: Option<String>,
+    /// Whether sources may be at addresses of this machine and of its cloud's metadata service.
+    pub allow_local_addresses: bool,
+    /// Where charts are kept.
+    pub cache: PathBuf,
+}
+
+/// The front end of one kind.
+pub struct Helmfiles {
+    options: HelmfileOptions,
+    /// A kind of users; `None`: Helmfiles themselves.
+    custom: Option<CustomKind>,
+}
+
+/// Whose a record is: an object's kind, namespace and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OwnerLabels {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+impl OwnerLabels {
+    fn of_object(object: &ObjectRef) -> Self {
+        Self {
+            kind: object.gvk.kind.clone(),
+            namespace: object.namespace.clone().unwrap_or_default(),
+            name: object.name.clone(),
+        }
+    }
+
+    pub(super) fn of(record: &Record) -> Self {
+        let label = |name: &str| record.labels.get(name).cloned().unwrap_or_default();
+        Self { kind: label(OWNER_KIND), namespace: label(OWNER_NAMESPACE), name: label(OWNER_NAME) }
+    }
+
+    /// The object, of the same API version as another one.
+    pub(super) fn object(&self, like: &ObjectRef) -> ObjectRef {
+        ObjectRef::new(like.gvk.clone(), Some(&self.namespace), &self.name)
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        let all = [(OWNER_KIND, &self.kind), (OWNER_NAMESPACE, &self.namespace), (OWNER_NAME, &self.name)];
+        all.into_iter().map(|(label, value)| (label.to_owned(), value.clone())).collect()
+    }
+}
+
+impl fmt::Display for OwnerLabels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Helmfiles {
+    /// The front end of Helmfiles.
+    #[must_use]
+    pub fn new(options: HelmfileOptions) -> Self {
+        Self { options, custom: None }
+    }
+
+    /// The front end of a kind of users, whose objects stand for Helmfiles.
+    #[must_use]
+    pub fn of_kind(options: HelmfileOptions, kind: CustomKind) -> Self {
+        Self { options, custom: Some(kind) }
+    }
+
+    /// The spec of an object.
+    fn spec(&self, object: &Value) -> Result<HelmfileSpec, ReconcileError> {
+        match &self.custom {
+            None => serde_json::from_value(object["spec"].clone())
+                .map_err(|error| ReconcileError::Config(format!("spec: {error}"))),
+            Some(kind) => kind.spec(object).map_err(ReconcileError::Config),
+        }
+    }
+
+    fn context(&self, pass: &ReconcilePass, labels: &OwnerLabels) -> EvaluationContext {
+        let namespace = pass.reference.namespace.clone().unwrap_or_default();
+        let generation = &pass.object["metadata"]["generation"];
+        EvaluationContext {
+            cause: format!("generation {generation} of {} {labels}", pass.reference.gvk.kind),
+            owner: self.name().to_owned(),
+            labels: labels.labels(),
+            bounds: pass.runner_of_operator().render_bounds(),
+            // Charts of one tenant are not another's, even by digest.
+            cache: self.options.cache.join(&namespace),
+            allow_local_addresses: self.options.allow_local_addresses,
+            namespace,
+        }
+    }
+
+    /// Evaluates the state files beside the workers.
+    async fn evaluate(
+        &self,
+        pass: &mut ReconcilePass,
+        spec: &HelmfileSpec,
+        labels: &OwnerLabels,
+    ) -> Result<Evaluation, ReconcileError> {
+        let inputs = object_inputs::read(pass, spec).await?;
+        let context = self.context(pass, labels);
+        let spec = spec.clone();
+        let work = tokio::task::spawn_blocking(move || evaluation::evaluate(&spec, &inputs, &context));
+        work.await.map_err(|error| ReconcileError::Task(error.to_string()))?.map_err(|text| {
+            // The source may be there the next time.
+            ReconcileError::Reason { reason: "EvaluationFailed", text, disposition: Disposition::Retry }
+        })
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn status_of(object: &Value) -> HelmfileStatus {
+    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+}
+
+fn generation_of(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// The status with a condition Ready, and what follows from it.
+fn with_ready(
+    object: &Value,
+    mut status: HelmfileStatus,
+    (ready, reason, message): (Option<bool>, &'static str, String),
+    stalled: bool,
+) -> Value {
+    let generation = generation_of(object);
+    status.observed_generation = generation;
+    let mut status = serde_json::to_value(status).unwrap_or_default();
+    let condition = |condition_type, status, reason: &'static str, message: &str| Condition {
+        condition_type,
+        status: Some(status),
+        reason,
+        message: message.to_owned(),
+    };
+    let settled = ready == Some(true) || stalled;
+    let conditions = [
+        Condition { condition_type: "Ready", status: ready, reason, message: message.clone() },
+        condition("Reconciling", !settled, if settled { "Settled" } else { "Progressing" }, ""),
+        condition(
+            "Stalled",
+            stalled,
+            if stalled { reason } else { "Progressing" },
+            if stalled { &message } else { "" },
+        ),
+    ];
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let before = &object["status"]["conditions"];
+    status["conditions"] = set_conditions(before, &conditions, Some(generation), &now);
+    status
+}
+
+impl FrontEnd for Helmfiles {
+    fn name(&self) -> &str {
+        self.custom.as_ref().map_or("helmfiles", |kind| &kind.name)
+    }
+
+    fn kind(&self) -> Gvk {
+        self.custom.as_ref().map_or_else(|| Gvk::new(KIND.0, KIND.1), |kind| kind.gvk.clone())
+    }
+
+    fn finalizer(&self) -> &'static str {
+        "windlass.dev/helmfile"
+    }
+
+    fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
+        status_of(object).releases.iter().map(id_of).collect()
+    }
+
+    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
+        let spec = self.spec(object)?;
+        let name = spec.service_account_name.as_deref().or(self.options.default_service_account.as_deref());
+        let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(ReleaseTarget::default()) };
+        let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());
+        let wrong = || ReconcileError::Config(format!("spec.serviceAccountName: {name:?} is not a name"));
+        let namespace = Some(text(&object["metadata"]["namespace"]).to_owned());
+        let account = ServiceAccountRef { namespace, ..account.ok_or_else(wrong)? };
+        Ok(ReleaseTarget { namespace: None, service_account: Some(account) })
+    }
+
+    /// The records of releases in other namespaces are read and written with the rights of the object's ServiceAccount.
+    fn release_runner(
+        &self,
+        pass: &ReconcilePass,
+        release: &ReleaseId,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        let own = pass.reference.namespace.as_deref() == Some(release.namespace.as_str());
+        Ok(pass.runner(self)?.with_storage_namespace(&release.namespace, !own))
+    }
+
+    fn is_suspended(&self, object: &Value) -> bool {
+        self.spec(object).is_ok_and(|spec| spec.suspend)
+    }
+
+    /// An evaluation that fails has changed nothing.
+    fn keeps_state_on_error(&self) -> bool {
+        true
+    }
+
+    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        pass.report_progress(self).await?;
+        let spec = self.spec(&pass.object)?;
+        let labels = OwnerLabels::of_object(&pass.reference);
+        let interval =
+            Requeue::After(jittered(spec.interval.as_ref().map_or(INTERVAL, |interval| interval.get())));
+        let evaluation = self.evaluate(pass, &spec, &labels).await?;
+        let mut status = status_of(&pass.object);
+        evaluation.revision.clone_into(&mut status.resolved_revision);
+        evaluation.digest.clone_into(&mut status.last_attempted_digest);
+        let known = status.releases.clone();
+        let prune = spec.prune.unwrap_or(true);
+        if spec.dry_run {
+            let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
+            let counts = deployment.preview(evaluation, prune).await?;
+            let message = format!(
+                "dry run: {} releases would change: {} objects created, {} changed, {} deleted",
+                counts.releases, counts.create, counts.update, counts.delete
+            );
+            status.changes = Some(counts);
+            let status = with_ready(&pass.object, status, (Some(true), "DryRun", message), false);
+            pass.replace_status(&status).await?;
+            return Ok(Reconciled::new(true, interval));
+        }
+        status.changes = None;
+        if evaluation.releases.is_empty() && !known.is_empty() && prune && !spec.allow_empty {
+            return Err(ReconcileError::Reason {
+                reason: "PruneBlocked",
+                text: format!(
+                    "the state files have no release, and {} are deployed: they stay; set spec.allowEmpty to uninstall them",
+                    known.len()
+                ),
+                disposition: Disposition::Stall,
+            });
+        }
+        let digest = evaluation.digest.clone();
+        status.releases =
+            Deployment { front_end: self, pass, known: &known, labels: &labels }.planned(&evaluation);
+        if status.releases != known {
+            pass.replace_status(&status).await?;
+        }
+        let known = status.releases.clone();
+        let done =
+            Deployment { front_end: self, pass, known: &known, labels: &labels }.run(evaluation, prune).await;
+        self.conclude(pass, status, done, (&digest, interval)).await
+    }
+
+    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
+        let spec = self.spec(&pass.object)?;
+        if spec.deletion_policy.as_deref() == Some("orphan") {
+            return Ok(());
+        }
+        let known = status_of(&pass.object).releases;
+        let labels = OwnerLabels::of_object(&pass.reference);
+        let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
+        for release in known.iter().rev() {
+            deployment.uninstall_own(&id_of(release)).await?;
+        }
+        Ok(())
+    }
+
+    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
+        let (ready, stalled) = match report {
+            Report::Progressing => {
+                ((None, "Progressing", "the state files are being evaluated".to_owned()), false)
+            }
+            Report::Suspended => ((None, "Suspended", "spec.suspend is true".to_owned()), true),
+            // Drift was corrected; there are no dependencies.
+            Report::Released(_) | Report::DependencyNotReady(_) => return json!({}),
+            Report::Failed { error, .. } => {
+                ((Some(false), error.reason(), error.to_string()), error.disposition() == Disposition::Stall)
+            }
+        };
+        with_ready(object, status_of(object), ready, stalled)
+    }
+
+    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+        match report {
+            Report::Failed { error, .. } => Some(note(EventType::Warning, error.reason(), error.to_string())),
+            _ => None,
+        }
+    }
+}
+
+fn note(event_type: EventType, reason: &'static str, note: String) -> EventNote {
+    EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() }
+}
+
+impl Helmfiles {
+    /// Writes the status of what was done.
+    async fn conclude(
+        &self,
+        pass: &mut ReconcilePass,
+        mut status: HelmfileStatus,
+        done: Deployed,
+        (digest, interval): (&str, Requeue),
+    ) -> Result<Reconciled, ReconcileError> {
+        let Deployed { releases, requests, inputs, notes, failures, .. } = done;
+        status.releases = releases;
+        for text in notes {
+            pass.record_event(note(EventType::Normal, "Deployed", text));
+        }
+        let succeeded = failures.is_empty();
+        if succeeded {
+            digest.clone_into(&mut status.last_applied_digest);
+        }
+        let ready = match succeeded {
+            true => (Some(true), "Deployed", format!("{} releases are deployed", status.releases.len())),
+            false => (Some(false), "ReleaseFailed", failures.join("; ")),
+        };
+        let written = with_ready(&pass.object, status, ready, false);
+        if pass.replace_status(&written).await? && !succeeded {
+            pass.record_event(note(EventType::Warning, "ReleaseFailed", failures.join("; ")));
+        }
+        let requeue = if succeeded { interval } else { Requeue::Backoff };
+        Ok(Reconciled { requests, inputs, ..Reconciled::new(succeeded, requeue) })
+    }
+}

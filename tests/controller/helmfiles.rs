@@ -1,0 +1,550 @@
+//! Helmfiles on a real control plane: from a push to a Git repository to the releases, and back.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Once};
+use std::time::Duration;
+
+use axum::extract::{Request, State as Shared};
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
+use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
+use windlass::helmfile::resource::{CustomKind, HelmfileOptions, Helmfiles, KindsFile, definition};
+use windlass::serve::State;
+use windlass_test_cluster::{AuditEvent, ControlPlane, Namespace, shared, wait_until};
+
+use super::{chart, write};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const HELMFILES: &str = "helmfiles.apps.mumoshu.github.io";
+
+/// The shared control plane, with the kind.
+fn control_plane() -> &'static ControlPlane {
+    static KIND: Once = Once::new();
+    let cp = shared().expect("a control plane");
+    KIND.call_once(|| {
+        cp.kubectl_with(["apply", "-f", "-"], &definition::crd().to_string()).unwrap();
+        cp.kubectl(["wait", "--for=condition=Established", &format!("crd/{HELMFILES}")]).unwrap();
+    });
+    cp
+}
+
+/// A repository with a chart of one ConfigMap in `web/`, on an HTTP server.
+struct Repository {
+    root: tempfile::TempDir,
+    url: String,
+}
+
+impl Repository {
+    async fn new(helmfile: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        chart(&root.path().join("web"), "web");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/r.git", listener.local_addr().unwrap());
+        async fn answer(Shared(root): Shared<PathBuf>, request: Request) -> Result<Vec<u8>, StatusCode> {
+            let path = request.uri().path().trim_start_matches("/r.git/");
+            std::fs::read(root.join(path)).map_err(|_| StatusCode::NOT_FOUND)
+        }
+        let router = axum::Router::new().fallback(answer).with_state(root.path().join(".git"));
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let own = Self { root, url };
+        own.git(&["init", "--quiet", "-b", "main"]);
+        own.push(helmfile);
+        own
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let names = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+        let output = Command::new("git")
+            .args(args)
+            .current_dir(self.root.path())
+            .envs(names.map(|name| (name, "me")))
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Commits a helmfile, and returns the commit.
+    fn push(&self, helmfile: &str) -> String {
+        write(self.root.path(), "helmfile.yaml.gotmpl", helmfile);
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", "change"]);
+        self.git(&["update-server-info"]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    fn source(&self) -> String {
+        format!("git::{}@helmfile.yaml.gotmpl?ref=main", self.url)
+    }
+}
+
+/// A namespace with a running front end of Helmfiles.
+struct Running {
+    cp: &'static ControlPlane,
+    ns: Namespace<'static>,
+    cache: tempfile::TempDir,
+    process: Option<Process>,
+}
+
+struct Process {
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<Result<(), ClusterError>>,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let cp = control_plane();
+        let ns = cp.namespace("helmfile").unwrap();
+        let mut own = Self { cp, ns, cache: tempfile::tempdir().unwrap(), process: None };
+        own.resume(None, false).await;
+        own
+    }
+
+    async fn resume(&mut self, kind: Option<CustomKind>, once: bool) {
+        let kubeconfig = Some(self.cp.kubeconfig().to_owned());
+        let connected = Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await;
+        let state = Arc::new(State::new("test_"));
+        let context = ControllerContext::new(connected.unwrap(), &ContextOptions::default(), state);
+        let stop = watch::Sender::new(false);
+        let mut stopped = stop.subscribe();
+        let options = HelmfileOptions {
+            default_service_account: None,
+            allow_local_addresses: true,
+            cache: self.cache.path().to_owned(),
+        };
+        let front_end = match kind {
+            Some(kind) => Helmfiles::of_kind(options, kind),
+            None => Helmfiles::new(options),
+        };
+        let namespace = Some(self.ns.name().to_owned());
+        let options = ControllerOptions { namespace, concurrency: 4, once, ..ControllerOptions::default() };
+        let stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };
+        let task = tokio::spawn(controller::run(front_end, context, options, stopped));
+        self.process = Some(Process { stop, task });
+    }
+
+    async fn pause(&mut self) {
+        let Process { stop, task } = self.process.take().unwrap();
+        stop.send_replace(true);
+        task.await.unwrap().unwrap();
+    }
+
+    fn apply(&self, name: &str, spec: &Value) {
+        let object = json!({
+            "apiVersion": "apps.mumoshu.github.io/v1alpha1", "kind": "Helmfile",
+            "metadata": {"name": name, "namespace": self.ns.name()}, "spec": spec,
+        });
+        self.cp
+            .kubectl_with(["replace", "--force=false", "-f", "-"], &object.to_string())
+            .or_else(|_| self.cp.kubectl_with(["create", "-f", "-"], &object.to_string()))
+            .unwrap();
+    }
+
+    fn get(&self, kind: &str, name: &str, path: &str) -> String {
+        let path = format!("jsonpath={path}");
+        let args = ["get", kind, name, "-n", self.ns.name(), "--ignore-not-found", "-o", &path];
+        self.cp.kubectl(args).unwrap()
+    }
+
+    fn status(&self, name: &str) -> Value {
+        serde_json::from_str(&self.get(HELMFILES, name, "{.status}")).unwrap_or_default()
+    }
+
+    fn wait(&self, what: &str, holds: impl Fn() -> bool) {
+        wait_until(what, LIMIT, || Ok(holds().then_some(()))).unwrap();
+    }
+
+    /// Waits for `STATUS REASON` of the condition Ready of this generation, and returns its message.
+    fn ready(&self, name: &str, expected: &str) -> String {
+        let found = || {
+            let text = self.get(HELMFILES, name, "{}");
+            let object: Value = serde_json::from_str(&text).unwrap_or_default();
+            let ready =
+                object["status"]["conditions"].as_array()?.iter().find(|c| c["type"] == "Ready")?.clone();
+            let now = format!("{} {}", ready["status"].as_str()?, ready["reason"].as_str()?);
+            let observed = ready["observedGeneration"] == object["metadata"]["generation"];
+            (now == expected && observed).then(|| ready["message"].as_str().unwrap_or_default().to_owned())
+        };
+        match wait_until(&format!("{name} is {expected}"), LIMIT, || Ok(found())) {
+            Ok(message) => message,
+            Err(error) => panic!("{error}: {}", self.status(name)),
+        }
+    }
+
+    /// Names of the releases in the cluster.
+    fn releases(&self) -> Vec<String> {
+        let text = self.cp.helm4(["list", "-n", self.ns.name(), "-q"]).unwrap();
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn revisions(&self, name: &str) -> usize {
+        let text = self.cp.helm4(["history", name, "-n", self.ns.name(), "-o", "json"]).unwrap();
+        serde_json::from_str::<Vec<Value>>(&text).unwrap().len()
+    }
+
+    fn size(&self, name: &str) -> String {
+        self.get("configmap", name, "{.data.size}")
+    }
+
+    fn delete(&self, name: &str) {
+        self.cp.kubectl(["delete", HELMFILES, name, "-n", self.ns.name()]).unwrap();
+    }
+}
+
+const TWO: &str = "
+releases:
+- name: web
+  chart: ./web
+  needs: [db]
+  values: [{size: {{ .Values.size }}}]
+- name: db
+  chart: ./web
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_is_deployed_drift_is_corrected_and_deletion_uninstalls() {
+    let mut running = Running::start().await;
+    let repository = Repository::new(TWO).await;
+    let spec = json!({"source": repository.source(), "values": {"size": 2}, "interval": "1s"});
+    running.apply("stack", &spec);
+    assert_eq!(running.ready("stack", "True Deployed"), "2 releases are deployed");
+    assert_eq!((running.size("web"), running.size("db")), ("2".to_owned(), "1".to_owned()));
+    let status = running.status("stack");
+    let commit = repository.git(&["rev-parse", "HEAD"]);
+    assert_eq!(status["resolvedRevision"], format!("{}@sha1:{commit}", repository.url));
+    assert_eq!(status["lastAppliedDigest"], status["lastAttemptedDigest"]);
+    let shown: Vec<String> = status["releases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| format!("{} {} {} {}", one["name"], one["revision"], one["chart"], one["status"]))
+        .collect();
+    assert_eq!(shown, [r#""db" 1 "web" "deployed""#, r#""web" 1 "web" "deployed""#]);
+
+    running.cp.kubectl(["delete", "configmap", "web", "-n", running.ns.name()]).unwrap();
+    running.wait("the deleted object is back", || running.size("web") == "2");
+    assert_eq!(running.revisions("web"), 1);
+
+    let commit = repository.push(&TWO.replace("name: db\n", "name: db\n  values: [{size: 5}]\n"));
+    running.wait("the push is deployed", || running.size("db") == "5");
+    running.wait("the status has the commit", || {
+        running.status("stack")["resolvedRevision"].as_str().is_some_and(|text| text.ends_with(&commit))
+    });
+    assert_eq!((running.revisions("web"), running.revisions("db")), (1, 2));
+
+    // An edit of the object is deployed at once.
+    running.apply("stack", &json!({"source": repository.source(), "values": {"size": 3}, "interval": "1h"}));
+    running.wait("the edit is deployed", || running.size("web") == "3");
+    running.ready("stack", "True Deployed");
+
+    // A restart with nothing to do writes nothing.
+    running.pause().await;
+    let mark = running.cp.audit_mark().unwrap();
+    running.resume(None, true).await;
+    running.process.take().unwrap().task.await.unwrap().unwrap();
+    let ours = |e: &&AuditEvent| {
+        e.namespace == running.ns.name() && !["leases", "events"].contains(&e.resource.as_str())
+    };
+    let writes = running.cp.writes_since(mark).unwrap();
+    let named: Vec<String> =
+        writes.iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect();
+    assert_eq!(named, [""; 0]);
+
+    running.resume(None, false).await;
+    running.delete("stack");
+    assert_eq!(running.releases(), [""; 0]);
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_file_leaves_the_last_good_state() {
+    let mut running = Running::start().await;
+    let repository = Repository::new(TWO).await;
+    running.apply("stack", &json!({"source": repository.source(), "values": {"size": 2}, "interval": "1s"}));
+    running.ready("stack", "True Deployed");
+    repository.push("releases: [{name: web, chart: ./web, colour: red}]");
+    let message = running.ready("stack", "False EvaluationFailed");
+    assert!(message.contains("colour"), "{message}");
+    running.cp.kubectl(["delete", "configmap", "db", "-n", running.ns.name()]).unwrap();
+    running.wait("drift of the last good state is corrected", || running.size("db") == "1");
+    assert_eq!(running.releases(), ["db", "web"]);
+
+    // The server of the source is away; then the file is good again.
+    let away = repository.root.path().join("away");
+    std::fs::rename(repository.root.path().join(".git"), &away).unwrap();
+    running.wait("the outage is reported", || {
+        let conditions = running.status("stack")["conditions"].to_string();
+        conditions.contains("ls-remote")
+    });
+    std::fs::rename(&away, repository.root.path().join(".git")).unwrap();
+    repository.push(&TWO.replace("{{ .Values.size }}", "7"));
+    running.wait("the mended file is deployed", || running.size("web") == "7");
+    running.ready("stack", "True Deployed");
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_that_leave_the_file_are_pruned_and_an_empty_file_needs_consent() {
+    let mut running = Running::start().await;
+    let repository = Repository::new(TWO).await;
+    let spec = json!({"source": repository.source(), "values": {"size": 2}, "interval": "1s"});
+    running.apply("stack", &spec);
+    running.ready("stack", "True Deployed");
+    repository.push(
+        "releases: [{name: db, chart: ./web, condition: db.enabled}]\nvalues: [{db: {enabled: false}}]",
+    );
+    running.wait("the dropped release is pruned", || running.releases() == ["db"]);
+    running.wait("one whose condition does not hold stays", || {
+        running.status("stack")["releases"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    repository.push("releases: []");
+    let message = running.ready("stack", "False PruneBlocked");
+    assert!(message.contains("spec.allowEmpty"), "{message}");
+    assert_eq!(running.releases(), ["db"]);
+    let mut consenting = spec.clone();
+    consenting["allowEmpty"] = true.into();
+    running.apply("stack", &consenting);
+    running.wait("with consent the last one is pruned", || running.releases().is_empty());
+    assert_eq!(running.ready("stack", "True Deployed"), "0 releases are deployed");
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspension_dry_runs_orphans_and_uninstallation() {
+    let mut running = Running::start().await;
+    let state = |size: &str| format!("releases: [{{name: raw, chart: {size}}}]");
+    let repository = Repository::new(TWO).await;
+    let chart = format!("git::{}@web?ref=main", repository.url);
+    let spec = json!({"state": state(&chart), "suspend": true, "deletionPolicy": "orphan"});
+    running.apply("own", &spec);
+    running.ready("own", "Unknown Suspended");
+    let mut dry = json!({"state": state(&chart), "dryRun": true, "deletionPolicy": "orphan"});
+    running.apply("own", &dry);
+    let message = running.ready("own", "True DryRun");
+    assert!(message.starts_with("dry run: 1 releases would change: 1 objects created"), "{message}");
+    assert_eq!(running.releases(), [""; 0]);
+    dry["dryRun"] = false.into();
+    running.apply("own", &dry);
+    running.ready("own", "True Deployed");
+    running.delete("own");
+    assert_eq!(running.releases(), ["raw"], "an orphan stays");
+    // Its record is of an object that is gone: another one may have it.
+    running.apply(
+        "heir",
+        &json!({"state": state(&chart).replace("name: raw,", "name: raw, installed: false,")}),
+    );
+    running.ready("heir", "True Deployed");
+    assert_eq!(running.releases(), [""; 0]);
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_has_one_owner_also_after_a_restart() {
+    let mut running = Running::start().await;
+    let repository = Repository::new("releases: [{name: web, chart: ./web}]").await;
+    let spec = json!({"source": repository.source()});
+    running.apply("first", &spec);
+    running.ready("first", "True Deployed");
+    running.pause().await;
+    running.apply("before", &spec);
+    running.resume(None, false).await;
+    let message = running.ready("before", "False ReleaseFailed");
+    assert!(message.contains("belongs to") && message.contains("/first already"), "{message}");
+    running.ready("first", "True Deployed");
+    running.delete("before");
+    assert_eq!(running.releases(), ["web"]);
+    running.delete("first");
+    assert_eq!(running.releases(), [""; 0]);
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_releases_survive_a_restart_in_the_midst() {
+    let mut running = Running::start().await;
+    let one = |n: usize| match n {
+        0 => "- {name: r0, chart: ./web}\n".to_owned(),
+        n => format!("- {{name: r{n}, chart: ./web, needs: [r{}]}}\n", (n - 1) / 2),
+    };
+    let repository = Repository::new(&format!("releases:\n{}", (0..50).map(one).collect::<String>())).await;
+    running.apply("stack", &json!({"source": repository.source()}));
+    running.wait("some are deployed", || running.releases().len() > 5);
+    running.pause().await;
+    running.resume(None, false).await;
+    assert_eq!(running.ready("stack", "True Deployed"), "50 releases are deployed");
+    let text = running.cp.helm4(["list", "-n", running.ns.name(), "-o", "json"]).unwrap();
+    let listed: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let again: Vec<&Value> = listed.iter().filter(|one| one["revision"] != "1").collect();
+    assert_eq!((listed.len(), again), (50, Vec::<&Value>::new()));
+    running.delete("stack");
+    assert_eq!(running.releases(), [""; 0]);
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_release_holds_up_only_what_needs_it() {
+    let mut running = Running::start().await;
+    let file = "
+releases:
+- {name: bad, chart: ./gone}
+- {name: after, chart: ./web, needs: [bad]}
+- {name: good, chart: ./web}
+";
+    let repository = Repository::new(file).await;
+    running.apply("stack", &json!({"source": repository.source()}));
+    let message = running.ready("stack", "False ReleaseFailed");
+    assert!(message.contains("/bad: "), "{message}");
+    assert_eq!(running.releases(), ["good"]);
+    let status = running.status("stack");
+    let of = |name: &str| {
+        let all = status["releases"].as_array().unwrap();
+        all.iter().find(|one| one["name"] == name).unwrap().clone()
+    };
+    assert_eq!(
+        (of("after")["status"].as_str(), of("bad")["status"].as_str()),
+        (Some("waiting"), Some("failed"))
+    );
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn state_files_see_nothing_of_the_operator() {
+    let mut running = Running::start().await;
+    let repository = Repository::new(TWO).await;
+    let secret = tempfile::tempdir().unwrap();
+    write(secret.path(), "token", "hunter2");
+    chart(&secret.path().join("chart"), "stolen");
+    let outside = secret.path().display();
+    let release = |more: &str| format!("releases: [{{name: x, chart: ./web{more}}}]");
+    for (file, part) in [
+        (format!("# {{{{ readFile \"{outside}/token\" }}}}"), "outside of the source"),
+        ("# {{ exec \"sh\" (list \"-c\" \"id\") }}".to_owned(), "runs no programs"),
+        ("# {{ requiredEnv \"PATH\" }}".to_owned(), "PATH"),
+        (format!("bases: [{outside}/token]"), "outside of the source"),
+        (format!("helmfiles: [{{path: {outside}/token}}]"), "token"),
+        (release(", values: [../../../../../../../../etc/passwd]"), "passwd"),
+        (format!("releases: [{{name: x, chart: {outside}/chart}}]"), "outside of the source"),
+        (release(", hooks: [{events: [presync], command: id}]"), "runs no hooks"),
+        (release(", postRenderer: ./x"), "runs no programs"),
+        (release(", kubeContext: other"), "kubeContext"),
+        (format!("releases: [{{name: x, chart: 'git::file://{outside}@chart'}}]"), "operator's disk"),
+    ] {
+        repository.push(&file);
+        running.apply(
+            "stack",
+            &json!({"source": repository.source(), "envvars": {"N": repository.git(&["rev-parse", "HEAD"])}}),
+        );
+        running.wait(&format!("{part}: {file}"), || {
+            let told = running.status("stack").to_string();
+            assert!(!told.contains("hunter2") && !told.contains("root:x"), "{told}");
+            told.contains(part)
+        });
+        assert_eq!(running.releases(), [""; 0], "{file}");
+    }
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_account_bounds_what_is_deployed() {
+    let mut running = Running::start().await;
+    let other = running.cp.namespace("other").unwrap();
+    let ns = running.ns.name();
+    running.cp.kubectl(["create", "serviceaccount", "deployer", "-n", ns]).unwrap();
+    running
+        .cp
+        .kubectl([
+            "create",
+            "rolebinding",
+            "deployer",
+            "--clusterrole=edit",
+            &format!("--serviceaccount={ns}:deployer"),
+            "-n",
+            ns,
+        ])
+        .unwrap();
+    let file = format!(
+        "releases:\n- {{name: own, chart: ./web}}\n- {{name: foreign, namespace: {}, chart: ./web}}\n",
+        other.name()
+    );
+    let repository = Repository::new(&file).await;
+    running.apply("stack", &json!({"source": repository.source(), "serviceAccountName": "deployer"}));
+    let message = running.ready("stack", "False ReleaseFailed");
+    assert!(message.contains("/foreign: ") && message.contains("orbidden"), "{message}");
+    assert_eq!(running.releases(), ["own"]);
+    assert_eq!(running.cp.helm4(["list", "-n", other.name(), "-q"]).unwrap().trim(), "");
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_of_users_stands_for_helmfiles() {
+    let cp = control_plane();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "appliances.test.windlass.dev"},
+        "spec": {
+            "group": "test.windlass.dev", "scope": "Namespaced",
+            "names": {"kind": "Appliance", "plural": "appliances", "singular": "appliance"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
+    cp.kubectl(["wait", "--for=condition=Established", "crd/appliances.test.windlass.dev"]).unwrap();
+    let mut running = Running::start().await;
+    running.pause().await;
+    let repository = Repository::new("releases: [{name: '{{ .Values.name }}', chart: ./web}]").await;
+    let file = format!(
+        "resources:\n- group: test.windlass.dev\n  version: v1\n  kind: Appliance\n  helmfile: |\n    source: {}\n    values: {{name: {{{{ .Object.metadata.name }}}}}}\n",
+        repository.source()
+    );
+    let object = json!({
+        "apiVersion": "test.windlass.dev/v1", "kind": "Appliance",
+        "metadata": {"name": "fridge", "namespace": running.ns.name()},
+    });
+    cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
+    let kind = KindsFile::parse(&file).unwrap().kinds.remove(0);
+    running.resume(Some(kind), true).await;
+    running.process.take().unwrap().task.await.unwrap().unwrap();
+    assert_eq!(running.releases(), ["fridge"]);
+    assert_eq!(running.get("appliance", "fridge", "{.status.releases[0].status}"), "deployed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_run_fails_if_an_object_is_not_ready() {
+    let mut running = Running::start().await;
+    running.pause().await;
+    running.apply("bad", &json!({"state": "releases: [{name: x, chart: ./gone}]"}));
+    running.resume(None, true).await;
+    let error = running.process.take().unwrap().task.await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("1 of 1 object is not ready") && error.contains("/bad"), "{error}");
+}
+
+/// The definition is served, and refuses what has no meaning.
+#[test]
+fn the_definition_refuses_source_and_state_together() {
+    let cp = control_plane();
+    let ns = cp.namespace("definition").unwrap();
+    let object = |spec: Value| {
+        let whole = json!({
+            "apiVersion": "apps.mumoshu.github.io/v1alpha1", "kind": "Helmfile",
+            "metadata": {"name": "x", "namespace": ns.name()}, "spec": spec,
+        });
+        cp.kubectl_with(["create", "--dry-run=server", "-f", "-"], &whole.to_string())
+    };
+    let both = object(json!({"source": "git::https://h/r@f", "state": "releases: []"})).unwrap_err();
+    assert!(both.to_string().contains("set one of source and state"), "{both}");
+    // helmfile-operator's own example.
+    let example = json!({
+        "source": "git::https://h/o/r//pkg/examplecontroller@assets?ref=master",
+        "image": {"repository": "example", "tag": "v1.2.3"},
+        "values": {"foo": "FOO"}, "envvars": {"bar": "BAR"},
+    });
+    object(example).unwrap();
+    let policy = object(json!({"state": "releases: []", "deletionPolicy": "maybe"})).unwrap_err();
+    assert!(policy.to_string().contains("deletionPolicy"), "{policy}");
+}
