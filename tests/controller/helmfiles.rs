@@ -146,7 +146,8 @@ impl Running {
 
     fn get(&self, kind: &str, name: &str, path: &str) -> String {
         let path = format!("jsonpath={path}");
-        let args = ["get", kind, name, "-n", self.ns.name(), "--ignore-not-found", "-o", &path];
+        let mut args = vec!["get", kind, "-n", self.ns.name(), "--ignore-not-found", "-o", &path];
+        args.extend((!name.is_empty()).then_some(name));
         self.cp.kubectl(args).unwrap()
     }
 
@@ -155,7 +156,9 @@ impl Running {
     }
 
     fn wait(&self, what: &str, holds: impl Fn() -> bool) {
-        wait_until(what, LIMIT, || Ok(holds().then_some(()))).unwrap();
+        if let Err(error) = wait_until(what, LIMIT, || Ok(holds().then_some(()))) {
+            panic!("{error}: {}", self.get(HELMFILES, "", "{.items[*].status}"));
+        }
     }
 
     /// Waits for `STATUS REASON` of the condition Ready of this generation, and returns its message.
@@ -316,7 +319,7 @@ async fn releases_that_leave_the_file_are_pruned_and_an_empty_file_needs_consent
 #[tokio::test(flavor = "multi_thread")]
 async fn suspension_dry_runs_orphans_and_uninstallation() {
     let mut running = Running::start().await;
-    let state = |size: &str| format!("releases: [{{name: raw, chart: {size}}}]");
+    let state = |chart: &str| format!("releases: [{{name: raw, chart: '{chart}'}}]");
     let repository = Repository::new(TWO).await;
     let chart = format!("git::{}@web?ref=main", repository.url);
     let spec = json!({"state": state(&chart), "suspend": true, "deletionPolicy": "orphan"});
@@ -420,9 +423,9 @@ async fn state_files_see_nothing_of_the_operator() {
     let outside = secret.path().display();
     let release = |more: &str| format!("releases: [{{name: x, chart: ./web{more}}}]");
     for (file, part) in [
-        (format!("# {{{{ readFile \"{outside}/token\" }}}}"), "outside of the source"),
-        ("# {{ exec \"sh\" (list \"-c\" \"id\") }}".to_owned(), "runs no programs"),
-        ("# {{ requiredEnv \"PATH\" }}".to_owned(), "PATH"),
+        (format!("values: [{{x: '{{{{ readFile \"{outside}/token\" }}}}'}}]"), "outside of the source"),
+        ("values: [{x: '{{ exec \"sh\" (list \"-c\" \"id\") }}'}]".to_owned(), "runs no programs"),
+        ("values: [{x: '{{ requiredEnv \"PATH\" }}'}]".to_owned(), "PATH"),
         (format!("bases: [{outside}/token]"), "outside of the source"),
         (format!("helmfiles: [{{path: {outside}/token}}]"), "token"),
         (release(", values: [../../../../../../../../etc/passwd]"), "passwd"),

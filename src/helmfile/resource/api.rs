@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,6 +12,11 @@ use crate::controller::GoDuration;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// The schema of an object with any fields.
+fn any_fields(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
 /// What a Helmfile asks for.
@@ -39,7 +44,7 @@ pub struct HelmfileSpec {
     pub image: Option<Image>,
     /// Values of the state files, over all others.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+    #[schemars(schema_with = "any_fields")]
     pub values: Map<String, Value>,
     /// Files with values of the state files, relative to the state file.
     #[serde(skip_serializing_if = "is_default")]

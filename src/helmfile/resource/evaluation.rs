@@ -96,7 +96,8 @@ pub(super) struct Evaluation {
 /// Evaluates the state files of an object.
 ///
 /// # Errors
-/// The source cannot be read, a state file cannot be evaluated, or asks for what the operator does not do.
+/// The source cannot be read, a state file cannot be evaluated, or asks for what the operator does not do. The text has paths within
+/// the source.
 pub(super) fn evaluate(
     spec: &HelmfileSpec,
     inputs: &ObjectInputs,
@@ -106,7 +107,19 @@ pub(super) fn evaluate(
     let home = home.map_err(|error| format!("no temporary directory: {error}"))?;
     // Paths are compared without symbolic links.
     let root = home.path().canonicalize().map_err(|error| format!("no temporary directory: {error}"))?;
-    let files = Arc::new(remote_files(spec, inputs, context, &root)?);
+    // Errors name paths within the source.
+    evaluate_in(spec, inputs, context, &root)
+        .map_err(|text| text.replace(&format!("{}/", root.display()), ""))
+}
+
+/// The same, with all files below a directory.
+fn evaluate_in(
+    spec: &HelmfileSpec,
+    inputs: &ObjectInputs,
+    context: &EvaluationContext,
+    root: &Path,
+) -> Result<Evaluation, String> {
+    let files = Arc::new(remote_files(spec, inputs, context, root)?);
     let permissions = Permissions { programs: true, addresses: true, hooks: true };
     let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
     let host = ConfinedHost {
@@ -117,10 +130,10 @@ pub(super) fn evaluate(
             permissions,
             warn,
         ),
-        root: root.clone(),
+        root: root.to_owned(),
         variables: inputs.variables.clone(),
     };
-    let mut states = visit::states(&host, &query(spec, &root)?, &root.to_string_lossy()).map_err(text)?;
+    let mut states = visit::states(&host, &query(spec, root)?, &root.to_string_lossy()).map_err(text)?;
     let mut fetcher = Fetcher::new(Home::below(&context.cache), http(context));
     fetcher.registry_credentials = inputs.registry.clone();
     let store = ChartFetcher {
@@ -129,7 +142,7 @@ pub(super) fn evaluate(
         profile: Profile::Helm4,
         bounds: context.bounds,
         documents: None,
-        root: Some(root),
+        root: Some(root.to_owned()),
         warn,
     };
     let charts = ReleaseCharts { host: &host, store: &store, profile: Profile::Helm4, skip_deps: false };

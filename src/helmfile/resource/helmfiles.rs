@@ -257,7 +257,12 @@ impl FrontEnd for Helmfiles {
             return Ok(Reconciled::new(true, interval));
         }
         status.changes = None;
-        if evaluation.releases.is_empty() && !known.is_empty() && prune && !spec.allow_empty {
+        if evaluation.releases.is_empty()
+            && evaluation.ignored.is_empty()
+            && !known.is_empty()
+            && prune
+            && !spec.allow_empty
+        {
             return Err(ReconcileError::Reason {
                 reason: "PruneBlocked",
                 text: format!(
