@@ -4,7 +4,7 @@
 
 mod flux;
 mod flux_notifications;
-mod helmfiles;
+mod helmfile_process;
 mod stop_signal;
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::serve::State;
 
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
-pub use helmfiles::{HelmfileProcess, register_helmfiles};
+pub use helmfile_process::{HelmfileProcess, register_helmfiles};
 use stop_signal::StopSignal;
 
 /// A front end that a process can run.
@@ -146,7 +146,7 @@ async fn run_controllers(
             Controller::Modules => addon::run(context.clone(), modules.clone(), stopping.stopped()).await,
             Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopping.stopped()).await,
             Controller::Helmfiles => {
-                helmfiles::run(context.clone(), helmfiles.clone(), stopping.stopped()).await
+                helmfile_process::run(context.clone(), helmfiles.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();

@@ -15,10 +15,10 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons
     #[arg(env = "MODULES_DIR")]
     modules_dir: Option<String>,
-    /// Controllers that the operator runs, separated by commas: modules, helmreleases; * for all
+    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles; * for all
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     controllers: runtime::Controllers,
-    /// The operator's --default-service-account for HelmReleases
+    /// The operator's --default-service-account for HelmReleases and Helmfiles
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     default_service_account: Option<String>,
     /// The operator's --sources: with flux it needs no rights to reconcile sources
@@ -62,6 +62,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         if args.notifications != ControllerMode::Flux {
             needs = needs.and(preflight::notification_needs());
         }
+    }
+    if args.controllers.has(Controller::Helmfiles) {
+        needs = needs.and(preflight::helmfile_needs(args.default_service_account.is_some()));
     }
     let mut added = preflight::AddedRules::default();
     for file in &args.add_rules {

@@ -6,6 +6,7 @@
 
 mod added;
 mod helm_release_rights;
+mod helmfile_rights;
 mod notification_rights;
 mod rights;
 mod watches;
@@ -30,6 +31,7 @@ use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 
 pub use added::Added;
 pub use helm_release_rights::helm_release_needs;
+pub use helmfile_rights::helmfile_needs;
 pub use notification_rights::notification_needs;
 use rights::Scoped;
 

@@ -447,7 +447,7 @@ impl Session<'_> {
             hooks::trigger(self.charts.host, state, Some(&target.release), event)
         });
         let done = done.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")));
-        let done = hooks.into_iter().fold(done, |done, hook| with_hook(done, hook));
+        let done = hooks.into_iter().fold(done, with_hook);
         self.uncleaned.remove(&at);
         let done = done?;
         for warning in &done.outcome.warnings {

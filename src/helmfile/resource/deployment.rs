@@ -67,6 +67,9 @@ pub(super) fn id_of(status: &ReleaseStatus) -> ReleaseId {
     ReleaseId::new(&status.namespace, &status.name)
 }
 
+/// What was done for a release and what the status says of it, or why it failed.
+type DeployResult = Result<(Done, ReleaseStatus), ReleaseStatus>;
+
 /// Whose a record is.
 enum Ownership {
     /// The object's.
@@ -129,17 +132,13 @@ impl Deployment<'_> {
                 done.releases.push(ReleaseStatus { error: text, ..self.status(&release.id, WAITING) });
                 unready.insert(release.key);
             }
-            let mut results: Vec<(usize, String, Result<(Done, ReleaseStatus), ReleaseStatus>)> =
-                stream::iter(ready.into_iter().enumerate())
-                    .map(|(at, release)| async move {
-                        let key = release.key.clone();
-                        (at, key, self.deploy(release).await)
-                    })
-                    .buffer_unordered(AT_ONCE)
-                    .collect()
-                    .await;
-            results.sort_by_key(|(at, ..)| *at);
-            for (_, key, result) in results {
+            // In their order.
+            let results: Vec<(String, DeployResult)> = stream::iter(ready)
+                .map(|release| async move { (release.key.clone(), self.deploy(release).await) })
+                .buffered(AT_ONCE)
+                .collect()
+                .await;
+            for (key, result) in results {
                 match result {
                     Ok((outcome, status)) => self.take(outcome, status, &mut done),
                     Err(status) => {
@@ -192,7 +191,7 @@ impl Deployment<'_> {
         ReleaseStatus { error: redact::process().mask(error).into_owned(), ..self.status(id, FAILED) }
     }
 
-    async fn deploy(&self, release: EvaluatedRelease) -> Result<(Done, ReleaseStatus), ReleaseStatus> {
+    async fn deploy(&self, release: EvaluatedRelease) -> DeployResult {
         let id = release.id;
         let failed = |error: String| self.failed(&id, &error);
         let mut spec = match release.action {

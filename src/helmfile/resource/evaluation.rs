@@ -133,7 +133,8 @@ fn evaluate_in(
         root: root.to_owned(),
         variables: inputs.variables.clone(),
     };
-    let mut states = visit::states(&host, &query(spec, root)?, &root.to_string_lossy()).map_err(text)?;
+    let mut states = visit::states(&host, &query(spec, root)?, &root.to_string_lossy())
+        .map_err(|error| error.to_string())?;
     let mut fetcher = Fetcher::new(Home::below(&context.cache), http(context));
     fetcher.registry_credentials = inputs.registry.clone();
     let store = ChartFetcher {
@@ -157,7 +158,7 @@ fn evaluate_in(
         cause: &context.cause,
         record_labels: &context.labels,
     };
-    let (releases, steps) = releases(&host, &mut states, &context).map_err(text)?;
+    let (releases, steps) = releases(&host, &mut states, &context).map_err(|error| error.to_string())?;
     let all = states.iter().flat_map(|state| state.fields.records("releases"));
     let mut ignored: BTreeSet<ReleaseId> =
         all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
@@ -169,10 +170,6 @@ fn evaluate_in(
         digest: digest(&releases),
         releases,
     })
-}
-
-fn text(error: Error) -> String {
-    error.to_string()
 }
 
 fn warn(line: &str) {
@@ -304,7 +301,7 @@ fn releases(
 }
 
 fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<ReleaseSpec, String> {
-    let mut spec = release_spec(context, state, release, None).map_err(text)?;
+    let mut spec = release_spec(context, state, release, None).map_err(|error| error.to_string())?;
     spec.options.revisions.skip_unchanged = true;
     spec.options.ownership.force_conflicts = true;
     Ok(spec)

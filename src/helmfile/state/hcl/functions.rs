@@ -381,8 +381,7 @@ fn range(arguments: FuncArgs) -> Out {
     };
     let step = step.unwrap_or(if from > to { -1.0 } else { 1.0 });
     let count = ((to - from) / step).ceil().max(0.0);
-    // Not a number counts as too many.
-    if step == 0.0 || !(count <= MAX_ITEMS) {
+    if step == 0.0 || count.is_nan() || count > MAX_ITEMS {
         return Err(format!("a range from {from} to {to} by {step} has too many items"));
     }
     let mut out = Vec::new();

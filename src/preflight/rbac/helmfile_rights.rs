@@ -1,0 +1,60 @@
+//! The rights that an operator needs for Helmfiles.
+//!
+//! As for HelmReleases, they are those of the cluster; what a release contains is applied by the Helmfile's ServiceAccount.
+
+use super::{LOOK, Needs, OWN};
+
+const HELMFILE: &str = "apps.mumoshu.github.io";
+
+/// The needs for Helmfiles. `default_service_account`: whether each Helmfile has a ServiceAccount.
+#[must_use]
+pub fn helmfile_needs(default_service_account: bool) -> Needs {
+    let mut needs = Needs::default();
+    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
+        needs.rights.add(None, group, resource, verbs);
+    };
+    // The finalizer is a patch of the object.
+    add(HELMFILE, "helmfiles", &["get", "list", "watch", "patch"]);
+    add(HELMFILE, "helmfiles/status", &["patch"]);
+    // Records, generated values, and what secretRefs refers to.
+    add("", "secrets", &OWN);
+    add("", "configmaps", &LOOK);
+    add("coordination.k8s.io", "leases", &OWN);
+    for group in ["", "events.k8s.io"] {
+        add(group, "events", &["create", "patch"]);
+    }
+    add("", "serviceaccounts", &["impersonate"]);
+    // The kind is registered where it is absent or older.
+    add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create", "patch"]);
+    needs.unknown.push(
+        "objects of releases of Helmfiles are watched with the operator's own rights, whoever applies them: without list and watch of \
+         their kinds drift is found at the interval only; add rules for that, and for the kinds of --config, with --add-rules FILE"
+            .to_owned(),
+    );
+    if !default_service_account {
+        needs.unknown.push(
+            "Helmfiles without serviceAccountName are deployed with the operator's own rights, which depend on their charts: add rules \
+             for that with --add-rules FILE, or run the operator with --default-service-account"
+                .to_owned(),
+        );
+    }
+    needs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn helmfiles_without_an_account_need_unknown_rights() {
+        assert_eq!(helmfile_needs(true).unknown.len(), 1);
+        let needs = helmfile_needs(false);
+        assert_eq!(needs.unknown.len(), 2);
+        let shown = needs.rights.shown(None);
+        for expected in
+            ["/secrets 7", "apps.mumoshu.github.io/helmfiles 4", "apps.mumoshu.github.io/helmfiles/status 1"]
+        {
+            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
+        }
+    }
+}
