@@ -15,7 +15,7 @@ pub struct S3Keys {
     pub access: String,
     /// The secret key.
     pub secret: String,
-    /// The token of keys that are lent.
+    /// The session token of temporary keys.
     pub session: Option<String>,
 }
 
@@ -136,7 +136,7 @@ impl CloudCredentials<'_> {
     /// The keys of this process for a region of AWS; `sts`: a token service that replaces Amazon's.
     ///
     /// # Errors
-    /// There are none, or they are refused.
+    /// The region is not a part of a host name, there are no keys, or they are refused.
     pub async fn own_aws(&self, region: &str, sts: Option<Location>) -> Result<S3Keys, BucketError> {
         super::aws::own_keys(self.0, region, sts).await
     }
