@@ -120,6 +120,8 @@ pub(crate) struct Running {
     requests: Arc<AtomicUsize>,
     /// Metrics of the front ends.
     pub(crate) state: Arc<State>,
+    /// Sources of a cloud may act with this process' identity.
+    pub(crate) allows_own_identity: bool,
     sharing: Sharing,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
@@ -148,6 +150,7 @@ impl Running {
             address,
             requests: Arc::default(),
             state: Arc::new(State::new("test_")),
+            allows_own_identity: false,
             sharing,
             stop,
             task: None,
@@ -237,7 +240,7 @@ impl Running {
             storage: storage.to_owned(),
             advertised: "artifacts.test".to_owned(),
             allow_local_addresses: true,
-            allow_workload_identity: false,
+            allow_workload_identity: self.allows_own_identity,
         };
         let namespace = Some(self.ns.name().to_owned());
         let mut all = Vec::new();
@@ -338,6 +341,14 @@ impl Running {
 
     pub(crate) fn apply(&self, object: &Value) {
         self.cp.kubectl_with(["apply", "-n", self.ns.name(), "-f", "-"], &object.to_string()).unwrap();
+    }
+
+    /// Asks for a pass over a HelmRelease.
+    pub(crate) fn ask(&self, name: &str, token: &str) {
+        let annotation = format!("reconcile.fluxcd.io/requestedAt={token}");
+        self.cp
+            .kubectl(["annotate", "--overwrite", "helmrelease", name, "-n", self.ns.name(), &annotation])
+            .unwrap();
     }
 
     /// Merges into a status.
