@@ -29,6 +29,19 @@ pub(super) fn unfinished_rollback(newest: &Record, status: &HelmReleaseStatus) -
     (newest.info.status == ReleaseStatus::PendingRollback && ours && known).then_some(to)
 }
 
+/// What the condition Remediated says of a rollback: its status, reason and text. `why`: why it failed, if it did.
+pub(super) fn rollback_verdict(
+    target: &Snapshot,
+    why: Option<&impl std::fmt::Display>,
+) -> (Truth, &'static str, String) {
+    let (release, chart) = (target.release(), target.chart());
+    let text = format!("Helm rollback to previous release {release} with chart {chart}");
+    match why {
+        None => (Truth::True, "RollbackSucceeded", format!("{text} succeeded")),
+        Some(why) => (Truth::False, "RollbackFailed", format!("{text} failed: {why}")),
+    }
+}
+
 /// Whether an install made a record.
 fn is_installed(record: &Record) -> bool {
     record.info.first_deployed == record.info.last_deployed
@@ -50,8 +63,8 @@ impl ReleasePass<'_> {
             ReleaseStatus::Failed => (false, true),
             _ => (false, false),
         };
-        if deployed && known.is_some() && *cause == remediation_cause(known) {
-            self.take_rollback(newest);
+        if (deployed || failed) && known.is_some() && *cause == remediation_cause(known) {
+            self.take_rollback(newest, failed);
         } else if (deployed || failed) && is_cause_of(cause, &self.pass.object) {
             tracing::info!(object = %self.pass.reference, revision = newest.version, "taking a revision that the status does not show");
             self.take_release(newest, failed).await?;
@@ -62,9 +75,13 @@ impl ReleasePass<'_> {
     async fn take_release(&mut self, newest: &Record, failed: bool) -> Result<(), ReconcileError> {
         let verb = if is_installed(newest) { "install" } else { "upgrade" };
         verb.clone_into(&mut self.status.last_attempted_release_action);
-        self.record_revision(newest, verb).await?;
-        // What another generation had failed with does not count any more.
-        let current = newest.extension.cause == cause_of(&self.pass.object);
+        // Values and chart may have changed since: the record alone tells what it was made of.
+        let same_chart = newest.chart["metadata"]["version"] == self.chart.chart().metadata.version;
+        let oci_digest = if same_chart { self.oci_digest.clone() } else { String::new() };
+        self.record_revision(snapshot::observe(newest, &oci_digest, verb, None)).await?;
+        // What another generation had failed with does not count any more, nor does what an earlier object of this name had.
+        let object = &self.pass.object;
+        let current = newest.extension.cause == cause_of(object) && is_made_for(newest, object);
         if failed && current {
             let text = self.failure_text(verb, &newest.info.description);
             self.note_failure(verb, &text, true);
@@ -75,17 +92,14 @@ impl ReleasePass<'_> {
         Ok(())
     }
 
-    fn take_rollback(&mut self, newest: &Record) {
+    fn take_rollback(&mut self, newest: &Record, failed: bool) {
         let to = newest.info.rollback_revision;
         let Some(target) = self.status.history.iter().find(|known| known.version == to) else { return };
-        let text = format!(
-            "Helm rollback to previous release {} with chart {} succeeded",
-            target.release(),
-            target.chart()
-        );
         let shot = snapshot::observe(newest, "", "rollback", Some(&target.config_digest));
+        let (truth, reason, text) = rollback_verdict(target, failed.then_some(&newest.info.description));
         self.status.history.insert(0, shot);
-        self.conditions().set(REMEDIATED, Truth::True, "RollbackSucceeded", &text);
+        self.status.failures += i64::from(failed);
+        self.conditions().set(REMEDIATED, truth, reason, &text);
         self.summarize();
     }
 
