@@ -1,7 +1,8 @@
 //! What an expression takes, estimated from above before it is evaluated: steps, and bytes of the values that it makes.
 //!
 //! Owns how large the result of each operator and function can be. The variables are known: a path into one has the size of what is
-//! there. What loops is counted as often as the list has items.
+//! there, and copies nothing. What is put into a list or taken out of a made value is copied. What loops is counted as often as the
+//! list has items.
 
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, LiteralValue, operators};
@@ -156,7 +157,10 @@ impl<'e, 'v> Cost<'e, 'v> {
                 let known = self.scope.iter().rev().find(|(known, _)| known == name);
                 return Ok(known.map_or(Estimate::Made(Size::default()), |(_, found)| *found));
             }
-            Expr::Select(select) => return Ok(self.visit(&select.operand, times)?.field(&select.field)),
+            Expr::Select(select) => {
+                let field = self.visit(&select.operand, times)?.field(&select.field);
+                return Ok(self.taken(field, times));
+            }
             Expr::Literal(LiteralValue::String(text)) => Size::text(text.inner().len() as u64),
             Expr::Literal(LiteralValue::Bytes(bytes)) => Size::text(bytes.inner().len() as u64),
             Expr::Literal(_) | Expr::Unspecified => Size::text(WORD),
@@ -177,11 +181,20 @@ impl<'e, 'v> Cost<'e, 'v> {
         self.made = self.made.saturating_add(bytes.saturating_mul(times));
     }
 
+    /// A part of a value: it is copied if the expression has made the value.
+    fn taken(&mut self, part: Estimate<'v>, times: u64) -> Estimate<'v> {
+        if let Estimate::Made(size) = part {
+            self.make(size.bytes, times);
+        }
+        part
+    }
+
     fn collect(&mut self, items: impl Iterator<Item = &'e IdedExpr>, times: u64) -> Result<Size, String> {
         let mut all = Size::default();
         for item in items {
-            all = all.with_item(self.visit(item, times)?.size());
-            self.make(ITEM, times);
+            let size = self.visit(item, times)?.size();
+            self.make(size.bytes.saturating_add(ITEM), times);
+            all = all.with_item(size);
         }
         Ok(all)
     }
@@ -199,6 +212,8 @@ impl<'e, 'v> Cost<'e, 'v> {
         let range = self.visit(&one.iter_range, times)?;
         let start = self.visit(&one.accu_init, times)?.size();
         let rounds = range.size().length;
+        // Each round has an item of its own.
+        self.make(range.size().bytes, times);
         let repeated = times.saturating_mul(rounds);
         let outside = self.scope.len();
         self.scope.push((&one.iter_var, range.item()));
@@ -220,17 +235,25 @@ impl<'e, 'v> Cost<'e, 'v> {
             parts.iter().map(|part| self.visit(part, times)).collect::<Result<_, _>>()?;
         let at = |index: usize| estimates.get(index).copied().unwrap_or(Estimate::Made(Size::default()));
         let name = call.func_name.as_str();
-        // These give what they are given, or a part of it, and read nothing.
+        // These give what they are given, or a part of it.
         match name {
             operators::CONDITIONAL => return Ok(Estimate::Made(at(1).size().max(at(2).size()))),
             operators::INDEX | operators::OPT_INDEX | operators::OPT_SELECT => {
-                return Ok(match parts.get(1).map(|part| &part.expr) {
+                let part = match parts.get(1).map(|part| &part.expr) {
                     Some(Expr::Literal(LiteralValue::String(field))) => at(0).field(field.inner()),
                     _ => Estimate::Made(at(0).size().inside()),
-                });
+                };
+                return Ok(self.taken(part, times));
             }
-            "value" | "dyn" => return Ok(at(0)),
-            "first" | "last" => return Ok(Estimate::Made(at(0).size().inside())),
+            "value" | "dyn" => {
+                self.make(at(0).size().bytes, times);
+                return Ok(at(0));
+            }
+            // They copy the whole list.
+            "first" | "last" => {
+                self.make(at(0).size().bytes, times);
+                return Ok(Estimate::Made(at(0).size().inside()));
+            }
             _ => {}
         }
         let sizes: Vec<Size> = estimates.iter().map(|estimate| estimate.size()).collect();
@@ -240,10 +263,11 @@ impl<'e, 'v> Cost<'e, 'v> {
         self.take(all.bytes / READ, times);
         if is_small(name) {
             match name {
-                // Each item of one list is compared with each of the other one.
-                "contains" | "equivalent" | "intersects" => {
+                // Of `sets`: each item of one list is compared with each of the other one.
+                "contains" | "equivalent" | "intersects" if parts.len() == 3 => {
                     let compared = of(2).length.saturating_add(of(2).bytes / READ);
                     self.take(of(1).length.saturating_mul(compared), times);
+                    self.make(all.bytes, times);
                 }
                 "matches" => self.take(COMPILE.saturating_add(of(0).bytes), times),
                 _ => {}

@@ -226,7 +226,10 @@ impl FrontEnd for Receivers {
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {
         let (mut status, generation) = (status_of(object), generation_of(object));
         match report {
-            Report::Failed { error: error @ ReconcileError::Reason { reason, .. }, .. } => {
+            Report::Failed {
+                error: error @ ReconcileError::Reason { reason, disposition: Disposition::Stall, .. },
+                ..
+            } => {
                 let text = format!("Reconciliation failed terminally due to configuration error: {error}");
                 set(&mut status, READY, Truth::False, reason, &text, generation);
                 set(&mut status, STALLED, Truth::True, reason, &text, generation);
@@ -249,7 +252,7 @@ impl FrontEnd for Receivers {
     fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
         let Report::Failed { error, .. } = report else { return None };
         let reason = match error {
-            ReconcileError::Reason { reason, .. } => *reason,
+            ReconcileError::Reason { reason, disposition: Disposition::Stall, .. } => *reason,
             _ => "ReconcileError",
         };
         let (event_type, action, annotations) = (EventType::Warning, "Reconcile", BTreeMap::new());
