@@ -239,7 +239,7 @@ async fn azure(
     http: &Http,
 ) -> Result<ObjectStorage, SourceError> {
     let access = match secret {
-        Some(secret) => azure_access(secret, endpoint, http).await?,
+        Some(secret) => azure_access(context, secret, endpoint, http).await?,
         None => {
             let own = context.own_identity("azure")?;
             check_cloud(context, endpoint, &AZURE)?;
@@ -251,8 +251,9 @@ async fn azure(
     ObjectStorage::azure(access).map_err(|e| absent_feature(&e))
 }
 
-/// The access that a Secret gives, in source-controller's order: an application, an account's key, a shared access signature.
+/// The access that a Secret gives, in source-controller's order: an application, a managed identity, an account's key, a shared access signature.
 async fn azure_access(
+    context: &FetchContext<'_>,
     secret: &SecretData,
     endpoint: &Location,
     http: &Http,
@@ -263,10 +264,13 @@ async fn azure_access(
         let token = CloudCredentials(http).entra(&application, AZURE_STORAGE).await;
         return Ok(AzureAccess::Token(token.map_err(|e| no_credentials(&e))?));
     }
-    if secret.get("clientId").is_some() {
-        let text = "clientId asks for a managed identity of this process, which is not supported: add tenantId, and clientSecret or \
-                    clientCertificate";
-        return Err(wrong(text));
+    // One of the identities of this process, as without a Secret.
+    if let Some(client) = secret.get("clientId") {
+        let own = context.own_identity("azure")?;
+        check_cloud(context, endpoint, &AZURE)?;
+        let client = String::from_utf8_lossy(client);
+        let token = CloudCredentials(&own).managed_azure(client.trim(), AZURE_STORAGE).await;
+        return Ok(AzureAccess::Token(token.map_err(|e| no_credentials(&e))?));
     }
     let (key, signature) = (secret.text("accountKey"), secret.text("sasKey"));
     let (key, signature) = (key.trim(), signature.trim().trim_start_matches('?'));

@@ -141,8 +141,8 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
             "azure",
             json!({"clientId": "x"}),
             json!({}),
-            "False AuthenticationFailed",
-            "a managed identity of this process",
+            "False InvalidProviderConfiguration",
+            "--allow-workload-identity",
         ),
         (
             "az-empty",
@@ -319,6 +319,9 @@ async fn the_identity_of_the_process_goes_to_its_cloud_only() {
     running.allows_own_identity = true;
     running.start_with_sources(storage.path()).await;
     let other = "does not get the identity of this process";
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "client"}, "stringData": {"clientId": "one-of-several"},
+    }));
     for (name, provider, endpoint, region, state, text) in [
         ("aws", "aws", "storage.example.test", "eu-west-1", "False InvalidProviderConfiguration", other),
         (
@@ -332,6 +335,14 @@ async fn the_identity_of_the_process_goes_to_its_cloud_only() {
         ("gcp", "gcp", "storage.example.test", "", "False InvalidProviderConfiguration", other),
         ("azure", "azure", "https://acc.example.test", "", "False InvalidProviderConfiguration", other),
         (
+            "azure-client",
+            "azure",
+            "https://acc.example.test",
+            "",
+            "False InvalidProviderConfiguration",
+            other,
+        ),
+        (
             "region",
             "aws",
             "s3.amazonaws.com",
@@ -340,9 +351,12 @@ async fn the_identity_of_the_process_goes_to_its_cloud_only() {
             "\"evil.example/\" is not the name of a region of AWS",
         ),
     ] {
-        let spec = json!({
+        let mut spec = json!({
             "provider": provider, "bucketName": "bucket", "endpoint": endpoint, "region": region, "interval": "1h",
         });
+        if name == "azure-client" {
+            spec["secretRef"] = json!({"name": "client"});
+        }
         running.apply(&source("Bucket", name, &spec));
         let object = running.source_with("bucket", name, state);
         assert!(message(&object, "Ready").contains(text), "{name}: {}", message(&object, "Ready"));

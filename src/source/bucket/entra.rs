@@ -88,16 +88,32 @@ pub(super) async fn own_token(http: &Http, scope: &str) -> Result<String, Bucket
         let authority = variable(&["AZURE_AUTHORITY_HOST"]).unwrap_or_default();
         return token(http, &EntraApplication { authority, tenant, client, proof }, scope).await;
     }
+    managed_token(http, variable(&["AZURE_CLIENT_ID"]).as_deref(), scope).await
+}
+
+/// A managed identity of this process' virtual machine; `client`: which one, if it has several.
+///
+/// # Errors
+/// There is none, or it is refused.
+pub(super) async fn managed_token(
+    http: &Http,
+    client: Option<&str>,
+    scope: &str,
+) -> Result<String, BucketError> {
     let machine = variable(&["AZURE_POD_IDENTITY_AUTHORITY_HOST"]).unwrap_or_else(|| MACHINE.to_owned());
-    let resource = utf8_percent_encode(scope.trim_end_matches("/.default"), NON_ALPHANUMERIC).to_string();
-    let client = variable(&["AZURE_CLIENT_ID"]).map_or_else(String::new, |id| format!("&client_id={id}"));
     let place = format!("{}/metadata/identity/oauth2/token", machine.trim_end_matches('/'));
-    let url = Location::parse(&place)?;
-    let url = url.with_query(format!("api-version=2018-02-01&resource={resource}{client}"));
+    let url = Location::parse(&place)?.with_query(identity_query(client, scope));
     let tls = Tls::default();
     let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_CREDENTIALS) };
     request.headers.push((HeaderName::from_static("metadata"), "true".to_owned()));
     of_answer(http, request, &place).await
+}
+
+/// What a virtual machine's metadata server is asked.
+fn identity_query(client: Option<&str>, scope: &str) -> String {
+    let escape = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let client = client.map_or_else(String::new, |id| format!("&client_id={}", escape(id)));
+    format!("api-version=2018-02-01&resource={}{client}", escape(scope.trim_end_matches("/.default")))
 }
 
 async fn of_answer(http: &Http, request: Request<'_>, place: &str) -> Result<String, BucketError> {
@@ -141,4 +157,20 @@ fn assertion(
         "iat": now, "nbf": now, "exp": now + LIFE,
     });
     signed_jwt::sign(Algorithm::Pss, head, &claims, pem).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_several_identities_is_asked_for() {
+        let scope = "https://storage.azure.com/.default";
+        let base = "api-version=2018-02-01&resource=https%3A%2F%2Fstorage%2Eazure%2Ecom";
+        assert_eq!(identity_query(None, scope), base);
+        assert_eq!(
+            identity_query(Some("a-1&resource=b"), scope),
+            format!("{base}&client_id=a%2D1%26resource%3Db")
+        );
+    }
 }

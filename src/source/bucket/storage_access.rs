@@ -188,6 +188,14 @@ impl CloudCredentials<'_> {
     pub async fn own_azure(&self, scope: &str) -> Result<String, BucketError> {
         super::entra::own_token(self.0, scope).await
     }
+
+    /// A token of one of the managed identities of this process' virtual machine. `client`: the id of its application.
+    ///
+    /// # Errors
+    /// It has no such identity, or it is refused.
+    pub async fn managed_azure(&self, client: &str, scope: &str) -> Result<String, BucketError> {
+        super::entra::managed_token(self.0, Some(client), scope).await
+    }
 }
 
 // Builds without a cloud refuse its buckets.
@@ -291,6 +299,14 @@ impl CloudCredentials<'_> {
     /// # Errors
     /// Always: the build has no such buckets.
     pub async fn own_azure(&self, _scope: &str) -> Result<String, BucketError> {
+        Err(absent("azure", "azure"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn managed_azure(&self, _client: &str, _scope: &str) -> Result<String, BucketError> {
         Err(absent("azure", "azure"))
     }
 }
