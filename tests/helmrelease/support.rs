@@ -122,6 +122,8 @@ pub(crate) struct Running {
     pub(crate) state: Arc<State>,
     /// Sources of a cloud may act with this process' identity.
     pub(crate) allows_own_identity: bool,
+    /// Sources may be on this machine.
+    pub(crate) allows_local: bool,
     sharing: Sharing,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
@@ -151,6 +153,7 @@ impl Running {
             requests: Arc::default(),
             state: Arc::new(State::new("test_")),
             allows_own_identity: false,
+            allows_local: true,
             sharing,
             stop,
             task: None,
@@ -239,7 +242,7 @@ impl Running {
         let options = SourceOptions {
             storage: storage.to_owned(),
             advertised: "artifacts.test".to_owned(),
-            allow_local_addresses: true,
+            allow_local_addresses: self.allows_local,
             allow_workload_identity: self.allows_own_identity,
         };
         let namespace = Some(self.ns.name().to_owned());
