@@ -18,6 +18,8 @@ const NUMBER: u64 = 512;
 const READ: u64 = 64;
 /// The steps that take as long as compiling a regular expression.
 const COMPILE: u64 = 10_000;
+/// The same for one with counted repetitions, which may be large.
+const COMPILE_REPEATED: u64 = 50_000;
 
 /// How large a value can be.
 #[derive(Clone, Copy, Default)]
@@ -269,7 +271,11 @@ impl<'e, 'v> Cost<'e, 'v> {
                     self.take(of(1).length.saturating_mul(compared), times);
                     self.make(all.bytes, times);
                 }
-                "matches" => self.take(COMPILE.saturating_add(of(0).bytes), times),
+                "matches" => {
+                    let plain = text(1).is_some_and(|pattern| !pattern.contains('{'));
+                    let compile = if plain { COMPILE } else { COMPILE_REPEATED };
+                    self.take(compile.saturating_add(of(0).bytes), times);
+                }
                 _ => {}
             }
             return Ok(Estimate::Made(Size::text(WORD)));
@@ -379,6 +385,8 @@ mod tests {
             assert!((5 * rounds..=15 * rounds).contains(&found), "{expression}: {found}");
         }
         assert!(steps("v.list.all(a, a.matches('a'))") > 100 * COMPILE);
+        assert!(steps("v.list.all(a, a.matches('a{9}'))") > 100 * COMPILE_REPEATED);
+        assert!(steps("v.list.all(a, a.matches(v.text))") > 100 * COMPILE_REPEATED);
         assert!(steps("v.list.all(a, v.text.contains(a))") > 100 * 1000 / READ);
         assert!(steps("sets.contains(v.list, v.list)") > 100 * 100);
     }

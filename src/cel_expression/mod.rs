@@ -306,10 +306,10 @@ mod tests {
 
     #[test]
     fn regular_expressions_in_loops_are_bounded() {
-        let object = json!({"list": vec!["x"; 1000], "few": vec!["x"; 20]});
+        let object = json!({"list": vec!["x"; 1000], "few": vec!["x"; 15]});
         let holds = |expression: &str| is_true(expression, &[("self", &object)]);
         assert!(holds("self.list.all(a, a.matches('(\\\\w{100}){10}'))").unwrap_err().contains("too long"));
-        assert_eq!(holds("self.few.all(a, a.matches('^x$'))"), Ok(true));
+        assert_eq!(holds("self.few.all(a, a.matches('^x$') && a.matches('^x{1,2}$'))"), Ok(true));
     }
 
     #[test]
