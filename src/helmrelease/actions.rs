@@ -122,16 +122,24 @@ impl ReleasePass<'_> {
     pub(super) async fn run(&mut self) -> Result<Reconciled, ReconcileError> {
         let mut done: BTreeSet<&str> = BTreeSet::new();
         loop {
-            let newest = match &self.written {
-                Some(record) => Some(Arc::clone(record)),
-                None => self.history().await?.newest().cloned().map(Arc::new),
+            let (newest, two_deployed) = match &self.written {
+                Some(record) => (Some(Arc::clone(record)), false),
+                None => {
+                    let history = self.history().await?;
+                    (history.newest().cloned().map(Arc::new), history.has_two_deployed())
+                }
             };
-            if let Some(record) = newest.as_deref().filter(|_| self.written.is_none()) {
+            let unfinished = newest
+                .as_deref()
+                .and_then(|newest| unrecorded::unfinished_rollback(newest, two_deployed, &self.status));
+            if let Some(record) = newest.as_deref().filter(|_| self.written.is_none() && unfinished.is_none())
+            {
                 self.take_unrecorded(record).await?;
             }
-            let (state, action) = self.decide(newest.as_deref()).await?;
+            let (state, action) = self.decide(newest.as_deref(), unfinished).await?;
             tracing::debug!(object = %self.pass.reference, ?state, ?action, "decided");
-            if state == ReleaseState::Unmanaged {
+            // The newest revision is this object's own if its rollback is to be finished.
+            if state == ReleaseState::Unmanaged && unfinished.is_none() {
                 self.status.history.clear();
             }
             let kind = match action {
@@ -162,7 +170,12 @@ impl ReleasePass<'_> {
         }
     }
 
-    async fn decide(&self, newest: Option<&Record>) -> Result<(ReleaseState, Action), ReconcileError> {
+    /// The state, and the action that follows. `unfinished`: the revision that a rollback leads to which a process did not end.
+    async fn decide(
+        &self,
+        newest: Option<&Record>,
+        unfinished: Option<u64>,
+    ) -> Result<(ReleaseState, Action), ReconcileError> {
         let metadata = &self.chart.chart().metadata;
         let (post_renderers, common_metadata) =
             (options::post_renderers_digest(self.spec), options::common_metadata_digest(self.spec));
@@ -184,7 +197,7 @@ impl ReleasePass<'_> {
             let record = self.runner.engine().record(&self.id, target.version).await?;
             verified = record.filter(|record| target.shows(record)).map(|record| record.version);
         }
-        let action = match newest.and_then(|newest| unrecorded::unfinished_rollback(newest, &self.status)) {
+        let action = match unfinished {
             Some(to) => Action::Rollback(to),
             None => state::next_action(state, &self.status, &desired, |version| verified == Some(version)),
         };

@@ -20,13 +20,22 @@ pub(super) fn remediation_cause(failed: Option<&Snapshot>) -> String {
 }
 
 /// The revision that a rollback leads to which a process began and did not end, where it remediates the newest revision of the status.
-/// It is finished: what it undoes is not tried again before.
-pub(super) fn unfinished_rollback(newest: &Record, status: &HelmReleaseStatus) -> Option<u64> {
+/// It is finished: what it undoes is not tried again before. `two_deployed`: the revision before the newest one is deployed, too.
+pub(super) fn unfinished_rollback(
+    newest: &Record,
+    two_deployed: bool,
+    status: &HelmReleaseStatus,
+) -> Option<u64> {
     let failed = status.history.first()?;
     let to = newest.info.rollback_revision;
     let ours = newest.owner() == Some(OWNER) && newest.extension.cause == remediation_cause(Some(failed));
     let known = status.history.iter().any(|shot| shot.version == to);
-    (newest.info.status == ReleaseStatus::PendingRollback && ours && known).then_some(to)
+    let unfinished = match newest.info.status {
+        ReleaseStatus::PendingRollback => true,
+        ReleaseStatus::Deployed => two_deployed,
+        _ => false,
+    };
+    (unfinished && ours && known).then_some(to)
 }
 
 /// What the condition Remediated says of a rollback: its status, reason and text. `why`: why it failed, if it did.
@@ -153,19 +162,24 @@ mod tests {
             record
         };
         let own = "remediates revision 3";
-        for (what, record, expected) in [
-            ("ours", record("pending-rollback", own, 2, OWNER), Some(2)),
-            ("ended", record("deployed", own, 2, OWNER), None),
-            ("of an upgrade", record("pending-upgrade", own, 2, OWNER), None),
-            ("of another revision", record("pending-rollback", "remediates revision 2", 2, OWNER), None),
-            ("to one that is not known", record("pending-rollback", own, 1, OWNER), None),
-            ("somebody else's", record("pending-rollback", own, 2, "modules"), None),
+        for (what, record, two_deployed, expected) in [
+            ("ours", record("pending-rollback", own, 2, OWNER), false, Some(2)),
+            ("ended", record("deployed", own, 2, OWNER), false, None),
+            ("ended but for the revision before", record("deployed", own, 2, OWNER), true, Some(2)),
+            ("failed", record("failed", own, 2, OWNER), true, None),
+            ("of an upgrade", record("pending-upgrade", own, 2, OWNER), false, None),
+            (
+                "of another revision",
+                record("pending-rollback", "remediates revision 2", 2, OWNER),
+                false,
+                None,
+            ),
+            ("to one that is not known", record("pending-rollback", own, 1, OWNER), false, None),
+            ("somebody else's", record("pending-rollback", own, 2, "modules"), false, None),
         ] {
-            assert_eq!(unfinished_rollback(&record, &status), expected, "{what}");
+            assert_eq!(unfinished_rollback(&record, two_deployed, &status), expected, "{what}");
         }
-        assert_eq!(
-            unfinished_rollback(&record("pending-rollback", own, 2, OWNER), &HelmReleaseStatus::default()),
-            None
-        );
+        let pending = record("pending-rollback", own, 2, OWNER);
+        assert_eq!(unfinished_rollback(&pending, false, &HelmReleaseStatus::default()), None);
     }
 }
