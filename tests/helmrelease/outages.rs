@@ -284,39 +284,75 @@ async fn what_changes_after_a_crash_is_released() {
     running.end().await;
 }
 
+/// A release whose failed upgrade is rolled back, once.
+fn remediated(size: &str) -> Value {
+    json!({"values": {"size": size}, "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}}})
+}
+
+fn is_stalled(object: &Value) -> bool {
+    condition(object, "Stalled") == "True RetriesExceeded"
+}
+
+impl Running {
+    /// Takes the newest revision and what it led to out of a status, as if the operator had been killed before it wrote that.
+    fn forget_newest(&self, name: &str, object: &Value) {
+        let mut status = object["status"].clone();
+        status["history"].as_array_mut().unwrap().remove(0);
+        status["conditions"].as_array_mut().unwrap().retain(|c| c["type"] == "Released");
+        let patch = json!([{"op": "replace", "path": "/status", "value": status}]).to_string();
+        let ns = self.ns.name();
+        let args =
+            ["patch", "helmrelease", name, "-n", ns, "--subresource=status", "--type=json", "-p", &patch];
+        self.cp.kubectl(args).unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_failed_before_a_crash_is_taken() {
     let mut running = Running::prepare("rollback").await;
-    let ns = running.ns.name().to_owned();
     running.publish("demo", "1.0.0", chart("1.0.0", &[]));
     running.start().await;
-    let spec = |size: &str| json!({"values": {"size": size}, "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}}});
-    running.release("web", &spec("one"));
+    running.release("web", &remediated("one"));
     running.wait_ready("web", "True InstallSucceeded");
-    running.release("web", &spec("bad"));
-    let stalled = |o: &Value| condition(o, "Stalled") == "True RetriesExceeded";
-    let object = running.wait("rolled back", stalled, "web");
+    running.release("web", &remediated("bad"));
+    let object = running.wait("rolled back", is_stalled, "web");
     assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
     running.stop().await;
-    // As if the rollback had failed, and the operator had been killed before it wrote the status.
     running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
     running.forge("web", 3, |record| {
         record["info"]["status"] = "failed".into();
         record["info"]["description"] = "Rollback failed: no answer".into();
     });
-    let mut status = object["status"].clone();
-    status["history"].as_array_mut().unwrap().remove(0);
-    status["conditions"].as_array_mut().unwrap().retain(|c| c["type"] == "Released");
-    let patch = json!([{"op": "replace", "path": "/status", "value": status}]).to_string();
-    let args =
-        ["patch", "helmrelease", "web", "-n", &ns, "--subresource=status", "--type=json", "-p", &patch];
-    running.cp.kubectl(args).unwrap();
+    running.forget_newest("web", &object);
     running.start().await;
     // The rollback is repeated, not the upgrade.
-    let object = running.wait("rolled back again", stalled, "web");
+    let object = running.wait("rolled back again", is_stalled, "web");
     let latest = &object["status"]["history"][0];
     assert_eq!((&latest["version"], &latest["action"]), (&json!(4), &json!("rollback")), "{object}");
     assert_eq!(condition(&object, "Remediated"), "True RollbackSucceeded");
     assert_eq!(running.records(), ["superseded", "failed", "failed", "deployed"]);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_a_crash_left_with_two_deployed_revisions_is_ended() {
+    let mut running = Running::prepare("two-deployed").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.release("web", &remediated("one"));
+    running.wait_ready("web", "True InstallSucceeded");
+    running.release("web", &remediated("bad"));
+    let object = running.wait("rolled back", is_stalled, "web");
+    running.stop().await;
+    // As if the operator had been killed before it wrote that the revision before is superseded.
+    running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
+    running.forget_newest("web", &object);
+    assert_eq!(running.records(), ["deployed", "failed", "deployed"]);
+    running.start().await;
+    let object = running.wait("ended", is_stalled, "web");
+    let latest = &object["status"]["history"][0];
+    assert_eq!((&latest["version"], &latest["action"]), (&json!(3), &json!("rollback")), "{object}");
+    assert_eq!(condition(&object, "Remediated"), "True RollbackSucceeded");
+    assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
     running.end().await;
 }
