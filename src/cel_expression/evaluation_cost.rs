@@ -46,22 +46,25 @@ enum Estimate<'v> {
 /// An estimate for an expression.
 pub(super) struct Cost<'e, 'v> {
     scope: Vec<(&'e str, Estimate<'v>)>,
+    /// After so many steps nothing more is estimated.
+    enough: u64,
     /// How many steps it takes at most.
     pub(super) steps: u64,
     /// How many bytes the values that it makes take at most, all together.
     pub(super) made: u64,
 }
 
-/// Estimates what an expression takes.
+/// Estimates what an expression takes, up to a number of steps that is `enough`: the sizes of large variables take time, too.
 ///
 /// # Errors
 /// It calls a function that is not known.
 pub(super) fn estimate<'e, 'v>(
     expression: &'e IdedExpr,
     variables: &[(&'e str, &'v Value)],
+    enough: u64,
 ) -> Result<Cost<'e, 'v>, String> {
     let scope = variables.iter().map(|(name, value)| (*name, Estimate::Known(value))).collect();
-    let mut cost = Cost { scope, steps: 0, made: 0 };
+    let mut cost = Cost { scope, enough, steps: 0, made: 0 };
     cost.visit(expression, 1)?;
     Ok(cost)
 }
@@ -154,6 +157,9 @@ impl<'e, 'v> Cost<'e, 'v> {
     /// Adds what an expression takes that is evaluated so many times, and estimates its result.
     fn visit(&mut self, expression: &'e IdedExpr, times: u64) -> Result<Estimate<'v>, String> {
         self.take(1, times);
+        if self.steps > self.enough {
+            return Ok(Estimate::Made(Size::default()));
+        }
         let size = match &expression.expr {
             Expr::Ident(name) => {
                 let known = self.scope.iter().rev().find(|(known, _)| known == name);
@@ -290,7 +296,12 @@ impl<'e, 'v> Cost<'e, 'v> {
             "join" => Size::text(of(0).bytes.saturating_add(of(0).length.saturating_mul(of(1).bytes))),
             "format" => {
                 let clauses = text(0).map_or(of(0).bytes, |text| text.matches('%').count() as u64);
-                Size::text(of(0).bytes.saturating_add(2 * of(1).bytes).saturating_add(clauses * NUMBER))
+                Size::text(
+                    of(0)
+                        .bytes
+                        .saturating_add(of(1).bytes.saturating_mul(2))
+                        .saturating_add(clauses.saturating_mul(NUMBER)),
+                )
             }
             "split" => {
                 let length = occurrences(of(0).bytes, text(1)).saturating_add(1);
@@ -363,7 +374,7 @@ mod tests {
 
     fn of(expression: &str, value: &Value) -> (u64, u64) {
         let program = compile(expression).unwrap();
-        let cost = estimate(program.expression(), &[("v", value)]).unwrap();
+        let cost = estimate(program.expression(), &[("v", value)], u64::MAX).unwrap();
         (cost.steps, cost.made)
     }
 

@@ -165,7 +165,7 @@ fn optional(item: Option<&cel::Value>) -> cel::Value {
 
 /// Refuses an expression that could take too long or too much memory over these variables.
 fn check_cost(program: &Program, variables: &[(&str, &Value)]) -> Result<(), String> {
-    let cost = evaluation_cost::estimate(program.expression(), variables)?;
+    let cost = evaluation_cost::estimate(program.expression(), variables, MAX_STEPS)?;
     if cost.steps > MAX_STEPS {
         return Err(format!("it could take more than {MAX_STEPS} steps: its loops are too long"));
     }
