@@ -20,6 +20,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_hour_of_failures_is_tried_at_bounded_intervals() {
+        let (mut elapsed, mut tries) = (Duration::ZERO, 0);
+        while elapsed < Duration::from_hours(1) {
+            tries += 1;
+            let delay = delay(tries);
+            assert!(delay <= Duration::from_secs(40), "try {tries}: {delay:?}");
+            elapsed += delay;
+        }
+        // Neither forgotten nor overrun: one try in 32 to 40 seconds.
+        assert!((90..=120).contains(&tries), "{tries}");
+        assert!(delay(u32::MAX) <= Duration::from_secs(40));
+    }
+
+    #[test]
     fn delays_double_up_to_a_bound_with_jitter() {
         for (failures, seconds) in [(0, 1), (1, 1), (2, 2), (3, 4), (5, 16), (6, 32), (60, 32)] {
             let (least, most) = (Duration::from_secs(seconds), Duration::from_millis(1250 * seconds));

@@ -75,7 +75,7 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
 const ROOT: [(&str, &[&str]); 25] = [
     ("backoff.rs", &[]),
     ("causes.rs", &[]),
-    ("cel_expression.rs", &[]),
+    ("cel_expression", &[]),
     ("machine.rs", &[]),
     ("program_output.rs", &[]),
     ("redact.rs", &[]),
@@ -128,6 +128,7 @@ const ROOT: [(&str, &[&str]); 25] = [
             "controller",
             "flux_api",
             "redact",
+            "release",
             "render",
             "serve",
             "source",

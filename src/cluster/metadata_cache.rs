@@ -171,10 +171,7 @@ impl Watches {
     /// Looks an object up that was last written at resource version `version`, at `written`.
     pub fn lookup(&self, object: &ObjectRef, written: Option<(Option<u64>, Instant)>) -> CacheLookup {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let listed = |namespace: Option<String>| {
-            tables.get(&(object.gvk.clone(), namespace)).filter(|t| !t.refused && t.listed_at.is_some())
-        };
-        let Some(table) = listed(None).or_else(|| listed(object.namespace.clone())) else {
+        let Some(table) = listed_table(&tables, &object.gvk, object.namespace.as_deref()) else {
             return CacheLookup::Unwatched;
         };
         table.lookup(&(object.namespace.clone(), object.name.clone()), written)
@@ -184,11 +181,7 @@ impl Watches {
     /// watched there.
     pub fn has_any(&self, gvk: &Gvk, namespace: &str, named: impl Fn(&str) -> bool) -> Option<bool> {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
-        let listed = |scope: Option<&str>| {
-            let key = (gvk.clone(), scope.map(str::to_owned));
-            tables.get(&key).filter(|t| !t.refused && t.listed_at.is_some())
-        };
-        let table = listed(None).or_else(|| listed(Some(namespace)))?;
+        let table = listed_table(&tables, gvk, Some(namespace))?;
         Some(table.objects.keys().any(|(own, name)| own.as_deref() == Some(namespace) && named(name)))
     }
 
@@ -197,6 +190,19 @@ impl Watches {
         let tables = self.inner.shared.tables.read().unwrap_or_else(PoisonError::into_inner);
         (tables.values().map(|t| t.objects.len()).sum(), tables.len())
     }
+}
+
+/// The table of a kind in all namespaces, else in this one; `None` before its first complete list.
+fn listed_table<'t>(
+    tables: &'t BTreeMap<WatchKey, Table>,
+    gvk: &Gvk,
+    namespace: Option<&str>,
+) -> Option<&'t Table> {
+    let listed = |namespace: Option<&str>| {
+        let key = (gvk.clone(), namespace.map(str::to_owned));
+        tables.get(&key).filter(|table| !table.refused && table.listed_at.is_some())
+    };
+    listed(None).or_else(|| listed(namespace))
 }
 
 impl Table {

@@ -581,4 +581,22 @@ mod tests {
         q.release_retries(later);
         assert_eq!((names(&q.start()), q.next_retry()), (vec!["a"], None));
     }
+
+    #[test]
+    fn what_has_failed_for_long_is_done_at_once_when_it_is_requested() {
+        let mut q = WorkQueue::new(Gate::Open, 8);
+        for failures in 1..=100 {
+            q.request("a", 0, Job::Reconcile);
+            assert_eq!(names(&q.start()), ["a"]);
+            assert_eq!(q.done("a", false), failures);
+            q.retry_at("a", Job::Reconcile, Instant::now() + std::time::Duration::from_secs(40));
+        }
+        // Its source is back: nothing waits for the retry, and the next failure is the first one.
+        q.request("a", 0, Job::Reconcile);
+        assert_eq!(names(&q.start()), ["a"]);
+        assert_eq!(q.done("a", true), 0);
+        q.request("a", 0, Job::Reconcile);
+        q.start();
+        assert_eq!(q.done("a", false), 1);
+    }
 }

@@ -5,6 +5,7 @@
 //! field without `skip_serializing_if` is one that the CRD requires.
 
 pub mod alert;
+pub mod api_names;
 pub mod bucket_source;
 pub mod common;
 pub mod crds;

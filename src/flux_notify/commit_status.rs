@@ -1,7 +1,7 @@
 //! The status of a commit at GitHub and GitLab, in notification-controller's form. Pure.
 
 use http::header::{self, HeaderName};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
 use super::flux_event::{FluxEvent, Severity};
@@ -9,9 +9,8 @@ use super::provider_requests::Post;
 use super::provider_settings::Settings;
 use crate::cel_expression;
 use crate::source::http::Credentials;
+use crate::source::location::{Location, SEGMENT};
 
-/// What is escaped in a part of a path, and in a value of a query.
-const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// Length of a commit's hash.
 const HASH: usize = 40;
 
@@ -75,6 +74,20 @@ pub(super) fn computed_name(
         .map_err(failed)
 }
 
+/// Whether an event becomes a status: one that tells of progress does not.
+pub(super) fn is_written(event: &FluxEvent) -> bool {
+    event.reason != "Progressing"
+}
+
+/// The server of a Provider's repository.
+///
+/// # Errors
+/// The address is not that of a repository.
+pub(super) fn server(settings: &Settings) -> Result<Location, String> {
+    let (host, _) = repository(&settings.address)?;
+    Location::parse(&host).map_err(|e| e.to_string())
+}
+
 /// The requests for an event; `None` for events that tell of progress.
 pub(super) fn update(
     settings: &Settings,
@@ -88,7 +101,7 @@ pub(super) fn update(
     };
     if token.is_empty() {
         return Err(match github {
-            true => "github token must be specified: credentials of GitHub Apps are not supported".to_owned(),
+            true => "github token or github app details must be specified".to_owned(),
             false => "gitlab token cannot be empty".to_owned(),
         });
     }
@@ -96,7 +109,7 @@ pub(super) fn update(
     if github && id.split('/').count() != 2 {
         return Err(format!("invalid repository id: '{id}'"));
     }
-    if event.reason == "Progressing" {
+    if !is_written(event) {
         return Ok(None);
     }
     let known = ["commit", "originRevision", "revision"].iter().find_map(|key| event.metadata.get(*key));
@@ -162,7 +175,7 @@ impl Target<'_> {
 }
 
 fn escape(part: &str) -> String {
-    utf8_percent_encode(part, PART).to_string()
+    utf8_percent_encode(part, SEGMENT).to_string()
 }
 
 /// Server and path of a repository: of a URL, or of `user@host:path`.

@@ -12,8 +12,10 @@ use super::commit_status;
 use super::flux_event::FluxEvent;
 use super::provider_requests::{self, Post};
 use super::provider_settings::{self, Settings, writes_commit_status};
+use crate::cel_expression::off_runtime;
 use crate::cluster::Cluster;
 use crate::flux_api::provider::ProviderSpec;
+use crate::redact;
 use crate::source::http::{Http, Request};
 use crate::source::location::Location;
 
@@ -42,11 +44,16 @@ pub(super) async fn deliver(
         Some(proxy) => http.with_proxy(proxy.clone()),
         None => http,
     };
-    let service = Service { http, deadline: Instant::now() + settings.timeout, settings };
+    let mut service = Service { http, deadline: Instant::now() + settings.timeout, settings };
     if writes_commit_status(spec) {
         let name = match spec.commit_status_expr.as_str() {
             "" => commit_status::status_name(&service.settings.uid_part, event),
-            expression => commit_status::computed_name(expression, event, alert, provider)?,
+            expression => {
+                let (expression, event) = (expression.to_owned(), event.clone());
+                let (alert, provider) = (alert.clone(), provider.clone());
+                let name = move || commit_status::computed_name(&expression, &event, &alert, &provider);
+                off_runtime(name).await?
+            }
         };
         return service.write_status(&name, event).await;
     }
@@ -63,7 +70,10 @@ struct Service {
 }
 
 impl Service {
-    async fn write_status(&self, name: &str, event: &FluxEvent) -> Result<(), String> {
+    async fn write_status(&mut self, name: &str, event: &FluxEvent) -> Result<(), String> {
+        if commit_status::is_written(event) {
+            self.get_token_of_app().await?;
+        }
         let Some(update) = commit_status::update(&self.settings, name, event)? else { return Ok(()) };
         let list = Post { url: update.list.clone(), body: String::new(), ..update.create.clone() };
         let answer = self.send(Method::GET, &list).await;
@@ -73,6 +83,23 @@ impl Service {
         }
         let created = self.send(Method::POST, &update.create).await;
         created.map(drop).map_err(|e| format!("could not create commit status: {e}"))
+    }
+
+    /// Gets the token of the Provider's app of GitHub, if it has one. The token goes to the server of the app's API only.
+    async fn get_token_of_app(&mut self) -> Result<(), String> {
+        let Some(app) = &self.settings.app else { return Ok(()) };
+        let server = commit_status::server(&self.settings)?;
+        if !app.serves(&server) {
+            return Err(format!(
+                "the app's tokens are for the server of githubAppBaseURL, not for '{server}'"
+            ));
+        }
+        let http = self.http.clone().with_timeout(self.deadline.saturating_duration_since(Instant::now()));
+        let token = app.token(&http, &self.settings.tls).await;
+        self.settings.token =
+            token.map_err(|e| format!("failed to get credentials of the GitHub App: {e}"))?;
+        redact::process().add(&self.settings.token);
+        Ok(())
     }
 
     /// Sends a request, again after a while if that may help.

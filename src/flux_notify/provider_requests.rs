@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_settings::Settings;
+use crate::source::cache::hex;
 use crate::source::http::Credentials;
 
 /// A POST of JSON.
@@ -77,9 +78,8 @@ fn generic(settings: &Settings, event: &FluxEvent) -> Result<Post, String> {
             return Err("HMAC key is empty".to_owned());
         }
         let key = hmac::Key::new(hmac::HMAC_SHA256, settings.token.as_bytes());
-        let hex: String =
-            hmac::sign(&key, body.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        headers.push((HeaderName::from_static("x-signature"), format!("sha256={hex}")));
+        let signature = hex(hmac::sign(&key, body.as_bytes()).as_ref());
+        headers.push((HeaderName::from_static("x-signature"), format!("sha256={signature}")));
     }
     // One that a Secret sets takes precedence.
     headers.retain(|(name, _)| *name != header::CONTENT_LENGTH && *name != header::HOST);

@@ -1,6 +1,7 @@
 //! A Provider with its Secrets: how its service is reached, and with which credentials.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,9 +14,11 @@ use super::flux_event::FluxEvent;
 use crate::cel_expression::check_over;
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::flux_api::GoDuration;
+use crate::flux_api::api_names::is_public_key;
 use crate::flux_api::common::LocalObjectReference;
 use crate::flux_api::provider::ProviderSpec;
 use crate::redact;
+use crate::source::git::github_app::{self, GitHubApp};
 use crate::source::http::{Pem, Proxy, Tls};
 
 /// Time limit of sending an event.
@@ -26,8 +29,6 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(120);
 const MAX_ADDRESS: usize = 2048;
 /// Most headers of a Secret.
 const MAX_HEADERS: usize = 64;
-/// Keys of Secrets whose values are no secrets.
-const PUBLIC: [&str; 5] = ["username", "ca.crt", "tls.crt", "caFile", "certFile"];
 
 /// The types whose events can be sent.
 pub(super) const SUPPORTED: [&str; 8] =
@@ -47,6 +48,8 @@ pub(super) struct Settings {
     pub(super) username: String,
     pub(super) password: String,
     pub(super) token: String,
+    /// An app of GitHub, which stands for a token.
+    pub(super) app: Option<Arc<GitHubApp>>,
     pub(super) headers: Vec<(HeaderName, String)>,
     pub(super) tls: Tls,
     pub(super) proxy: Option<Proxy>,
@@ -130,7 +133,7 @@ impl SecretValues {
                 .decode(value.as_str().unwrap_or_default())
                 .map_err(|_| failed(format!("{key} is not base64")))?;
             if let Ok(text) = std::str::from_utf8(&bytes)
-                && !PUBLIC.contains(&key.as_str())
+                && !is_public_key(key)
             {
                 redact::process().add(text);
             }
@@ -213,6 +216,19 @@ pub(super) fn settings(
             (!address.is_empty()).then_some(Proxy { address, login: None })
         }
     };
+    let token = access.text("token").unwrap_or_default();
+    let has_app = access.get(github_app::APP_ID).is_some();
+    let app = match spec.provider_type == "github"
+        && token.trim().is_empty()
+        && password.trim().is_empty()
+        && has_app
+    {
+        true => {
+            let app = GitHubApp::of_secret(|key| access.get(key));
+            Some(Arc::new(app.map_err(|e| format!("secret '{}': {e}", access.name))?))
+        }
+        false => None,
+    };
     let timeout = spec.timeout.as_ref().map_or(TIMEOUT, GoDuration::get);
     Ok(Settings {
         provider_type: spec.provider_type.clone(),
@@ -220,7 +236,8 @@ pub(super) fn settings(
         channel: spec.channel.clone(),
         username,
         password,
-        token: access.text("token").unwrap_or_default(),
+        token,
+        app,
         headers: access.headers()?,
         tls,
         proxy,
@@ -289,6 +306,11 @@ mod tests {
             ..ProviderSecrets::default()
         };
         let long = "x".repeat(2049);
+        let app = settings(&spec(json!({"type": "github"})), "", &access(&[("githubAppID", "1")])).err();
+        assert_eq!(
+            app.as_deref(),
+            Some("secret 'n/s': either githubAppInstallationID or githubAppInstallationOwner is required")
+        );
         for (secrets, text) in [
             (access(&[("headers", "a b: c")]), "secret 'n/s': headers: \"a b\" is not a header"),
             (access(&[("headers", "a: 1")]), "secret 'n/s': headers: a: not a string"),

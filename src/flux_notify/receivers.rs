@@ -17,16 +17,16 @@ use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
     Report, Requeue, jittered,
 };
+use crate::flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use crate::flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use crate::flux_api::status_conditions::{self, READY, RECONCILING, STALLED, Truth};
 use crate::flux_api::{GoDuration, gotk_metrics};
 use crate::redact;
+use crate::release::Disposition;
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
 use crate::source::cache::hex;
 
-/// The annotation that asks for a pass.
-pub(super) const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 /// How often a Secret is read again without a change that was noticed.
 const INTERVAL: Duration = Duration::from_secs(600);
 /// The shortest interval, whatever a spec says.
@@ -101,12 +101,20 @@ fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, mess
     status_conditions::set(&mut status.conditions, kind, truth, (reason, &message), generation, &now);
 }
 
-/// Why a spec is refused.
-fn reason_of(object: &Value) -> &'static str {
-    let spec = serde_json::from_value::<ReceiverSpec>(object["spec"].clone());
-    match spec.is_ok_and(|spec| unsupported(&spec).is_none() && invalid_filter(&spec).is_some()) {
-        true => "InvalidCELExpression",
-        false => "ValidationFailed",
+/// Reads a spec.
+///
+/// # Errors
+/// It cannot be used: nothing is done until it changes.
+fn read_spec(object: &Value) -> Result<ReceiverSpec, ReconcileError> {
+    let invalid = |reason, text| ReconcileError::Reason { reason, text, disposition: Disposition::Stall };
+    let spec: ReceiverSpec = serde_json::from_value(object["spec"].clone())
+        .map_err(|e| invalid("ValidationFailed", format!("spec: {e}")))?;
+    if let Some(text) = unsupported(&spec) {
+        return Err(invalid("ValidationFailed", text));
+    }
+    match invalid_filter(&spec) {
+        Some(text) => Err(invalid("InvalidCELExpression", text)),
+        None => Ok(spec),
     }
 }
 
@@ -156,7 +164,7 @@ impl FrontEnd for Receivers {
     }
 
     fn finalizer(&self) -> &'static str {
-        "finalizers.fluxcd.io"
+        FINALIZER
     }
 
     fn duration_metric(&self) -> Option<DurationMetric> {
@@ -181,11 +189,7 @@ impl FrontEnd for Receivers {
     }
 
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
-        let spec: ReceiverSpec = serde_json::from_value(pass.object["spec"].clone())
-            .map_err(|e| ReconcileError::Config(format!("spec: {e}")))?;
-        if let Some(text) = unsupported(&spec).or_else(|| invalid_filter(&spec)) {
-            return Err(ReconcileError::Config(text));
-        }
+        let spec = read_spec(&pass.object)?;
         let (mut status, generation) = (status_of(&pass.object), generation_of(&pass.object));
         let name = pass.reference.name.clone();
         let namespace = pass.reference.namespace.clone().unwrap_or_default();
@@ -222,10 +226,11 @@ impl FrontEnd for Receivers {
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {
         let (mut status, generation) = (status_of(object), generation_of(object));
         match report {
-            Report::Failed { error: ReconcileError::Config(_), .. } => {
-                let Report::Failed { error, .. } = report else { return patch(&status) };
+            Report::Failed {
+                error: error @ ReconcileError::Reason { reason, disposition: Disposition::Stall, .. },
+                ..
+            } => {
                 let text = format!("Reconciliation failed terminally due to configuration error: {error}");
-                let reason = reason_of(object);
                 set(&mut status, READY, Truth::False, reason, &text, generation);
                 set(&mut status, STALLED, Truth::True, reason, &text, generation);
                 (status.webhook_path, status.observed_generation) = (String::new(), generation);
@@ -244,10 +249,10 @@ impl FrontEnd for Receivers {
         patch(&status)
     }
 
-    fn event(&self, object: &Value, report: &Report<'_>) -> Option<EventNote> {
+    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
         let Report::Failed { error, .. } = report else { return None };
         let reason = match error {
-            ReconcileError::Config(_) => reason_of(object),
+            ReconcileError::Reason { reason, disposition: Disposition::Stall, .. } => *reason,
             _ => "ReconcileError",
         };
         let (event_type, action, annotations) = (EventType::Warning, "Reconcile", BTreeMap::new());

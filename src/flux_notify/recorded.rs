@@ -59,6 +59,7 @@ fn row(mut line: Value) -> Row {
             username: text("username"),
             password: text("password"),
             token: text("token"),
+            app: None,
             headers,
             tls: Tls::default(),
             proxy: None,

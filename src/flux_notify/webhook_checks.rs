@@ -7,8 +7,18 @@ use serde::Deserialize;
 use crate::flux_api::receiver::ReceiverSpec;
 
 /// The types whose requests can be checked.
-pub(super) const SUPPORTED: [&str; 7] =
-    ["generic", "generic-hmac", "github", "gitlab", "harbor", "dockerhub", "quay"];
+pub(super) const SUPPORTED: [&str; 10] = [
+    "generic",
+    "generic-hmac",
+    "github",
+    "gitlab",
+    "bitbucket",
+    "harbor",
+    "dockerhub",
+    "quay",
+    "nexus",
+    "acr",
+];
 
 /// What of a Receiver is not supported.
 pub(super) fn unsupported(spec: &ReceiverSpec) -> Option<String> {
@@ -45,6 +55,25 @@ struct Quay {
     updated_tags: Vec<String>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Nexus {
+    repository_name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AzureRegistry {
+    target: AzureTarget,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AzureTarget {
+    repository: String,
+    tag: String,
+}
+
 /// Checks a request. Returns what it is about, for the log.
 pub(super) fn check(
     spec: &ReceiverSpec,
@@ -60,14 +89,12 @@ pub(super) fn check(
             .map(|()| String::new())
             .map_err(|e| format!("unable to validate HMAC signature: {e}")),
         "github" => {
-            let signature = match header("X-Hub-Signature-256") {
-                "" => header("X-Hub-Signature"),
-                signature => signature,
-            };
-            check_content_type(header("Content-Type"))
-                .and_then(|()| check_signature(signature, token, body))
-                .map_err(|e| format!("the GitHub signature header is invalid, err: {e}"))?;
+            check_hub_signature("GitHub", &header, token, body)?;
             allowed(spec, "GitHub", header("X-GitHub-Event"))
+        }
+        "bitbucket" => {
+            check_hub_signature("Bitbucket server", &header, token, body)?;
+            allowed(spec, "Bitbucket server", header("X-Event-Key"))
         }
         "gitlab" => {
             if !is_equal(header("X-Gitlab-Token"), token) {
@@ -91,8 +118,41 @@ pub(super) fn check(
                 .map_err(|e| format!("cannot decode Quay webhook payload: {e}"))?;
             Ok(format!("{}: {} tags", payload.docker_url, payload.updated_tags.len()))
         }
+        "nexus" => {
+            let signature = header("X-Nexus-Webhook-Signature");
+            if signature.is_empty() {
+                return Err("the Nexus signature is missing from header".to_owned());
+            }
+            check_digest(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, signature, token, body)
+                .map_err(|_| "invalid Nexus signature".to_owned())?;
+            let payload: Nexus = serde_json::from_slice(body)
+                .map_err(|e| format!("cannot decode Nexus webhook payload: {e}"))?;
+            Ok(payload.repository_name)
+        }
+        // As with DockerHub and Quay, the path is the secret.
+        "acr" => {
+            let AzureRegistry { target } = serde_json::from_slice(body)
+                .map_err(|e| format!("cannot decode ACR webhook payload: {e}"))?;
+            Ok(format!("{}:{}", target.repository, target.tag))
+        }
         other => Err(format!("receiver type {other:?} not supported")),
     }
+}
+
+/// Checks the signature of a service that signs as GitHub: the better one of two headers.
+fn check_hub_signature<'h>(
+    service: &str,
+    header: &impl Fn(&str) -> &'h str,
+    token: &str,
+    body: &[u8],
+) -> Result<(), String> {
+    let signature = match header("X-Hub-Signature-256") {
+        "" => header("X-Hub-Signature"),
+        signature => signature,
+    };
+    check_content_type(header("Content-Type"))
+        .and_then(|()| check_signature(signature, token, body))
+        .map_err(|e| format!("the {service} signature header is invalid, err: {e}"))
 }
 
 /// Whether an event is one of those that the Receiver lists, if it lists any.
@@ -128,6 +188,11 @@ fn check_signature(signature: &str, token: &str, body: &[u8]) -> Result<(), Stri
         "sha512" => hmac::HMAC_SHA512,
         other => return Err(format!("unknown hash type prefix: {other:?}")),
     };
+    check_digest(algorithm, hex, token, body)
+}
+
+/// Checks the digest of a body in hexadecimal digits.
+fn check_digest(algorithm: hmac::Algorithm, hex: &str, token: &str, body: &[u8]) -> Result<(), String> {
     let tag = decode(hex).ok_or("error decoding signature")?;
     let key = hmac::Key::new(algorithm, token.as_bytes());
     hmac::verify(&key, body, &tag).map_err(|_| "payload signature check failed".to_owned())
@@ -230,6 +295,25 @@ mod tests {
             ),
             ("gitlab", &[], vec![("X-Gitlab-Token", "token-2")], false),
             ("gitlab", &[], vec![], false),
+            ("bitbucket", &[], vec![json_type, ("X-Hub-Signature", good.as_str())], true),
+            ("bitbucket", &[], vec![json_type, ("X-Hub-Signature", "sha256=00")], false),
+            ("bitbucket", &[], vec![json_type], false),
+            (
+                "bitbucket",
+                &["repo:refs_changed"],
+                vec![json_type, ("X-Hub-Signature", good.as_str()), ("X-Event-Key", "repo:refs_changed")],
+                true,
+            ),
+            (
+                "bitbucket",
+                &["repo:refs_changed"],
+                vec![json_type, ("X-Hub-Signature", good.as_str()), ("X-Event-Key", "pr:opened")],
+                false,
+            ),
+            ("nexus", &[], vec![("X-Nexus-Webhook-Signature", SHA1)], true),
+            ("nexus", &[], vec![("X-Nexus-Webhook-Signature", SHA256)], false),
+            ("nexus", &[], vec![("X-Nexus-Webhook-Signature", "")], false),
+            ("nexus", &[], vec![], false),
             ("harbor", &[], vec![("Authorization", "token-1")], true),
             ("harbor", &[], vec![("Authorization", "Bearer token-1")], false),
             ("harbor", &[], vec![], false),
@@ -248,8 +332,14 @@ mod tests {
             run("quay", &[], &[], br#"{"docker_url": "quay.test/a", "updated_tags": ["1", "2"]}"#),
             Ok("quay.test/a: 2 tags".to_owned())
         );
+        assert_eq!(
+            run("acr", &[], &[], br#"{"action": "push", "target": {"repository": "a/b", "tag": "1"}}"#),
+            Ok("a/b:1".to_owned())
+        );
         for (kind, body) in [
-            ("dockerhub", &b""[..]),
+            ("acr", &b"x"[..]),
+            ("acr", br#"{"target": {"tag": 1}}"#),
+            ("dockerhub", b""),
             ("dockerhub", b"[1"),
             ("dockerhub", br#"{"push_data": {"tag": 1}}"#),
             ("quay", br#"{"updated_tags": "1"}"#),
@@ -263,7 +353,12 @@ mod tests {
     fn what_is_not_supported_is_named() {
         let told = |spec: Value| unsupported(&serde_json::from_value(spec).unwrap());
         assert_eq!(told(json!({"type": "github", "resources": [{"kind": "A", "name": "b"}]})), None);
-        let found = told(json!({"type": "nexus"})).unwrap();
-        assert!(found.starts_with("spec.type \"nexus\" is not supported: there are generic, "), "{found}");
+        for kind in ["gcr", "generic-oidc", "cdevents"] {
+            let found = told(json!({"type": kind})).unwrap();
+            assert!(
+                found.starts_with(&format!("spec.type {kind:?} is not supported: there are generic, ")),
+                "{found}"
+            );
+        }
     }
 }

@@ -28,19 +28,25 @@ pub(super) fn invalid_filter(spec: &ReceiverSpec) -> Option<String> {
 }
 
 /// The expressions for one request.
-pub(super) struct Filters<'s> {
-    spec: &'s ReceiverSpec,
+pub(super) struct Filters {
+    /// Those for the objects of each reference.
+    expressions: Vec<Vec<String>>,
     request: Value,
 }
 
-impl<'s> Filters<'s> {
+impl Filters {
     /// Reads the body of a request, if an expression may look at it: only JSON can be looked at.
     ///
     /// # Errors
     /// The body is not the JSON that its type promises.
-    pub(super) fn new(spec: &'s ReceiverSpec, content_type: &str, body: &[u8]) -> Result<Self, String> {
+    pub(super) fn new(spec: &ReceiverSpec, content_type: &str, body: &[u8]) -> Result<Self, String> {
         let mut request = Value::Object(Map::new());
-        let used = (0..spec.resources.len()).any(|at| Self::expressions(spec, at).next().is_some());
+        let of = |own: &str| {
+            let both = [spec.resource_filter.as_str(), own].into_iter();
+            both.filter(|text| !text.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let expressions: Vec<_> = spec.resources.iter().map(|resource| of(&resource.filter)).collect();
+        let used = expressions.iter().any(|own| !own.is_empty());
         if used && is_json(content_type) {
             let failed = |why: String| format!("failed to parse request body as JSON: {why}");
             match serde_json::from_slice(body).map_err(|e| failed(e.to_string()))? {
@@ -49,17 +55,16 @@ impl<'s> Filters<'s> {
                 _ => return Err(failed("it is not an object".to_owned())),
             }
         }
-        Ok(Self { spec, request })
+        Ok(Self { expressions, request })
     }
 
-    fn expressions(spec: &ReceiverSpec, at: usize) -> impl Iterator<Item = &str> {
-        let own = spec.resources.get(at).map(|resource| resource.filter.as_str());
-        [Some(spec.resource_filter.as_str()), own].into_iter().flatten().filter(|text| !text.is_empty())
+    fn expressions(&self, at: usize) -> &[String] {
+        self.expressions.get(at).map_or(&[], Vec::as_slice)
     }
 
     /// Whether objects of a reference are looked at.
     pub(super) fn are_for(&self, at: usize) -> bool {
-        Self::expressions(self.spec, at).next().is_some()
+        !self.expressions(at).is_empty()
     }
 
     /// Whether an object of a reference is reconciled. `object`: its metadata.
@@ -72,7 +77,7 @@ impl<'s> Filters<'s> {
         object["kind"] = reference.gvk.kind.as_str().into();
         object["apiVersion"] = reference.gvk.api_version().into();
         let variables = [("res", &object), ("req", &self.request)];
-        for expression in Self::expressions(self.spec, at) {
+        for expression in self.expressions(at) {
             let failed = |e| format!("failed to evaluate the CEL expression '{expression}': {e}");
             if !holds(expression, &variables).map_err(failed)? {
                 return Ok(false);

@@ -11,11 +11,13 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::provider_settings::SecretValues;
-use super::receivers::{REQUESTED_AT, WebhookPaths};
+use super::receivers::WebhookPaths;
 use super::webhook_checks::check;
 use super::webhook_filters::Filters;
+use crate::cel_expression::off_runtime;
 use crate::cluster::{Cluster, Gvk, ObjectRef, PatchKind};
 use crate::controller::STATUS_MANAGER;
+use crate::flux_api::api_names::{REQUESTED_AT, SOURCES};
 use crate::flux_api::common::CrossNamespaceObjectReference;
 use crate::flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use crate::flux_api::status_conditions::{self, READY};
@@ -26,12 +28,12 @@ use crate::serve::listen::Client;
 const MAX_BODY: usize = 3 << 20;
 /// Kinds that references may name, and their API versions where a reference has none.
 const VERSIONS: [(&str, &str); 12] = [
-    ("Bucket", "source.toolkit.fluxcd.io/v1"),
-    ("ExternalArtifact", "source.toolkit.fluxcd.io/v1"),
-    ("GitRepository", "source.toolkit.fluxcd.io/v1"),
-    ("HelmChart", "source.toolkit.fluxcd.io/v1"),
-    ("HelmRepository", "source.toolkit.fluxcd.io/v1"),
-    ("OCIRepository", "source.toolkit.fluxcd.io/v1"),
+    ("Bucket", SOURCES),
+    ("ExternalArtifact", SOURCES),
+    ("GitRepository", SOURCES),
+    ("HelmChart", SOURCES),
+    ("HelmRepository", SOURCES),
+    ("OCIRepository", SOURCES),
     ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
     ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
     ("ImagePolicy", "image.toolkit.fluxcd.io/v1"),
@@ -112,7 +114,7 @@ impl Webhooks {
         let token = secret.text("token").ok_or_else(|| bad("the Secret has no token".to_owned()))?;
         let about = check(&spec, &token, headers, body).map_err(bad)?;
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
-        let filters = Filters::new(&spec, media.unwrap_or_default(), body).map_err(internal)?;
+        let filters = Arc::new(Filters::new(&spec, media.unwrap_or_default(), body).map_err(internal)?);
         let mut errors = Vec::new();
         for (at, resource) in spec.resources.iter().enumerate() {
             if let Err(error) = self.request(namespace, &resource.reference, (&filters, at)).await {
@@ -130,12 +132,16 @@ impl Webhooks {
         &self,
         own: &str,
         reference: &CrossNamespaceObjectReference,
-        (filters, at): (&Filters<'_>, usize),
+        (filters, at): (&Arc<Filters>, usize),
     ) -> Result<(), String> {
         for (object, metadata) in self.selected(own, reference).await? {
-            if filters.are_for(at) && !filters.admit(at, &object, &self.metadata(&object, metadata).await?)? {
-                tracing::debug!(%object, "an expression of the Receiver refuses the object");
-                continue;
+            if filters.are_for(at) {
+                let metadata = self.metadata(&object, metadata).await?;
+                let (filters, reference) = (Arc::clone(filters), object.clone());
+                if !off_runtime(move || filters.admit(at, &reference, &metadata)).await? {
+                    tracing::debug!(%object, "an expression of the Receiver refuses the object");
+                    continue;
+                }
             }
             let now = jiff::Timestamp::now().to_string();
             let patch = json!({"metadata": {"annotations": {REQUESTED_AT: now}}});

@@ -17,6 +17,8 @@ use crate::source::{
 
 /// Region of servers that have none.
 const REGION: &str = "us-east-1";
+/// Domains of Amazon's services.
+const AMAZON: &str = r"(amazonaws\.com|amazonaws\.com\.cn|api\.aws)";
 /// Domains of Google's storage.
 const GOOGLE: [&str; 1] = ["googleapis.com"];
 /// Domains of Azure's storage.
@@ -31,11 +33,11 @@ fn refused(text: impl Into<String>) -> SourceError {
     SourceError::fetch("InvalidProviderConfiguration", text).stalling()
 }
 
-fn asked(error: &BucketError) -> SourceError {
+fn no_credentials(error: &BucketError) -> SourceError {
     denied(format!("failed to get credentials: {error}"))
 }
 
-fn unavailable(error: &BucketError) -> SourceError {
+fn absent_feature(error: &BucketError) -> SourceError {
     refused(error.to_string())
 }
 
@@ -53,7 +55,7 @@ pub(super) async fn open(
     let storage = match spec.provider.as_str() {
         "gcp" => google(context, &endpoint, secret.as_ref(), http).await?,
         "azure" => azure(context, &endpoint, secret.as_ref(), http).await?,
-        "" | "generic" | "aws" => s3(context, spec, secret.as_ref(), http).await?,
+        "" | "generic" | "aws" => s3(context, (spec, &endpoint), secret.as_ref(), http).await?,
         other => {
             let text = format!("spec.provider {other:?} is not supported: use generic, aws, azure or gcp");
             return Err(refused(text));
@@ -80,7 +82,7 @@ fn endpoint(spec: &BucketSpec) -> Result<Location, SourceError> {
 
 async fn s3(
     context: &mut FetchContext<'_>,
-    spec: &BucketSpec,
+    (spec, endpoint): (&BucketSpec, &Location),
     secret: Option<&SecretData>,
     http: &Http,
 ) -> Result<ObjectStorage, SourceError> {
@@ -92,14 +94,17 @@ async fn s3(
     let keys = match (secret, &spec.sts) {
         (Some(secret), _) => Some(keys_of(secret)?),
         (None, sts) if provider == "aws" => {
-            let endpoint = sts.as_ref().map(|sts| amazons_sts(context, sts)).transpose()?;
+            let sts = sts.as_ref().map(|sts| amazons_sts(context, sts)).transpose()?;
             let own = context.own_identity(provider)?;
-            Some(CloudCredentials(&own).own_aws(region, endpoint).await.map_err(|e| asked(&e))?)
+            if !is_amazons(context, endpoint, "s3") {
+                return Err(no_identity_for(endpoint, "amazonaws.com, amazonaws.com.cn, api.aws"));
+            }
+            Some(CloudCredentials(&own).own_aws(region, sts).await.map_err(|e| no_credentials(&e))?)
         }
         (None, Some(sts)) => Some(ldap(context, sts, http).await?),
         (None, None) => None,
     };
-    ObjectStorage::s3(region, keys).map_err(|e| unavailable(&e))
+    ObjectStorage::s3(region, keys).map_err(|e| absent_feature(&e))
 }
 
 fn keys_of(secret: &SecretData) -> Result<S3Keys, SourceError> {
@@ -138,18 +143,23 @@ fn sts_endpoint(sts: &BucketSts) -> Result<Location, SourceError> {
     Location::parse(&sts.endpoint).map_err(|e| SourceError::fetch("URLInvalid", wrong(e)).stalling())
 }
 
-/// Whether a host has the name of a token service of Amazon's.
-fn is_amazons(host: &str) -> bool {
-    const NAMES: &str =
-        r"^([a-z0-9-]+\.)*sts(-fips)?(\.[a-z0-9-]+)?(\.vpce)?\.(amazonaws\.com|amazonaws\.com\.cn|api\.aws)$";
-    regexp::compile(NAMES.as_bytes()).is_ok_and(|names| names.is_match(host.as_bytes()))
+/// Whether a host has the name of a server of a service of Amazon's: others below the same domains belong to Amazon's customers.
+fn has_amazons_name(host: &str, service: &str) -> bool {
+    let names =
+        format!(r"^([a-z0-9-]+\.)*{service}(-[a-z0-9-]+)?(\.dualstack)?(\.[a-z0-9-]+)?(\.vpce)?\.{AMAZON}$");
+    regexp::compile(names.as_bytes()).is_ok_and(|names| names.is_match(host.as_bytes()))
+}
+
+/// Whether this process may send its identity to a server: one of a service of Amazon's.
+fn is_amazons(context: &FetchContext<'_>, url: &Location, service: &str) -> bool {
+    url.scheme == "https" && has_amazons_name(url.hostname(), service)
+        || context.allows_local && url.is_loopback()
 }
 
 /// Amazon's token service, which alone gets this process' identity.
 fn amazons_sts(context: &FetchContext<'_>, sts: &BucketSts) -> Result<Location, SourceError> {
     let url = sts_endpoint(sts)?;
-    let known = url.scheme == "https" && is_amazons(url.hostname());
-    if known || context.allows_local && url.is_loopback() {
+    if is_amazons(context, &url, "sts") {
         return Ok(url);
     }
     let text = format!("spec.sts.endpoint '{url}' is not a token service of AWS");
@@ -171,7 +181,7 @@ async fn ldap(context: &mut FetchContext<'_>, sts: &BucketSts, http: &Http) -> R
         })?,
         None => (String::new(), String::new()),
     };
-    CloudCredentials(http).ldap(&tls, &endpoint, (&user, &password)).await.map_err(|e| asked(&e))
+    CloudCredentials(http).ldap(&tls, &endpoint, (&user, &password)).await.map_err(|e| no_credentials(&e))
 }
 
 async fn google(
@@ -186,28 +196,40 @@ async fn google(
                 denied(format!("invalid '{}' secret data: required fields 'serviceaccount'", secret.name()))
             };
             let json = secret.get("serviceaccount").ok_or_else(absent)?;
+            check_encrypted(secret, endpoint)?;
             let shown = format!("secret '{}': serviceaccount", secret.name());
-            CloudCredentials(http).google(&shown, json).await.map_err(|e| asked(&e))?
+            CloudCredentials(http).google(&shown, json).await.map_err(|e| no_credentials(&e))?
         }
         None => {
             let own = context.own_identity("gcp")?;
             check_cloud(context, endpoint, &GOOGLE)?;
-            CloudCredentials(&own).own_google(GOOGLE_STORAGE).await.map_err(|e| asked(&e))?
+            CloudCredentials(&own).own_google(GOOGLE_STORAGE).await.map_err(|e| no_credentials(&e))?
         }
     };
-    ObjectStorage::google(token).map_err(|e| unavailable(&e))
+    ObjectStorage::google(token).map_err(|e| absent_feature(&e))
 }
 
 /// This process' identity goes to its cloud only.
 fn check_cloud(context: &FetchContext<'_>, endpoint: &Location, domains: &[&str]) -> Result<(), SourceError> {
-    if context.is_of_cloud(endpoint, domains) {
+    match context.is_of_cloud(endpoint, domains) {
+        true => Ok(()),
+        false => Err(no_identity_for(endpoint, &domains.join(", "))),
+    }
+}
+
+fn no_identity_for(endpoint: &Location, domains: &str) -> SourceError {
+    refused(format!(
+        "spec.endpoint '{endpoint}' does not get the identity of this process: it is not a storage with HTTPS in {domains}"
+    ))
+}
+
+/// What a request carries as it is, a token or a signature, goes to an endpoint with TLS only.
+fn check_encrypted(secret: &SecretData, endpoint: &Location) -> Result<(), SourceError> {
+    if endpoint.scheme == "https" || endpoint.is_loopback() {
         return Ok(());
     }
-    let text = format!(
-        "spec.endpoint '{endpoint}' does not get the identity of this process: it is not HTTPS in {}",
-        domains.join(", ")
-    );
-    Err(refused(text))
+    let text = "tokens and shared access signatures go to an endpoint with HTTPS only";
+    Err(denied(format!("secret '{}': {text}", secret.name())))
 }
 
 async fn azure(
@@ -217,45 +239,52 @@ async fn azure(
     http: &Http,
 ) -> Result<ObjectStorage, SourceError> {
     let access = match secret {
-        Some(secret) => azure_access(secret, endpoint, http).await?,
+        Some(secret) => azure_access(context, secret, endpoint, http).await?,
         None => {
             let own = context.own_identity("azure")?;
             check_cloud(context, endpoint, &AZURE)?;
-            AzureAccess::Token(CloudCredentials(&own).own_azure(AZURE_STORAGE).await.map_err(|e| asked(&e))?)
+            AzureAccess::Token(
+                CloudCredentials(&own).own_azure(AZURE_STORAGE).await.map_err(|e| no_credentials(&e))?,
+            )
         }
     };
-    ObjectStorage::azure(access).map_err(|e| unavailable(&e))
+    ObjectStorage::azure(access).map_err(|e| absent_feature(&e))
 }
 
-/// The access that a Secret gives, in source-controller's order: an application, an account's key, a shared access signature.
+/// The access that a Secret gives, in source-controller's order: an application, a managed identity, an account's key, a shared access signature.
 async fn azure_access(
+    context: &FetchContext<'_>,
     secret: &SecretData,
     endpoint: &Location,
     http: &Http,
 ) -> Result<AzureAccess, SourceError> {
     let wrong = |text: &str| denied(format!("secret '{}': {text}", secret.name()));
     if let Some(application) = entra_application(secret)? {
-        if endpoint.scheme != "https" && !endpoint.is_loopback() {
-            return Err(wrong("tokens go to an endpoint with HTTPS only"));
-        }
+        check_encrypted(secret, endpoint)?;
         let token = CloudCredentials(http).entra(&application, AZURE_STORAGE).await;
-        return Ok(AzureAccess::Token(token.map_err(|e| asked(&e))?));
+        return Ok(AzureAccess::Token(token.map_err(|e| no_credentials(&e))?));
     }
-    if secret.get("clientId").is_some() {
-        let text = "clientId asks for a managed identity of this process, which is not supported: add tenantId, and clientSecret or \
-                    clientCertificate";
-        return Err(wrong(text));
+    // One of the identities of this process, as without a Secret.
+    if let Some(client) = secret.get("clientId") {
+        let own = context.own_identity("azure")?;
+        check_cloud(context, endpoint, &AZURE)?;
+        let client = String::from_utf8_lossy(client);
+        let token = CloudCredentials(&own).managed_azure(client.trim(), AZURE_STORAGE).await;
+        return Ok(AzureAccess::Token(token.map_err(|e| no_credentials(&e))?));
     }
-    if secret.get("accountKey").is_some() {
+    let (key, signature) = (secret.text("accountKey"), secret.text("sasKey"));
+    let (key, signature) = (key.trim(), signature.trim().trim_start_matches('?'));
+    if !key.is_empty() {
         let account = account_of(endpoint).ok_or_else(|| {
             wrong(&format!(
                 "accountKey: spec.endpoint '{endpoint}' does not begin with the name of an account"
             ))
         })?;
-        return Ok(AzureAccess::Key { account, key: secret.text("accountKey").trim().to_owned() });
+        return Ok(AzureAccess::Key { account, key: key.to_owned() });
     }
-    if secret.get("sasKey").is_some() {
-        return Ok(AzureAccess::Sas(secret.text("sasKey")));
+    if !signature.is_empty() {
+        check_encrypted(secret, endpoint)?;
+        return Ok(AzureAccess::Sas(signature.to_owned()));
     }
     let text = format!(
         "invalid '{}' secret data: requires a 'sasKey' or 'accountKey' field, or a combination of 'tenantId', 'clientId', and \
@@ -334,7 +363,24 @@ mod tests {
             ("evil-sts.amazonaws.com", false),
             ("s3.amazonaws.com", false),
         ] {
-            assert_eq!(is_amazons(host), known, "{host}");
+            assert_eq!(has_amazons_name(host, "sts"), known, "{host}");
+        }
+        for (host, known) in [
+            ("s3.amazonaws.com", true),
+            ("s3.eu-west-1.amazonaws.com", true),
+            ("s3-fips.us-gov-west-1.amazonaws.com", true),
+            ("s3.dualstack.eu-west-1.amazonaws.com", true),
+            ("bucket.vpce-1-a.s3.us-east-1.vpce.amazonaws.com", true),
+            ("s3.cn-north-1.amazonaws.com.cn", true),
+            ("s3.eu-west-1.api.aws", true),
+            ("s3.amazonaws.com.example.org", false),
+            ("evil-s3.amazonaws.com", false),
+            ("minio.example.org", false),
+            ("a1b2.execute-api.eu-west-1.amazonaws.com", false),
+            ("ec2-192-0-2-1.compute.amazonaws.com", false),
+            ("s3.eu-west-1.elb.amazonaws.com", false),
+        ] {
+            assert_eq!(has_amazons_name(host, "s3"), known, "{host}");
         }
     }
 }

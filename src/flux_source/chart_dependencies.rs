@@ -15,6 +15,7 @@ use super::index_fetch;
 use super::source_secrets;
 use super::source_status::SourceError;
 use crate::cluster::Gvk;
+use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
 use crate::source;
 use crate::source::dependencies::Manager;
@@ -82,7 +83,7 @@ pub(super) async fn fetch(
 async fn repositories_of_namespace(
     context: &FetchContext<'_>,
 ) -> Result<Vec<HelmRepositorySpec>, SourceError> {
-    let kind = Gvk::new("source.toolkit.fluxcd.io/v1", "HelmRepository");
+    let kind = Gvk::new(SOURCES, "HelmRepository");
     let all = context.pass.client().list(&kind, Some(&context.namespace()), "").await;
     let all = all.map_err(|e| dependency_failed(&format!("failed to list HelmRepositories: {e}")))?;
     Ok(all.into_iter().filter_map(|mut object| serde_json::from_value(object["spec"].take()).ok()).collect())

@@ -17,6 +17,7 @@ use super::source_archive::unpack;
 use super::source_secrets;
 use super::source_status::{BUILD_FAILED, Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use crate::cluster::{Gvk, ObjectRef};
+use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::common::SourceArtifact;
 use crate::flux_api::helm_chart::HelmChartSpec;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
@@ -26,9 +27,6 @@ use crate::source::index::entry::{ChartVersion, Choice, choose};
 use crate::source::oci::Registry;
 use crate::source::oci::artifact_reference::OciReference;
 use crate::source::{self, index};
-
-/// API version of the sources.
-const SOURCES: &str = "source.toolkit.fluxcd.io/v1";
 
 /// The source of a chart.
 pub(super) fn source_of(object: &Value) -> Option<ObjectRef> {

@@ -75,7 +75,7 @@ impl FetchContext<'_> {
             return Ok(Http::new(IDENTITY_TIMEOUT, false));
         }
         let text = format!(
-            "spec.provider {provider:?} without spec.secretRef asks for the identity of this process, which sources have only with \
+            "spec.provider {provider:?} without credentials in spec.secretRef asks for the identity of this process, which sources have only with \
              --allow-workload-identity"
         );
         Err(SourceError::fetch("InvalidProviderConfiguration", text).stalling())

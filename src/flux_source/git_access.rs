@@ -4,7 +4,7 @@ use super::fetch_context::{FetchContext, timeout_of};
 use super::source_secrets::{self, SecretData};
 use super::source_status::SourceError;
 use crate::flux_api::git_repository::GitRepositorySpec;
-use crate::source::git::github_app::{self, GitHubApp, Installation};
+use crate::source::git::github_app::{self, GitHubApp};
 use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
 use crate::source::http::{Http, Tls, names_local_address};
 use crate::source::location::Location;
@@ -50,7 +50,7 @@ pub(super) async fn access(
         return Ok(access);
     }
     let secret = source_secrets::read_optional(context.pass, spec.secret_ref.as_ref()).await?;
-    let app = secret.as_ref().is_some_and(|secret| secret.get("githubAppID").is_some());
+    let app = secret.as_ref().is_some_and(|secret| secret.get(github_app::APP_ID).is_some());
     let secret = match (provider, secret) {
         ("github", Some(secret)) if app => {
             let http = context.http(spec.timeout.as_ref(), spec.proxy_secret_ref.as_ref()).await?;
@@ -135,20 +135,7 @@ async fn github_login(
         let text = format!("secret '{}': {text}", secret.name());
         SourceError::fetch("InvalidProviderConfiguration", text)
     };
-    let number = |key: &str| {
-        let text = secret.text(key);
-        text.trim().parse::<u64>().map_err(|_| wrong(&format!("{key} is not a number")))
-    };
-    let owner = secret.text("githubAppInstallationOwner").trim().to_owned();
-    let installation = match (secret.get("githubAppInstallationID"), owner.is_empty()) {
-        (Some(_), true) => Installation::Id(number("githubAppInstallationID")?),
-        (None, false) => Installation::Owner(owner),
-        _ => return Err(wrong("either githubAppInstallationID or githubAppInstallationOwner is required")),
-    };
-    let key = secret.get("githubAppPrivateKey").ok_or_else(|| wrong("githubAppPrivateKey is required"))?;
-    let api = secret.text("githubAppBaseURL");
-    let app = GitHubApp::new(number("githubAppID")?, installation, key.to_vec(), api.trim())
-        .map_err(|e| wrong(&e))?;
+    let app = GitHubApp::of_secret(|key| secret.get(key)).map_err(|e| wrong(&e))?;
     if !app.serves(url) {
         return Err(wrong(&format!(
             "the app's tokens are for the server of githubAppBaseURL, not for '{url}'"

@@ -16,6 +16,7 @@ use super::source_status::{
     Fetched, INCLUDE_UNAVAILABLE, SOURCE_VERIFIED, STORAGE_OPERATION_FAILED, SourceError, SourceStatus,
 };
 use crate::cluster::{Gvk, ObjectRef};
+use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::common::SourceArtifact;
 use crate::flux_api::git_repository::{GitRepositoryRef, GitRepositorySpec};
 use crate::source::git::remote::{GitRemote, Point, ResolvedCommit, is_reference_name};
@@ -28,7 +29,7 @@ fn git_failed(text: String) -> SourceError {
 
 /// The GitRepositories whose files are included.
 pub(super) fn included(object: &Value) -> Vec<ObjectRef> {
-    let kind = Gvk::new("source.toolkit.fluxcd.io/v1", "GitRepository");
+    let kind = Gvk::new(SOURCES, "GitRepository");
     let all = object["spec"]["include"].as_array().cloned().unwrap_or_default();
     let names = all.iter().filter_map(|include| include["repository"]["name"].as_str());
     let namespace = object["metadata"]["namespace"].as_str();

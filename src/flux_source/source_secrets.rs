@@ -11,6 +11,7 @@ use chart_compat::data::Data;
 
 use super::source_status::SourceError;
 use crate::controller::ReconcilePass;
+use crate::flux_api::api_names::is_public_key;
 use crate::flux_api::common::LocalObjectReference;
 use crate::redact;
 use crate::render::lookup_object;
@@ -59,7 +60,8 @@ pub(super) async fn read(
         let bytes =
             STANDARD.decode(text).map_err(|_| failed(format!("secret '{name}': {key} is not base64")))?;
         if let Ok(text) = std::str::from_utf8(&bytes)
-            && is_confidential(key)
+            // The address of a proxy has no password: it is a key of its own.
+            && !(is_public_key(key) || key == "address")
         {
             redact::process().add(text);
         }
@@ -77,25 +79,6 @@ pub(super) async fn read_optional(
         Some(reference) => read(pass, reference).await.map(Some),
         None => Ok(None),
     }
-}
-
-/// Whether a value is to be masked: user names, addresses and public keys are not.
-fn is_confidential(key: &str) -> bool {
-    let public = [
-        "username",
-        "address",
-        "ca.crt",
-        "caFile",
-        "tls.crt",
-        "certFile",
-        "known_hosts",
-        "identity.pub",
-        "tenantId",
-        "clientId",
-        "authorityHost",
-        "clientCertificateSendChain",
-    ];
-    !public.contains(&key) && ![".pub", ".asc", ".sshpub"].iter().any(|suffix| key.ends_with(suffix))
 }
 
 impl SecretData {

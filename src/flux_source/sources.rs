@@ -17,14 +17,11 @@ use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
     Report, Requeue, jittered,
 };
+use crate::flux_api::api_names::{FINALIZER, REQUESTED_AT, SOURCES};
 use crate::flux_api::helm_repository::HelmRepositorySpec;
 use crate::flux_api::{GoDuration, gotk_metrics};
 use crate::source::http::Http;
 
-/// API version of the kinds.
-const VERSION: &str = "source.toolkit.fluxcd.io/v1";
-/// The annotation that asks for a pass.
-const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 /// The interval of a source whose spec has none.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// The shortest interval, whatever a spec says.
@@ -77,7 +74,7 @@ impl SourceKind {
     /// The kind with its API version.
     #[must_use]
     pub fn gvk(self) -> Gvk {
-        Gvk::new(VERSION, self.name())
+        Gvk::new(SOURCES, self.name())
     }
 }
 
@@ -177,7 +174,7 @@ impl FrontEnd for Sources {
     }
 
     fn finalizer(&self) -> &'static str {
-        "finalizers.fluxcd.io"
+        FINALIZER
     }
 
     fn duration_metric(&self) -> Option<DurationMetric> {

@@ -122,16 +122,24 @@ impl ReleasePass<'_> {
     pub(super) async fn run(&mut self) -> Result<Reconciled, ReconcileError> {
         let mut done: BTreeSet<&str> = BTreeSet::new();
         loop {
-            let newest = match &self.written {
-                Some(record) => Some(Arc::clone(record)),
-                None => self.history().await?.newest().cloned().map(Arc::new),
+            let (newest, two_deployed) = match &self.written {
+                Some(record) => (Some(Arc::clone(record)), false),
+                None => {
+                    let history = self.history().await?;
+                    (history.newest().cloned().map(Arc::new), history.has_two_deployed())
+                }
             };
-            if let Some(record) = newest.as_deref().filter(|_| self.written.is_none()) {
+            let unfinished = newest
+                .as_deref()
+                .and_then(|newest| unrecorded::unfinished_rollback(newest, two_deployed, &self.status));
+            if let Some(record) = newest.as_deref().filter(|_| self.written.is_none() && unfinished.is_none())
+            {
                 self.take_unrecorded(record).await?;
             }
-            let (state, action) = self.decide(newest.as_deref()).await?;
+            let (state, action) = self.decide(newest.as_deref(), unfinished).await?;
             tracing::debug!(object = %self.pass.reference, ?state, ?action, "decided");
-            if state == ReleaseState::Unmanaged {
+            // The newest revision is this object's own if its rollback is to be finished.
+            if state == ReleaseState::Unmanaged && unfinished.is_none() {
                 self.status.history.clear();
             }
             let kind = match action {
@@ -162,7 +170,12 @@ impl ReleasePass<'_> {
         }
     }
 
-    async fn decide(&self, newest: Option<&Record>) -> Result<(ReleaseState, Action), ReconcileError> {
+    /// The state, and the action that follows. `unfinished`: the revision that a rollback leads to which a process did not end.
+    async fn decide(
+        &self,
+        newest: Option<&Record>,
+        unfinished: Option<u64>,
+    ) -> Result<(ReleaseState, Action), ReconcileError> {
         let metadata = &self.chart.chart().metadata;
         let (post_renderers, common_metadata) =
             (options::post_renderers_digest(self.spec), options::common_metadata_digest(self.spec));
@@ -184,7 +197,7 @@ impl ReleasePass<'_> {
             let record = self.runner.engine().record(&self.id, target.version).await?;
             verified = record.filter(|record| target.shows(record)).map(|record| record.version);
         }
-        let action = match newest.and_then(|newest| unrecorded::unfinished_rollback(newest, &self.status)) {
+        let action = match unfinished {
             Some(to) => Action::Rollback(to),
             None => state::next_action(state, &self.status, &desired, |version| verified == Some(version)),
         };
@@ -220,9 +233,7 @@ impl ReleasePass<'_> {
     /// Does the work of an action, and says in the status that it runs unless it ends soon: readers then see how it ended.
     async fn announced<T>(&mut self, action: Action, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
-        // What another cluster was asked for must be in the status before: without it, nobody would look there again.
-        let at_once = self.spec.kube_config.is_some();
-        if !at_once && let Ok(done) = tokio::time::timeout(ANNOUNCED_AFTER, &mut work).await {
+        if let Ok(done) = tokio::time::timeout(ANNOUNCED_AFTER, &mut work).await {
             return done;
         }
         let announce = async {
@@ -231,13 +242,7 @@ impl ReleasePass<'_> {
                 tracing::warn!(object = %self.pass.reference, "cannot write that an action runs: {error}");
             }
         };
-        match at_once {
-            true => {
-                announce.await;
-                work.await
-            }
-            false => futures::join!(announce, work).1,
-        }
+        futures::join!(announce, work).1
     }
 
     /// Installs or upgrades. `began`: the newest revision before, and its status.
@@ -258,11 +263,17 @@ impl ReleasePass<'_> {
         let mut conditions = self.conditions();
         conditions.delete(TEST_SUCCESS);
         conditions.delete(REMEDIATED);
-        let start = Instant::now();
         let spec = self.release_spec(action, installs)?;
         let runner = self.runner.clone();
+        // What another cluster is asked for must be in the status before: without it, nobody would look there again.
+        let is_remote = self.spec.kube_config.is_some();
+        if is_remote {
+            self.announce(action).await?;
+        }
+        let start = Instant::now();
         // A release is a large future: it stays where it is.
-        let result = self.announced(action, Box::pin(async move { runner.run(spec).await })).await;
+        let work = Box::pin(async move { runner.run(spec).await });
+        let result = if is_remote { work.await } else { self.announced(action, work).await };
         self.status.last_attempted_release_action_duration = Some(start.elapsed().into());
         self.written = result.as_ref().ok().and_then(|done| done.outcome.record.clone());
         let newest = match &self.written {
@@ -272,7 +283,8 @@ impl ReleasePass<'_> {
         let newest = newest.filter(|record| Some((record.version, record.info.status)) != began);
         let stored = newest.is_some();
         if let Some(record) = newest {
-            self.record_revision(&record, verb).await?;
+            let (oci_digest, config_digest) = (self.oci_digest.clone(), self.config_digest.clone());
+            self.record_revision(snapshot::observe(&record, &oci_digest, verb, Some(&config_digest))).await?;
         }
         match result {
             Ok(done) => {
@@ -350,12 +362,7 @@ impl ReleasePass<'_> {
     }
 
     /// Puts a revision that was written into the history, and the one before as it is now.
-    pub(super) async fn record_revision(
-        &mut self,
-        record: &Record,
-        action: &str,
-    ) -> Result<(), ReconcileError> {
-        let shot = snapshot::observe(record, &self.oci_digest, action, Some(&self.config_digest));
+    pub(super) async fn record_revision(&mut self, shot: Snapshot) -> Result<(), ReconcileError> {
         self.status.history.retain(|known| known.version != shot.version);
         if let Some(before) = self.status.history.first_mut()
             && let Some(old) = self.runner.engine().record(&self.id, before.version).await?

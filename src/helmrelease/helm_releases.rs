@@ -16,6 +16,7 @@ use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, References,
     ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
 };
+use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
 use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
@@ -24,10 +25,6 @@ use crate::render::RenderBounds;
 
 /// The kind.
 pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
-const SOURCES: &str = "source.toolkit.fluxcd.io/v1";
-const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
-const FORCE_AT: &str = "reconcile.fluxcd.io/forceAt";
-const RESET_AT: &str = "reconcile.fluxcd.io/resetAt";
 /// Field manager of HelmCharts, as helm-controller's.
 const MANAGER: &str = "helm-controller";
 
@@ -101,7 +98,7 @@ impl FrontEnd for HelmReleases {
     }
 
     fn finalizer(&self) -> &'static str {
-        "finalizers.fluxcd.io"
+        FINALIZER
     }
 
     fn duration_metric(&self) -> Option<DurationMetric> {

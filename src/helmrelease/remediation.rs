@@ -6,7 +6,7 @@ use super::actions::{Ended, ReleasePass};
 use super::release_conditions::{REMEDIATED, Truth};
 use super::release_state as state;
 use super::snapshot;
-use super::unrecorded::remediation_cause;
+use super::unrecorded::{remediation_cause, rollback_verdict};
 use super::{event_annotations, options};
 use crate::controller::{EventType, ReconcileError};
 use crate::flux_api::helm_release::HelmReleaseSpec;
@@ -34,27 +34,17 @@ impl ReleasePass<'_> {
             let shot = snapshot::observe(record, "", "rollback", Some(&target.config_digest));
             self.status.history.insert(0, shot);
         }
-        let (release, chart) = (target.release(), target.chart());
-        let verdict = match result {
-            Ok(_) => {
-                let text =
-                    format!("Helm rollback to previous release {release} with chart {chart} succeeded");
-                (Truth::True, EventType::Normal, "RollbackSucceeded", text)
-            }
-            Err(error) => {
-                let text =
-                    format!("Helm rollback to previous release {release} with chart {chart} failed: {error}");
-                self.status.failures += 1;
-                (Truth::False, EventType::Warning, "RollbackFailed", text)
-            }
-        };
+        let failure = result.err();
+        self.status.failures += i64::from(failure.is_some());
+        let (truth, reason, text) = rollback_verdict(&target, failure.as_ref());
+        let event_type = if failure.is_some() { EventType::Warning } else { EventType::Normal };
         let about = event_annotations::of_chart(
             &target.chart_version,
             &self.config_digest,
             &target.app_version,
             &target.oci_digest,
         );
-        self.remediated(verdict, about).await
+        self.remediated((truth, event_type, reason, text), about).await
     }
 
     /// Uninstalls a failed release, or finishes an uninstall.

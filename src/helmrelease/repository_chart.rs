@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::ReconcileError;
+use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::helm_release::ChartTemplate;
 use crate::release::Disposition;
 use crate::source;
@@ -56,7 +57,7 @@ pub(super) async fn fetch(
         return Err(unavailable("valuesFiles are merged by source-controller only"));
     }
     let within = reference.namespace.as_deref().unwrap_or(namespace);
-    let gvk = Gvk::new("source.toolkit.fluxcd.io/v1", "HelmRepository");
+    let gvk = Gvk::new(SOURCES, "HelmRepository");
     let repository = ObjectRef::new(gvk, Some(within), &reference.name);
     let found = client.get(&repository).await?;
     let found = found.ok_or_else(|| unavailable(&format!("{repository} does not exist")))?;

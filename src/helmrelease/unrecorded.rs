@@ -20,13 +20,35 @@ pub(super) fn remediation_cause(failed: Option<&Snapshot>) -> String {
 }
 
 /// The revision that a rollback leads to which a process began and did not end, where it remediates the newest revision of the status.
-/// It is finished: what it undoes is not tried again before.
-pub(super) fn unfinished_rollback(newest: &Record, status: &HelmReleaseStatus) -> Option<u64> {
+/// It is finished: what it undoes is not tried again before. `two_deployed`: the revision before the newest one is deployed, too.
+pub(super) fn unfinished_rollback(
+    newest: &Record,
+    two_deployed: bool,
+    status: &HelmReleaseStatus,
+) -> Option<u64> {
     let failed = status.history.first()?;
     let to = newest.info.rollback_revision;
     let ours = newest.owner() == Some(OWNER) && newest.extension.cause == remediation_cause(Some(failed));
     let known = status.history.iter().any(|shot| shot.version == to);
-    (newest.info.status == ReleaseStatus::PendingRollback && ours && known).then_some(to)
+    let unfinished = match newest.info.status {
+        ReleaseStatus::PendingRollback => true,
+        ReleaseStatus::Deployed => two_deployed,
+        _ => false,
+    };
+    (unfinished && ours && known).then_some(to)
+}
+
+/// What the condition Remediated says of a rollback: its status, reason and text. `why`: why it failed, if it did.
+pub(super) fn rollback_verdict(
+    target: &Snapshot,
+    why: Option<&impl std::fmt::Display>,
+) -> (Truth, &'static str, String) {
+    let (release, chart) = (target.release(), target.chart());
+    let text = format!("Helm rollback to previous release {release} with chart {chart}");
+    match why {
+        None => (Truth::True, "RollbackSucceeded", format!("{text} succeeded")),
+        Some(why) => (Truth::False, "RollbackFailed", format!("{text} failed: {why}")),
+    }
 }
 
 /// Whether an install made a record.
@@ -50,8 +72,8 @@ impl ReleasePass<'_> {
             ReleaseStatus::Failed => (false, true),
             _ => (false, false),
         };
-        if deployed && known.is_some() && *cause == remediation_cause(known) {
-            self.take_rollback(newest);
+        if (deployed || failed) && known.is_some() && *cause == remediation_cause(known) {
+            self.take_rollback(newest, failed);
         } else if (deployed || failed) && is_cause_of(cause, &self.pass.object) {
             tracing::info!(object = %self.pass.reference, revision = newest.version, "taking a revision that the status does not show");
             self.take_release(newest, failed).await?;
@@ -62,9 +84,13 @@ impl ReleasePass<'_> {
     async fn take_release(&mut self, newest: &Record, failed: bool) -> Result<(), ReconcileError> {
         let verb = if is_installed(newest) { "install" } else { "upgrade" };
         verb.clone_into(&mut self.status.last_attempted_release_action);
-        self.record_revision(newest, verb).await?;
-        // What another generation had failed with does not count any more.
-        let current = newest.extension.cause == cause_of(&self.pass.object);
+        // Values and chart may have changed since: the record alone tells what it was made of.
+        let same_chart = newest.chart["metadata"]["version"] == self.chart.chart().metadata.version;
+        let oci_digest = if same_chart { self.oci_digest.clone() } else { String::new() };
+        self.record_revision(snapshot::observe(newest, &oci_digest, verb, None)).await?;
+        // What another generation had failed with does not count any more, nor does what an earlier object of this name had.
+        let object = &self.pass.object;
+        let current = newest.extension.cause == cause_of(object) && is_made_for(newest, object);
         if failed && current {
             let text = self.failure_text(verb, &newest.info.description);
             self.note_failure(verb, &text, true);
@@ -75,17 +101,14 @@ impl ReleasePass<'_> {
         Ok(())
     }
 
-    fn take_rollback(&mut self, newest: &Record) {
+    fn take_rollback(&mut self, newest: &Record, failed: bool) {
         let to = newest.info.rollback_revision;
         let Some(target) = self.status.history.iter().find(|known| known.version == to) else { return };
-        let text = format!(
-            "Helm rollback to previous release {} with chart {} succeeded",
-            target.release(),
-            target.chart()
-        );
         let shot = snapshot::observe(newest, "", "rollback", Some(&target.config_digest));
+        let (truth, reason, text) = rollback_verdict(target, failed.then_some(&newest.info.description));
         self.status.history.insert(0, shot);
-        self.conditions().set(REMEDIATED, Truth::True, "RollbackSucceeded", &text);
+        self.status.failures += i64::from(failed);
+        self.conditions().set(REMEDIATED, truth, reason, &text);
         self.summarize();
     }
 
@@ -139,19 +162,24 @@ mod tests {
             record
         };
         let own = "remediates revision 3";
-        for (what, record, expected) in [
-            ("ours", record("pending-rollback", own, 2, OWNER), Some(2)),
-            ("ended", record("deployed", own, 2, OWNER), None),
-            ("of an upgrade", record("pending-upgrade", own, 2, OWNER), None),
-            ("of another revision", record("pending-rollback", "remediates revision 2", 2, OWNER), None),
-            ("to one that is not known", record("pending-rollback", own, 1, OWNER), None),
-            ("somebody else's", record("pending-rollback", own, 2, "modules"), None),
+        for (what, record, two_deployed, expected) in [
+            ("ours", record("pending-rollback", own, 2, OWNER), false, Some(2)),
+            ("ended", record("deployed", own, 2, OWNER), false, None),
+            ("ended but for the revision before", record("deployed", own, 2, OWNER), true, Some(2)),
+            ("failed", record("failed", own, 2, OWNER), true, None),
+            ("of an upgrade", record("pending-upgrade", own, 2, OWNER), false, None),
+            (
+                "of another revision",
+                record("pending-rollback", "remediates revision 2", 2, OWNER),
+                false,
+                None,
+            ),
+            ("to one that is not known", record("pending-rollback", own, 1, OWNER), false, None),
+            ("somebody else's", record("pending-rollback", own, 2, "modules"), false, None),
         ] {
-            assert_eq!(unfinished_rollback(&record, &status), expected, "{what}");
+            assert_eq!(unfinished_rollback(&record, two_deployed, &status), expected, "{what}");
         }
-        assert_eq!(
-            unfinished_rollback(&record("pending-rollback", own, 2, OWNER), &HelmReleaseStatus::default()),
-            None
-        );
+        let pending = record("pending-rollback", own, 2, OWNER);
+        assert_eq!(unfinished_rollback(&pending, false, &HelmReleaseStatus::default()), None);
     }
 }

@@ -18,6 +18,7 @@ use crate::flux_api;
 use crate::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
 use crate::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
 use crate::serve::listen::{self, Limits};
+use crate::source::cache::hex;
 
 /// How a process reconciles Flux's objects.
 #[derive(Clone, Debug)]
@@ -73,8 +74,8 @@ fn lease_name(controller: &str, selector: &str) -> String {
     if selector.is_empty() {
         return format!("{controller}-leader-election");
     }
-    let shard: String = Sha256::digest(selector).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{controller}-leader-election-{shard}")
+    let digest = Sha256::digest(selector);
+    format!("{controller}-leader-election-{}", hex(digest.get(..4).unwrap_or(&digest)))
 }
 
 /// Who does the work of one of Flux's other controllers.

@@ -5,10 +5,16 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 
 /// Maximum length of a URL.
 const MAX_LENGTH: usize = 8192;
+/// Maximum length of a part of a host name (RFC 1035).
+const MAX_LABEL: usize = 63;
+/// What is escaped in a segment of a path and in a value of a query: all but the unreserved characters (RFC 3986).
+pub const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// What is escaped in a path of several segments.
+pub const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
 /// A URL with a host.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,6 +28,13 @@ pub struct Location {
     /// The query as written, without its question mark.
     pub query: Option<String>,
     user: Option<(String, String)>,
+}
+
+/// Whether a text can be one part of a host name: 1 to 63 ASCII letters, digits and hyphens. What is put into the name of a cloud's server
+/// must be one, or the request goes to another server.
+#[must_use]
+pub fn is_host_label(text: &str) -> bool {
+    (1..=MAX_LABEL).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 /// An invalid URL.
@@ -283,6 +296,25 @@ fn without_dots(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_of_host_names() {
+        let long = "a".repeat(64);
+        for (text, expected) in [
+            ("eu-west-1", true),
+            ("US1", true),
+            (&long[..63], true),
+            (&long, false),
+            ("", false),
+            ("a.b", false),
+            ("a/", false),
+            ("x@h", false),
+            ("a#", false),
+            ("ä", false),
+        ] {
+            assert_eq!(is_host_label(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn references_are_joined_as_go_joins_them() {

@@ -100,7 +100,15 @@ async fn bad_servers_give_plain_conditions_and_sources_recover() {
             ["503 Service Unavailable", "503 Service Unavailable", "503", "503 Service Unavailable"],
         ),
         (Fault::Status(404), ["404 Not Found", "not found", "not found", "bucket 'bucket' not found"]),
-        (Fault::Status(401), ["401 Unauthorized", "401", "Authentication failed", "401 Unauthorized"]),
+        (
+            Fault::Status(401),
+            [
+                "401 Unauthorized",
+                "a secretRef with a login for it is missing",
+                "Authentication failed",
+                "401 Unauthorized",
+            ],
+        ),
         (
             Fault::Hang,
             [
@@ -136,6 +144,7 @@ async fn bad_servers_give_plain_conditions_and_sources_recover() {
             let told = message(&object, "FetchFailed");
             println!("{fault:?} {kind}: {told}");
             assert!(told.contains(text) && !told.is_empty(), "{fault:?} {kind}: {told}");
+            assert!(!told.contains("registry login"), "{fault:?} {kind}: {told}");
             assert!(told.len() < 1000 && !told.contains('\u{1b}'), "{fault:?} {kind}: {told}");
         }
         files.fail(None);

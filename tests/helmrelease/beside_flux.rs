@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_test_cluster::Tool;
 
 use super::sources::{Files, chart_spec, source};
@@ -91,11 +91,13 @@ async fn releases_follow_the_sources_of_the_real_source_controller() {
     running.wait("other values", |o| o["status"]["history"][0]["version"] == 3, "web");
     assert_eq!(running.get("configmap", "web")["data"]["size"], "seven");
 
-    // Without it nothing new comes, and what runs goes on.
+    // Without it the release stays as it is.
     drop(controller);
-    running.reconcile_source("helmrepository", "demo", "2");
-    let object = running.get("helmrelease", "web");
-    assert_eq!(condition(&object, "Ready"), "True UpgradeSucceeded");
+    running.ask("web", "without");
+    let handled = |o: &Value| o["status"]["lastHandledReconcileAt"] == "without";
+    let object = running.wait("handled without it", handled, "web");
+    assert_eq!(object["status"]["history"][0]["version"], 3, "{object}");
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "seven");
 
     // Ours take over where it stopped: the same revision, no new release.
     let storage = tempfile::tempdir().unwrap();
@@ -107,6 +109,11 @@ async fn releases_follow_the_sources_of_the_real_source_controller() {
         "{ours}"
     );
     running.ready_source("helmchart", &chart_name);
-    assert_eq!(running.get("helmrelease", "web")["status"]["history"][0]["version"], 3);
+    running.ask("web", "ours");
+    let ready = |o: &Value| {
+        o["status"]["lastHandledReconcileAt"] == "ours" && condition(o, "Ready") == "True UpgradeSucceeded"
+    };
+    let object = running.wait("reconciled with ours", ready, "web");
+    assert_eq!(object["status"]["history"][0]["version"], 3, "{object}");
     running.end().await;
 }

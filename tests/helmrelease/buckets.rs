@@ -69,11 +69,11 @@ async fn storages() -> (Files, std::net::SocketAddr) {
     files.put("/bucket/a.yaml", "{}");
     files.put_cloud_buckets();
     for place in ["/token", "/tenant/oauth2/v2.0/token"] {
-        files.put(place, r#"{"access_token": "lent-token"}"#);
+        files.put(place, r#"{"access_token": "token-of-the-cloud"}"#);
     }
     files.put(
         "/sts/",
-        "<Credentials><AccessKeyId>LENT</AccessKeyId><SecretAccessKey>lent-secret</SecretAccessKey></Credentials>",
+        "<Credentials><AccessKeyId>TEMPORARY</AccessKeyId><SecretAccessKey>temporary-secret</SecretAccessKey></Credentials>",
     );
     (files, address)
 }
@@ -141,8 +141,8 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
             "azure",
             json!({"clientId": "x"}),
             json!({}),
-            "False AuthenticationFailed",
-            "a managed identity of this process",
+            "False InvalidProviderConfiguration",
+            "--allow-workload-identity",
         ),
         (
             "az-empty",
@@ -179,6 +179,30 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
             json!({}),
             "False AuthenticationFailed",
             "404 Not Found",
+        ),
+        (
+            "gcp-plain",
+            "gcp",
+            json!({"serviceaccount": account.to_string()}),
+            json!({"endpoint": "storage.example.test"}),
+            "False AuthenticationFailed",
+            "an endpoint with HTTPS only",
+        ),
+        (
+            "az-plain",
+            "azure",
+            json!({"sasKey": "?sv=1&sig=secret-signature"}),
+            json!({"endpoint": "http://acc.storage.example.test"}),
+            "False AuthenticationFailed",
+            "an endpoint with HTTPS only",
+        ),
+        (
+            "az-blank",
+            "azure",
+            json!({"sasKey": " ?\n", "accountKey": "\n"}),
+            json!({}),
+            "False AuthenticationFailed",
+            "requires a 'sasKey' or 'accountKey'",
         ),
         (
             "aws-none",
@@ -262,7 +286,7 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
             "client-secret",
             "password-of-it",
             "ldap-password",
-            "lent-token",
+            "token-of-the-cloud",
         ] {
             assert!(!object["status"].to_string().contains(hidden), "{name}: {said}");
         }
@@ -273,10 +297,10 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
                 found.unwrap_or_else(|| panic!("{name}: {path}: {seen:?}")).1.clone().unwrap_or_default()
             };
             let expected = match name {
-                "gcp" | "az-app" => "Bearer lent-token",
+                "gcp" | "az-app" => "Bearer token-of-the-cloud",
                 "az-key" => "SharedKey 127:",
                 "az-sas" => "",
-                "ldap" => "AWS4-HMAC-SHA256 Credential=LENT/",
+                "ldap" => "AWS4-HMAC-SHA256 Credential=TEMPORARY/",
                 _ => "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/",
             };
             assert!(login("a.yaml").starts_with(expected), "{name}: {seen:?}");
@@ -284,6 +308,58 @@ async fn buckets_of_each_provider_use_what_their_secret_holds() {
             // Another one is tried again meanwhile.
             assert!(seen.iter().all(|(path, _)| path.starts_with("/other/")), "{name}: {seen:?}");
         }
+    }
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_identity_of_the_process_goes_to_its_cloud_only() {
+    let mut running = Running::prepare("identity").await;
+    let storage = tempfile::tempdir().unwrap();
+    running.allows_own_identity = true;
+    running.start_with_sources(storage.path()).await;
+    let other = "does not get the identity of this process";
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "client"}, "stringData": {"clientId": "one-of-several"},
+    }));
+    for (name, provider, endpoint, region, state, text) in [
+        ("aws", "aws", "storage.example.test", "eu-west-1", "False InvalidProviderConfiguration", other),
+        (
+            "aws-customer",
+            "aws",
+            "a1b2.execute-api.eu-west-1.amazonaws.com",
+            "eu-west-1",
+            "False InvalidProviderConfiguration",
+            other,
+        ),
+        ("gcp", "gcp", "storage.example.test", "", "False InvalidProviderConfiguration", other),
+        ("azure", "azure", "https://acc.example.test", "", "False InvalidProviderConfiguration", other),
+        (
+            "azure-client",
+            "azure",
+            "https://acc.example.test",
+            "",
+            "False InvalidProviderConfiguration",
+            other,
+        ),
+        (
+            "region",
+            "aws",
+            "s3.amazonaws.com",
+            "evil.example/",
+            "False AuthenticationFailed",
+            "\"evil.example/\" is not the name of a region of AWS",
+        ),
+    ] {
+        let mut spec = json!({
+            "provider": provider, "bucketName": "bucket", "endpoint": endpoint, "region": region, "interval": "1h",
+        });
+        if name == "azure-client" {
+            spec["secretRef"] = json!({"name": "client"});
+        }
+        running.apply(&source("Bucket", name, &spec));
+        let object = running.source_with("bucket", name, state);
+        assert!(message(&object, "Ready").contains(text), "{name}: {}", message(&object, "Ready"));
     }
     running.end().await;
 }

@@ -362,7 +362,7 @@ async fn sources_are_reconciled_before_their_release() {
 }
 
 /// An address of this machine that other machines could use; `None` without a network.
-fn own_address() -> Option<std::net::IpAddr> {
+pub(crate) fn own_address() -> Option<std::net::IpAddr> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     // Sends nothing: only the route is chosen.
     socket.connect("192.0.2.1:9").ok()?;

@@ -21,6 +21,7 @@ mod remote;
 mod scale;
 mod scenarios;
 mod shards;
+mod source_attempts;
 mod sources;
 mod support;
 mod tenants;

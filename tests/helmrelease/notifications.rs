@@ -212,7 +212,7 @@ async fn a_webhook_reconciles_sources() {
         "github",
         json!([{"kind": "HelmRepository", "name": "demo", "namespace": "default"}]),
     );
-    receiver("nexus", "nexus", json!([{"kind": "HelmRepository", "name": "demo"}]));
+    receiver("gcr", "gcr", json!([{"kind": "HelmRepository", "name": "demo"}]));
     let wait = |name: &str, ready: &str| {
         let found = || {
             let object = r.get("receiver", name);
@@ -239,7 +239,7 @@ async fn a_webhook_reconciles_sources() {
     let path = ready["status"]["webhookPath"].as_str().unwrap().to_owned();
     assert_eq!(ready["status"]["observedGeneration"], ready["metadata"]["generation"]);
     let foreign = wait("foreign", "True Succeeded")["status"]["webhookPath"].as_str().unwrap().to_owned();
-    let refused = wait("nexus", "False ValidationFailed");
+    let refused = wait("gcr", "False ValidationFailed");
     assert_eq!(condition(&refused, "Stalled"), "True ValidationFailed");
     assert_eq!(refused["status"]["webhookPath"], Value::Null);
 
@@ -300,5 +300,60 @@ async fn a_webhook_reconciles_sources() {
     assert_eq!(call(address, &path, "hook-token", "push").await, 503);
     r.cp.kubectl(["delete", "receiver", "github", "-n", r.ns.name()]).unwrap();
     assert_eq!(call(address, &path, "hook-token", "push").await, 404);
+    r.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_of_github_writes_commit_statuses() {
+    let mut r = Running::prepare("notify-app").await;
+    let (files, storage) = (Files::default(), tempfile::tempdir().unwrap());
+    let address = files.serve().await;
+    let commit = "5394cb7f48332b2de7c17dd8b8384bbc84b7e738";
+    let (list, create) = (
+        format!("/api/v3/repos/org/repo/commits/{commit}/statuses"),
+        format!("/api/v3/repos/org/repo/statuses/{commit}"),
+    );
+    files.put("/api/v3/app/installations/42/access_tokens", r#"{"token": "ghs_token-of-the-app"}"#);
+    files.put(&list, "[]");
+    files.put(&create, "{}");
+    files.require("/api/v3/repos/", "Bearer ghs_token-of-the-app");
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).unwrap();
+    for (name, api) in [("app", format!("http://{address}/api/v3")), ("elsewhere", String::new())] {
+        let data = json!({
+            "githubAppID": "7", "githubAppInstallationID": "42", "githubAppPrivateKey": key.serialize_pem(), "githubAppBaseURL": api,
+        });
+        r.apply(&secret(name, &data));
+        let provider = json!({
+            "type": "github", "address": format!("http://{address}/org/repo.git"), "secretRef": {"name": name},
+        });
+        r.apply(&notification("Provider", name, &provider));
+        let alert = json!({
+            "providerRef": {"name": name}, "eventSources": [{"kind": "HelmRelease", "name": "*"}], "eventSeverity": "error",
+            "eventMetadata": {"commit": commit},
+        });
+        r.apply(&notification("Alert", name, &alert));
+    }
+    r.start_with_notifications(storage.path()).await;
+    let _files = chart_source(&r).await;
+    let mut bad = chart_spec("HelmRepository", &json!({}));
+    bad["values"] = json!({"size": "bad"});
+    r.release("bad", &bad);
+    let seen = || files.seen.lock().unwrap().clone();
+    let written = || Ok(seen().iter().any(|(path, _)| *path == create).then_some(()));
+    wait_until("the status is written", LIMIT, written).unwrap();
+    for (path, login) in seen() {
+        let login = login.unwrap_or_default();
+        match path.ends_with("/access_tokens") {
+            true => assert!(login.starts_with("Bearer ey"), "{path}: {login}"),
+            false => assert_eq!(login, "Bearer ghs_token-of-the-app", "{path}"),
+        }
+    }
+    // The token of an app of another server stays there.
+    let refused = || {
+        let text =
+            r.cp.kubectl(["get", "events", "-n", r.ns.name(), "-o", "jsonpath={.items[*].message}"])?;
+        Ok(text.contains("the app's tokens are for the server of githubAppBaseURL").then_some(()))
+    };
+    wait_until("the other app is refused", LIMIT, refused).unwrap();
     r.end().await;
 }

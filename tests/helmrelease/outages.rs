@@ -6,13 +6,6 @@ use windlass_test_cluster::wait_until;
 use super::support::{LIMIT, Running, chart, condition, digest};
 
 impl Running {
-    fn ask(&self, name: &str, token: &str) {
-        let annotation = format!("reconcile.fluxcd.io/requestedAt={token}");
-        self.cp
-            .kubectl(["annotate", "--overwrite", "helmrelease", name, "-n", self.ns.name(), &annotation])
-            .unwrap();
-    }
-
     /// Points the source `demo` at an artifact that its server does not have.
     fn lose_artifact(&self, revision: &str, bytes: &[u8]) {
         let digest = digest(bytes);
@@ -118,6 +111,12 @@ async fn deletion_while_suspended_leaves_the_release_and_its_chart() {
     let object = running.wait("taken over", |o| condition(o, "Ready").starts_with("True"), "web");
     assert_eq!(object["status"]["history"][0]["version"], 1, "{object}");
     assert_eq!(running.records(), ["deployed"]);
+    // What a later object asks for besides, of the same generation, is not taken for released.
+    running.release("web", &json!({"suspend": true}));
+    running.cp.kubectl(["delete", "helmrelease", "web", "-n", &ns, "--timeout=30s"]).unwrap();
+    running.release("web", &json!({"commonMetadata": {"labels": {"tier": "new"}}}));
+    running.wait("upgraded", |o| condition(o, "Ready") == "True UpgradeSucceeded", "web");
+    assert_eq!(running.get("configmap", "web")["metadata"]["labels"]["tier"], "new");
     running.cp.kubectl(["delete", "helmrelease", "web", "-n", &ns, "--timeout=30s"]).unwrap();
     assert!(running.records().is_empty() && running.get("configmap", "web").is_null());
     running.end().await;
@@ -244,5 +243,116 @@ async fn what_a_crash_left_without_a_status_is_taken_or_deleted() {
     wait_until("deleted", LIMIT, gone).unwrap();
     assert!(running.get("configmap", "deleted").is_null());
     assert_eq!(running.records(), ["deployed"], "one revision, of the object that is there");
+    running.end().await;
+}
+
+/// A ConfigMap of values.
+fn sizes(size: &str) -> Value {
+    let data = json!({"values.yaml": format!("size: {size}\n")});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sizes"}, "data": data})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_after_a_crash_is_released() {
+    let mut running = Running::prepare("changed").await;
+    let ns = running.ns.name().to_owned();
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.apply(&sizes("one"));
+    let referred = json!({"valuesFrom": [{"kind": "ConfigMap", "name": "sizes"}]});
+    running.release("referred", &referred);
+    running.release("own", &json!({"values": {"size": "one"}}));
+    for name in ["referred", "own"] {
+        running.wait_ready(name, "True InstallSucceeded");
+    }
+    running.stop().await;
+    // As if the operator had been killed right after it wrote the records, and then the values changed.
+    for name in ["referred", "own"] {
+        let args = ["patch", "helmrelease", name, "-n", &ns, "--subresource=status", "--type=json", "-p"];
+        let patch = r#"[{"op": "replace", "path": "/status", "value": {"observedGeneration": -1}}]"#;
+        running.cp.kubectl(args.iter().chain([&patch])).unwrap();
+    }
+    running.apply(&sizes("two"));
+    running.release("own", &json!({"values": {"size": "two"}}));
+    running.start().await;
+    for name in ["referred", "own"] {
+        let object = running.wait_ready(name, "True UpgradeSucceeded");
+        assert_eq!(object["status"]["history"][0]["version"], 2, "{name}");
+        assert_eq!(running.get("configmap", name)["data"]["size"], "two", "{name}");
+    }
+    assert_eq!(running.records().len(), 4);
+    running.end().await;
+}
+
+/// A release whose failed upgrade is rolled back, once.
+fn remediated(size: &str) -> Value {
+    json!({"values": {"size": size}, "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}}})
+}
+
+fn is_stalled(object: &Value) -> bool {
+    condition(object, "Stalled") == "True RetriesExceeded"
+}
+
+impl Running {
+    /// Takes the newest revision and what it led to out of a status, as if the operator had been killed before it wrote that.
+    fn forget_newest(&self, name: &str, object: &Value) {
+        let mut status = object["status"].clone();
+        status["history"].as_array_mut().unwrap().remove(0);
+        status["conditions"].as_array_mut().unwrap().retain(|c| c["type"] == "Released");
+        let patch = json!([{"op": "replace", "path": "/status", "value": status}]).to_string();
+        let ns = self.ns.name();
+        let args =
+            ["patch", "helmrelease", name, "-n", ns, "--subresource=status", "--type=json", "-p", &patch];
+        self.cp.kubectl(args).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_failed_before_a_crash_is_taken() {
+    let mut running = Running::prepare("rollback").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.release("web", &remediated("one"));
+    running.wait_ready("web", "True InstallSucceeded");
+    running.release("web", &remediated("bad"));
+    let object = running.wait("rolled back", is_stalled, "web");
+    assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
+    running.stop().await;
+    running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
+    running.forge("web", 3, |record| {
+        record["info"]["status"] = "failed".into();
+        record["info"]["description"] = "Rollback failed: no answer".into();
+    });
+    running.forget_newest("web", &object);
+    running.start().await;
+    // The rollback is repeated, not the upgrade.
+    let object = running.wait("rolled back again", is_stalled, "web");
+    let latest = &object["status"]["history"][0];
+    assert_eq!((&latest["version"], &latest["action"]), (&json!(4), &json!("rollback")), "{object}");
+    assert_eq!(condition(&object, "Remediated"), "True RollbackSucceeded");
+    assert_eq!(running.records(), ["superseded", "failed", "failed", "deployed"]);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_a_crash_left_with_two_deployed_revisions_is_ended() {
+    let mut running = Running::prepare("two-deployed").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.release("web", &remediated("one"));
+    running.wait_ready("web", "True InstallSucceeded");
+    running.release("web", &remediated("bad"));
+    let object = running.wait("rolled back", is_stalled, "web");
+    running.stop().await;
+    // As if the operator had been killed before it wrote that the revision before is superseded.
+    running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
+    running.forget_newest("web", &object);
+    assert_eq!(running.records(), ["deployed", "failed", "deployed"]);
+    running.start().await;
+    let object = running.wait("ended", is_stalled, "web");
+    let latest = &object["status"]["history"][0];
+    assert_eq!((&latest["version"], &latest["action"]), (&json!(3), &json!("rollback")), "{object}");
+    assert_eq!(condition(&object, "Remediated"), "True RollbackSucceeded");
+    assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
     running.end().await;
 }

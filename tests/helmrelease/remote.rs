@@ -124,3 +124,59 @@ async fn a_token_of_a_service_account_leads_to_another_cluster() {
     assert!(running.get("configmap", "web").is_null() && running.records().is_empty());
     running.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_changes_in_another_cluster_before_the_status_tells_of_it() {
+    let mut running = Running::prepare("announced").await;
+    let (cp, ns) = (running.cp, running.ns.name().to_owned());
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    // This cluster is as good as another one.
+    let kubeconfig = cp.kubectl(["config", "view", "--raw", "--flatten"]).unwrap();
+    running.apply(&json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "far"}, "stringData": {"value": kubeconfig},
+    }));
+    let rule = json!({
+        "apiGroups": ["helm.toolkit.fluxcd.io"], "apiVersions": ["v2"], "operations": ["UPDATE"], "resources": ["helmreleases/status"],
+    });
+    let own = json!({"resourceRules": [rule], "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}}});
+    let expression = "!has(object.status.conditions) || !object.status.conditions.exists(c, c.message.startsWith('Running '))";
+    let policies = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": ns}, "spec": {
+            "matchConstraints": own, "validations": [{"expression": expression, "message": "no announcements"}],
+        }},
+        {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": ns},
+            "spec": {"policyName": ns, "validationActions": ["Deny"]}},
+    ]});
+    cp.kubectl_with(["apply", "-f", "-"], &policies.to_string()).unwrap();
+    running.release("web", &json!({"kubeConfig": {"secretRef": {"name": "far"}}}));
+    let running_now = json!({"status": {"conditions": [{
+        "type": "Ready", "status": "Unknown", "reason": "Progressing", "message": "Running 'install'", "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }]}})
+    .to_string();
+    let dry = [
+        "patch",
+        "helmrelease",
+        "web",
+        "-n",
+        &ns,
+        "--subresource=status",
+        "--type=merge",
+        "--dry-run=server",
+        "-p",
+        &running_now,
+    ];
+    let refused = || Ok(cp.kubectl(dry).is_err().then_some(()));
+    wait_until("the policy is in force", LIMIT, refused).unwrap();
+
+    running.start().await;
+    let object =
+        running.wait("not announced", |o| o["status"].to_string().contains("no announcements"), "web");
+    assert!(condition(&object, "Ready").starts_with("False"), "{object}");
+    assert!(running.records().is_empty() && running.get("configmap", "web").is_null(), "nothing was changed");
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        cp.kubectl(["delete", kind, &ns]).unwrap();
+    }
+    running.wait_ready("web", "True InstallSucceeded");
+    running.cp.kubectl(["delete", "helmrelease", "web", "-n", &ns, "--timeout=30s"]).unwrap();
+    running.end().await;
+}

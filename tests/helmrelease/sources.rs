@@ -1,7 +1,7 @@
 //! Sources without source-controller, from servers on loopback: HTTP repositories, a registry and Git.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -84,6 +84,10 @@ pub(crate) struct Files {
 
 impl Files {
     pub(crate) async fn serve(&self) -> SocketAddr {
+        self.serve_at(IpAddr::V4(Ipv4Addr::LOCALHOST)).await
+    }
+
+    pub(crate) async fn serve_at(&self, address: IpAddr) -> SocketAddr {
         async fn answer(State(own): State<Files>, request: Request) -> Response {
             let path = request.uri().path().to_owned();
             let sent = request.headers().get(header::AUTHORIZATION).map(|h| h.to_str().unwrap().to_owned());
@@ -111,7 +115,7 @@ impl Files {
             }
             found.map_or_else(|| StatusCode::NOT_FOUND.into_response(), |bytes| bytes.into_response())
         }
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = tokio::net::TcpListener::bind((address, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = axum::Router::new().fallback(answer).with_state(self.clone());
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });

@@ -1,7 +1,7 @@
 //! A control plane with Flux's kinds, a server of artifacts, and a running front end.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,6 +120,10 @@ pub(crate) struct Running {
     requests: Arc<AtomicUsize>,
     /// Metrics of the front ends.
     pub(crate) state: Arc<State>,
+    /// Sources of a cloud may act with this process' identity.
+    pub(crate) allows_own_identity: bool,
+    /// Sources may be on this machine.
+    pub(crate) allows_local: bool,
     sharing: Sharing,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
@@ -148,6 +152,8 @@ impl Running {
             address,
             requests: Arc::default(),
             state: Arc::new(State::new("test_")),
+            allows_own_identity: false,
+            allows_local: true,
             sharing,
             stop,
             task: None,
@@ -236,8 +242,8 @@ impl Running {
         let options = SourceOptions {
             storage: storage.to_owned(),
             advertised: "artifacts.test".to_owned(),
-            allow_local_addresses: true,
-            allow_workload_identity: false,
+            allow_local_addresses: self.allows_local,
+            allow_workload_identity: self.allows_own_identity,
         };
         let namespace = Some(self.ns.name().to_owned());
         let mut all = Vec::new();
@@ -338,6 +344,29 @@ impl Running {
 
     pub(crate) fn apply(&self, object: &Value) {
         self.cp.kubectl_with(["apply", "-n", self.ns.name(), "-f", "-"], &object.to_string()).unwrap();
+    }
+
+    /// Changes the stored record of a revision, as whoever may write Secrets can.
+    pub(crate) fn forge(&self, release: &str, version: u64, change: impl Fn(&mut Value)) {
+        let secret = format!("sh.helm.release.v1.{release}.v{version}");
+        let mut record = self.stored_record(release, version);
+        change(&mut record);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(record.to_string().as_bytes()).unwrap();
+        let data = STANDARD.encode(STANDARD.encode(gzip.finish().unwrap()));
+        let labels = json!({"status": record["info"]["status"]});
+        let patch = json!({"metadata": {"labels": labels}, "data": {"release": data}}).to_string();
+        self.cp
+            .kubectl(["patch", "secret", &secret, "-n", self.ns.name(), "--type=merge", "-p", &patch])
+            .unwrap();
+    }
+
+    /// Asks for a pass over a HelmRelease.
+    pub(crate) fn ask(&self, name: &str, token: &str) {
+        let annotation = format!("reconcile.fluxcd.io/requestedAt={token}");
+        self.cp
+            .kubectl(["annotate", "--overwrite", "helmrelease", name, "-n", self.ns.name(), &annotation])
+            .unwrap();
     }
 
     /// Merges into a status.

@@ -1,8 +1,6 @@
 //! What a tenant tries that may write HelmReleases, Secrets and everything else in one namespace: a table of attempts, each with the
 //! condition that it ends in; and what came of all of them: nothing.
 
-use std::io::Write as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -284,21 +282,6 @@ async fn a_tenant_reaches_nothing_beyond_its_namespace() {
     running.end().await;
 }
 
-/// Changes the stored record of a release, as whoever may write Secrets can.
-fn forge(running: &Running, release: &str, change: impl Fn(&mut Value)) {
-    let secret = format!("sh.helm.release.v1.{release}.v1");
-    let mut record = running.stored_record(release, 1);
-    change(&mut record);
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(record.to_string().as_bytes()).unwrap();
-    let data = STANDARD.encode(STANDARD.encode(gzip.finish().unwrap()));
-    let patch = json!({"data": {"release": data}}).to_string();
-    running
-        .cp
-        .kubectl(["patch", "secret", &secret, "-n", running.ns.name(), "--type=merge", "-p", &patch])
-        .unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deletes_nothing_beyond_its_namespace() {
     let mut running = Running::prepare("forger").await;
@@ -326,7 +309,7 @@ async fn a_tenant_deletes_nothing_beyond_its_namespace() {
     let object =
         format!("---\n# Source: demo/templates/x.yaml\n{}", foreign(victim, "").replace("taken", "precious"));
     for name in ["record", "drift"] {
-        forge(&running, name, |record| {
+        running.forge(name, 1, |record| {
             let manifest = format!("{}{object}", record["manifest"].as_str().unwrap());
             record["manifest"] = manifest.into();
         });

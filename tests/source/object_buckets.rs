@@ -48,7 +48,7 @@ fn form(text: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn buckets_of_s3_are_read_with_lent_keys() {
+async fn buckets_of_s3_are_read_with_temporary_keys() {
     let (server, tokens) = (Server::plain(), Server::plain());
     tokens.body(
         "/sts/",
@@ -215,6 +215,8 @@ async fn containers_of_azure_are_read_by_key_signature_and_token() {
         error.contains("403 Forbidden") && error.contains("***") && !error.contains("other-secret"),
         "{error}"
     );
+    let error = read(&server, sas(" ?\n"), "web/").await.unwrap_err();
+    assert!(error.contains("403 Forbidden") && !error.contains("***"), "an empty one is nowhere: {error}");
     let elsewhere = Server::plain();
     server.answer_all(Answer::Redirect(elsewhere.url.clone()));
     let error = read(&server, sas("sv=2023&sig=other-secret"), "web/").await.unwrap_err();

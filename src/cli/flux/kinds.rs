@@ -1,8 +1,7 @@
 //! Flux's kinds by the names that users type. Pure.
 
 use crate::cluster::{Gvk, ObjectRef};
-
-const SOURCES: &str = "source.toolkit.fluxcd.io/v1";
+use crate::flux_api::api_names::SOURCES;
 
 /// A kind of Flux, with the names that select it.
 #[derive(Debug, PartialEq, Eq)]

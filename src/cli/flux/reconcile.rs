@@ -9,10 +9,7 @@ use super::kinds::{self, FluxKind, Selection};
 use super::wait::{Until, wait};
 use super::{MANAGER, Waiting, namespace_of, read, revision, step, text};
 use crate::cluster::{Cluster, ObjectRef, PatchKind};
-
-const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
-const FORCE_AT: &str = "reconcile.fluxcd.io/forceAt";
-const RESET_AT: &str = "reconcile.fluxcd.io/resetAt";
+use crate::flux_api::api_names::{FORCE_AT, REQUESTED_AT, RESET_AT};
 
 /// Flags of `reconcile`.
 #[derive(clap::Args)]

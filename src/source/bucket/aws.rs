@@ -24,9 +24,9 @@ use reqsign_core::{Context, ProvideCredential as _, SignRequest as _, Signer};
 use serde_json::Value;
 
 use self::profile::Profiles;
-use super::super::http::{Credentials, Http, Request, Tls, address};
-use super::super::location::Location;
-use super::environment::{MAX_ANSWER, key, read, variable};
+use super::super::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls, address};
+use super::super::location::{Location, is_host_label};
+use super::environment::{key, read, variable};
 use super::security_tokens::{self, no_keys};
 use super::{Asker, BucketError, S3Keys};
 
@@ -65,12 +65,16 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
 /// The keys of this process; unlike for a package, a virtual machine's metadata server needs no variable.
 ///
 /// # Errors
-/// There are none, or a configured source does not provide its credentials.
+/// The region is none, there are no keys, or a configured source does not provide its credentials.
 pub(super) async fn own_keys(
     http: &Http,
     region: &str,
     sts: Option<Location>,
 ) -> Result<S3Keys, BucketError> {
+    // It becomes a part of the name of Amazon's servers.
+    if !is_host_label(region) {
+        return Err(BucketError::Answer(format!("{region:?} is not the name of a region of AWS")));
+    }
     let replaced = || variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"]);
     let sts = match sts {
         Some(sts) => Some(sts),
@@ -289,13 +293,13 @@ impl Chain<'_> {
             return Err(BucketError::Answer(text));
         }
         let tls = Tls::default();
-        let mut request = Request { confined: true, ..Request::get(location, &tls, MAX_ANSWER) };
+        let mut request = Request { confined: true, ..Request::get(location, &tls, MAX_CREDENTIALS) };
         request.credentials = token.map(|t| Credentials::Signed(vec![(header::AUTHORIZATION, t)]));
         let answer = self.http.fetch(request).await?;
         let answer: Value = serde_json::from_slice(&answer).map_err(|_| no_keys(url))?;
         let part = |name: &str| answer[name].as_str().filter(|v| !v.is_empty()).map(str::to_owned);
         let (id, secret) = part("AccessKeyId").zip(part("SecretAccessKey")).ok_or_else(|| no_keys(url))?;
-        Ok(lent(id, secret, part("Token")))
+        Ok(credential(id, secret, part("Token")))
     }
 }
 
@@ -303,16 +307,16 @@ impl Chain<'_> {
 fn keys_of(profile: &BTreeMap<String, String>) -> Option<Credential> {
     let own = |key: &str| profile.get(key).filter(|v| !v.is_empty()).cloned();
     let (id, secret) = own("aws_access_key_id").zip(own("aws_secret_access_key"))?;
-    Some(lent(id, secret, own("aws_session_token")))
+    Some(credential(id, secret, own("aws_session_token")))
 }
 
 impl From<S3Keys> for Credential {
     fn from(keys: S3Keys) -> Self {
-        lent(keys.access, keys.secret, keys.session)
+        credential(keys.access, keys.secret, keys.session)
     }
 }
 
-fn lent(access_key_id: String, secret_access_key: String, session_token: Option<String>) -> Credential {
+fn credential(access_key_id: String, secret_access_key: String, session_token: Option<String>) -> Credential {
     Credential { access_key_id, secret_access_key, session_token, expires_in: None }
 }
 
@@ -324,4 +328,20 @@ fn wrong(profile: &str, reason: &str) -> BucketError {
 fn required(path: &Path) -> Result<String, BucketError> {
     read(path)?
         .ok_or_else(|| BucketError::Answer(format!("open {}: no such file or directory", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_region_names_no_other_server() {
+        let http = Http::new(Duration::from_secs(1), true);
+        for region in ["", "evil.example/", "x@evil.example/", "evil.example#", "a?", "a:1", "a b", "a\n"] {
+            let error = own_keys(&http, region, None).await.err().expect(region).to_string();
+            assert_eq!(error, format!("{region:?} is not the name of a region of AWS"));
+        }
+    }
 }

@@ -2,20 +2,16 @@
 
 use futures::future::BoxFuture;
 use http::header::{self, HeaderName};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use reqsign_azure_storage::{Credential, RequestSigner};
 use reqsign_core::{Context, SignRequest as _};
 
 use super::super::http::{Credentials, address};
-use super::super::location::Location;
+use super::super::location::{Location, PATH, SEGMENT};
 use super::object_bucket::{Authorized, BucketObject, MAX_OBJECTS, Page, StorageApi};
 use super::xml_list::{self, Element, malformed};
 use super::{AzureAccess, BucketError};
 
-/// What is left as it is in a path.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-/// The same in a query.
-const QUERY: &AsciiSet = &PATH.add(b'/');
 /// Version of the API.
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("x-ms-version"), "2023-11-03");
 
@@ -32,10 +28,10 @@ impl StorageApi for AzureApi {
     fn list_url(&self, endpoint: &Location, bucket: &str, prefix: &str, next: Option<&str>) -> Location {
         let mut query = "comp=list".to_owned();
         if let Some(marker) = next {
-            query.push_str(&format!("&marker={}", utf8_percent_encode(marker, QUERY)));
+            query.push_str(&format!("&marker={}", utf8_percent_encode(marker, SEGMENT)));
         }
         if !prefix.is_empty() {
-            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, QUERY)));
+            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, SEGMENT)));
         }
         query.push_str("&restype=container");
         endpoint.with_path(container(endpoint, bucket)).with_query(query)

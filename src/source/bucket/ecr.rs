@@ -7,10 +7,10 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::super::cache::hex;
-use super::super::http::{Http, Request, Tls};
+use super::super::http::{Http, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::Location;
 use super::aws::Keys;
-use super::environment::{MAX_ANSWER, variable};
+use super::environment::variable;
 use super::{BucketError, S3Keys};
 
 /// What is sent.
@@ -45,7 +45,7 @@ pub(super) async fn login(
         method: Method::POST,
         body: BODY.into(),
         credentials: Some(credentials),
-        ..Request::get(url, &tls, MAX_ANSWER)
+        ..Request::get(url, &tls, MAX_CREDENTIALS)
     };
     let answer: Value = serde_json::from_slice(&http.fetch(request).await?).unwrap_or_default();
     let data = &answer["authorizationData"];

@@ -1,6 +1,6 @@
 //! Tokens of Microsoft's Entra: for an application with a secret or a certificate, and for the identity of this process.
 
-use http::{HeaderName, Method, header};
+use http::HeaderName;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -9,19 +9,17 @@ use sha2::{Digest as _, Sha256};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::path::Path;
 
-use super::super::http::{Http, Request, Tls};
-use super::super::location::Location;
+use super::super::http::{Http, MAX_CREDENTIALS, Request, Tls};
+use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
-use super::environment::{MAX_ANSWER, form, read, variable};
+use super::environment::{read, variable};
 use super::{BucketError, EntraApplication, EntraProof};
 
 /// The authority of the public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
-/// What is left as it is in a segment of a path.
-const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// What a token of a JWT is asked for with (RFC 7523).
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Lifetime of an assertion, in seconds.
@@ -42,7 +40,7 @@ pub(super) async fn token(
         "" => AUTHORITY,
         own => own,
     };
-    let tenant = utf8_percent_encode(&application.tenant, PART);
+    let tenant = utf8_percent_encode(&application.tenant, SEGMENT);
     let place = format!("{authority}/{tenant}/oauth2/v2.0/token");
     let url = Location::parse(&place)?;
     if url.scheme != "https" && !url.is_loopback() {
@@ -67,15 +65,7 @@ pub(super) async fn token(
         fields.extend([("client_assertion_type", ASSERTION), ("client_assertion", assertion.as_str())]);
     }
     let tls = Tls::default();
-    let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
-    let request = Request {
-        confined: true,
-        method: Method::POST,
-        body: form(&fields).into(),
-        headers: vec![kind],
-        ..Request::get(url, &tls, MAX_ANSWER)
-    };
-    of_answer(http, request, &place).await
+    of_answer(http, Request::form(url, &tls, &fields), &place).await
 }
 
 /// The identity of this process: an application of the environment, or that of its virtual machine.
@@ -98,16 +88,32 @@ pub(super) async fn own_token(http: &Http, scope: &str) -> Result<String, Bucket
         let authority = variable(&["AZURE_AUTHORITY_HOST"]).unwrap_or_default();
         return token(http, &EntraApplication { authority, tenant, client, proof }, scope).await;
     }
+    managed_token(http, variable(&["AZURE_CLIENT_ID"]).as_deref(), scope).await
+}
+
+/// A managed identity of this process' virtual machine; `client`: which one, if it has several.
+///
+/// # Errors
+/// There is none, or it is refused.
+pub(super) async fn managed_token(
+    http: &Http,
+    client: Option<&str>,
+    scope: &str,
+) -> Result<String, BucketError> {
     let machine = variable(&["AZURE_POD_IDENTITY_AUTHORITY_HOST"]).unwrap_or_else(|| MACHINE.to_owned());
-    let resource = utf8_percent_encode(scope.trim_end_matches("/.default"), NON_ALPHANUMERIC).to_string();
-    let client = variable(&["AZURE_CLIENT_ID"]).map_or_else(String::new, |id| format!("&client_id={id}"));
     let place = format!("{}/metadata/identity/oauth2/token", machine.trim_end_matches('/'));
-    let url = Location::parse(&place)?;
-    let url = url.with_query(format!("api-version=2018-02-01&resource={resource}{client}"));
+    let url = Location::parse(&place)?.with_query(identity_query(client, scope));
     let tls = Tls::default();
-    let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_ANSWER) };
+    let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_CREDENTIALS) };
     request.headers.push((HeaderName::from_static("metadata"), "true".to_owned()));
     of_answer(http, request, &place).await
+}
+
+/// What a virtual machine's metadata server is asked.
+fn identity_query(client: Option<&str>, scope: &str) -> String {
+    let escape = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let client = client.map_or_else(String::new, |id| format!("&client_id={}", escape(id)));
+    format!("api-version=2018-02-01&resource={}{client}", escape(scope.trim_end_matches("/.default")))
 }
 
 async fn of_answer(http: &Http, request: Request<'_>, place: &str) -> Result<String, BucketError> {
@@ -151,4 +157,20 @@ fn assertion(
         "iat": now, "nbf": now, "exp": now + LIFE,
     });
     signed_jwt::sign(Algorithm::Pss, head, &claims, pem).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_several_identities_is_asked_for() {
+        let scope = "https://storage.azure.com/.default";
+        let base = "api-version=2018-02-01&resource=https%3A%2F%2Fstorage%2Eazure%2Ecom";
+        assert_eq!(identity_query(None, scope), base);
+        assert_eq!(
+            identity_query(Some("a-1&resource=b"), scope),
+            format!("{base}&client_id=a%2D1%26resource%3Db")
+        );
+    }
 }

@@ -5,17 +5,17 @@
 //! Does not use reqsign's crate for Google: it ignores the token server in the file, and signs with the crate rsa,
 //! which has a timing side channel (RUSTSEC-2023-0071).
 
-use http::{HeaderName, Method, header};
+use http::HeaderName;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
 use super::super::helm_paths::user_home;
-use super::super::http::{Http, Request, Tls};
+use super::super::http::{Http, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::Location;
 use super::super::signed_jwt::{self, Algorithm};
-use super::environment::{MAX_ANSWER, form, key, read, variable};
+use super::environment::{key, read, variable};
 use super::{Asker, BucketError, GOOGLE_STORAGE};
 
 /// The token server, unless the credentials name another.
@@ -68,7 +68,7 @@ pub(super) async fn token(http: &Http, scope: &str) -> Result<Option<String>, Bu
     let path = asked.clone().unwrap_or_else(usual);
     match read(&path)? {
         Some(text) => exchange(http, &path.display().to_string(), text.as_bytes(), scope).await.map(Some),
-        None if asked.is_some() => Err(bad(&path.display().to_string(), "no such file")),
+        None if asked.is_some() => Err(malformed(&path.display().to_string(), "no such file")),
         None => match variable(&["GCE_METADATA_HOST"]) {
             Some(host) => metadata(http, &host).await.map(Some),
             None => Ok(None),
@@ -87,7 +87,7 @@ pub(super) async fn own_token(http: &Http, scope: &str) -> Result<String, Bucket
     }
 }
 
-fn bad(place: &str, reason: &str) -> BucketError {
+fn malformed(place: &str, reason: &str) -> BucketError {
     BucketError::Answer(format!("{place}: {reason}"))
 }
 
@@ -103,46 +103,42 @@ pub(super) async fn exchange(
 ) -> Result<String, BucketError> {
     // The parser's error would quote the file.
     let credentials: Credentials =
-        serde_json::from_slice(text).map_err(|_| bad(path, "not credentials as JSON"))?;
+        serde_json::from_slice(text).map_err(|_| malformed(path, "not credentials as JSON"))?;
     let place = if credentials.token_uri.is_empty() { TOKENS } else { &credentials.token_uri };
-    let body = match credentials.kind.as_str() {
+    let signed;
+    let fields = match credentials.kind.as_str() {
         "service_account" => {
             let assertion = assertion(&credentials, (place, scope), Timestamp::now());
-            let assertion = assertion.map_err(|e| bad(path, &format!("private_key {e}")))?;
-            form(&[("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"), ("assertion", &assertion)])
+            signed = assertion.map_err(|e| malformed(path, &format!("private_key {e}")))?;
+            vec![
+                ("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer"),
+                ("assertion", signed.as_str()),
+            ]
         }
-        "authorized_user" => form(&[
+        "authorized_user" => vec![
             ("grant_type", "refresh_token"),
-            ("client_id", &credentials.client_id),
+            ("client_id", credentials.client_id.as_str()),
             ("client_secret", &credentials.client_secret),
             ("refresh_token", &credentials.refresh_token),
-        ]),
+        ],
         other => {
             let reason = format!(
                 "credentials of type {other:?} are not understood: service_account or authorized_user"
             );
-            return Err(bad(path, &reason));
+            return Err(malformed(path, &reason));
         }
     };
-    let kind = (header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned());
     let (url, tls) = (Location::parse(place)?, Tls::default());
     if url.scheme != "https" && !url.is_loopback() {
-        return Err(bad(path, "token_uri is not HTTPS"));
+        return Err(malformed(path, "token_uri is not HTTPS"));
     }
-    let request = Request {
-        confined: true,
-        method: Method::POST,
-        body: body.into(),
-        headers: vec![kind],
-        ..Request::get(url, &tls, MAX_ANSWER)
-    };
-    of_answer(place, &http.fetch(request).await?)
+    of_answer(place, &http.fetch(Request::form(url, &tls, &fields)).await?)
 }
 
 async fn metadata(http: &Http, host: &str) -> Result<String, BucketError> {
     let place = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
     let (url, tls) = (Location::parse(&place)?, Tls::default());
-    let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_ANSWER) };
+    let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_CREDENTIALS) };
     request.headers.push((HeaderName::from_static("metadata-flavor"), "Google".to_owned()));
     of_answer(&place, &http.fetch(request).await?)
 }

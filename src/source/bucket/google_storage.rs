@@ -1,17 +1,14 @@
 //! Buckets of Google's storage, by its JSON API.
 
 use futures::future::BoxFuture;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::http::Credentials;
-use super::super::location::Location;
+use super::super::location::{Location, SEGMENT};
 use super::BucketError;
 use super::object_bucket::{Authorized, BucketObject, Page, StorageApi};
-
-/// What is left as it is in a segment of a path and in a query.
-const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The API with a token.
 pub(super) struct GoogleApi {
@@ -37,23 +34,23 @@ struct Item {
 
 fn objects_url(endpoint: &Location, bucket: &str) -> String {
     let root = endpoint.path.trim_end_matches('/');
-    format!("{root}/storage/v1/b/{}/o", utf8_percent_encode(bucket, PART))
+    format!("{root}/storage/v1/b/{}/o", utf8_percent_encode(bucket, SEGMENT))
 }
 
 impl StorageApi for GoogleApi {
     fn list_url(&self, endpoint: &Location, bucket: &str, prefix: &str, next: Option<&str>) -> Location {
         let mut query = "fields=items(name,etag,size),nextPageToken".to_owned();
         if let Some(token) = next {
-            query.push_str(&format!("&pageToken={}", utf8_percent_encode(token, PART)));
+            query.push_str(&format!("&pageToken={}", utf8_percent_encode(token, SEGMENT)));
         }
         if !prefix.is_empty() {
-            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, PART)));
+            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, SEGMENT)));
         }
         endpoint.with_path(objects_url(endpoint, bucket)).with_query(query)
     }
 
     fn object_url(&self, endpoint: &Location, bucket: &str, key: &str) -> Location {
-        let path = format!("{}/{}", objects_url(endpoint, bucket), utf8_percent_encode(key, PART));
+        let path = format!("{}/{}", objects_url(endpoint, bucket), utf8_percent_encode(key, SEGMENT));
         endpoint.with_path(path).with_query("alt=media".to_owned())
     }
 

@@ -112,6 +112,7 @@ impl ObjectBucket<'_> {
     async fn send(&self, url: Location, limit: u64) -> Result<Option<Bytes>, BucketError> {
         let Authorized { url, credentials, secret } = self.storage.0.authorize(url).await?;
         // What authorizes a request is for this server.
+        let secret = secret.filter(|secret| !secret.is_empty());
         let confined = credentials.is_some() || secret.is_some();
         let request = Request { credentials, confined, ..Request::get(url, self.tls, limit) };
         match (self.http.fetch(request).await, secret) {

@@ -1,18 +1,13 @@
 //! Buckets with the API of S3. Requests are signed with given keys, or not at all.
 
 use futures::future::BoxFuture;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{percent_decode_str, utf8_percent_encode};
 
-use super::super::location::Location;
+use super::super::location::{Location, PATH, SEGMENT};
 use super::aws::Keys;
 use super::object_bucket::{Authorized, BucketObject, MAX_OBJECTS, Page, StorageApi};
 use super::xml_list::{self, Element, malformed};
 use super::{BucketError, S3Keys};
-
-/// What S3 leaves as it is in a path.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
-/// The same in a query.
-const QUERY: &AsciiSet = &PATH.add(b'/');
 
 /// The API with the keys for a region.
 pub(super) struct S3Api {
@@ -30,11 +25,11 @@ impl StorageApi for S3Api {
         // The parameters of a signed request are in order.
         let mut query = String::new();
         if let Some(token) = next {
-            query.push_str(&format!("continuation-token={}&", utf8_percent_encode(token, QUERY)));
+            query.push_str(&format!("continuation-token={}&", utf8_percent_encode(token, SEGMENT)));
         }
         query.push_str("encoding-type=url&list-type=2");
         if !prefix.is_empty() {
-            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, QUERY)));
+            query.push_str(&format!("&prefix={}", utf8_percent_encode(prefix, SEGMENT)));
         }
         endpoint.with_path(format!("/{bucket}")).with_query(query)
     }

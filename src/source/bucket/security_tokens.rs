@@ -1,10 +1,7 @@
-//! Keys that a Security Token Service with the API of AWS lends.
-
-use http::{Method, header};
+//! Temporary keys of a Security Token Service with the API of AWS.
 
 use super::super::http::{Http, Request, Tls};
 use super::super::location::Location;
-use super::environment::{MAX_ANSWER, form};
 use super::{BucketError, S3Keys};
 
 /// Asks for keys; `fields`: those of the request beside its version.
@@ -20,14 +17,7 @@ pub(super) async fn ask(
     let url = endpoint.with_path(format!("{}/", endpoint.path.trim_end_matches('/')));
     let shown = url.to_string();
     let fields = [&[("Version", "2011-06-15")], fields].concat();
-    let request = Request {
-        confined: true,
-        method: Method::POST,
-        body: form(&fields).into(),
-        headers: vec![(header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned())],
-        ..Request::get(url, tls, MAX_ANSWER)
-    };
-    let answer = http.fetch(request).await?;
+    let answer = http.fetch(Request::form(url, tls, &fields)).await?;
     let text = String::from_utf8_lossy(&answer);
     let part = |name: &str| {
         let (_, rest) = text.split_once(&format!("<{name}>"))?;

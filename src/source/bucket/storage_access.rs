@@ -15,7 +15,7 @@ pub struct S3Keys {
     pub access: String,
     /// The secret key.
     pub secret: String,
-    /// The token of keys that are lent.
+    /// The session token of temporary keys.
     pub session: Option<String>,
 }
 
@@ -136,7 +136,7 @@ impl CloudCredentials<'_> {
     /// The keys of this process for a region of AWS; `sts`: a token service that replaces Amazon's.
     ///
     /// # Errors
-    /// There are none, or they are refused.
+    /// The region is not a part of a host name, there are no keys, or they are refused.
     pub async fn own_aws(&self, region: &str, sts: Option<Location>) -> Result<S3Keys, BucketError> {
         super::aws::own_keys(self.0, region, sts).await
     }
@@ -187,6 +187,14 @@ impl CloudCredentials<'_> {
     /// It has no identity, or it is refused.
     pub async fn own_azure(&self, scope: &str) -> Result<String, BucketError> {
         super::entra::own_token(self.0, scope).await
+    }
+
+    /// A token of one of the managed identities of this process' virtual machine. `client`: the id of its application.
+    ///
+    /// # Errors
+    /// It has no such identity, or it is refused.
+    pub async fn managed_azure(&self, client: &str, scope: &str) -> Result<String, BucketError> {
+        super::entra::managed_token(self.0, Some(client), scope).await
     }
 }
 
@@ -291,6 +299,14 @@ impl CloudCredentials<'_> {
     /// # Errors
     /// Always: the build has no such buckets.
     pub async fn own_azure(&self, _scope: &str) -> Result<String, BucketError> {
+        Err(absent("azure", "azure"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no such buckets.
+    pub async fn managed_azure(&self, _client: &str, _scope: &str) -> Result<String, BucketError> {
         Err(absent("azure", "azure"))
     }
 }

@@ -2,23 +2,21 @@
 
 use http::{Method, header};
 use jiff::Timestamp;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
-use super::super::http::{Credentials, Http, Request, Tls};
-use super::super::location::Location;
+use super::super::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls};
+use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
 
 /// The API of GitHub itself.
 const API: &str = "https://api.github.com";
 /// User of a repository whose password is a token.
 pub const USER: &str = "x-access-token";
-/// Largest answer of the API, in bytes.
-const MAX_ANSWER: u64 = 1 << 20;
+/// The key of a Secret that says that it holds an app.
+pub const APP_ID: &str = "githubAppID";
 /// How far a clock may be behind, and how long a signed request is good, in seconds.
 const TIMES: (i64, i64) = (30, 120);
-/// What is left as it is in a segment of a path.
-const PART: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Where an app is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +39,31 @@ pub struct GitHubApp {
 }
 
 impl GitHubApp {
+    /// The app of a Secret, by Flux's keys. `get`: the value of a key, if it is not empty.
+    ///
+    /// # Errors
+    /// A key is absent or wrong; the text names it, but not the Secret.
+    pub fn of_secret<'s>(get: impl Fn(&str) -> Option<&'s [u8]>) -> Result<Self, String> {
+        let text = |key: &str| String::from_utf8_lossy(get(key).unwrap_or_default()).trim().to_owned();
+        let number = |key: &str| text(key).parse::<u64>().map_err(|_| format!("{key} is not a number"));
+        let owner = text("githubAppInstallationOwner");
+        let installation = match (get("githubAppInstallationID"), owner.is_empty()) {
+            (Some(_), true) => Installation::Id(number("githubAppInstallationID")?),
+            (None, false) => Installation::Owner(owner),
+            _ => {
+                let text = "either githubAppInstallationID or githubAppInstallationOwner is required";
+                return Err(text.to_owned());
+            }
+        };
+        let key = get("githubAppPrivateKey").ok_or("githubAppPrivateKey is required")?;
+        Self::new(number(APP_ID)?, installation, key.to_vec(), &text("githubAppBaseURL"))
+    }
+
     /// An app; `api`: URL of the API, empty for GitHub's own.
     ///
     /// # Errors
     /// The URL is none, or would take the key's signatures and tokens in plain text.
-    pub fn new(id: u64, installation: Installation, private_key: Vec<u8>, api: &str) -> Result<Self, String> {
+    fn new(id: u64, installation: Installation, private_key: Vec<u8>, api: &str) -> Result<Self, String> {
         let text = if api.is_empty() { API } else { api.trim_end_matches('/') };
         let api = Location::parse(text).map_err(|e| format!("githubAppBaseURL: {e}"))?;
         if api.scheme != "https" && !api.is_loopback() {
@@ -91,7 +109,7 @@ impl GitHubApp {
         owner: &str,
         signed: &str,
     ) -> Result<u64, String> {
-        let owner = utf8_percent_encode(owner, PART).to_string();
+        let owner = utf8_percent_encode(owner, SEGMENT).to_string();
         for kind in ["orgs", "users"] {
             let path = format!("/{kind}/{owner}/installation");
             if let Some(found) = self.ask(http, tls, Method::GET, &path, signed).await? {
@@ -117,7 +135,7 @@ impl GitHubApp {
             confined: true,
             credentials: Some(Credentials::Bearer(signed.to_owned())),
             headers: vec![(header::ACCEPT, "application/vnd.github+json".to_owned())],
-            ..Request::get(url, tls, MAX_ANSWER)
+            ..Request::get(url, tls, MAX_CREDENTIALS)
         };
         let answer = http.send(request).await.map_err(|e| e.to_string())?;
         let status = answer.status;
@@ -153,6 +171,29 @@ mod tests {
         ] {
             let repository = Location::parse(repository).unwrap();
             assert_eq!(app(api).unwrap().serves(&repository), serves, "{api} {repository}");
+        }
+        let secret = [
+            ("githubAppID", "1"),
+            ("githubAppInstallationOwner", " org\n"),
+            ("githubAppPrivateKey", "key"),
+            ("githubAppBaseURL", "https://ghe.example.org/api/v3/"),
+        ];
+        let of = |without: &str| {
+            let found = |key: &str| secret.iter().find(|(own, _)| *own == key && key != without);
+            GitHubApp::of_secret(|key| found(key).map(|(_, value)| value.as_bytes()))
+        };
+        let found = of("").unwrap();
+        assert_eq!((found.id, found.installation), (1, Installation::Owner("org".to_owned())));
+        assert_eq!(found.api.to_string(), "https://ghe.example.org/api/v3");
+        for (without, error) in [
+            ("githubAppID", "githubAppID is not a number"),
+            (
+                "githubAppInstallationOwner",
+                "either githubAppInstallationID or githubAppInstallationOwner is required",
+            ),
+            ("githubAppPrivateKey", "githubAppPrivateKey is required"),
+        ] {
+            assert_eq!(of(without).err().as_deref(), Some(error));
         }
         for wrong in ["http://ghe.example.org", "ghe.example.org", "ftp://ghe.example.org"] {
             assert!(app(wrong).is_err(), "{wrong}");

@@ -17,6 +17,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
@@ -36,6 +37,9 @@ const MAX_REDIRECTS: usize = 10;
 
 /// The most clients that are kept: one for each TLS configuration.
 const MAX_CLIENTS: usize = 128;
+
+/// Size limit of the answer of a server of credentials.
+pub const MAX_CREDENTIALS: u64 = 1 << 20;
 
 /// Size limit of an error's body.
 const MAX_COMPLAINT: u64 = 64 * 1024;
@@ -114,6 +118,21 @@ impl<'a> Request<'a> {
     pub fn get(url: Location, tls: &'a Tls, limit: u64) -> Self {
         let (method, body) = (Method::GET, Bytes::new());
         Self { method, url, headers: Vec::new(), credentials: None, confined: false, tls, body, limit }
+    }
+
+    /// A `POST` of a form that asks a server for credentials. Its fields are for nobody else.
+    #[must_use]
+    pub fn form(url: Location, tls: &'a Tls, fields: &[(&str, &str)]) -> Self {
+        let field =
+            |(name, value): &(&str, &str)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
+        let body = fields.iter().map(field).collect::<Vec<_>>().join("&");
+        Self {
+            method: Method::POST,
+            headers: vec![(header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned())],
+            confined: true,
+            body: body.into(),
+            ..Self::get(url, tls, MAX_CREDENTIALS)
+        }
     }
 }
 

@@ -3,18 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
-use http::{Method, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::super::http::{Credentials as Header, Http, HttpError, Request, Tls};
+use super::super::http::{Credentials as Header, Http, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::Location;
 use super::OciError;
 use super::credentials::Login;
-
-/// Size limit of a token server's answer.
-const MAX_TOKEN: u64 = 1 << 20;
 
 /// A registry's challenge (`WWW-Authenticate`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +72,7 @@ struct Answer {
     access_token: String,
 }
 
-/// The answer to a server's challenge.
+/// The answer to a server's challenge. A token server that refuses gives an error with its status.
 pub(super) async fn answer(
     http: &Http,
     tls: &Tls,
@@ -107,17 +102,14 @@ pub(super) async fn answer(
     let escape = |s: &str| utf8_percent_encode(s, NON_ALPHANUMERIC).to_string();
     let bytes = match login {
         Some(Login::Identity(token)) => {
-            let body = format!(
-                "grant_type=refresh_token&refresh_token={}&service={}&scope={}&client_id=windlass",
-                escape(token),
-                escape(service),
-                escape(scope)
-            );
-            let mut request = Request { confined: true, ..Request::get(realm, tls, MAX_TOKEN) };
-            request.method = Method::POST;
-            request.body = Bytes::from(body);
-            request.headers.push((header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned()));
-            http.fetch(request).await
+            let fields = [
+                ("grant_type", "refresh_token"),
+                ("refresh_token", token),
+                ("service", service),
+                ("scope", scope),
+                ("client_id", "windlass"),
+            ];
+            http.fetch(Request::form(realm, tls, &fields)).await
         }
         _ => {
             let mut query: Vec<String> = realm.query.clone().into_iter().filter(|q| !q.is_empty()).collect();
@@ -127,7 +119,7 @@ pub(super) async fn answer(
             for one in scope.split(' ').filter(|s| !s.is_empty()) {
                 query.push(format!("scope={}", escape(one)));
             }
-            let mut request = Request::get(realm.with_query(query.join("&")), tls, MAX_TOKEN);
+            let mut request = Request::get(realm.with_query(query.join("&")), tls, MAX_CREDENTIALS);
             if let Some(Login::Basic(user, password)) = login {
                 request.credentials = Some(Header::Basic(user.clone(), password.clone()));
                 request.confined = true;
@@ -135,11 +127,7 @@ pub(super) async fn answer(
             http.fetch(request).await
         }
     };
-    let bytes = bytes.map_err(|e| match e {
-        HttpError::Status { status, .. } => OciError::Denied { registry: server.host.clone(), status },
-        other => OciError::Http(other),
-    })?;
-    let answer: Answer = serde_json::from_slice(&bytes)
+    let answer: Answer = serde_json::from_slice(&bytes?)
         .map_err(|_| OciError::Answer("its token server sent no token".into()))?;
     let token = if answer.token.is_empty() { answer.access_token } else { answer.token };
     if token.is_empty() {

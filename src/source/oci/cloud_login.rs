@@ -1,14 +1,11 @@
 //! Registries of clouds: which hosts they are, and how this process' own identity becomes a login for them.
 
-use http::{Method, header};
 use serde_json::Value;
 
 use super::super::bucket::{AZURE_REGISTRIES, BucketError, CloudCredentials, GOOGLE_PLATFORM};
 use super::super::http::{Http, Request, Tls};
-use super::super::location::Location;
+use super::super::location::{Location, is_host_label};
 
-/// Largest answer to an exchange of tokens, in bytes.
-const MAX_ANSWER: u64 = 1 << 20;
 /// User of Azure's registries whose password is a token.
 const AZURE_USER: &str = "00000000-0000-0000-0000-000000000000";
 /// Domains of Amazon's private registries, `ACCOUNT.dkr.ecr.REGION.DOMAIN`.
@@ -102,11 +99,9 @@ fn amazon(host: &str) -> Option<CloudRegistry> {
     let rest = rest.strip_prefix("dkr.").or_else(|| rest.strip_prefix("dkr-"))?;
     let (service, rest) = rest.split_once('.')?;
     let (region, domain) = rest.split_once('.')?;
-    let is_word =
-        |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     let known = account.bytes().all(|b| b.is_ascii_digit())
         && !account.is_empty()
-        && is_word(region)
+        && is_host_label(region)
         && AMAZON.contains(&domain);
     let api = match (known, service, domain) {
         (true, "ecr", "on.aws") => format!("ecr.{region}.api.aws"),
@@ -122,16 +117,10 @@ fn amazon(host: &str) -> Option<CloudRegistry> {
 async fn exchange(http: &Http, registry: &Location, token: &str) -> Result<String, BucketError> {
     let url = registry.with_path("/oauth2/exchange".to_owned());
     let place = url.to_string();
-    let escaped = percent_encoding::utf8_percent_encode(token, percent_encoding::NON_ALPHANUMERIC);
     let tls = Tls::default();
-    let request = Request {
-        confined: true,
-        method: Method::POST,
-        body: format!("grant_type=access_token&service={}&access_token={escaped}", registry.host).into(),
-        headers: vec![(header::CONTENT_TYPE, "application/x-www-form-urlencoded".to_owned())],
-        ..Request::get(url, &tls, MAX_ANSWER)
-    };
-    let answer: Value = serde_json::from_slice(&http.fetch(request).await?).unwrap_or_default();
+    let fields = [("grant_type", "access_token"), ("service", &registry.host), ("access_token", token)];
+    let answer = http.fetch(Request::form(url, &tls, &fields)).await?;
+    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
     let token = answer["refresh_token"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
     token.ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
 }

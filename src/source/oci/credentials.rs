@@ -128,6 +128,11 @@ impl Credentials {
         matches!(self, Self::Config(top) if plain(top, registry).is_some())
     }
 
+    /// Whether they are in the user's files, which `registry login` writes.
+    pub(super) fn are_in_files(&self) -> bool {
+        matches!(self, Self::Files { .. })
+    }
+
     /// Helm's file, which is written.
     fn own(&self) -> Result<&Path, CredentialsError> {
         match self {

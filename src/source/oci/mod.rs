@@ -49,12 +49,14 @@ pub enum OciError {
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// It requires other credentials.
-    #[error("{registry}: access denied: {status}; try 'windlass registry login {registry}'")]
+    #[error("{registry}: access denied: {status}; {advice}")]
     Denied {
         /// Its host.
         registry: String,
         /// The status of its answer.
         status: String,
+        /// Where its credentials come from.
+        advice: String,
     },
     /// It does not exist.
     #[error("{0}: not found")]
@@ -153,39 +155,51 @@ impl<'r> Registry<'r> {
         if response.status != StatusCode::UNAUTHORIZED {
             return Ok(response);
         }
-        let denied =
-            || OciError::Denied { registry: ask.url.host.clone(), status: status_text(response.status) };
+        let denied = |status| self.denied(&ask.url, status);
         if !response.url.same_origin(&ask.url) {
             let text = format!("it redirects to {}, which asks for credentials", response.url.origin());
             return Err(OciError::Answer(text));
         }
         let challenges = response.headers.get_all(header::WWW_AUTHENTICATE).iter();
-        let challenge =
-            challenges.filter_map(|c| Challenge::parse(c.to_str().ok()?)).next().ok_or_else(denied)?;
+        let challenge = challenges.filter_map(|c| Challenge::parse(c.to_str().ok()?)).next();
+        let challenge = challenge.ok_or_else(|| denied(status_text(response.status)))?;
         let stored = match &self.given {
             Some(_) => None,
             None => self.credentials.get(&ask.url.host).await?,
         };
         let login = self.given.as_ref().or(stored.as_ref());
-        let answer = auth::answer(self.http, &self.tls, &ask.url, &challenge, ask.scope, login).await?;
-        let answer = answer.ok_or_else(denied)?;
+        let answer = auth::answer(self.http, &self.tls, &ask.url, &challenge, ask.scope, login).await;
+        let answer = answer.map_err(|error| match error {
+            OciError::Http(HttpError::Status { status, .. }) => denied(status),
+            other => other,
+        })?;
+        let answer = answer.ok_or_else(|| denied(status_text(response.status)))?;
         let response = self.http.send(request(Some(answer.clone()))).await?;
         if matches!(response.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            let (registry, status) = (ask.url.host, status_text(response.status));
-            return Err(OciError::Denied { registry, status });
+            return Err(denied(status_text(response.status)));
         }
         self.tokens.keep(&origin, ask.scope, &answer);
         Ok(response)
     }
 
+    /// The error of a registry that requires other credentials.
+    fn denied(&self, url: &Location, status: String) -> OciError {
+        let registry = url.host.clone();
+        let advice = match self.credentials.are_in_files() {
+            true => format!("try 'windlass registry login {registry}'"),
+            false => "a secretRef with a login for it is missing, or its login is not accepted".to_owned(),
+        };
+        OciError::Denied { registry, status, advice }
+    }
+
     /// The error for a refusal.
-    async fn refusal(method: Method, response: Response, what: &str) -> OciError {
+    async fn refusal(&self, method: Method, response: Response, what: &str) -> OciError {
         let (status, url) = (response.status, response.url.to_string());
         if status == StatusCode::NOT_FOUND {
             return OciError::NotFound(what.to_owned());
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return OciError::Denied { registry: response.url.host.clone(), status: status_text(status) };
+            return self.denied(&response.url, status_text(status));
         }
         let reason = reason(&response.complaint().await);
         OciError::Status { method, url, status: status_text(status), reason }
@@ -209,7 +223,7 @@ impl<'r> Registry<'r> {
         };
         let response = self.send(ask).await?;
         if response.status != StatusCode::OK {
-            return Err(Self::refusal(Method::GET, response, &reference.to_string()).await);
+            return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
         }
         let media = response.header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
         let promised = response.header(HeaderName::from_static("docker-content-digest")).map(str::to_owned);
@@ -239,7 +253,7 @@ impl<'r> Registry<'r> {
         };
         let response = self.send(ask).await?;
         if response.status != StatusCode::OK {
-            return Err(Self::refusal(Method::GET, response, digest).await);
+            return Err(self.refusal(Method::GET, response, digest).await);
         }
         let bytes = response.bytes().await?;
         let got = sha256(&bytes);
@@ -281,7 +295,7 @@ impl<'r> Registry<'r> {
             let ask = Ask { method, url: url.clone(), headers, body, limit: MAX_PAGE, scope: &scope };
             let response = self.send(ask).await?;
             if response.status != StatusCode::OK {
-                return Err(Self::refusal(Method::GET, response, &reference.to_string()).await);
+                return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
             }
             let next = response.header(header::LINK).and_then(next_page).map(str::to_owned);
             let bytes = response.bytes().await?;
@@ -314,7 +328,7 @@ impl<'r> Registry<'r> {
         let response = self.send(Ask { method, url, headers, body, limit: MAX_MANIFEST, scope: "" }).await?;
         match response.status {
             StatusCode::OK => Ok(()),
-            _ => Err(Self::refusal(Method::GET, response, host).await),
+            _ => Err(self.refusal(Method::GET, response, host).await),
         }
     }
 
@@ -336,7 +350,7 @@ impl<'r> Registry<'r> {
         let url = self.url(reference, "blobs/uploads/")?;
         let response = self.send(ask(Method::POST, url, Vec::new(), Bytes::new())).await?;
         if response.status != StatusCode::ACCEPTED {
-            return Err(Self::refusal(Method::POST, response, &reference.to_string()).await);
+            return Err(self.refusal(Method::POST, response, &reference.to_string()).await);
         }
         let place =
             response.header(header::LOCATION).ok_or_else(|| OciError::Answer("no upload URL".into()))?;
@@ -366,7 +380,7 @@ impl<'r> Registry<'r> {
         };
         match response.status {
             StatusCode::CREATED => Ok(()),
-            _ => Err(Self::refusal(Method::PUT, response, &reference.to_string()).await),
+            _ => Err(self.refusal(Method::PUT, response, &reference.to_string()).await),
         }
     }
 
@@ -389,7 +403,7 @@ impl<'r> Registry<'r> {
         let response = self.send(ask).await?;
         match response.status {
             StatusCode::CREATED => Ok(()),
-            _ => Err(Self::refusal(Method::PUT, response, &reference.to_string()).await),
+            _ => Err(self.refusal(Method::PUT, response, &reference.to_string()).await),
         }
     }
 }

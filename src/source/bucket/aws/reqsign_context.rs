@@ -11,9 +11,9 @@ use http::header::{self, HeaderName, HeaderValue};
 use reqsign_core::{Context, Env, Error, FileRead, HttpSend, Result};
 
 use super::super::super::helm_paths::user_home;
-use super::super::super::http::{Credentials, Http, HttpError, Request, Tls};
+use super::super::super::http::{Credentials, Http, HttpError, MAX_CREDENTIALS, Request, Tls};
 use super::super::super::location::Location;
-use super::super::environment::{MAX_ANSWER, read, variable};
+use super::super::environment::{read, variable};
 
 /// The reason of the last failed request, which reqsign does not always report.
 pub(super) type Failure = Arc<Mutex<Option<HttpError>>>;
@@ -98,7 +98,7 @@ impl HttpSend for Servers {
             method: parts.method,
             body,
             credentials: Some(Credentials::Signed(headers)),
-            ..Request::get(url, &tls, MAX_ANSWER)
+            ..Request::get(url, &tls, MAX_CREDENTIALS)
         };
         let answer = self.answer(request).await;
         let (status, body) = answer.map_err(|e| {

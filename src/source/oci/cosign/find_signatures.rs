@@ -140,7 +140,7 @@ impl Registry<'_> {
                 | StatusCode::BAD_REQUEST
                 | StatusCode::METHOD_NOT_ALLOWED
                 | StatusCode::NOT_ACCEPTABLE => break,
-                _ => return Err(Self::refusal(Method::GET, response, digest).await),
+                _ => return Err(self.refusal(Method::GET, response, digest).await),
             }
             let next = response.header(header::LINK).and_then(next_page).map(str::to_owned);
             out.extend(read_index(&response.bytes().await?)?);
