@@ -130,6 +130,7 @@ impl BuildFlags {
             charts,
             http: fetch::http(globals, TIMEOUT),
             root: None,
+            store: globals.store.clone(),
             warn: &|line| tell(line),
         };
         kustomize::build(target, settings)
