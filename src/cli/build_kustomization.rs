@@ -130,7 +130,7 @@ impl BuildFlags {
             charts,
             http: fetch::http(globals, TIMEOUT),
             root: None,
-            store: globals.store.clone(),
+            inputs: globals.inputs.clone(),
             warn: &|line| tell(line),
         };
         kustomize::build(target, settings)

@@ -92,7 +92,7 @@ pub(super) struct Globals {
     pub(super) explain_errors: When,
     /// Keeps what is read and fetched for a bundle, or has it in place of servers
     #[arg(skip)]
-    pub(super) store: Option<Arc<dyn InputStore>>,
+    pub(super) inputs: Option<Arc<dyn InputStore>>,
 }
 
 impl Globals {

@@ -159,7 +159,7 @@ impl ChartSettings<'_> {
     fn load(&self, item: &Item<'_>, warn: &dyn Fn(&str)) -> Result<Loaded, String> {
         let directory = item.directory();
         if directory.is_dir() {
-            if let Some(store) = &self.fetcher.store {
+            if let Some(store) = &self.fetcher.inputs {
                 store.note_chart(&directory)?;
             }
             return source::load(&directory, self.profile).map_err(|e| e.to_string());
@@ -211,7 +211,7 @@ impl ChartSettings<'_> {
             home.repositories = config.join("repositories.yaml");
             home.registry = config.join("registry/config.json");
         }
-        Fetcher { store: self.fetcher.store.clone(), ..Fetcher::new(home, self.fetcher.http.clone()) }
+        Fetcher { inputs: self.fetcher.inputs.clone(), ..Fetcher::new(home, self.fetcher.http.clone()) }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct DiskWorld<'s> {
     pub(super) remote: RemoteBases,
     pub(super) charts: Option<ChartSettings<'s>>,
     pub(super) root: Option<PathBuf>,
-    pub(super) store: Option<&'s dyn InputStore>,
+    pub(super) inputs: Option<&'s dyn InputStore>,
     pub(super) warn: &'s dyn Fn(&str),
 }
 
@@ -33,7 +33,7 @@ impl World for DiskWorld<'_> {
             self.check_root(&real)?;
         }
         let content = read(Path::new(path))?;
-        if let Some(store) = self.store {
+        if let Some(store) = self.inputs {
             store.note_file(Path::new(path))?;
         }
         if FILE_NAMES.contains(&base(path).as_str()) {
@@ -57,7 +57,7 @@ impl World for DiskWorld<'_> {
     }
 
     fn fetch(&self, url: &str) -> Result<Vec<u8>, FetchError> {
-        let Some(store) = self.store else { return self.remote.fetch(url) };
+        let Some(store) = self.inputs else { return self.remote.fetch(url) };
         let input = RemoteInput::new(InputKind::File, url, "");
         if let Some(path) = store.find(&input).map_err(FetchError::Other)? {
             return read(&path).map_err(FetchError::Other);
@@ -68,7 +68,7 @@ impl World for DiskWorld<'_> {
     }
 
     fn clone_repository(&self, repository: &Repository) -> Result<String, String> {
-        let Some(store) = self.store else { return self.remote.clone_repository(repository) };
+        let Some(store) = self.inputs else { return self.remote.clone_repository(repository) };
         let submodules = if repository.submodules { " with submodules" } else { "" };
         let reference = format!("{}{submodules}", repository.reference);
         let input = RemoteInput::new(InputKind::Repository, &repository.clone_spec(), &reference);

@@ -38,7 +38,7 @@ pub struct Settings<'s> {
     /// any.
     pub root: Option<PathBuf>,
     /// Keeps what is read and fetched, or has it in place of servers.
-    pub store: Option<Arc<dyn InputStore>>,
+    pub inputs: Option<Arc<dyn InputStore>>,
     /// Takes lines for the user.
     pub warn: &'s dyn Fn(&str),
 }
@@ -66,7 +66,7 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         remote: RemoteBases::new(settings.http),
         charts: settings.charts,
         root: settings.root,
-        store: settings.store.as_deref(),
+        inputs: settings.inputs.as_deref(),
         warn: settings.warn,
     };
     let target::Built { objects, name, namespace } =

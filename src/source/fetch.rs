@@ -216,7 +216,7 @@ pub struct Fetcher {
     /// Credentials of registries.
     pub registry_credentials: RegistryCredentials,
     /// Keeps the charts that are fetched, or has them in place of servers.
-    pub store: Option<Arc<dyn InputStore>>,
+    pub inputs: Option<Arc<dyn InputStore>>,
 }
 
 /// The location of a package, and the origin that may receive credentials.
@@ -240,7 +240,7 @@ impl Fetcher {
     pub fn new(home: Home, http: Http) -> Self {
         let cache = Cache::new(&home.content);
         let registry_credentials = RegistryCredentials::of_files(&home.registry);
-        Self { home, http, cache, registry_credentials, store: None }
+        Self { home, http, cache, registry_credentials, inputs: None }
     }
 
     /// Fetches the chart that a reference names, unless the store has it. `warn` takes lines for the user.
@@ -253,7 +253,7 @@ impl Fetcher {
         options: &Options,
         warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<ChartBytes, FetchError> {
-        let Some(store) = self.store.as_deref() else {
+        let Some(store) = self.inputs.as_deref() else {
             return self.fetch_from_server(reference, options, warn).await;
         };
         let input = RemoteInput::chart(reference, options);
