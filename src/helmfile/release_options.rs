@@ -163,7 +163,10 @@ pub fn ignored_fields(state: &State, release: &Record) -> Vec<String> {
     let name = release.text("name");
     let fields = Fields::new(state, release);
     let is_set = |record: &Record, key: &str| {
-        record.flag(key) == Some(true) || !record.text(key).is_empty() || !record.list(key).is_empty()
+        record.has(key)
+            && (record.flag(key) == Some(true)
+                || !record.text(key).is_empty()
+                || !record.list(key).is_empty())
     };
     let set = |key: &str| is_set(fields.release, key) || is_set(&fields.defaults, key);
     let ignored = IGNORED.iter().filter(|(key, _)| set(key));

@@ -245,6 +245,12 @@ impl Record {
         self.of.index(key).and_then(|at| self.slots.get(at)).unwrap_or(&NONE)
     }
 
+    /// Whether the structure has a field of this name.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.of.index(key).is_some()
+    }
+
     /// Sets a field.
     pub fn set(&mut self, key: &str, value: Slot) {
         if let Some(slot) = self.slot(key) {
