@@ -95,7 +95,7 @@ impl Releases {
             ownership: OwnershipOptions {
                 adoption: self.adoption,
                 force_conflicts: true,
-                leave_to_owner: Vec::new(),
+                ..OwnershipOptions::default()
             },
             objects: ObjectOptions {
                 validation: Validation::Warn,

@@ -130,6 +130,7 @@ impl BuildFlags {
             charts,
             http: fetch::http(globals, TIMEOUT),
             root: None,
+            inputs: globals.inputs.clone(),
             warn: &|line| tell(line),
         };
         kustomize::build(target, settings)

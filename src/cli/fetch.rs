@@ -126,7 +126,7 @@ impl ChartPath {
 
 /// The fetcher for the flags.
 pub(super) fn fetcher(globals: &Globals) -> Fetcher {
-    Fetcher::new(globals.home(), http(globals, TIMEOUT))
+    Fetcher { inputs: globals.inputs.clone(), ..Fetcher::new(globals.home(), http(globals, TIMEOUT)) }
 }
 
 /// An HTTP client with a time limit. Shows progress on a terminal.

@@ -2,12 +2,14 @@
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use chart_compat::profile::Profile;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use crate::render::RenderBounds;
 use crate::source::helm_paths::Home;
+use crate::source::input_store::InputStore;
 
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]
@@ -88,6 +90,9 @@ pub(super) struct Globals {
     /// Show source lines and the origin of values with an error; auto: only on a terminal
     #[arg(long, global = true, env = "WINDLASS_EXPLAIN_ERRORS", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(super) explain_errors: When,
+    /// Keeps what is read and fetched for a bundle, or has it in place of servers
+    #[arg(skip)]
+    pub(super) inputs: Option<Arc<dyn InputStore>>,
 }
 
 impl Globals {

@@ -74,12 +74,13 @@ impl KustomizeFlags {
     }
 }
 
-/// The options of a kustomization: existing objects that belong to no release are taken over, as by `kubectl apply`; no revision
-/// is created for what is deployed; ConfigMaps and Secrets with old hashes stay as long as workloads refer to them.
+/// The options of a kustomization: existing objects that belong to no release are taken over, with the fields that `kubectl apply`
+/// has set; no revision is created for what is deployed; ConfigMaps and Secrets with old hashes stay as long as workloads refer to them.
 fn adjusted(mut options: ReleaseOptions) -> ReleaseOptions {
     options.mode = Mode::UpgradeInstall;
     options.revisions.skip_unchanged = true;
     options.objects.prune_config = PruneConfig::Unreferenced;
+    options.ownership.adopt_kubectl_fields = true;
     if options.ownership.adoption == Adoption::Marked {
         options.ownership.adoption = Adoption::Unowned;
     }

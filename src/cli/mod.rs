@@ -101,6 +101,8 @@ enum Command {
     Build(Box<build_kustomization::Args>),
     /// Deploy the releases of a helmfile
     Helmfile(helmfile::Words),
+    /// Pack a helmfile with all that it reads and fetches into one artifact
+    Bundle(helmfile::Words),
     /// Install a chart
     Install(Box<install::InstallArgs>),
     /// Examine a chart for possible issues
@@ -221,6 +223,9 @@ pub fn main() -> ExitCode {
         Command::Template(args) => template::run(globals, args),
         Command::Helmfile(words) => {
             helmfile::run(globals, words).map(|code| status = code).map_err(Explained::from)
+        }
+        Command::Bundle(words) => {
+            helmfile::bundle_command::run(globals, words).map(|code| status = code).map_err(Explained::from)
         }
         Command::Build(args) => build_kustomization::run(globals, args).map_err(Explained::from),
         Command::Install(args) => install::install(globals, args),

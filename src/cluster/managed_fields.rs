@@ -1,12 +1,42 @@
-//! Managed fields: folds Helm's update entries into our own apply entry. Pure.
+//! Managed fields: folds entries of Helm and of `kubectl apply` into our own apply entry. Pure.
 //!
-//! Helm 3, Helm 4 in client-side mode and older Flux own fields by `Update`. While such an entry exists, a field that
-//! leaves the chart stays in the object, since the old entry still owns it. Mirrors client-go's `csaupgrade`.
+//! Helm 3, Helm 4 in client-side mode and older Flux own fields by `Update`, as `kubectl apply` does. While such an entry exists, a
+//! field that leaves the manifest stays in the object, since the old entry still owns it. Mirrors client-go's `csaupgrade`.
 
 use serde_json::{Map, Value};
 
 /// Managers under which Helm and Flux wrote releases.
 const HELM_MANAGERS: [&str; 3] = ["helm", "Helm", "helm-controller"];
+/// Managers of `kubectl apply` and the operation of each: client-side and server-side.
+const KUBECTL_MANAGERS: [(&str, &str); 2] = [("kubectl-client-side-apply", "Update"), ("kubectl", "Apply")];
+
+/// Whose entries become ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Folded {
+    /// Those of Helm and Flux.
+    Helm,
+    /// Those of `kubectl apply`, too.
+    HelmAndKubectl,
+}
+
+impl Folded {
+    fn has(self, entry: &Value, manager: &str) -> bool {
+        let kubectl = |(name, operation): &(&str, &str)| {
+            entry["manager"] == *name && entry["operation"] == *operation && is_main(entry)
+        };
+        is_helm_update(entry, manager)
+            || self == Self::HelmAndKubectl
+                && !is_apply_of(entry, manager)
+                && KUBECTL_MANAGERS.iter().any(kubectl)
+    }
+
+    /// Whether entries of a manager become ours, by its name.
+    #[must_use]
+    pub fn has_manager(self, name: &str) -> bool {
+        HELM_MANAGERS.contains(&name)
+            || self == Self::HelmAndKubectl && KUBECTL_MANAGERS.iter().any(|(known, _)| *known == name)
+    }
+}
 
 fn is_main(entry: &Value) -> bool {
     entry["subresource"].as_str().unwrap_or("").is_empty()
@@ -27,19 +57,20 @@ pub(super) fn is_helm_update(entry: &Value, manager: &str) -> bool {
         && (entry["operation"] == "Update" || name == "helm-controller")
 }
 
-/// Whether a manager is one that writes releases.
-pub fn is_helm_manager(name: &str) -> bool {
-    HELM_MANAGERS.contains(&name)
-}
-
-/// Removes the fields from an object that would go once Helm's update entries were ours: fields that no apply of
-/// `body` sets and nobody else owns. The server removes them only after the fold, which a dry run cannot show.
-pub fn without_orphans(object: &mut Value, managed_fields: &Value, body: &Value, manager: &str) {
+/// Removes the fields from an object that would go once the folded entries were ours: fields that no apply of `body` sets and nobody
+/// else owns. The server removes them only after the fold, which a dry run cannot show.
+pub fn without_orphans(
+    object: &mut Value,
+    managed_fields: &Value,
+    body: &Value,
+    manager: &str,
+    folded: Folded,
+) {
     let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
-    let (helms, others): (Vec<&Value>, Vec<&Value>) =
-        entries.iter().partition(|e| is_apply_of(e, manager) || is_helm_update(e, manager));
+    let (ours, others): (Vec<&Value>, Vec<&Value>) =
+        entries.iter().partition(|e| is_apply_of(e, manager) || folded.has(e, manager));
     let others: Vec<&Value> = others.iter().map(|e| &e["fieldsV1"]).collect();
-    for entry in helms.iter().filter(|e| is_helm_update(e, manager)) {
+    for entry in ours.iter().filter(|e| folded.has(e, manager)) {
         let mut kept = others.clone();
         prune(object, &entry["fieldsV1"], Some(body), &mut kept);
     }
@@ -80,37 +111,37 @@ fn prune(object: &mut Value, fields: &Value, body: Option<&Value>, others: &mut 
     }
 }
 
-/// Whether any entry is Helm's and not ours.
-pub fn needs_folding(managed_fields: &Value, manager: &str) -> bool {
-    managed_fields.as_array().is_some_and(|entries| entries.iter().any(|e| is_helm_update(e, manager)))
+/// Whether any entry is to be folded into ours.
+pub fn needs_folding(managed_fields: &Value, manager: &str, folded: Folded) -> bool {
+    managed_fields.as_array().is_some_and(|entries| entries.iter().any(|e| folded.has(e, manager)))
 }
 
-/// The managed fields with all of Helm's entries folded into one apply entry of `manager`.
-pub fn fold_managers(managed_fields: &Value, manager: &str) -> Value {
+/// The managed fields with all such entries folded into one apply entry of `manager`.
+pub fn fold_managers(managed_fields: &Value, manager: &str, folded: Folded) -> Value {
     let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
     let mut ours: Option<Value> = None;
     let mut others = Vec::new();
     for entry in entries {
-        if !is_apply_of(entry, manager) && !is_helm_update(entry, manager) {
+        if !is_apply_of(entry, manager) && !folded.has(entry, manager) {
             others.push(entry.clone());
             continue;
         }
         match &mut ours {
             None => ours = Some(entry.clone()),
-            Some(folded) => {
+            Some(merged) => {
                 // The newest entry is kept: its API version is current.
-                let fields = union(&folded["fieldsV1"], &entry["fieldsV1"]);
+                let fields = union(&merged["fieldsV1"], &entry["fieldsV1"]);
                 if is_apply_of(entry, manager) {
-                    *folded = entry.clone();
+                    *merged = entry.clone();
                 }
-                folded["fieldsV1"] = fields;
+                merged["fieldsV1"] = fields;
             }
         }
     }
-    if let Some(mut folded) = ours {
-        folded["manager"] = manager.into();
-        folded["operation"] = "Apply".into();
-        others.insert(0, folded);
+    if let Some(mut merged) = ours {
+        merged["manager"] = manager.into();
+        merged["operation"] = "Apply".into();
+        others.insert(0, merged);
     }
     Value::Array(others)
 }
@@ -150,7 +181,7 @@ mod tests {
         let mut object = json!({"data": {"a": "1", "b": "2", "c": "3"}, "gone": {"x": 1},
             "list": [{"name": "p"}, {"name": "q", "v": 1}, {"name": "r"}]});
         let body = json!({"data": {"a": "1"}, "list": [{"name": "q"}]});
-        without_orphans(&mut object, &entries, &body, "helm");
+        without_orphans(&mut object, &entries, &body, "helm", Folded::Helm);
         assert_eq!(object, json!({"data": {"a": "1", "c": "3"}, "list": [{"name": "q"}, {"name": "r"}]}));
     }
 
@@ -182,8 +213,28 @@ mod tests {
             ),
         ];
         for (name, before, after) in cases {
-            assert_eq!(needs_folding(&before, "helm"), before != after, "{name}");
-            assert_eq!(fold_managers(&before, "helm"), after, "{name}");
+            assert_eq!(needs_folding(&before, "helm", Folded::Helm), before != after, "{name}");
+            assert_eq!(fold_managers(&before, "helm", Folded::Helm), after, "{name}");
         }
+    }
+
+    #[test]
+    fn kubectls_entries_are_folded_where_that_is_asked_for() {
+        let entries = json!([
+            entry("kubectl-client-side-apply", "Update", &json!({"f:data": {"f:a": {}}})),
+            entry("kubectl", "Apply", &json!({"f:data": {"f:b": {}}})),
+            entry("kubectl-edit", "Update", &json!({"f:data": {"f:c": {}}})),
+        ]);
+        assert!(!needs_folding(&entries, "helm", Folded::Helm));
+        assert_eq!(
+            fold_managers(&entries, "helm", Folded::HelmAndKubectl),
+            json!([
+                entry("helm", "Apply", &json!({"f:data": {"f:a": {}, "f:b": {}}})),
+                entry("kubectl-edit", "Update", &json!({"f:data": {"f:c": {}}})),
+            ])
+        );
+        let managers = ["helm", "kubectl-client-side-apply", "kubectl-edit"];
+        assert_eq!(managers.map(|name| Folded::Helm.has_manager(name)), [true, false, false]);
+        assert_eq!(managers.map(|name| Folded::HelmAndKubectl.has_manager(name)), [true, true, false]);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use lease::{
     HeldLease, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,
     holder as lease_holder,
 };
-pub use managed_fields::{fold_managers, is_helm_manager, needs_folding, without_orphans};
+pub use managed_fields::{Folded, fold_managers, needs_folding, without_orphans};
 pub use metadata_cache::{CacheEvent, CacheLookup, WatchScope, Watches};
 pub use object_api::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use object_ref::{Gvk, ObjectKey, ObjectRef};

@@ -3,7 +3,7 @@
 use super::{
     api_client::{ApiCall, Cluster, JSON},
     error::{ClusterError, Result},
-    managed_fields,
+    managed_fields::{self, Folded},
     object_ref::{Gvk, ObjectRef},
 };
 use http::Method;
@@ -377,15 +377,21 @@ impl Cluster {
         }
     }
 
-    /// Folds Helm's update entries of the object's managed fields into ours; `false` if there are none. `metadata` is
-    /// the object's, as last read: a change since then is a conflict.
-    pub async fn fold(&self, object: &ObjectRef, metadata: &Value, manager: &str) -> Result<bool> {
+    /// Folds entries of the object's managed fields into ours; `false` if there are none. `metadata` is the object's, as last read: a
+    /// change since then is a conflict.
+    pub async fn fold(
+        &self,
+        object: &ObjectRef,
+        metadata: &Value,
+        manager: &str,
+        folded: Folded,
+    ) -> Result<bool> {
         let fields = &metadata["metadata"]["managedFields"];
-        if !managed_fields::needs_folding(fields, manager) {
+        if !managed_fields::needs_folding(fields, manager, folded) {
             return Ok(false);
         }
         let patch = json!([
-            {"op": "replace", "path": "/metadata/managedFields", "value": managed_fields::fold_managers(fields, manager)},
+            {"op": "replace", "path": "/metadata/managedFields", "value": managed_fields::fold_managers(fields, manager, folded)},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["metadata"]["resourceVersion"]},
         ]);
         let path = self.object_path(object).await?;

@@ -60,9 +60,15 @@ impl ChartStore for ChartFetcher {
             }),
             http: self.http.clone(),
             root: self.root.clone(),
+            inputs: self.fetcher.inputs.clone(),
             warn: &|line| (self.warn)(line),
         };
         kustomize::build(&dir.to_string_lossy(), settings)?.text()
+    }
+
+    fn manifests(&self, dir: &Path) -> Result<(), String> {
+        self.check_root(dir)?;
+        self.fetcher.inputs.as_ref().map_or(Ok(()), |inputs| inputs.note_directory(dir))
     }
 }
 
@@ -78,10 +84,14 @@ impl ChartFetcher {
             if verifies {
                 verify_file(&source::absolute(&found), &keyring())?;
             }
-            let loaded = self.load(&found)?;
+            let mut loaded = self.load(&found)?;
             if *update_dependencies && found.is_dir() && !missing_dependencies(&loaded.chart).is_empty() {
                 self.update_dependencies(&found, options)?;
-                return self.load(&found);
+                loaded = self.load(&found)?;
+            }
+            if let Some(inputs) = &self.fetcher.inputs {
+                // With the dependencies that were fetched into it.
+                inputs.note_chart(&source::absolute(&found))?;
             }
             return Ok(loaded);
         }
@@ -105,11 +115,13 @@ impl ChartFetcher {
 
     fn update_dependencies(&self, path: &Path, options: &Options) -> Result<(), String> {
         let path = source::clean(path);
+        // They are recorded with the directory of the chart.
+        let fetcher = Fetcher { inputs: None, ..self.fetcher.clone() };
         let update = || async {
             let mut lines = Vec::new();
             let mut warnings = Vec::new();
             let mut manager = Manager {
-                fetcher: &self.fetcher,
+                fetcher: &fetcher,
                 path: &path,
                 skip_refresh: false,
                 options,

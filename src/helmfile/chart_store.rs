@@ -35,4 +35,10 @@ pub trait ChartStore: Send + Sync {
     /// # Errors
     /// It cannot be built.
     fn kustomization(&self, dir: &Path) -> Result<String, String>;
+
+    /// Receives a directory of plain manifests before its files are read.
+    ///
+    /// # Errors
+    /// It may not be read.
+    fn manifests(&self, dir: &Path) -> Result<(), String>;
 }

@@ -8,9 +8,11 @@
 //!   kustomizations and patched charts as charts
 //! - [`deploy_order`], [`release_options`], [`release_spec`]: in which order releases are deployed, and what the engine gets of them
 //! - [`resource`]: the front end of the `Helmfile` resource
+//! - [`bundle`]: all that a helmfile reads and fetches, as one artifact
 //! - [`local_host`]: files, variables and programs of this machine; [`remote_files`]: what addresses name; [`secret_store`]: secret
 //!   references; [`confined_files`]: the check that paths stay within a directory
 
+pub mod bundle;
 pub mod chart_fetcher;
 pub mod chart_store;
 pub mod commands;

@@ -140,6 +140,7 @@ impl ReleaseCharts<'_> {
             let folder = paths::dir(&paths::within(&local, path));
             render_named(self.host, &folder, path, text, &root, false)
         };
+        self.store.manifests(dir)?;
         let chart = patched_chart::of_manifests(dir, &version, &render)?;
         Ok(ChartSource { chart, made: Some(Made::Manifests) })
     }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tempfile::TempDir;
 use tokio::runtime::Builder;
@@ -13,6 +13,7 @@ use tokio::runtime::Builder;
 use super::local_host::Fetcher;
 use crate::source::git::remote::{GitAccess, GitLogin, GitRemote, Point, is_reference_name};
 use crate::source::http::{Credentials, Http, Request, Tls, names_local_address};
+use crate::source::input_store::{InputKind, InputStore, RemoteInput};
 use crate::source::location::Location;
 use crate::source::repositories::Secret;
 
@@ -95,6 +96,8 @@ pub struct RemoteFiles {
     http: Http,
     /// `None`: what this machine's user may fetch.
     tenant: Option<TenantAccess>,
+    /// Keeps what is fetched, or has it in place of servers.
+    inputs: Option<Arc<dyn InputStore>>,
     copies: Mutex<Copies>,
 }
 
@@ -111,14 +114,20 @@ impl RemoteFiles {
     /// Files that `http` reaches; repositories are reached by git, unless `http` is offline.
     #[must_use]
     pub fn new(http: Http) -> Self {
-        Self { http, tenant: None, copies: Mutex::default() }
+        Self { http, tenant: None, inputs: None, copies: Mutex::default() }
     }
 
     /// The same for a tenant: nothing of this process' user is used.
     #[must_use]
     pub fn of_tenant(http: Http, access: TenantAccess) -> Self {
         let http = if access.allow_local_addresses { http } else { http.without_local_addresses() };
-        Self { http, tenant: Some(access), copies: Mutex::default() }
+        Self { tenant: Some(access), ..Self::new(http) }
+    }
+
+    /// The same with a store that keeps what is fetched, or has it.
+    #[must_use]
+    pub fn with_inputs(self, inputs: Option<Arc<dyn InputStore>>) -> Self {
+        Self { inputs, ..self }
     }
 
     /// The commits that were copied, each as `URL@sha1:COMMIT`, sorted.
@@ -129,6 +138,21 @@ impl RemoteFiles {
             copies.repositories.keys().map(|(url, commit)| format!("{url}@sha1:{commit}")).collect();
         all.sort();
         all
+    }
+
+    /// Fetches an address, unless the store has it.
+    fn get_or_find(&self, copies: &mut Copies, address: &Address, text: &str) -> Result<String, String> {
+        let Some(inputs) = &self.inputs else { return self.get(copies, address) };
+        let input = RemoteInput::new(InputKind::Address, text, "");
+        if let Some(path) = inputs.find(&input)? {
+            return Ok(path.to_string_lossy().into_owned());
+        }
+        let path = self.get(copies, address)?;
+        let home = copies.home.as_ref().ok_or("no temporary directory")?.path();
+        let below = Path::new(&path).strip_prefix(home).map_err(|error| error.to_string())?;
+        let copy = below.components().next().map(|folder| home.join(folder)).ok_or("no copy")?;
+        inputs.take_copy(&input, &copy, Path::new(&path))?;
+        Ok(path)
     }
 
     fn get(&self, copies: &mut Copies, address: &Address) -> Result<String, String> {
@@ -197,9 +221,9 @@ impl Fetcher for RemoteFiles {
             return known.clone();
         }
         let done = match Address::parse(text) {
-            Ok(address) => {
-                self.get(&mut copies, &address).map_err(|error| format!("{}: {error}", address.shown()))
-            }
+            Ok(address) => self
+                .get_or_find(&mut copies, &address, text)
+                .map_err(|error| format!("{}: {error}", address.shown())),
             Err(error) => Err(format!("{}: {error}", crate::source::location::without_user(text))),
         };
         copies.files.insert(text.to_owned(), done.clone());

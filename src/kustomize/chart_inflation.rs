@@ -159,6 +159,9 @@ impl ChartSettings<'_> {
     fn load(&self, item: &Item<'_>, warn: &dyn Fn(&str)) -> Result<Loaded, String> {
         let directory = item.directory();
         if directory.is_dir() {
+            if let Some(store) = &self.fetcher.inputs {
+                store.note_chart(&directory)?;
+            }
             return source::load(&directory, self.profile).map_err(|e| e.to_string());
         }
         if item.text("repo").is_empty() {
@@ -208,7 +211,7 @@ impl ChartSettings<'_> {
             home.repositories = config.join("repositories.yaml");
             home.registry = config.join("registry/config.json");
         }
-        Fetcher::new(home, self.fetcher.http.clone())
+        Fetcher { inputs: self.fetcher.inputs.clone(), ..Fetcher::new(home, self.fetcher.http.clone()) }
     }
 }
 

@@ -12,6 +12,7 @@ use kustomize_compat::load::{Chart, FetchError, Place, ReadFile, Repository, Wor
 use super::chart_inflation::ChartSettings;
 use super::remote_base::RemoteBases;
 use crate::causes::of_the_system;
+use crate::source::input_store::{InputKind, InputStore, RemoteInput};
 
 /// The size limit of a file, in bytes: that of all files of a build.
 const MAX_FILE: u64 = 512 << 20;
@@ -21,6 +22,7 @@ pub(super) struct DiskWorld<'s> {
     pub(super) remote: RemoteBases,
     pub(super) charts: Option<ChartSettings<'s>>,
     pub(super) root: Option<PathBuf>,
+    pub(super) inputs: Option<&'s dyn InputStore>,
     pub(super) warn: &'s dyn Fn(&str),
 }
 
@@ -31,6 +33,9 @@ impl World for DiskWorld<'_> {
             self.check_root(&real)?;
         }
         let content = read(Path::new(path))?;
+        if let Some(store) = self.inputs {
+            store.note_file(Path::new(path))?;
+        }
         if FILE_NAMES.contains(&base(path).as_str()) {
             self.start_clones(&content);
         }
@@ -52,11 +57,27 @@ impl World for DiskWorld<'_> {
     }
 
     fn fetch(&self, url: &str) -> Result<Vec<u8>, FetchError> {
-        self.remote.fetch(url)
+        let Some(store) = self.inputs else { return self.remote.fetch(url) };
+        let input = RemoteInput::new(InputKind::File, url, "");
+        if let Some(path) = store.find(&input).map_err(FetchError::Other)? {
+            return read(&path).map_err(FetchError::Other);
+        }
+        let content = self.remote.fetch(url)?;
+        store.take_files(&input, &[("file", &content)]).map_err(FetchError::Other)?;
+        Ok(content)
     }
 
     fn clone_repository(&self, repository: &Repository) -> Result<String, String> {
-        self.remote.clone_repository(repository)
+        let Some(store) = self.inputs else { return self.remote.clone_repository(repository) };
+        let submodules = if repository.submodules { " with submodules" } else { "" };
+        let reference = format!("{}{submodules}", repository.reference);
+        let input = RemoteInput::new(InputKind::Repository, &repository.clone_spec(), &reference);
+        if let Some(path) = store.find(&input)? {
+            return Ok(path.to_string_lossy().into_owned());
+        }
+        let copy = self.remote.clone_repository(repository)?;
+        store.take_copy(&input, Path::new(&copy), Path::new(&copy))?;
+        Ok(copy)
     }
 
     fn charts_enabled(&self) -> bool {

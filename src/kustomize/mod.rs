@@ -8,6 +8,7 @@ mod disk_world;
 mod remote_base;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kustomize_compat::format::to_yaml;
 use kustomize_compat::load::Repository;
@@ -21,6 +22,7 @@ use remote_base::RemoteBases;
 
 use crate::source::absolute;
 use crate::source::http::Http;
+use crate::source::input_store::InputStore;
 
 /// How a kustomization is built.
 pub struct Settings<'s> {
@@ -35,6 +37,8 @@ pub struct Settings<'s> {
     /// The directory that files on disk must be in, without symbolic links in its path; copies of repositories are elsewhere. `None`:
     /// any.
     pub root: Option<PathBuf>,
+    /// Keeps what is read and fetched, or has it in place of servers.
+    pub inputs: Option<Arc<dyn InputStore>>,
     /// Takes lines for the user.
     pub warn: &'s dyn Fn(&str),
 }
@@ -62,6 +66,7 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         remote: RemoteBases::new(settings.http),
         charts: settings.charts,
         root: settings.root,
+        inputs: settings.inputs.as_deref(),
         warn: settings.warn,
     };
     let target::Built { objects, name, namespace } =

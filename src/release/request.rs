@@ -307,6 +307,10 @@ pub struct OwnershipOptions {
     pub force_conflicts: bool,
     /// Conflicting fields that stay with their owners: paths such as `spec.replicas`, or `Kind/name:path`.
     pub leave_to_owner: Vec<String>,
+    /// The fields that `kubectl apply` owns of an object become the release's when it takes the object over: those that the manifest
+    /// lacks go.
+    #[serde(default)]
+    pub adopt_kubectl_fields: bool,
 }
 
 /// How objects that the API server may reject are written.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
@@ -17,6 +18,7 @@ use super::helm_paths::Home;
 use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::index::entry::{ChartVersion, Choice, choose};
 use super::index::{self, IndexError};
+use super::input_store::{self, InputStore, RemoteInput};
 use super::location::{BadLocation, Location};
 use super::oci::OciError;
 use super::oci::cosign::{self, CosignError};
@@ -25,7 +27,7 @@ use super::repositories::{self, Repositories, RepositoriesError, Secret};
 use super::repository::{self, RepositoryAccess};
 
 /// Size limit of a provenance file.
-const MAX_PROVENANCE: u64 = 16 << 20;
+pub(super) const MAX_PROVENANCE: u64 = 16 << 20;
 
 /// Why a chart could not be fetched; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +121,17 @@ pub enum FetchError {
         /// Why.
         source: io::Error,
     },
+    /// A file of a store cannot be read.
+    #[error("{path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A store does not have it, or cannot keep it.
+    #[error("{0}")]
+    Store(String),
     /// A registry did not return it.
     #[error(transparent)]
     Oci(#[from] OciError),
@@ -202,6 +215,8 @@ pub struct Fetcher {
     pub cache: Cache,
     /// Credentials of registries.
     pub registry_credentials: RegistryCredentials,
+    /// Keeps the charts that are fetched, or has them in place of servers.
+    pub inputs: Option<Arc<dyn InputStore>>,
 }
 
 /// The location of a package, and the origin that may receive credentials.
@@ -225,14 +240,32 @@ impl Fetcher {
     pub fn new(home: Home, http: Http) -> Self {
         let cache = Cache::new(&home.content);
         let registry_credentials = RegistryCredentials::of_files(&home.registry);
-        Self { home, http, cache, registry_credentials }
+        Self { home, http, cache, registry_credentials, inputs: None }
     }
 
-    /// Fetches the chart that a reference names. `warn` takes lines for the user.
+    /// Fetches the chart that a reference names, unless the store has it. `warn` takes lines for the user.
     ///
     /// # Errors
     /// It does not exist, cannot be fetched, or fails a check.
     pub async fn fetch(
+        &self,
+        reference: &str,
+        options: &Options,
+        warn: &mut (dyn FnMut(String) + Send),
+    ) -> Result<ChartBytes, FetchError> {
+        let Some(store) = self.inputs.as_deref() else {
+            return self.fetch_from_server(reference, options, warn).await;
+        };
+        let input = RemoteInput::chart(reference, options);
+        if let Some(path) = store.find(&input).map_err(FetchError::Store)? {
+            return input_store::read_chart(&path, options);
+        }
+        let chart = self.fetch_from_server(reference, options, warn).await?;
+        input_store::keep_chart(store, &input, &chart)?;
+        Ok(chart)
+    }
+
+    async fn fetch_from_server(
         &self,
         reference: &str,
         options: &Options,

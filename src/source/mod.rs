@@ -11,6 +11,7 @@
 //! - [`http`], [`location`]: requests within limits, and their URLs
 //! - [`provenance`]: signing packages, and verifying signatures
 //! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
+//! - [`input_store`]: what a run fetches, recorded or answered from a record
 
 mod atomic_files;
 mod bucket;
@@ -27,6 +28,7 @@ mod go_time;
 pub mod helm_paths;
 pub mod http;
 pub mod index;
+pub mod input_store;
 pub mod installable;
 pub mod location;
 pub mod oci;

@@ -159,6 +159,30 @@ fn releases_of_all_files_are_applied_in_one_order() {
 }
 
 #[test]
+fn a_bundle_is_deployed_as_its_sources_are() {
+    let ns = control_plane().namespace("helmfile-bundle").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(RELEASES);
+    folder.write("child.yaml.gotmpl", CHILD);
+    let bundle = folder.0.path().join("bundle.tar").display().to_string();
+    let out = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["bundle", "--state-values-set", &format!("ns={n}"), "-o", &bundle])
+        .current_dir(folder.0.path())
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    for name in ["chart", "raw", "kust", "helmfile.yaml.gotmpl", "child.yaml.gotmpl"] {
+        std::fs::rename(folder.0.path().join(name), folder.0.path().join(format!("gone-{name}"))).unwrap();
+    }
+    folder.expect(n, &["--bundle", &bundle, "apply"], 0);
+    assert_eq!(releases(n), ["gone 1", "kust 1", "patched 1", "raw 1", "web 1"]);
+    assert_eq!(data(n, "patched")["data"]["patched"], "yes");
+    folder.expect(n, &["--bundle", &bundle, "diff", "--detailed-exitcode"], 0);
+    folder.expect(n, &["--bundle", &bundle, "destroy"], 0);
+    assert_eq!(releases(n), Vec::<String>::new());
+}
+
+#[test]
 fn a_failed_release_stops_what_needs_it() {
     let ns = control_plane().namespace("helmfile-fails").unwrap();
     let n = ns.name();

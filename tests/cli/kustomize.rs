@@ -194,6 +194,47 @@ fn objects_of_kubectl_are_taken_over() {
     assert_eq!(status(&["diff", "-k", &dir, "-n", n, "--detailed-exitcode"]), 0);
 }
 
+/// Without a takeover of kubectl's fields, those that the kustomization lacks would stay for ever.
+#[test]
+fn fields_of_kubectl_are_taken_over_with_their_object() {
+    let cp = control_plane();
+    for (server_side, manager) in [("false", "kubectl-client-side-apply"), ("true", "kubectl")] {
+        let ns = cp.namespace("fields-k").unwrap();
+        let n = ns.name();
+        let (_root, dir) = kustomization("resources: [objects.yaml, config.yaml]\n");
+        let config = |data: &str| {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: config}}\ndata: {data}\n");
+            std::fs::write(Path::new(&dir).join("config.yaml"), text).unwrap();
+        };
+        let live = || cp.get(&format!("/api/v1/namespaces/{n}/configmaps/config")).unwrap();
+        config("{changed: a, removed: a, same: a}");
+        cp.kubectl(["apply", "-k", &dir, "-n", n, &format!("--server-side={server_side}")]).unwrap();
+        let managers = |object: &Value| -> Vec<String> {
+            let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
+            entries.map(|entry| entry["manager"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(managers(&live()), [manager]);
+        cp.kubectl(["label", "configmap", "config", "-n", n, "by-hand=kept"]).unwrap();
+
+        config("{changed: b, same: a}");
+        let told = windlass(&["diff", "-k", &dir, "-n", n]);
+        assert!(told.contains("data.removed") && told.contains("data.changed"), "{told}");
+        assert!(!told.contains("onflict"), "{told}");
+        windlass(&["apply", "-k", &dir, "-n", n]);
+        let object = live();
+        assert_eq!(object["data"], serde_json::json!({"changed": "b", "same": "a"}));
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["annotations"]["kubectl.kubernetes.io/last-applied-configuration"], Value::Null);
+        assert_eq!(metadata["labels"]["by-hand"], "kept");
+        assert!(!managers(&object).contains(&manager.to_owned()), "{object}");
+
+        let version = metadata["resourceVersion"].clone();
+        let out = windlass(&["apply", "-k", &dir, "-n", n]);
+        assert!(out.starts_with("Release \"web\" is unchanged.\n") && out.contains("REVISION: 1\n"), "{out}");
+        assert_eq!(live()["metadata"]["resourceVersion"], version, "the second apply writes nothing");
+    }
+}
+
 #[test]
 fn flags_that_do_not_fit_are_refused() {
     let (_root, dir) = kustomization("resources: [objects.yaml]\n");

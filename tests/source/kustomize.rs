@@ -161,7 +161,7 @@ fn charts_of_registries_are_fetched_with_the_users_login() {
 }
 
 /// Serves the files of a bare repository, without git's own server.
-fn serve_repository(user: &User, server: &Server, name: &str) {
+pub(crate) fn serve_repository(user: &User, server: &Server, name: &str) {
     git(&user.path(name), &["update-server-info"]);
     for file in user.files(name) {
         server.body(&format!("/{name}/{file}"), std::fs::read(user.path(&format!("{name}/{file}"))).unwrap());

@@ -10,6 +10,7 @@ mod bucket_chains;
 mod bucket_credentials;
 #[cfg(all(feature = "gcs", feature = "s3"))]
 mod buckets;
+mod bundles;
 mod client;
 #[cfg(feature = "cosign")]
 mod cosign;

@@ -15,6 +15,8 @@ use crate::selector::Selector;
 
 /// The most hints of a build.
 const MOST: usize = 100;
+/// The most objects whose names are compared for one hint.
+const MOST_COMPARED: usize = 1000;
 /// The longest name that is compared with others: that of Kubernetes.
 const LONGEST_NAME: usize = 253;
 
@@ -73,14 +75,13 @@ fn shown(target: &Selector) -> String {
 /// The object that fails the fewest conditions, and among those the one with the most similar kind and name.
 fn nearest(target: &Selector, objects: &[Resource], schemas: &Schemas) -> Option<String> {
     let selector = target.compile().ok()?;
-    let rank = |object: &Resource| {
-        let failed = selector.mismatches(object, schemas);
-        let id = object.id(schemas);
-        let distance = distance(&target.kind, &id.gvk.kind) + distance(&target.name, &id.name);
-        (failed.len(), distance, failed, id)
-    };
-    let all = objects.iter().filter(|object| !object.is_empty()).map(rank);
-    let (_, _, failed, id) = all.min_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
+    let all = objects.iter().filter(|object| !object.is_empty());
+    let all: Vec<_> = all.map(|object| (selector.mismatches(object, schemas), object)).collect();
+    let fewest = all.iter().map(|(failed, _)| failed.len()).min()?;
+    let near = all.iter().filter(|(failed, _)| failed.len() == fewest).take(MOST_COMPARED);
+    let near = near.map(|(failed, object)| (failed, object.id(schemas)));
+    let (failed, id) =
+        near.min_by_key(|(_, id)| distance(&target.kind, &id.gvk.kind) + distance(&target.name, &id.name))?;
     Some(format!("{} is the nearest, but for its {}", name_of(&id), failed.join(" and ")))
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::block_in_place;
 
-use super::flags::{Options, cwd};
+use super::flags::Options;
 use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
 use crate::cli::flags::Globals;
@@ -151,10 +151,10 @@ fn run(
     let mut session = Session {
         globals,
         options,
-        charts: options.charts(globals, &host, &store),
+        charts: options.charts(globals, &*host, &store),
         shared,
         command,
-        states: visit::states(&host, &query, &cwd())?,
+        states: visit::states(&*host, &query, &options.cwd())?,
         targets: Vec::new(),
         steps: Vec::new(),
         begun: 0,
@@ -303,10 +303,12 @@ impl Session<'_> {
         let state = self.state(target)?;
         let (release, globals) = (&target.release, self.globals);
         let program = self.shared.post_renderer.of(state, release).find(globals)?;
+        let files: Vec<String> =
+            self.shared.values.iter().map(|path| self.options.given_path(path)).collect();
         let context = SpecContext {
             charts: &self.charts,
             set: &self.shared.set,
-            files: &self.shared.values,
+            files: &files,
             bounds: globals.render_bounds(),
             warn: tell,
             default_namespace: &connected.namespace,

@@ -1,8 +1,14 @@
 //! helmfile's flags of every command.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use super::bundle_place;
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
 use crate::cli::{fetch, tell};
+use crate::helmfile::bundle::bundled_host::BundledHost;
+use crate::helmfile::bundle::opened_bundle::OpenedBundle;
 use crate::helmfile::chart_fetcher::ChartFetcher;
 use crate::helmfile::chart_store::ChartStore;
 use crate::helmfile::local_host::{LocalHost, Permissions};
@@ -12,7 +18,7 @@ use crate::helmfile::secret_store::LocalSecrets;
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::Settings;
 use crate::helmfile::state::visit::Query;
-use crate::helmfile::state::{Error, merge};
+use crate::helmfile::state::{Error, merge, paths};
 use crate::render::SystemWorld;
 use crate::source::http::TIMEOUT;
 
@@ -68,6 +74,14 @@ pub(super) struct Options {
     /// Ask before changing a cluster
     #[arg(short, long, global = true, env = "HELMFILE_INTERACTIVE", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) interactive: bool,
+    /// Run from a bundle without a network, in place of a state file: a file of `windlass bundle`, or oci://HOST/REPOSITORY:TAG
+    #[arg(long, global = true, value_name = "FILE|oci://…", default_value = "", hide_default_value = true)]
+    bundle: String,
+    /// Use insecure HTTP connections for the registry of the bundle
+    #[arg(long, global = true)]
+    pub(super) plain_http: bool,
+    #[arg(skip)]
+    opened: Option<Arc<OpenedBundle>>,
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
@@ -201,8 +215,82 @@ impl Options {
         ReleaseCharts { host, store, profile: globals.profile(), skip_deps: self.skip_deps }
     }
 
-    /// This machine, with what the environment permits.
-    pub(super) fn host(&self, globals: &Globals) -> LocalHost {
+    /// The state file, folder or address of `--file`; empty for the default.
+    pub(super) fn file(&self) -> Result<&str, Error> {
+        match self.file.as_str() {
+            _ if !self.bundle.is_empty() => {
+                Err("--bundle is for `windlass helmfile`: a bundle is not packed again".to_owned().into())
+            }
+            "-" => Err("standard input cannot be packed into a bundle: write it to a file".to_owned().into()),
+            file => Ok(file),
+        }
+    }
+
+    /// The same flags with another environment.
+    pub(super) fn in_environment(&self, environment: &str) -> Self {
+        Self { environment: environment.to_owned(), ..self.clone() }
+    }
+
+    /// Opens the bundle of `--bundle`, if it is given.
+    pub(super) fn opened(&self, globals: &Globals) -> Result<(Globals, Self), Error> {
+        if self.bundle.is_empty() {
+            return Ok((globals.clone(), self.clone()));
+        }
+        if !self.file.is_empty() {
+            let text = "a bundle has its own state file: give --bundle without --file and HELMFILE_FILE_PATH";
+            return Err(text.to_owned().into());
+        }
+        let artifact = bundle_place::read(globals, &self.bundle, self.plain_http)?;
+        let failed = |error: String| format!("bundle {}: {error}", self.bundle);
+        let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(failed)?;
+        self.with_bundle(globals, &Arc::new(opened))
+    }
+
+    /// The flags of a run from a bundle: nothing is fetched.
+    pub(super) fn with_bundle(
+        &self,
+        globals: &Globals,
+        bundle: &Arc<OpenedBundle>,
+    ) -> Result<(Globals, Self), Error> {
+        let manifest = &bundle.manifest;
+        if !manifest.environments.contains(&self.environment) {
+            let known = manifest.environments.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let text = format!(
+                "the bundle has the environments {known}, and not {:?}: bundle again",
+                self.environment
+            );
+            return Err(text.into());
+        }
+        let mut globals = globals.clone();
+        globals.offline = true;
+        globals.inputs = Some(Arc::<OpenedBundle>::clone(bundle));
+        let (file, opened) = (manifest.file.clone(), Some(Arc::clone(bundle)));
+        Ok((globals, Self { file, opened, ..self.clone() }))
+    }
+
+    /// The folder of the command, absolute: that of the process, or that of the bundle.
+    pub(super) fn cwd(&self) -> String {
+        self.opened.as_ref().map_or_else(cwd, |bundle| bundle.directory().to_string_lossy().into_owned())
+    }
+
+    /// A path of the command line, relative to the folder of the state file; with a bundle, to that of the process.
+    pub(super) fn given_path(&self, path: &str) -> String {
+        if self.opened.is_some() { paths::within(&cwd(), path) } else { path.to_owned() }
+    }
+
+    /// Refuses to write into the bundle's temporary directory.
+    pub(super) fn check_output(&self, path: &Path, flag: &str) -> Result<(), Error> {
+        match self.opened.as_ref().and_then(|bundle| bundle.place(path)) {
+            Some(place) => Err(format!(
+                "{place} is in the bundle, where nothing is written: give an absolute path with {flag}"
+            )
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    /// This machine with what the environment permits, and with the files of the bundle if there is one.
+    pub(super) fn host(&self, globals: &Globals) -> Box<dyn Host> {
         let insecure = !says_yes("HELMFILE_DISABLE_INSECURE_FEATURES");
         let permissions = Permissions {
             programs: insecure && !says_yes("HELMFILE_DISABLE_INSECURE_TEMPLATE_FUNCTIONS"),
@@ -211,8 +299,13 @@ impl Options {
         };
         let warn: fn(&str) = if self.quiet { |_| () } else { tell };
         let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
-        let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT));
-        LocalHost::new(Box::new(world), Box::new(addresses), Box::new(LocalSecrets), permissions, warn)
+        let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT)).with_inputs(globals.inputs.clone());
+        let (world, secrets) = (Box::new(world), Box::new(LocalSecrets));
+        let local = Box::new(LocalHost::new(world, Box::new(addresses), secrets, permissions, warn));
+        match &self.opened {
+            Some(bundle) => Box::new(BundledHost::new(local, Arc::clone(bundle))),
+            None => local,
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 //!
 //! helmfile's flags of every command have short names that ours have too, so its command line is parsed on its own.
 
+pub(super) mod bundle_command;
+mod bundle_place;
 mod deploy;
 mod flags;
 mod post_renderer;
@@ -73,19 +75,8 @@ pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure>
             return Ok(ExitCode::from(u8::from(error.use_stderr())));
         }
     };
-    let read = |done: Result<(), Error>| done.map(|()| ExitCode::SUCCESS);
-    let done = match &command {
-        Command::Apply(args) => deploy::apply(globals, &options, args),
-        Command::Destroy(args) => deploy::destroy(globals, &options, args),
-        Command::Diff(args) => deploy::diff(globals, &options, args),
-        Command::Sync(args) => deploy::sync(globals, &options, args),
-        Command::Build(args) => read(reading::build(globals, &options, args)),
-        Command::List(args) => read(reading::list(globals, &options, args)),
-        Command::PrintEnv(args) => read(reading::print_env(globals, &options, args)),
-        Command::ShowDag(_) => read(reading::show_dag(globals, &options)),
-        Command::Template(args) => read(template::run(globals, &options, args)),
-        Command::WriteValues(args) => read(reading::write_values(globals, &options, args)),
-    };
+    let done =
+        options.opened(globals).and_then(|(globals, options)| run_command(&globals, &options, &command));
     match done {
         Ok(status) => Ok(status),
         Err(Error::NoMatch(text)) => {
@@ -96,5 +87,21 @@ pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure>
             tell(&error.to_string());
             Ok(ExitCode::FAILURE)
         }
+    }
+}
+
+fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -> Result<ExitCode, Error> {
+    let read = |done: Result<(), Error>| done.map(|()| ExitCode::SUCCESS);
+    match command {
+        Command::Apply(args) => deploy::apply(globals, options, args),
+        Command::Destroy(args) => deploy::destroy(globals, options, args),
+        Command::Diff(args) => deploy::diff(globals, options, args),
+        Command::Sync(args) => deploy::sync(globals, options, args),
+        Command::Build(args) => read(reading::build(globals, options, args)),
+        Command::List(args) => read(reading::list(globals, options, args)),
+        Command::PrintEnv(args) => read(reading::print_env(globals, options, args)),
+        Command::ShowDag(_) => read(reading::show_dag(globals, options)),
+        Command::Template(args) => read(template::run(globals, options, args)),
+        Command::WriteValues(args) => read(reading::write_values(globals, options, args)),
     }
 }

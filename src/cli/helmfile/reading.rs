@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::flags::{Options, cwd};
+use super::flags::Options;
 use crate::causes::of_the_system;
 use crate::cli::flags::Globals;
 use crate::cli::print;
@@ -67,12 +67,13 @@ pub(super) struct WriteValuesArgs {
 }
 
 pub(super) fn build(globals: &Globals, options: &Options, args: &BuildArgs) -> Result<(), Error> {
-    let text = commands::build(&options.host(globals), &options.query()?, &cwd(), args.embed_values)?;
+    let text =
+        commands::build(&*options.host(globals), &options.query()?, &options.cwd(), args.embed_values)?;
     Ok(print(text.as_bytes())?)
 }
 
 pub(super) fn list(globals: &Globals, options: &Options, args: &ListArgs) -> Result<(), Error> {
-    let rows = commands::list(&options.host(globals), &options.query()?, &cwd(), args.skip_charts)?;
+    let rows = commands::list(&*options.host(globals), &options.query()?, &options.cwd(), args.skip_charts)?;
     let text = if args.output == "json" { output::rows_json(&rows) } else { output::rows_table(&rows) };
     Ok(print(text.as_bytes())?)
 }
@@ -83,12 +84,12 @@ pub(super) fn print_env(globals: &Globals, options: &Options, args: &PrintEnvArg
         "yaml" | "" => false,
         other => return Err(format!("unsupported output format: {other} (supported: yaml, json)").into()),
     };
-    let text = commands::print_env(&options.host(globals), &options.query()?, &cwd(), as_json)?;
+    let text = commands::print_env(&*options.host(globals), &options.query()?, &options.cwd(), as_json)?;
     Ok(print(text.as_bytes())?)
 }
 
 pub(super) fn show_dag(globals: &Globals, options: &Options) -> Result<(), Error> {
-    let text = commands::show_dag(&options.host(globals), &options.query()?, &cwd())?;
+    let text = commands::show_dag(&*options.host(globals), &options.query()?, &options.cwd())?;
     Ok(print(text.as_bytes())?)
 }
 
@@ -99,15 +100,16 @@ pub(super) fn write_values(
 ) -> Result<(), Error> {
     let query = options.query()?;
     let files = commands::write_values(
-        &options.host(globals),
+        &*options.host(globals),
         &query,
-        &cwd(),
+        &options.cwd(),
         &args.output_file_template,
         &args.values,
         args.include_transitive_needs,
     )?;
     for file in files {
         let path = Path::new(&file.path);
+        options.check_output(path, "--output-file-template")?;
         let failed =
             |error: std::io::Error| format!("writing values file {}: {}", file.path, of_the_system(&error));
         if let Some(dir) = path.parent() {

@@ -8,7 +8,7 @@ use chart_compat::render::{
     release_name_error, template_output, template_output_of,
 };
 
-use super::flags::{Options, cwd};
+use super::flags::Options;
 use super::post_renderer::PostRendererFlags;
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
@@ -19,6 +19,7 @@ use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::Record;
+use crate::helmfile::state::release::is_desired;
 use crate::helmfile::state::release_values;
 use crate::helmfile::state::{Error, paths};
 use crate::helmfile::{commands, output, patched_chart, release_options};
@@ -55,7 +56,7 @@ impl Needs {
 }
 
 /// Flags for values and what is printed.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 struct RenderFlags {
     /// Further `--set` values for every chart
     #[arg(long)]
@@ -121,16 +122,17 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
     }
     let (host, store) = (options.host(globals), options.store(globals));
     commands::with_needs(
-        &host,
+        &*host,
         &options.query()?,
-        &cwd(),
+        &options.cwd(),
         "template",
         args.needs.rule(),
         |state, releases| {
             let mut flags = args.render.clone();
+            flags.values.iter_mut().for_each(|path| *path = options.given_path(path));
             apply_args(&mut flags, state)?;
             let renderer =
-                Renderer { globals, charts: options.charts(globals, &host, &store), flags: &flags };
+                Renderer { globals, options, charts: options.charts(globals, &*host, &store), flags: &flags };
             // helmfile prints an empty line for each kustomization that it builds, before all releases.
             for release in releases {
                 let local = paths::normalize_chart(&state.base, &release.text("chart"));
@@ -143,7 +145,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
                 let rendered = renderer.render(state, release)?;
                 renderer.write(state, release, rendered, args)?;
                 hooks::trigger(
-                    &host,
+                    &*host,
                     state,
                     Some(release),
                     Event { name: "cleanup", error: None, command: "template" },
@@ -152,6 +154,31 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             Ok(())
         },
     )
+}
+
+/// Renders the releases that the selectors choose and those of their files that they need, in no order, and hands each to `work`.
+pub(super) fn each_rendered(
+    globals: &Globals,
+    options: &Options,
+    host: &dyn Host,
+    work: &mut dyn FnMut(&State, &Record, &Rendered) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let store = options.store(globals);
+    commands::for_each(host, &options.query()?, &options.cwd(), |state| {
+        commands::prepared(host, state, "template", |state| {
+            let mut flags = RenderFlags { include_crds: true, ..RenderFlags::default() };
+            apply_args(&mut flags, state)?;
+            let charts = options.charts(globals, host, &store);
+            let renderer = Renderer { globals, options, charts, flags: &flags };
+            let chosen = commands::selected(state, true)?;
+            for release in chosen.iter().filter(|release| is_desired(release)) {
+                work(state, release, &renderer.render(state, release)?)?;
+                let event = Event { name: "cleanup", error: None, command: "template" };
+                hooks::trigger(host, state, Some(release), event)?;
+            }
+            Ok(!chosen.is_empty())
+        })
+    })
 }
 
 /// Adds the arguments for helm to the flags. Those of the command line come before those of the state.
@@ -172,6 +199,7 @@ fn apply_args(flags: &mut RenderFlags, state: &State) -> Result<(), Error> {
 /// Renders releases.
 struct Renderer<'r> {
     globals: &'r Globals,
+    options: &'r Options,
     charts: ReleaseCharts<'r>,
     flags: &'r RenderFlags,
 }
@@ -273,7 +301,7 @@ impl Renderer<'_> {
         let template =
             if args.output_dir_template.is_empty() { output::OUTPUT_DIR } else { &args.output_dir_template };
         let dir = output::path_of(self.charts.host, state, release, template, Some(&args.output_dir))?;
-        let dir = PathBuf::from(paths::within(&state.cwd, &dir));
+        let dir = PathBuf::from(paths::within(&state.cwd, &self.options.given_path(&dir)));
         std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         // helmfile logs helm's report.
         Ok(output_dir::write(&dir, None, &rendered, include_crds, wanted, "", |line| {

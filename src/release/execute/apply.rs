@@ -1,8 +1,8 @@
 //! Applies the objects of a plan: one write each unless something conflicts.
 
 use crate::cluster::{
-    Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, ObjectEvent, ObjectKey, ObjectRef,
-    ObservedMeta, Propagation,
+    Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Folded, ObjectEvent, ObjectKey,
+    ObjectRef, ObservedMeta, Propagation,
 };
 use crate::release::{
     desired_objects::DesiredObject,
@@ -10,7 +10,11 @@ use crate::release::{
     error::{EngineError, Result},
     execute::{readiness::status_wait::object_event, recreate, sanitize::sanitize},
     outcome::ReleaseOutcome,
-    plan::{Deletion, PlanStep, field_conflicts, ownership},
+    plan::{
+        Deletion, PlanStep,
+        field_conflicts::{self, Conflict},
+        ownership,
+    },
     report::operation_progress::{OperationProgress, ProgressReporter},
     request::{Immutable, ReleaseId, ReleaseOptions},
 };
@@ -83,7 +87,7 @@ impl Applier<'_> {
                 let written = self.write(target, step).await.map_err(|error| {
                     let EngineError::Cluster(source) = error else { return error };
                     let (object, path) = (target.object.to_string(), target.path.clone());
-                    let conflicts = field_conflicts::of(&source, self.manager);
+                    let conflicts = field_conflicts::of(&source, self.manager, Folded::Helm);
                     if is_immutable(&source) && step.before.is_some() {
                         EngineError::Immutable { object, path, source }
                     } else if conflicts.is_empty() {
@@ -121,19 +125,20 @@ impl Applier<'_> {
         steps: impl Iterator<Item = &'s PlanStep>,
     ) -> Vec<EngineError> {
         let there = steps.filter(|step| step.before.as_ref().is_some_and(|before| !before.deleting));
-        let looks: Vec<_> = there.map(|step| self.conflict_ahead(&targets[step.target])).collect();
+        let looks: Vec<_> = there.map(|step| self.conflict_ahead(&targets[step.target], step)).collect();
         let found: Vec<Option<EngineError>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
         found.into_iter().flatten().collect()
     }
 
-    async fn conflict_ahead(&self, target: &DesiredObject) -> Option<EngineError> {
+    async fn conflict_ahead(&self, target: &DesiredObject, step: &PlanStep) -> Option<EngineError> {
         let error = self.send(&target.object, &target.body, false, true).await.err()?;
-        let conflicts = field_conflicts::of(&error, self.manager);
+        let folded = ownership::folded(step.before.as_ref(), self.id, &self.options.ownership);
+        let conflicts = field_conflicts::of(&error, self.manager, folded);
         if conflicts.is_empty() {
             return None;
         }
         let fields = &Value::Null;
-        let settled = settle(&target.body, &error, fields, &target.object, self.options, self.manager, false);
+        let settled = settle(&target.body, &conflicts, fields, &target.object, self.options, false);
         let (object, path) = (target.object.to_string(), target.path.clone());
         let conflict = EngineError::Conflict { object, path, conflicts, source: Box::new(error) };
         settled.is_none().then_some(conflict)
@@ -143,6 +148,11 @@ impl Applier<'_> {
         let before = step.before.as_ref();
         if before.is_some_and(|b| b.deleting) {
             self.await_gone(&target.object).await?;
+        }
+        let folded = ownership::folded(before, self.id, &self.options.ownership);
+        if folded == Folded::HelmAndKubectl {
+            // Before the apply, which marks the object as the release's: after a crash between the two it is taken over again.
+            self.fold(&target.object, folded).await?;
         }
         let mut warnings = Vec::new();
         let (mut force, mut left) = (false, false);
@@ -162,7 +172,7 @@ impl Applier<'_> {
                     if after.helm_updates && tries < TRIES {
                         // Helm's entries still own fields: folded into ours, the next apply removes those that left
                         // the chart. A conflict means another write: read again.
-                        match self.cluster.fold(&target.object, &applied, self.manager).await {
+                        match self.cluster.fold(&target.object, &applied, self.manager, Folded::Helm).await {
                             Ok(_) => {}
                             Err(e) if e.is_conflict() => {}
                             Err(e) => return Err(e.into()),
@@ -190,7 +200,7 @@ impl Applier<'_> {
             if error.is_apply_conflict() {
                 let live = self.cluster.get_metadata(&target.object).await?;
                 let folded = match &live {
-                    Some(live) => self.cluster.fold(&target.object, live, self.manager).await,
+                    Some(live) => self.cluster.fold(&target.object, live, self.manager, Folded::Helm).await,
                     None => Ok(true),
                 };
                 match folded {
@@ -199,15 +209,8 @@ impl Applier<'_> {
                     Err(e) => return Err(e.into()),
                     Ok(false) => {
                         let entries = live.as_ref().map_or(&Value::Null, |l| &l["metadata"]["managedFields"]);
-                        match settle(
-                            &body,
-                            &error,
-                            entries,
-                            &target.object,
-                            self.options,
-                            self.manager,
-                            force,
-                        ) {
+                        let conflicts = field_conflicts::of(&error, self.manager, Folded::Helm);
+                        match settle(&body, &conflicts, entries, &target.object, self.options, force) {
                             Some(settled) => {
                                 body = Cow::Owned(settled.body);
                                 force = settled.force;
@@ -236,6 +239,19 @@ impl Applier<'_> {
                     self.cluster.refresh_kinds(Instant::now()).await?;
                 }
                 return Err(error.into());
+            }
+        }
+    }
+
+    /// Folds entries of an object's managed fields into ours. A conflict means another write: it is read again.
+    async fn fold(&self, object: &ObjectRef, folded: Folded) -> Result<(), ClusterError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let Some(live) = self.cluster.get_metadata(object).await? else { return Ok(()) };
+            match self.cluster.fold(object, &live, self.manager, folded).await {
+                Err(e) if e.is_conflict() && tries < TRIES => {}
+                done => return done.map(drop),
             }
         }
     }
@@ -422,14 +438,12 @@ pub(crate) struct Settled {
 /// Applies the conflict policy: fields are left to their owners, or taken over. `None`: the apply fails.
 pub(crate) fn settle(
     body: &Value,
-    error: &ClusterError,
+    conflicts: &[Conflict],
     managed_fields: &Value,
     object: &ObjectRef,
     options: &ReleaseOptions,
-    manager: &str,
     forced: bool,
 ) -> Option<Settled> {
-    let conflicts = field_conflicts::of(error, manager);
     let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
         field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
             || options.ownership.force_conflicts && field_conflicts::is_injected(body, object, &c.field)

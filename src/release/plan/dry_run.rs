@@ -23,6 +23,7 @@ use crate::release::{
         PlanStep,
         field_conflicts::{self, Conflict},
         field_diff::{self, FieldChange},
+        ownership,
     },
     record::RecordedHook,
     record::release_history::History,
@@ -347,6 +348,7 @@ impl Engine {
         }
         let managed = &live["metadata"]["managedFields"];
         let manager = &self.options.field_manager;
+        let folded = ownership::folded(step.before.as_ref(), input.id, &input.options.ownership);
         looked.writer = last_writer(managed, manager);
         let (mut body, mut force) = (target.body.clone(), false);
         let (mut tries, mut notes) = (0, Vec::new());
@@ -357,16 +359,15 @@ impl Engine {
                 Err(error) => error,
             };
             if error.is_apply_conflict() && tries < TRIES {
-                let conflicts = field_conflicts::of(&error, manager);
+                let conflicts = field_conflicts::of(&error, manager, folded);
                 if conflicts.is_empty() {
-                    // Helm's own entries, which are folded into ours first.
+                    // Entries that are folded into ours first.
                     force = true;
                     continue;
                 }
+                let settled = settle(&body, &conflicts, managed, &target.object, input.options, force);
                 looked.conflicts.extend(conflicts);
-                if let Some(settled) =
-                    settle(&body, &error, managed, &target.object, input.options, manager, force)
-                {
+                if let Some(settled) = settled {
                     (body, force) = (settled.body, settled.force);
                     continue;
                 }
@@ -396,10 +397,10 @@ impl Engine {
             }
             return blocked(looked, error, wrap);
         };
-        if orphans && needs_folding(managed, manager) {
+        if orphans && needs_folding(managed, manager, folded) {
             // A removed field may return as a default: the server decides.
             let mut bare = wanted.clone();
-            without_orphans(&mut bare, managed, &target.body, manager);
+            without_orphans(&mut bare, managed, &target.body, manager, folded);
             if let Ok(settled) = self.cluster.replace_dry_run(&target.object, &bare, manager).await {
                 wanted = settled;
             }

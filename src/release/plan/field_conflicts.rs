@@ -1,6 +1,6 @@
 //! Field conflicts: the owners of fields that we apply, and which fields are left to them. Pure.
 
-use crate::cluster::{ClusterError, ObjectRef, is_helm_manager};
+use crate::cluster::{ClusterError, Folded, ObjectRef};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,15 +12,14 @@ pub struct Conflict {
     pub manager: String,
 }
 
-/// The conflicts of a rejected apply. Conflicts with Helm's own entries do not count: those are folded into ours
-/// first.
-pub(crate) fn of(error: &ClusterError, manager: &str) -> Vec<Conflict> {
+/// The conflicts of a rejected apply. Conflicts with entries that are folded into ours first do not count.
+pub(crate) fn of(error: &ClusterError, manager: &str, folded: Folded) -> Vec<Conflict> {
     let conflict = |cause: &crate::cluster::StatusCause| {
         let owner = cause.message.split('"').nth(1)?;
         Some(Conflict { field: cause.field.trim_start_matches('.').to_owned(), manager: owner.to_owned() })
     };
     let all = error.causes().iter().filter(|c| c.reason == "FieldManagerConflict").filter_map(conflict);
-    all.filter(|c| c.manager != manager && !is_helm_manager(&c.manager)).collect()
+    all.filter(|c| c.manager != manager && !folded.has_manager(&c.manager)).collect()
 }
 
 /// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`,

@@ -1,7 +1,7 @@
 //! Ownership: the metadata that Helm sets, and the check before an existing object is taken over. Pure.
 
-use crate::cluster::ObservedMeta;
-use crate::release::request::{Adoption, ReleaseId};
+use crate::cluster::{Folded, ObservedMeta};
+use crate::release::request::{Adoption, OwnershipOptions, ReleaseId};
 use serde_json::{Map, Value};
 
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -70,6 +70,12 @@ pub(crate) fn refusal(seen: &ObservedMeta, id: &ReleaseId, adoption: Adoption) -
             )
         }),
     }
+}
+
+/// Whose entries of managed fields become the release's when it writes an object.
+pub(crate) fn folded(before: Option<&ObservedMeta>, id: &ReleaseId, options: &OwnershipOptions) -> Folded {
+    let adopts = before.is_some_and(|seen| check(seen, id).is_err());
+    if adopts && options.adopt_kubectl_fields { Folded::HelmAndKubectl } else { Folded::Helm }
 }
 
 /// Whether the resource policy keeps the object.

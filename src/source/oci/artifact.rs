@@ -15,7 +15,7 @@ const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 const PROVENANCE: &str = "application/vnd.cncf.helm.chart.provenance.v1.prov";
 const OLD_CHART: &str = "application/tar+gzip";
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Helm's note about a version with a plus as a tag.
 const UNDERSCORE: &str = "
@@ -56,7 +56,7 @@ pub struct Artifact {
 pub(super) struct Manifest {
     schema_version: u32,
     #[serde(default)]
-    config: Option<Descriptor>,
+    pub(super) config: Option<Descriptor>,
     #[serde(default)]
     pub(super) layers: Vec<Descriptor>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -96,6 +96,10 @@ fn told(verb: &str, reference: &OciReference, digest: &str) -> Vec<String> {
 }
 
 impl Manifest {
+    pub(super) fn new(config: Descriptor, layers: Vec<Descriptor>) -> Self {
+        Self { schema_version: 2, config: Some(config), layers, annotations: BTreeMap::new() }
+    }
+
     pub(super) fn read(bytes: &[u8]) -> Result<Self, OciError> {
         serde_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("manifest: {e}")))
     }
@@ -208,10 +212,8 @@ impl Registry<'_> {
         let digest = sha256(&config);
         self.upload(&reference, config.clone(), &digest).await?;
         let manifest = Manifest {
-            schema_version: 2,
-            config: Some(descriptor(CONFIG, digest, config.len())),
-            layers: parts,
             annotations: annotations(&metadata, created),
+            ..Manifest::new(descriptor(CONFIG, digest, config.len()), parts)
         };
         let text = serde_json::to_vec(&manifest).map_err(|e| OciError::Answer(e.to_string()))?;
         let digest = sha256(&text);
@@ -220,7 +222,7 @@ impl Registry<'_> {
     }
 }
 
-fn descriptor(media: &str, digest: String, size: usize) -> Descriptor {
+pub(super) fn descriptor(media: &str, digest: String, size: usize) -> Descriptor {
     let (media_type, size) = (media.to_owned(), size as u64);
     Descriptor { media_type, digest, size, annotations: BTreeMap::new() }
 }

@@ -1,8 +1,8 @@
 //! Registries: pulls and pushes charts as OCI artifacts, lists tags, checks logins.
 //!
-//! Owns the distribution protocol as far as charts need it. [`artifact_reference`]: names; [`credentials`]: stored
-//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries
-//! of clouds.
+//! Owns the distribution protocol as far as charts and bundles need it. [`artifact_reference`]: names; [`credentials`]: stored
+//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`packed_artifact`]: artifacts of one layer; [`cosign`]:
+//! signatures of artifacts; [`cloud_login`]: registries of clouds.
 
 mod artifact;
 pub mod artifact_reference;
@@ -10,6 +10,7 @@ mod auth;
 pub mod cloud_login;
 pub mod cosign;
 pub mod credentials;
+pub mod packed_artifact;
 
 use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
@@ -89,6 +90,9 @@ pub enum OciError {
     /// It is not a chart.
     #[error("{0}")]
     NoChart(String),
+    /// It is not an artifact of the expected kind, or not an image layout.
+    #[error("{0}")]
+    NoArtifact(String),
     /// Reference and version contradict each other.
     #[error("{0}")]
     Mismatch(String),
