@@ -6,13 +6,15 @@
 //! - [`commands`]: which releases a command takes, in which order, with which hooks; [`output`]: what reading commands print
 //! - [`patched_chart`]: manifests, kustomizations and patched charts as charts
 //! - [`deploy_order`], [`release_options`]: in which order releases are deployed, and what their fields mean for the engine
-//! - [`local_host`]: files, variables and programs of this machine; [`remote_files`]: what addresses name; [`secret_store`]: secret
-//!   references
+//! - [`local_host`]: files, variables and programs of this machine; [`secret_store`]: secret references
+//! - [`addresses`]: what addresses mean; [`remote_files`]: what they name, fetched once
 
+pub mod addresses;
 pub mod commands;
 pub mod deploy_order;
 pub mod local_host;
 pub mod output;
+mod own_thread;
 pub mod patched_chart;
 pub mod release_options;
 pub mod remote_files;

@@ -18,6 +18,8 @@ mod features;
 mod flags;
 mod git;
 mod git_servers;
+#[cfg(all(feature = "gcs", feature = "s3"))]
+mod helmfile_addresses;
 mod kustomize;
 #[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
 mod object_buckets;
