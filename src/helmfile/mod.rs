@@ -6,7 +6,7 @@
 //! - [`commands`]: which releases a command takes, in which order, with which hooks; [`output`]: what reading commands print
 //! - [`patched_chart`]: manifests, kustomizations and patched charts as charts
 //! - [`deploy_order`], [`release_options`]: in which order releases are deployed, and what their fields mean for the engine
-//! - [`local_host`]: files, variables and programs of this machine; [`secret_store`]: secret references; [`sops`]:
+//! - [`local_host`]: files, variables and programs of this machine; [`secrets`]: secret references; [`sops`]:
 //!   encrypted files
 //! - [`addresses`]: what addresses mean; [`remote_files`]: what they name, fetched once
 
@@ -19,6 +19,6 @@ mod own_thread;
 pub mod patched_chart;
 pub mod release_options;
 pub mod remote_files;
-pub mod secret_store;
+pub mod secrets;
 pub mod sops;
 pub mod state;

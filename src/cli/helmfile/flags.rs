@@ -4,7 +4,7 @@ use crate::cli::flags::Globals;
 use crate::cli::{fetch, tell};
 use crate::helmfile::local_host::{LocalHost, Permissions};
 use crate::helmfile::remote_files::RemoteFiles;
-use crate::helmfile::secret_store::LocalSecrets;
+use crate::helmfile::secrets::Secrets;
 use crate::helmfile::state::load::Settings;
 use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, merge};
@@ -184,7 +184,8 @@ impl Options {
         let warn: fn(&str) = if self.quiet { |_| () } else { tell };
         let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
         let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT));
-        LocalHost::new(Box::new(world), Box::new(addresses), Box::new(LocalSecrets), permissions, warn)
+        let secrets = Secrets::new(fetch::http(globals, TIMEOUT), super::super::connect_options(globals));
+        LocalHost::new(Box::new(world), Box::new(addresses), Box::new(secrets), permissions, warn)
     }
 }
 
