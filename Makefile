@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases lint package corpus bench differential fuzz fixtures fixtures-helmfile peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-sops peers tools helms beside-flux prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -115,6 +115,15 @@ fixtures-helmfile: prerequisites $(HELMFILE) $(KUSTOMIZE)
 
 $(CURDIR)/.cache/helmfile: tests/tools/helmfile/go.sum
 	cd tests/tools/helmfile && go build -ldflags '-X go.szostok.io/version.version=1.8.0' -o $@ github.com/helmfile/helmfile
+
+# Encrypts and decrypts the files of fixtures/sops anew, with new keys. Builds sops and age: some 3 minutes.
+SOPS_TOOLS := $(CURDIR)/.cache/sops
+fixtures-sops: $(SOPS_TOOLS)/sops
+	tests/tools/sops/record.sh $(SOPS_TOOLS)
+
+$(SOPS_TOOLS)/sops: tests/tools/sops/go.sum
+	mkdir -p $(SOPS_TOOLS)
+	cd tests/tools/sops && go build -o $(SOPS_TOOLS)/ tool
 
 # `windlass helmfile` beside helmfile with Helm: `list` and `template` of 30 releases.
 bench-helmfile: prerequisites helms $(HELMFILE)

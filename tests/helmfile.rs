@@ -154,6 +154,145 @@ fn states_values_and_charts_come_from_repositories() {
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "copies are removed");
 }
 
+/// A directory with `fixtures/sops` at `sops`, and a home.
+struct Encrypted {
+    dir: tempfile::TempDir,
+}
+
+impl Encrypted {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("home")).unwrap();
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sops");
+        for folder in ["encrypted", "decrypted", "keys"] {
+            let target = dir.path().join("sops").join(folder);
+            fs::create_dir_all(&target).unwrap();
+            for entry in fs::read_dir(fixtures.join(folder)).unwrap() {
+                let entry = entry.unwrap();
+                fs::copy(entry.path(), target.join(entry.file_name())).unwrap();
+            }
+        }
+        Self { dir }
+    }
+
+    fn key(&self, name: &str) -> String {
+        self.dir.path().join("sops/keys").join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.dir.path().join(name), text).unwrap();
+    }
+
+    /// Status, standard output and standard error of `windlass helmfile -f FILE WORD`.
+    fn run(&self, file: &str, word: &str, variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(["helmfile", "-f", file, word]).env_clear().env("PATH", "/usr/bin:/bin");
+        command.env("HOME", self.dir.path().join("home")).envs(variables.iter().copied());
+        let output = command.current_dir(self.dir.path()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    /// The values of an environment that has a file.
+    fn values(&self, kind: &str, file: &str, variables: &[(&str, &str)]) -> (Option<i32>, String, String) {
+        self.write("helmfile.yaml", &format!("environments: {{default: {{{kind}: [sops/{file}]}}}}\n"));
+        self.run("helmfile.yaml", "print-env", variables)
+    }
+}
+
+#[test]
+fn encrypted_files_come_out_as_from_sops() {
+    let encrypted = Encrypted::new();
+    let (age, ssh) = (encrypted.key("age.txt"), encrypted.key("id_ed25519"));
+    let (age, ssh) = (("SOPS_AGE_KEY_FILE", age.as_str()), ("SOPS_AGE_SSH_PRIVATE_KEY_FILE", ssh.as_str()));
+    let text = fs::read_to_string(age.1).unwrap();
+    let identity = text.lines().last().unwrap();
+    let keys = encrypted.dir.path().join("sops/keys").display().to_string();
+    let mut files = vec![
+        ("values.yaml", age),
+        ("values.yaml", ("SOPS_AGE_KEY", identity)),
+        ("values.json", age),
+        ("regex.yaml", age),
+        ("mac-only.yaml", age),
+        ("ssh.yaml", ssh),
+    ];
+    if cfg!(feature = "pgp") {
+        files.push(("pgp.yaml", ("GNUPGHOME", &keys)));
+    }
+    for (name, variable) in files {
+        let (status, ours, told) = encrypted.values("secrets", &format!("encrypted/{name}"), &[variable]);
+        assert_eq!((status, told.as_str()), (Some(0), ""), "{name}");
+        let (_, expected, _) = encrypted.values("values", &format!("decrypted/{name}"), &[]);
+        assert_eq!(ours, expected, "{name}");
+        assert!(ours.contains("ss"), "{name}: {ours}");
+    }
+    // Whole files, and one key of a file.
+    encrypted.write(
+        "helmfile.yaml.gotmpl",
+        "environments: {default: {values: [{\n\
+         json: {{ fetchSecretValue \"ref+sops://sops/encrypted/values.json\" | quote }},\n\
+         env: {{ fetchSecretValue \"ref+sops://sops/encrypted/values.env\" | quote }},\n\
+         bin: {{ fetchSecretValue \"ref+sops://sops/encrypted/values.bin\" | b64enc }},\n\
+         key: {{ (expandSecretRefs (dict \"v\" \"ref+sops://sops/encrypted/values.yaml#/nested/list\")).v | toJson }}}]}}\n",
+    );
+    let (status, ours, told) = encrypted.run("helmfile.yaml.gotmpl", "print-env", &[age]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+    let decrypted =
+        |name: &str| fs::read_to_string(encrypted.dir.path().join("sops/decrypted").join(name)).unwrap();
+    // Comments are left out.
+    let env = decrypted("values.env").replace("# A comment.\n", "");
+    encrypted.write(
+        "expected.yaml.gotmpl",
+        "environments: {default: {values: [{json: {{ readFile \"json\" | quote }}, env: {{ readFile \"env\" | quote }}, \
+         bin: {{ readFile \"bin\" | b64enc }}, key: [a, 2, {key: value}]}]}}\n",
+    );
+    encrypted.write("json", &decrypted("values.json"));
+    encrypted.write("env", &env);
+    encrypted.write("bin", &decrypted("values.bin"));
+    let (_, expected, told) = encrypted.run("expected.yaml.gotmpl", "print-env", &[]);
+    assert_eq!(told, "");
+    // The first line is the path of the state file.
+    let values = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    assert_eq!(values(&ours), values(&expected));
+}
+
+#[test]
+fn files_that_were_changed_or_have_no_key_are_refused() {
+    let encrypted = Encrypted::new();
+    let (age, ssh) = (encrypted.key("age.txt"), encrypted.key("id_ed25519"));
+    let (age, ssh) = (("SOPS_AGE_KEY_FILE", age.as_str()), ("SOPS_AGE_SSH_PRIVATE_KEY_FILE", ssh.as_str()));
+    let text = fs::read_to_string(encrypted.dir.path().join("sops/encrypted/values.yaml")).unwrap();
+    let line = |key: &str| text.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+    let value = |key: &str| line(key).split_once(": ").unwrap().1.to_owned();
+    for (changed, words) in [
+        (text.replace("readable", "hunter2"), "changed after it was encrypted"),
+        (text.replace(&format!("{}\n", line("port")), ""), "changed after it was encrypted"),
+        // A value is bound to its key.
+        (text.replace(&value("password"), &value("number")), "password: the value was changed"),
+        (text.replace(&value("password"), "hunter2"), "password: the value is not in the format"),
+        ("password: hunter2\n".to_owned(), "not encrypted by sops"),
+        ("{ password: hunter2".to_owned(), "is not YAML"),
+    ] {
+        encrypted.write("sops/encrypted/changed.yaml", &changed);
+        let (status, _, told) = encrypted.values("secrets", "encrypted/changed.yaml", &[age]);
+        assert!(status == Some(1) && told.contains(words) && !told.contains("hunter2"), "{words}: {told}");
+    }
+    for (name, variables, words) in [
+        ("values.yaml", vec![], "set SOPS_AGE_KEY or SOPS_AGE_KEY_FILE"),
+        ("values.yaml", vec![ssh], "no identity of age is a recipient"),
+        ("values.yaml", vec![("SOPS_AGE_KEY", "hunter2")], "SOPS_AGE_KEY, line 1: not an identity"),
+        #[cfg(feature = "pgp")]
+        ("pgp.yaml", vec![age], "gpg-agent is not asked"),
+    ] {
+        let (status, _, told) = encrypted.values("secrets", &format!("encrypted/{name}"), &variables);
+        assert!(status == Some(1) && told.contains(words) && !told.contains("hunter2"), "{words}: {told}");
+    }
+    let kms = "a: ENC[AES256_GCM,data:eA==,iv:eA==,tag:eA==,type:str]\nsops:\n  kms: [{arn: x, enc: y}]\n  mac: x\n  lastmodified: x\n";
+    encrypted.write("sops/encrypted/kms.yaml", kms);
+    let (_, _, told) = encrypted.values("secrets", "encrypted/kms.yaml", &[age]);
+    assert!(told.contains("keys of kms are not supported"), "{told}");
+}
+
 /// `HELMFILE` and `KUSTOMIZE` are the paths of the real programs.
 #[test]
 #[ignore = "writes the recordings: make fixtures-helmfile"]

@@ -320,9 +320,9 @@ fn tell(line: &str) {
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }
 
-/// Connects to the cluster that the flags select.
-async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
-    let options = ConnectOptions {
+/// How to reach the cluster that the flags select.
+fn connect_options(globals: &flags::Globals) -> ConnectOptions {
+    ConnectOptions {
         kubeconfig: globals.kubeconfig.clone(),
         context: globals.kube_context.clone(),
         server: globals.kube_apiserver.clone(),
@@ -333,8 +333,12 @@ async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
         as_user: globals.kube_as_user.clone(),
         as_groups: globals.kube_as_groups.clone(),
         request_timeout: globals.request_timeout,
-    };
-    Cluster::connect(&options).await.map_err(|e| e.to_string())
+    }
+}
+
+/// Connects to the cluster that the flags select.
+async fn cluster(globals: &flags::Globals) -> Result<Cluster, Failure> {
+    Cluster::connect(&connect_options(globals)).await.map_err(|e| e.to_string())
 }
 
 /// A connected engine for one command, and the namespace that the command works in.

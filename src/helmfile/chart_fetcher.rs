@@ -9,7 +9,7 @@ use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
 
 use super::chart_store::{ChartRequest, ChartStore};
-use super::remote_files::on_own_thread;
+use super::own_thread;
 use crate::kustomize;
 use crate::render::{Documents, RenderBounds};
 use crate::source::dependencies::Manager;
@@ -100,7 +100,7 @@ impl ChartFetcher {
             let chart = self.fetcher.fetch(reference, options, &mut |line| warnings.push(line)).await;
             chart.map(|chart| (chart, warnings)).map_err(|error| error.to_string())
         };
-        let (chart, warnings) = on_own_thread(fetch)?;
+        let (chart, warnings) = own_thread::wait(fetch)?;
         warnings.iter().chain(&chart.notes).for_each(|line| (self.warn)(line));
         if verifies {
             verify_fetched(&chart, &keyring())?;
@@ -134,7 +134,7 @@ impl ChartFetcher {
             lines.extend(warnings);
             done.map(|()| lines)
         };
-        on_own_thread(update)?.iter().for_each(|line| (self.warn)(line.trim_end()));
+        own_thread::wait(update)?.iter().for_each(|line| (self.warn)(line.trim_end()));
         Ok(())
     }
 

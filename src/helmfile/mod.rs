@@ -9,9 +9,11 @@
 //! - [`deploy_order`], [`release_options`], [`release_spec`]: in which order releases are deployed, and what the engine gets of them
 //! - [`resource`]: the front end of the `Helmfile` resource
 //! - [`bundle`]: all that a helmfile reads and fetches, as one artifact
-//! - [`local_host`]: files, variables and programs of this machine; [`remote_files`]: what addresses name; [`secret_store`]: secret
-//!   references; [`confined_files`]: the check that paths stay within a directory
+//! - [`local_host`]: files, variables and programs of this machine; [`secrets`]: secret references; [`sops`]: encrypted files
+//! - [`addresses`]: what addresses mean; [`remote_files`]: what they name, fetched once; [`confined_files`]: the check that paths stay
+//!   within a directory
 
+pub mod addresses;
 pub mod bundle;
 pub mod chart_fetcher;
 pub mod chart_store;
@@ -21,11 +23,13 @@ pub mod deploy_order;
 pub mod helm_arguments;
 pub mod local_host;
 pub mod output;
+mod own_thread;
 pub mod patched_chart;
 pub mod release_chart;
 pub mod release_options;
 pub mod release_spec;
 pub mod remote_files;
 pub mod resource;
-pub mod secret_store;
+pub mod secrets;
+pub mod sops;
 pub mod state;

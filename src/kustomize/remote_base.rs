@@ -1,21 +1,19 @@
 //! Repositories and files of the network that kustomizations name.
 //!
-//! Owns their copies: one for each repository and commit, in a temporary directory until the build ends. Several are fetched at
-//! once.
+//! Owns what is fetched during a build: several repositories at once, each into one copy until the build ends.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use kustomize_compat::load::{FetchError, Repository};
-use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use crate::source::git::GitError;
-use crate::source::git::remote::{GitAccess, GitRemote, Point, ResolvedCommit, is_reference_name};
+use crate::source::git::copies::GitCopies;
+use crate::source::git::remote::{GitAccess, GitRemote, Point};
 use crate::source::http::{Http, HttpError, Request, Tls};
 use crate::source::location::Location;
 
@@ -28,10 +26,6 @@ const MAX_FILE: u64 = 64 << 20;
 
 /// What is fetched: URL, reference, and whether with submodules.
 type RepositoryKey = (String, String, bool);
-/// URL, commit, and whether with submodules.
-type CopyKey = (String, String, bool);
-/// A copy that one task makes and others wait for.
-type SharedCopy = Arc<tokio::sync::OnceCell<PathBuf>>;
 
 /// The repositories and files of one build.
 pub(super) struct RemoteBases {
@@ -50,10 +44,8 @@ struct Fetcher {
 
 /// What the tasks of one build share.
 struct Shared {
-    /// The directory of all copies.
-    home: TempDir,
+    copies: GitCopies,
     slots: Semaphore,
-    copies: Mutex<HashMap<CopyKey, SharedCopy>>,
 }
 
 impl RemoteBases {
@@ -64,13 +56,9 @@ impl RemoteBases {
     fn fetcher(&self) -> Result<&Fetcher, String> {
         if self.fetcher.get().is_none() {
             let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            let home = tempfile::Builder::new().prefix("windlass-kustomize-").tempdir();
             let failed = |e: std::io::Error| format!("cannot prepare for repositories: {e}");
-            let shared = Shared {
-                home: home.map_err(failed)?,
-                slots: Semaphore::new(AT_ONCE),
-                copies: Mutex::default(),
-            };
+            let copies = GitCopies::new("windlass-kustomize-", None).map_err(failed)?;
+            let shared = Shared { copies, slots: Semaphore::new(AT_ONCE) };
             let fetcher = Fetcher { runtime: runtime.map_err(failed)?, shared: Arc::new(shared) };
             // There is none: this is the only place that sets it.
             drop(self.fetcher.set(fetcher));
@@ -80,7 +68,7 @@ impl RemoteBases {
 
     /// Whether a path, without symbolic links, is in a copy.
     pub(super) fn has(&self, path: &Path) -> bool {
-        let home = self.fetcher.get().and_then(|fetcher| fetcher.shared.home.path().canonicalize().ok());
+        let home = self.fetcher.get().and_then(|fetcher| fetcher.shared.copies.home().canonicalize().ok());
         home.is_some_and(|home| path.starts_with(home))
     }
 
@@ -151,64 +139,24 @@ fn key_of(repository: &Repository) -> RepositoryKey {
 }
 
 impl Shared {
-    /// Finds the commit of a repository's reference, and copies it unless that was done.
+    /// The copy of the commit that a repository's reference names.
     async fn fetch(&self, repository: &Repository) -> Result<PathBuf, String> {
         let url = repository.clone_spec();
         if url.starts_with("file://") {
             return Err("repositories of the file system are not fetched; name the directory".to_owned());
         }
-        let point = point(&repository.reference)?;
+        let point = Point::of_reference(&repository.reference)?;
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await.map_err(|e| e.to_string())?;
         let access = GitAccess { timeout: Some(repository.timeout), ..GitAccess::default() };
         let git = GitRemote { url: &url, access: &access };
-        let failed = |e: GitError| e.to_string();
-        let commit = git.resolve(self.home.path(), &point).await.map_err(failed)?;
-        let key = (url.clone(), commit.commit.clone(), repository.submodules);
-        let copy = {
-            let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(copies.entry(key).or_default())
-        };
-        let home = self.home.path();
-        let made = copy.get_or_try_init(|| checkout(&git, home, &commit, repository.submodules)).await;
-        made.cloned().map_err(failed)
-    }
-}
-
-async fn checkout(
-    git: &GitRemote<'_>,
-    home: &Path,
-    commit: &ResolvedCommit,
-    submodules: bool,
-) -> Result<PathBuf, GitError> {
-    // Removed with all of the build's copies.
-    let directory = tempfile::tempdir_in(home)?.keep();
-    let root = git.checkout(&directory, commit, submodules, &[]).await?;
-    // A kustomization's files are found without links.
-    Ok(std::fs::canonicalize(root)?)
-}
-
-/// The point of a reference that git cannot mistake for an option.
-fn point(reference: &str) -> Result<Point, String> {
-    match reference {
-        "" => Ok(Point::Head),
-        name if is_reference_name(name) => Ok(Point::Any(name.to_owned())),
-        name => Err(format!("{name:?} is not a name of a branch, tag or commit")),
+        self.copies.copy(&git, &point, repository.submodules).await.map_err(|e| e.to_string())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn references_are_no_options() {
-        assert_eq!(point("").unwrap(), Point::Head);
-        assert_eq!(point("v1").unwrap(), Point::Any("v1".to_owned()));
-        for bad in ["-x", "--upload-pack=x", "a..b"] {
-            assert!(point(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn repositories_of_the_file_system_and_offline_ones_are_refused() {

@@ -5,6 +5,8 @@
 
 #[cfg(feature = "s3")]
 mod aws;
+#[cfg(feature = "s3")]
+mod aws_json;
 #[cfg(feature = "azure")]
 mod azure_blobs;
 #[cfg(feature = "s3")]
@@ -28,14 +30,16 @@ mod xml_list;
 
 use std::io;
 
+use bytes::Bytes;
+
 pub use self::object_bucket::{BucketObject, ObjectBucket, ObjectStorage};
-pub(super) use self::storage_access::{AZURE_REGISTRIES, GOOGLE_PLATFORM};
+pub(super) use self::storage_access::AZURE_REGISTRIES;
 pub use self::storage_access::{
-    AZURE_REPOSITORIES, AZURE_STORAGE, AzureAccess, CloudCredentials, EntraApplication, EntraProof,
-    GOOGLE_STORAGE, S3Keys,
+    AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AzureAccess, CloudCredentials, EntraApplication, EntraProof,
+    GOOGLE_PLATFORM, GOOGLE_STORAGE, S3Keys,
 };
 
-use super::http::{Credentials, Http, HttpError};
+use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::location::{BadLocation, Location};
 
 /// Why a package in a bucket cannot be fetched.
@@ -83,22 +87,56 @@ pub(super) enum Asker {
     Keys(aws::Keys),
 }
 
-/// The address of a package, and the credentials for its server, if the environment has some.
+/// The address of an object, and the credentials for its server, if the environment has some. `region`: that of a bucket of S3, in
+/// place of the environment's.
 ///
 /// # Errors
 /// The environment names credentials that cannot be loaded, or the build lacks such buckets.
 #[cfg_attr(not(any(feature = "s3", feature = "gcs")), expect(unused_variables, reason = "all is refused"))]
-pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Option<Asker>), BucketError> {
+pub(super) async fn place(
+    bucket: &Location,
+    region: Option<&str>,
+    http: &Http,
+) -> Result<(Location, Option<Asker>), BucketError> {
     match bucket.scheme.as_str() {
         #[cfg(feature = "gcs")]
         "gs" => google::place(bucket, http).await,
         #[cfg(feature = "s3")]
-        "s3" => aws::place(bucket, http).await,
+        "s3" => aws::place(bucket, region, http).await,
         scheme => {
             let feature = if scheme == "gs" { "gcs" } else { "s3" };
             Err(BucketError::Feature { scheme: scheme.to_owned(), feature })
         }
     }
+}
+
+/// The content of an object at `s3://BUCKET/KEY` or `gs://BUCKET/KEY`, at most `limit` bytes, by the credentials of the environment.
+/// `region`: as for S3's buckets; `version`: the version of the object, or its generation.
+///
+/// # Errors
+/// The credentials cannot be loaded, the server cannot be reached or refuses, or the object is too large.
+pub async fn object(
+    bucket: &Location,
+    region: Option<&str>,
+    version: Option<&str>,
+    http: &Http,
+    limit: u64,
+) -> Result<Bytes, BucketError> {
+    let (mut url, asker) = place(bucket, region, http).await?;
+    if let Some(version) = version {
+        let name = if bucket.scheme == "gs" { "generation" } else { "versionId" };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~');
+        if !version.chars().all(plain) {
+            return Err(BucketError::Answer(format!("{version:?} is no version of an object")));
+        }
+        url = url.with_query(format!("{name}={version}"));
+    }
+    let tls = Tls::default();
+    let mut request = Request::get(url, &tls, limit);
+    if let Some(asker) = asker {
+        request.credentials = Some(asker.credentials(&request.url).await?);
+    }
+    Ok(http.fetch(request).await?)
 }
 
 impl Asker {

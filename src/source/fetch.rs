@@ -292,7 +292,7 @@ impl Fetcher {
                 }
                 ChartReference::Git(location) => return Ok(self.fetch_git(&location, options, warn).await?),
                 ChartReference::Bucket(bucket) => {
-                    let (url, asker) = bucket::place(&bucket, &self.http).await?;
+                    let (url, asker) = bucket::place(&bucket, None, &self.http).await?;
                     Place { asker, credentials: None, ..self.at(url, options)? }
                 }
             },

@@ -34,7 +34,8 @@ fn base(helm: &str, xdg: &str, below_home: &str) -> PathBuf {
 }
 
 /// The user's home, or the root where there is none, as client-go has it.
-pub(super) fn user_home() -> PathBuf {
+#[must_use]
+pub fn user_home() -> PathBuf {
     env::var_os("HOME").map(PathBuf::from).unwrap_or_default()
 }
 

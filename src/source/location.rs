@@ -269,6 +269,27 @@ pub fn without_user(text: &str) -> String {
     }
 }
 
+/// A text without the logins and queries of the URLs in it, which may be secrets.
+#[must_use]
+pub fn without_secrets(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, url) = rest.split_at(at + 3);
+        out.push_str(before);
+        let end = url.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>'));
+        let (url, after) = url.split_at(end.unwrap_or(url.len()));
+        // What follows a URL in a sentence is no part of it.
+        let (url, mark) = url.split_at(url.trim_end_matches([':', ',', ';', ')']).len());
+        let shown = without_user(&format!("://{}", url.split_once('?').map_or(url, |(shown, _)| shown)));
+        out.push_str(shown.get(3..).unwrap_or_default());
+        out.push_str(mark);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
 /// A path without `.` and `..` (RFC 3986, section 5.2.4).
 fn without_dots(path: &str) -> String {
     let mut out: Vec<&str> = Vec::new();
@@ -343,6 +364,21 @@ mod tests {
         assert_eq!(format!("{l} {l:?}"), "https://host/x https://host/x");
         let e = Location::parse("https://me:secret@ho st/x").unwrap_err();
         assert!(!e.to_string().contains("secret"), "{e}");
+    }
+
+    #[test]
+    fn logins_and_queries_are_cut_from_texts() {
+        for (text, shown) in [
+            ("GET https://u:p@h/x?t=1: 404", "GET https://h/x: 404"),
+            (
+                "\"http://h/a?b\" and git::ssh://git@h/r//d@f?sshkey=x",
+                "\"http://h/a\" and git::ssh://h/r//d@f",
+            ),
+            ("s3://b/k?x=a://u:p@h", "s3://b/k"),
+            ("no address, 1?2", "no address, 1?2"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
     }
 
     #[test]

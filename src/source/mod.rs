@@ -12,7 +12,9 @@
 //! - [`provenance`]: signing packages, and verifying signatures
 //! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
 //! - [`input_store`]: what a run fetches, recorded or answered from a record
+//! - [`archive`], [`file_checksum`]: archives other than charts, and checksums of what was fetched
 
+pub mod archive;
 mod atomic_files;
 mod bucket;
 pub mod cache;
@@ -23,6 +25,7 @@ pub mod dependencies;
 mod directory;
 pub mod fetch;
 mod fetch_oci;
+pub mod file_checksum;
 pub mod git;
 mod go_time;
 pub mod helm_paths;
@@ -38,8 +41,9 @@ pub mod repository;
 mod signed_jwt;
 
 pub use bucket::{
-    AZURE_REPOSITORIES, AZURE_STORAGE, AzureAccess, BucketError, BucketObject, CloudCredentials,
-    EntraApplication, EntraProof, GOOGLE_STORAGE, ObjectBucket, ObjectStorage, S3Keys,
+    AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AzureAccess, BucketError, BucketObject, CloudCredentials,
+    EntraApplication, EntraProof, GOOGLE_PLATFORM, GOOGLE_STORAGE, ObjectBucket, ObjectStorage, S3Keys,
+    object,
 };
 
 use std::fs::File;

@@ -10,6 +10,7 @@ mod flags;
 mod flux;
 mod flux_verbs;
 mod helmfile;
+mod helmfile_secrets;
 mod hook_logs;
 mod kustomize;
 mod matrix;

@@ -19,6 +19,10 @@ mod features;
 mod flags;
 mod git;
 mod git_servers;
+#[cfg(all(feature = "gcs", feature = "s3"))]
+mod helmfile_addresses;
+#[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
+mod helmfile_secrets;
 mod kustomize;
 #[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
 mod object_buckets;

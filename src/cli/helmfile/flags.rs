@@ -14,7 +14,7 @@ use crate::helmfile::chart_store::ChartStore;
 use crate::helmfile::local_host::{LocalHost, Permissions};
 use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::remote_files::RemoteFiles;
-use crate::helmfile::secret_store::LocalSecrets;
+use crate::helmfile::secrets::Secrets;
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::Settings;
 use crate::helmfile::state::visit::Query;
@@ -300,7 +300,8 @@ impl Options {
         let warn: fn(&str) = if self.quiet { |_| () } else { tell };
         let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
         let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT)).with_inputs(globals.inputs.clone());
-        let (world, secrets) = (Box::new(world), Box::new(LocalSecrets));
+        let secrets = Secrets::new(fetch::http(globals, TIMEOUT), super::super::connect_options(globals));
+        let (world, secrets) = (Box::new(world), Box::new(secrets));
         let local = Box::new(LocalHost::new(world, Box::new(addresses), secrets, permissions, warn));
         match &self.opened {
             Some(bundle) => Box::new(BundledHost::new(local, Arc::clone(bundle))),

@@ -23,7 +23,8 @@ use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::release_options;
 use crate::helmfile::release_spec::{SpecContext, release_spec};
 use crate::helmfile::remote_files::{RemoteFiles, TenantAccess};
-use crate::helmfile::secret_store::LocalSecrets;
+use crate::helmfile::secrets::{LocalSecrets, Secrets};
+use crate::helmfile::sops::Keys;
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::{DEFAULT_ENVIRONMENT, Settings, State};
@@ -122,11 +123,16 @@ fn evaluate_in(
     let files = Arc::new(remote_files(spec, inputs, context, root)?);
     let permissions = Permissions { programs: true, addresses: true, hooks: true };
     let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
+    let secrets = LocalSecrets {
+        variables: Some(inputs.variables.clone()),
+        root: Some(root.to_owned()),
+        keys: Keys::Given(inputs.sops_keys.clone()),
+    };
     let host = ConfinedHost {
         local: LocalHost::new(
             Box::new(world),
             Box::new(Arc::clone(&files)),
-            Box::new(LocalSecrets),
+            Box::new(Secrets::of_tenant(secrets)),
             permissions,
             warn,
         ),

@@ -3,6 +3,8 @@
 //! Owns the blocks that helmfile knows (`values`, `locals`), their references and the order of evaluation. The language itself is
 //! the crate's; its functions are in `functions`.
 
+mod cidr_functions;
+mod date_functions;
 mod functions;
 mod references;
 

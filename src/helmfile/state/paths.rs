@@ -102,6 +102,7 @@ pub fn is_remote(address: &str) -> bool {
         return false;
     }
     let rest = match address.split_once("::") {
+        Some(("git", rest)) if detected_repository(rest).is_some() => return true,
         Some((_, rest)) if !rest.contains("::") => rest,
         Some(_) => return false,
         None => address,
@@ -115,6 +116,23 @@ pub fn is_remote(address: &str) -> bool {
             Some((scheme, _)) if !address.contains("::") => matches!(scheme, "s3" | "http" | "https" | "ftp"),
             _ => true,
         }
+}
+
+/// The URL of a repository that is named without a scheme: `github.com/OWNER/NAME[/DIRECTORY]` and the like, `git@HOST:PATH`. What
+/// follows it, a file after `@` and a query, stays.
+#[must_use]
+pub fn detected_repository(text: &str) -> Option<String> {
+    if let Some((host, path)) = text.strip_prefix("git@").and_then(|rest| rest.split_once(':')) {
+        let named = !host.is_empty() && !host.contains('/') && !path.is_empty();
+        return named.then(|| format!("ssh://git@{host}/{}", path.trim_start_matches('/')));
+    }
+    let end = text.find(['@', '?']).unwrap_or(text.len());
+    let (repository, rest) = text.split_at_checked(end)?;
+    let mut parts = repository.splitn(4, '/');
+    let host = parts.next().filter(|host| matches!(*host, "github.com" | "gitlab.com" | "bitbucket.org"))?;
+    let (owner, name) = (parts.next()?, parts.next().filter(|name| !name.is_empty())?);
+    let directory = parts.next().map(|directory| format!("//{directory}")).unwrap_or_default();
+    Some(format!("https://{host}/{owner}/{}.git{directory}{rest}", name.trim_end_matches(".git")))
 }
 
 #[cfg(test)]
@@ -146,13 +164,34 @@ mod tests {
     }
 
     #[test]
+    fn repositories_are_detected() {
+        for (text, url) in [
+            ("github.com/o/r", "https://github.com/o/r.git"),
+            ("gitlab.com/o/r.git/a/b@f?ref=x", "https://gitlab.com/o/r.git//a/b@f?ref=x"),
+            ("bitbucket.org/o/r@f", "https://bitbucket.org/o/r.git@f"),
+            ("git@h:o/r.git//d@f?ref=x", "ssh://git@h/o/r.git//d@f?ref=x"),
+        ] {
+            assert_eq!(detected_repository(text).as_deref(), Some(url), "{text}");
+        }
+        for text in ["https://github.com/o/r", "github.com/o", "example.com/o/r", "me@h:r", "git@h"] {
+            assert_eq!(detected_repository(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn addresses_are_told_from_paths() {
-        for address in
-            ["git::https://host/repo@file?ref=x", "https://host/file", "s3://bucket/key", "git::ssh://h/r"]
-        {
+        for address in [
+            "git::https://host/repo@file?ref=x",
+            "https://host/file",
+            "s3://bucket/key",
+            "git::ssh://h/r",
+            "git::github.com/o/r@f",
+            "git::git@h:o/r.git@f",
+        ] {
             assert!(is_remote(address), "{address}");
         }
-        for path in ["a/b.yaml", "/a", "oci://h/r", "a b", "../x"] {
+        for path in ["a/b.yaml", "/a", "oci://h/r", "a b", "../x", "github.com/o/r@f", "hg::github.com/o/r@f"]
+        {
             assert!(!is_remote(path), "{path}");
         }
     }

@@ -13,6 +13,7 @@ use super::release;
 use super::selector;
 use super::state_fields::HELM_DEFAULTS;
 use super::value::{Map, Value};
+use crate::source::location::without_secrets;
 
 /// The default state file.
 const DEFAULT_FILE: &str = "helmfile.yaml";
@@ -88,6 +89,7 @@ struct Visit<'h> {
 impl Visit<'_> {
     fn path(&mut self, path: &str, cwd: &str, options: &Options, depth: usize) -> Result<(), Error> {
         if depth > MAX_NESTED {
+            let path = without_secrets(path);
             return Err(format!("{path}: helmfiles are nested more than {MAX_NESTED} times").into());
         }
         let files = self.find(path, cwd)?;

@@ -39,13 +39,18 @@ pub(in super::super) struct Keys {
     region: String,
 }
 
-/// The address of a package, and the credentials for its server, if the environment has some.
+/// The address of an object, and the credentials for its server, if the environment has some.
 ///
 /// # Errors
 /// The environment names credentials that cannot be loaded.
-pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, Option<Asker>), BucketError> {
+pub(super) async fn place(
+    bucket: &Location,
+    region: Option<&str>,
+    http: &Http,
+) -> Result<(Location, Option<Asker>), BucketError> {
     let profiles = Profiles::load()?;
-    let (key, region, host) = (key(bucket), profiles.region(), &bucket.host);
+    let region = region.map_or_else(|| profiles.region(), str::to_owned);
+    let (key, host) = (key(bucket), &bucket.host);
     let url = match profiles.endpoint() {
         Some(endpoint) => format!("{}/{host}/{key}", endpoint.trim_end_matches('/')),
         // A name with dots is not a host name under the server's certificate.
@@ -60,6 +65,14 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
     let credential = chain.find().await?;
     let region = chain.region;
     Ok((url, credential.map(|credential| Asker::Keys(Keys { credential, region }))))
+}
+
+/// The region of the environment or of the selected profile.
+///
+/// # Errors
+/// The profile cannot be read.
+pub(super) fn own_region() -> Result<String, BucketError> {
+    Ok(Profiles::load()?.region())
 }
 
 /// The keys of this process; unlike for a package, a virtual machine's metadata server needs no variable.

@@ -73,7 +73,16 @@ pub const AZURE_REPOSITORIES: &str = "499b84ac-1321-427f-aa17-267ca6975798/.defa
 /// Scope of tokens that read Google's storage.
 pub const GOOGLE_STORAGE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 /// Scope of tokens for all that a service account of Google's may do.
-pub(in super::super) const GOOGLE_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+pub const GOOGLE_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+
+/// An API of Amazon's with JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AwsApi {
+    /// Secrets Manager.
+    SecretsManager,
+    /// Systems Manager, which has the parameter store.
+    SystemsManager,
+}
 
 /// Asks clouds for credentials, with a client.
 pub struct CloudCredentials<'h>(pub &'h Http);
@@ -139,6 +148,37 @@ impl CloudCredentials<'_> {
     /// The region is not a part of a host name, there are no keys, or they are refused.
     pub async fn own_aws(&self, region: &str, sts: Option<Location>) -> Result<S3Keys, BucketError> {
         super::aws::own_keys(self.0, region, sts).await
+    }
+
+    /// Calls an operation of an API of AWS, by the keys of this process. `region`: in place of the environment's.
+    ///
+    /// # Errors
+    /// There are no keys, the API cannot be reached, or it refuses.
+    pub async fn own_aws_json(
+        &self,
+        api: AwsApi,
+        region: Option<&str>,
+        operation: &str,
+        body: &serde_json::Value,
+    ) -> Result<serde_json::Value, BucketError> {
+        let (service, version, endpoint) = match api {
+            AwsApi::SecretsManager => {
+                ("secretsmanager", "secretsmanager", "AWS_ENDPOINT_URL_SECRETS_MANAGER")
+            }
+            AwsApi::SystemsManager => ("ssm", "AmazonSSM", "AWS_ENDPOINT_URL_SSM"),
+        };
+        let region = region.map_or_else(super::aws::own_region, |region| Ok(region.to_owned()))?;
+        // It becomes part of a host name.
+        if !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(BucketError::Answer(format!("{region:?} is no region of AWS")));
+        }
+        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        let place = super::environment::variable(&[endpoint, "AWS_ENDPOINT_URL"])
+            .unwrap_or_else(|| format!("https://{service}.{region}.{domain}"));
+        let target = format!("{version}.{operation}");
+        let operation = super::aws_json::Operation { place: &place, service, target: &target };
+        let keys = self.own_aws(&region, None).await?;
+        super::aws_json::call(self.0, keys, &region, &operation, body).await
     }
 
     /// User and password for registries of AWS, by the keys of this process. The host is that of their API; `true`: they are the public
@@ -231,6 +271,20 @@ impl CloudCredentials<'_> {
     /// # Errors
     /// Always: the build has no such buckets.
     pub async fn own_aws(&self, _region: &str, _sts: Option<Location>) -> Result<S3Keys, BucketError> {
+        Err(absent("s3", "s3"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no identities of AWS.
+    pub async fn own_aws_json(
+        &self,
+        _api: AwsApi,
+        _region: Option<&str>,
+        _operation: &str,
+        _body: &serde_json::Value,
+    ) -> Result<serde_json::Value, BucketError> {
         Err(absent("s3", "s3"))
     }
 

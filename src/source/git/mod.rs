@@ -1,9 +1,10 @@
 //! Charts in Git repositories, by the `git` program: `git+https://HOST/REPOSITORY//PATH?ref=REF`, `git+ssh://…`.
 //!
 //! Uses the program instead of a library: it supports the user's ssh keys, known hosts, credential helpers and proxies,
-//! and gix would add 245 crates. [`remote`]: how it runs; [`ssh_signature`]: signatures of Git objects;
-//! [`github_app`]: tokens of GitHub Apps.
+//! and gix would add 245 crates. [`remote`]: how it runs; [`copies`]: checkouts of one run; [`ssh_signature`]: signatures of Git
+//! objects; [`github_app`]: tokens of GitHub Apps.
 
+pub mod copies;
 pub mod github_app;
 pub mod remote;
 pub mod ssh_signature;

@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const MAX_OUTPUT: usize = 64 << 20;
 
 /// The requested commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Point {
     /// The head of the default branch.
     Head,
@@ -44,6 +44,20 @@ pub enum Point {
     Commit(String),
     /// The highest tag in a range of versions.
     Semver(String),
+}
+
+impl Point {
+    /// The point of a reference that a user gives; the head of the default branch, if it is empty.
+    ///
+    /// # Errors
+    /// git could mistake it for an option or a path.
+    pub fn of_reference(reference: &str) -> Result<Self, String> {
+        match reference {
+            "" => Ok(Self::Head),
+            name if is_reference_name(name) => Ok(Self::Any(name.to_owned())),
+            name => Err(format!("{name:?} is not a name of a branch, tag or commit")),
+        }
+    }
 }
 
 /// A commit that a [`Point`] stands for.
@@ -428,6 +442,15 @@ fn resolve(refs: &str, point: &Point, url: &str) -> Result<ResolvedCommit, GitEr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn references_are_no_options() {
+        assert_eq!(Point::of_reference("").unwrap(), Point::Head);
+        assert_eq!(Point::of_reference("v1").unwrap(), Point::Any("v1".to_owned()));
+        for bad in ["-x", "--upload-pack=x", "a..b"] {
+            assert!(Point::of_reference(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn refs_are_resolved() {

@@ -31,8 +31,8 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             "yaml" => documents(tree, &mut cases),
             "schema" => schemas(tree, &mut cases),
             "answers" => answers(tree, &mut cases),
-            // Schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, and a chart that renders:
-            // no error of a chart.
+            // Schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, encrypted files, and a chart
+            // that renders: no error of a chart.
             "flux-api"
             | "flux-notify"
             | "flux-values"
@@ -43,6 +43,7 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             | "post-render"
             | "readiness"
             | "replay"
+            | "sops"
             | "recorded.txt" => {}
             other => panic!("fixtures/{other}: which of its fixtures fail?"),
         }

@@ -1,10 +1,13 @@
 //! Functions of HCL expressions: those of Terraform that helmfile offers and that need no lazy evaluation.
 //!
-//! Owns the table. `can` and `try` see the errors of their arguments and cannot be written as functions here; the CIDR, date and CSV
-//! functions do not exist either. Using one is an error that names it.
+//! Owns the table. `can` and `try` see the errors of their arguments and cannot be written as functions here; `csvdecode` does not
+//! exist either. Using one is an error that names it.
 
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
 use hcl::{Map, Number, Value};
+
+use super::cidr_functions::Network;
+use super::date_functions::{add_time, format_date};
 
 type Out = Result<Value, String>;
 
@@ -21,6 +24,23 @@ pub(super) fn declare(context: &mut Context<'_>) {
 const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("abs", |a| number(Args(a).number(0)?.abs())),
     ("ceil", |a| number(Args(a).number(0)?.ceil())),
+    ("cidrhost", |a| {
+        let args = Args(a);
+        text(&Network::parse(&args.text(0)?)?.host(args.whole(1)?)?)
+    }),
+    ("cidrnetmask", |a| text(&Network::parse(&Args(a).text(0)?)?.mask()?)),
+    ("cidrsubnet", |a| {
+        let args = Args(a);
+        let number =
+            args.whole(2)?.try_into().map_err(|_| "the number of a subnet is negative".to_owned())?;
+        text(&Network::parse(&args.text(0)?)?.subnet(args.bits(1)?, number)?.text())
+    }),
+    ("cidrsubnets", |a| {
+        let args = Args(a);
+        let bits: Vec<u32> = (1..args.all().len()).map(|at| args.bits(at)).collect::<Result<_, _>>()?;
+        let found = Network::parse(&args.text(0)?)?.subnets(&bits)?;
+        Ok(found.into_iter().map(|network| Value::from(network.text())).collect())
+    }),
     ("chomp", |a| text(Args(a).text(0)?.trim_end_matches(['\n', '\r']))),
     ("chunklist", chunklist),
     ("coalesce", |a| {
@@ -59,6 +79,10 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("flatten", |a| Ok(Value::Array(flatten(Args(a).list(0)?)))),
     ("floor", |a| number(Args(a).number(0)?.floor())),
     ("format", format),
+    ("formatdate", |a| {
+        let args = Args(a);
+        text(&format_date(&args.text(0)?, &args.text(1)?)?)
+    }),
     ("indent", |a| {
         let args = Args(a);
         let (spaces, whole) = (args.size(0)?, args.text(1)?);
@@ -158,6 +182,10 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("strlen", |a| count(Args(a).text(0)?.chars().count())),
     ("strrev", |a| text(&Args(a).text(0)?.chars().rev().collect::<String>())),
     ("substr", substr),
+    ("timeadd", |a| {
+        let args = Args(a);
+        text(&add_time(&args.text(0)?, &args.text(1)?)?)
+    }),
     ("title", |a| text(&title(&Args(a).text(0)?))),
     ("trim", |a| {
         let args = Args(a);
@@ -228,6 +256,20 @@ impl Args {
         } else {
             Err(format!("{n} is not a count"))
         }
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "the bounds are checked")]
+    fn whole(&self, at: usize) -> Result<i64, String> {
+        let n = self.number(at)?;
+        if n.fract() == 0.0 && n.abs() < 9e15 {
+            Ok(n as i64)
+        } else {
+            Err(format!("{n} is not a whole number"))
+        }
+    }
+
+    fn bits(&self, at: usize) -> Result<u32, String> {
+        u32::try_from(self.size(at)?).map_err(|error| error.to_string())
     }
 
     fn list(&self, at: usize) -> Result<Vec<Value>, String> {

@@ -1,0 +1,67 @@
+//! Git repositories that addresses name.
+//!
+//! Owns what the parameters of `git::` mean. `depth` means nothing here: a copy has no history.
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::super::remote_files::TenantAccess;
+use super::address::Address;
+use crate::source::git::copies::GitCopies;
+use crate::source::git::remote::{GitAccess, GitLogin, GitRemote, Point, SshKey};
+use crate::source::helm_paths::user_home;
+use crate::source::repositories::Secret;
+
+/// The root of the copy of the commit that an address asks for. `tenant`: on whose behalf, if not this machine's user.
+///
+/// # Errors
+/// A parameter is not supported, or the commit cannot be copied.
+pub async fn copy(
+    copies: &GitCopies,
+    address: &Address,
+    tenant: Option<&TenantAccess>,
+) -> Result<PathBuf, String> {
+    if let Some(other) = address.parameters().find(|name| !["ref", "sshkey", "depth", "cache"].contains(name))
+    {
+        return Err(format!("the parameter {other:?} is not supported; there are ref and sshkey"));
+    }
+    let point = Point::of_reference(&address.parameter("ref").unwrap_or_default())?;
+    let location = &address.location;
+    let login = location.user();
+    // ssh takes the user from the URL; https sends it to this origin alone.
+    let (url, login) = match (location.scheme.as_str(), login) {
+        ("ssh", Some((user, ""))) => (format!("ssh://{user}@{}{}", location.host, location.path), None),
+        ("ssh", Some(_)) => return Err("ssh takes keys, and no password".to_owned()),
+        ("https" | "http", Some((user, password))) => {
+            (location.to_string(), Some(GitLogin::Basic(user.to_owned(), Secret(password.to_owned()))))
+        }
+        ("https" | "http" | "ssh" | "file", None) => (location.to_string(), None),
+        (other, _) => {
+            return Err(format!("git by {other:?} is not supported; there are https, ssh and file"));
+        }
+    };
+    let ssh = address.parameter("sshkey").map(|key| ssh_key(&key)).transpose()?;
+    let access = match tenant {
+        Some(_) if ssh.is_some() => return Err("sshkey: use spec.secretRefs.ssh".to_owned()),
+        Some(tenant) => tenant.access(location, login).await?,
+        None => GitAccess { login, ssh, ..GitAccess::default() },
+    };
+    let git = GitRemote { url: &url, access: &access };
+    copies.copy(&git, &point, false).await.map_err(|error| error.to_string())
+}
+
+/// A key in base64, for the hosts that the user knows.
+fn ssh_key(text: &str) -> Result<SshKey, String> {
+    let wrong = || "the parameter \"sshkey\" is not a key in PEM in base64".to_owned();
+    let bytes = STANDARD.decode(text).map_err(|_| wrong())?;
+    let identity = String::from_utf8(bytes).map_err(|_| wrong())?;
+    if !identity.contains("-----BEGIN ") {
+        return Err(wrong());
+    }
+    let known = [user_home().join(".ssh/known_hosts"), PathBuf::from("/etc/ssh/ssh_known_hosts")];
+    let known_hosts: String =
+        known.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n");
+    Ok(SshKey { identity: Secret(identity), known_hosts, password: Secret(String::new()) })
+}

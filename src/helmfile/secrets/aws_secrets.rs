@@ -1,0 +1,171 @@
+//! `awssecrets`: secrets of AWS Secrets Manager. `awsssm`: parameters of AWS Systems Manager.
+//!
+//! Keys are those of Amazon's tools (`AWS_PROFILE` and so on); `AWS_ENDPOINT_URL_SECRETS_MANAGER` and `AWS_ENDPOINT_URL_SSM` name
+//! other servers.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use super::Document;
+use super::secret_reference::Reference;
+use crate::helmfile::state::document;
+use crate::helmfile::state::value::{Map, Value};
+use crate::source::http::Http;
+use crate::source::{AwsApi, CloudCredentials};
+
+/// Most pages of parameters, of 10 each.
+const MAX_PAGES: usize = 1000;
+/// The key of the list of suffixes in the secret `PATH/meta`.
+const META: &str = "github.com/helmfile/vals";
+
+/// Operations for one reference.
+struct Calls<'c> {
+    http: &'c Http,
+    reference: &'c Reference,
+    api: AwsApi,
+}
+
+impl Calls<'_> {
+    async fn call(&self, operation: &str, body: &serde_json::Value) -> Result<serde_json::Value, String> {
+        self.reference.refuse("profile", "set AWS_PROFILE")?;
+        self.reference.refuse("role_arn", "set AWS_PROFILE to a profile with a role_arn")?;
+        let region = self.reference.parameter("region");
+        let cloud = CloudCredentials(self.http);
+        let answer = cloud.own_aws_json(self.api, region.as_deref(), operation, body).await;
+        answer.map_err(|error| error.to_string())
+    }
+
+    /// The text of a secret.
+    async fn secret(&self, name: &str) -> Result<String, String> {
+        let mut body = json!({ "SecretId": name });
+        for (key, parameter) in [("VersionStage", "version_stage"), ("VersionId", "version_id")] {
+            if let Some(value) = self.reference.parameter(parameter) {
+                body[key] = value.into();
+            }
+        }
+        let answer = self.call("GetSecretValue", &body).await?;
+        if let Some(text) = answer["SecretString"].as_str() {
+            return Ok(text.to_owned());
+        }
+        let bytes = answer["SecretBinary"].as_str().and_then(|data| STANDARD.decode(data).ok());
+        let bytes = bytes.ok_or("the answer has neither SecretString nor SecretBinary")?;
+        String::from_utf8(bytes).map_err(|_| "the secret is not UTF-8 text".to_owned())
+    }
+
+    /// The value of a parameter, in the version that is asked for.
+    async fn parameter(&self, name: &str) -> Result<String, String> {
+        // `NAME:VERSION` selects a version.
+        let selected = match self.reference.parameter("version") {
+            Some(version) if version.bytes().all(|b| b.is_ascii_digit()) => format!("{name}:{version}"),
+            Some(_) => return Err("version is not a number".to_owned()),
+            None => name.to_owned(),
+        };
+        let body = json!({ "Name": selected, "WithDecryption": true });
+        let answer = self.call("GetParameter", &body).await?;
+        let text = answer["Parameter"]["Value"].as_str();
+        text.map(str::to_owned).ok_or_else(|| "the answer has no value".to_owned())
+    }
+
+    /// The parameters below a path, as nested maps.
+    async fn parameters(&self, path: &str) -> Result<Map, String> {
+        let recursive = self.reference.parameter("recursive").as_deref() == Some("true");
+        let (mut out, mut next) = (Map::new(), None::<String>);
+        for _ in 0..MAX_PAGES {
+            let mut body = json!({ "Path": path, "Recursive": recursive, "WithDecryption": true });
+            if let Some(token) = &next {
+                body["NextToken"] = token.as_str().into();
+            }
+            let answer = self.call("GetParametersByPath", &body).await?;
+            for parameter in answer["Parameters"].as_array().into_iter().flatten() {
+                let name = parameter["Name"].as_str().unwrap_or_default();
+                let value = parameter["Value"].as_str().unwrap_or_default();
+                let below =
+                    name.strip_prefix(path.trim_end_matches('/')).and_then(|name| name.strip_prefix('/'));
+                let below = below.ok_or_else(|| format!("the answer has the parameter {name}"))?;
+                insert(&mut out, &below.split('/').collect::<Vec<_>>(), value);
+            }
+            match answer["NextToken"].as_str().filter(|token| !token.is_empty()) {
+                Some(token) => next = Some(token.to_owned()),
+                None if out.is_empty() => return Err("there is no parameter below it".to_owned()),
+                None => return Ok(out),
+            }
+        }
+        Err(format!("there are more than {} parameters below it", MAX_PAGES * 10))
+    }
+}
+
+/// Sets a value below nested maps. Where both a value and a map would be, the map wins, as for vals.
+fn insert(map: &mut Map, path: &[&str], value: &str) {
+    let [first, rest @ ..] = path else { return };
+    let slot = map.entry((*first).to_owned()).or_default();
+    if rest.is_empty() {
+        if !matches!(slot, Value::Map(_)) {
+            *slot = Value::String(value.to_owned());
+        }
+        return;
+    }
+    if !matches!(slot, Value::Map(_)) {
+        *slot = Value::Map(Map::new());
+    }
+    if let Value::Map(inner) = slot {
+        insert(inner, rest, value);
+    }
+}
+
+/// A secret of Secrets Manager. With keys, one that does not exist may be several below a path, which `PATH/meta` lists.
+pub(super) async fn of_manager(http: &Http, reference: &Reference) -> Result<Document, String> {
+    let calls = Calls { http, reference, api: AwsApi::SecretsManager };
+    let path = reference.path.trim_end_matches('/');
+    let found = calls.secret(&reference.path).await;
+    let missing = match found {
+        Ok(text) => return Ok(Document::Text(text)),
+        Err(error) if reference.keys.is_empty() || !error.contains("ResourceNotFoundException") => {
+            return Err(error);
+        }
+        Err(error) => error,
+    };
+    let Ok(meta) = calls.secret(&format!("{path}/meta")).await else { return Err(missing) };
+    let listed = document::map(&meta).ok().and_then(|mut map| map.remove(META));
+    let Some(Value::List(suffixes)) = listed else {
+        return Err(format!("the secret {path}/meta has no list {META:?}"));
+    };
+    let mut out = Map::new();
+    for suffix in suffixes {
+        let suffix = suffix.shown();
+        let suffix = suffix.trim_start_matches('/');
+        out.insert(suffix.to_owned(), Value::String(calls.secret(&format!("{path}/{suffix}")).await?));
+    }
+    Ok(Document::Map(out))
+}
+
+/// A parameter, or those below a path.
+pub(super) async fn of_parameters(http: &Http, reference: &Reference) -> Result<Document, String> {
+    let calls = Calls { http, reference, api: AwsApi::SystemsManager };
+    let path = format!("/{}", reference.path.trim_start_matches('/'));
+    let single = reference.parameter("mode").as_deref() == Some("singleparam");
+    if reference.keys.is_empty() || single {
+        return calls.parameter(&path).await.map(Document::Text);
+    }
+    calls.parameters(&path).await.map(Document::Map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_nested() {
+        let text = |text: &str| Value::String(text.to_owned());
+        for order in [["a", "a/b"], ["a/b", "a"]] {
+            let mut map = Map::new();
+            for path in order {
+                insert(&mut map, &path.split('/').collect::<Vec<_>>(), path);
+            }
+            assert_eq!(
+                map,
+                Map::from([("a".to_owned(), Value::Map(Map::from([("b".to_owned(), text("a/b"))])))])
+            );
+        }
+    }
+}

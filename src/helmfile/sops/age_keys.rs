@@ -1,0 +1,117 @@
+//! Data keys that are encrypted for recipients of age.
+//!
+//! Owns where identities come from, as for sops: `SOPS_AGE_KEY`, `SOPS_AGE_KEY_FILE`, `sops/age/keys.txt` in the user's directory of
+//! configuration, `SOPS_AGE_SSH_PRIVATE_KEY_FILE`, `~/.ssh/id_ed25519` and `~/.ssh/id_rsa`. Commands (`SOPS_AGE_KEY_CMD`) are not run,
+//! and nobody is asked for a passphrase.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use age::armor::ArmoredReader;
+use age::{Decryptor, Identity, ssh, x25519};
+
+use super::Keys;
+use crate::source::helm_paths::user_home;
+
+/// The size limit of a file of identities, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+/// The size limit of a data key, in bytes.
+const MAX_KEY: u64 = 1024;
+
+/// Identities that decrypt.
+pub(super) type Identities = Vec<Box<dyn Identity>>;
+
+/// Reads the identities.
+pub(super) fn identities(keys: &Keys) -> Result<Identities, String> {
+    let Some(given) = keys.given(".agekey") else { return of_user() };
+    let mut found = Identities::new();
+    for (name, text) in given {
+        native(&mut found, name, &String::from_utf8_lossy(text))?;
+    }
+    match found.is_empty() {
+        true => Err("there is no identity of age: no key ends in .agekey".to_owned()),
+        false => Ok(found),
+    }
+}
+
+/// The identities of this user.
+fn of_user() -> Result<Identities, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let mut found = Identities::new();
+    if let Some(text) = variable("SOPS_AGE_KEY") {
+        // Several may be in a line.
+        native(&mut found, "SOPS_AGE_KEY", &text.split_whitespace().collect::<Vec<_>>().join("\n"))?;
+    }
+    let own = config_directory().join("sops/age/keys.txt");
+    let named = variable("SOPS_AGE_KEY_FILE").map(|path| (PathBuf::from(path), true));
+    for (path, must_exist) in named.into_iter().chain([(own, false)]) {
+        if let Some(text) = read(&path, must_exist)? {
+            native(&mut found, &path.display().to_string(), &text)?;
+        }
+    }
+    let named = variable("SOPS_AGE_SSH_PRIVATE_KEY_FILE").map(|path| (PathBuf::from(path), true));
+    let own = ["id_ed25519", "id_rsa"].map(|name| (user_home().join(".ssh").join(name), false));
+    for (path, must_exist) in named.into_iter().chain(own) {
+        let Some(text) = read(&path, must_exist)? else { continue };
+        match ssh::Identity::from_buffer(text.as_bytes(), None) {
+            Ok(key @ ssh::Identity::Unencrypted(_)) => found.push(Box::new(key)),
+            _ if !must_exist => {}
+            _ => return Err(format!("{} is not a key of ssh without a passphrase", path.display())),
+        }
+    }
+    if found.is_empty() {
+        return Err("there is no identity of age: set SOPS_AGE_KEY or SOPS_AGE_KEY_FILE".to_owned());
+    }
+    Ok(found)
+}
+
+/// The user's directory of configuration, as Go finds it.
+fn config_directory() -> PathBuf {
+    let named = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" };
+    named.unwrap_or_else(|| user_home().join(usual))
+}
+
+/// Reads a file; `None` if it need not exist and does not.
+fn read(path: &Path, must_exist: bool) -> Result<Option<String>, String> {
+    let failed =
+        |error: std::io::Error| format!("{}: {}", path.display(), crate::causes::of_the_system(&error));
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if !must_exist && error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut text = String::new();
+    file.take(MAX_FILE).read_to_string(&mut text).map_err(failed)?;
+    Ok(Some(text))
+}
+
+/// Adds the identities of a text, one a line.
+fn native(found: &mut Identities, shown: &str, text: &str) -> Result<(), String> {
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.starts_with("AGE-PLUGIN-") {
+            return Err(format!("{shown}, line {}: plugins of age are not supported", at + 1));
+        }
+        let identity: Result<x25519::Identity, _> = line.parse();
+        found.push(Box::new(
+            identity.map_err(|_| format!("{shown}, line {}: not an identity of age", at + 1))?,
+        ));
+    }
+    Ok(())
+}
+
+/// Decrypts a data key.
+pub(super) fn decrypt(armored: &str, identities: &Identities) -> Result<Vec<u8>, String> {
+    let malformed = |_| "the data key is no message of age".to_owned();
+    let decryptor = Decryptor::new_buffered(ArmoredReader::new(armored.as_bytes())).map_err(malformed)?;
+    let known = identities.iter().map(|identity| &**identity as &dyn Identity);
+    let reader = decryptor.decrypt(known).map_err(|_| "no identity of age is a recipient".to_owned())?;
+    let mut key = Vec::new();
+    let read = reader.take(MAX_KEY).read_to_end(&mut key);
+    read.map_err(|_| "the data key is no message of age".to_owned())?;
+    Ok(key)
+}
