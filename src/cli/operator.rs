@@ -149,6 +149,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|e| format!("cannot start: {e}"))?;
+    // A bundle of a registry is pulled by a runtime of its own.
+    let helmfiles = args.helmfiles.process(globals, &args.controllers, &args.helm_releases)?;
     runtime.block_on(async {
         let cluster = cluster(globals).await?;
         let counting = Arc::clone(&state);
@@ -249,7 +251,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 artifact_address: args.helm_releases.storage_addr,
                 notifications: args.helm_releases.notifications()?,
             },
-            helmfiles: args.helmfiles.process(&args.controllers, &args.helm_releases)?,
+            helmfiles,
             election: args.election.leader_election.then(|| election(args, &modules)),
             context,
             modules,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::addon_operator_env::WithoutEffect;
+use super::flags::Globals;
+use super::helmfile::bundle_place;
 use super::output::Format;
 use super::webhook_flags::WebhookFlags;
 use crate::addon;
@@ -204,6 +206,10 @@ pub(super) struct HelmfileFlags {
     /// Directory of charts of Helmfiles [default: windlass-helmfiles in the temporary directory]
     #[arg(long, env = "WINDLASS_HELMFILE_CACHE")]
     helmfile_cache: Option<PathBuf>,
+    /// Bundle of Helmfiles without source and state: a file, or oci://HOST/REPOSITORY:TAG [default: windlass-bundle.tar beside the
+    /// program, if there is one]
+    #[arg(long, env = "WINDLASS_BUNDLE", value_name = "FILE|oci://…")]
+    bundle: Option<String>,
     /// Reconcile each Helmfile once and exit: status 1 if one is not ready. Only with --controllers=helmfiles
     #[arg(long)]
     once: bool,
@@ -216,6 +222,7 @@ impl HelmfileFlags {
     /// The file cannot be read, or --once is set beside other controllers.
     pub(super) fn process(
         &self,
+        globals: &Globals,
         controllers: &runtime::Controllers,
         shared: &HelmReleaseFlags,
     ) -> Result<runtime::HelmfileProcess, String> {
@@ -230,11 +237,14 @@ impl HelmfileFlags {
             None => Vec::new(),
         };
         let cache = || std::env::temp_dir().join("windlass-helmfiles");
+        let place = self.bundle.clone().filter(|place| !place.is_empty()).or_else(bundle_place::side_file);
+        let place = place.filter(|_| controllers.has(Controller::Helmfiles));
         Ok(runtime::HelmfileProcess {
             options: HelmfileOptions {
                 default_service_account: shared.default_service_account.clone(),
                 allow_local_addresses: shared.allow_local_sources,
                 cache: self.helmfile_cache.clone().unwrap_or_else(cache),
+                bundle: place.map(|place| bundle_place::open(globals, &place)).transpose()?,
             },
             kinds,
             controller: ControllerOptions {

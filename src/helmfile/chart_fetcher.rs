@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
+use tempfile::TempDir;
 
 use super::chart_store::{ChartRequest, ChartStore};
 use super::own_thread;
@@ -64,6 +65,14 @@ impl ChartStore for ChartFetcher {
             warn: &|line| (self.warn)(line),
         };
         kustomize::build(&dir.to_string_lossy(), settings)?.text()
+    }
+
+    fn scratch(&self) -> Result<TempDir, String> {
+        let made = match &self.root {
+            Some(root) => tempfile::tempdir_in(root),
+            None => tempfile::tempdir(),
+        };
+        made.map_err(|error| format!("no temporary directory: {error}"))
     }
 
     fn manifests(&self, dir: &Path) -> Result<(), String> {

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use chart_compat::chart::Chart;
+use tempfile::TempDir;
 
 use crate::source::fetch::Options;
 
@@ -35,6 +36,12 @@ pub trait ChartStore: Send + Sync {
     /// # Errors
     /// It cannot be built.
     fn kustomization(&self, dir: &Path) -> Result<String, String>;
+
+    /// A temporary directory that kustomizations may be in.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    fn scratch(&self) -> Result<TempDir, String>;
 
     /// Receives a directory of plain manifests before its files are read.
     ///

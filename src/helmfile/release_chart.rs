@@ -197,7 +197,7 @@ impl ReleaseCharts<'_> {
                 Entry::Map(map) => map_to_yaml(map),
             })
             .collect();
-        let overlay = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+        let overlay = self.store.scratch()?;
         let base = relative(overlay.path(), dir)?;
         let text = patched_chart::overlay(&base, &texts, &release.text("namespace"))?;
         let file = overlay.path().join("kustomization.yaml");

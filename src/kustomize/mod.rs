@@ -34,8 +34,8 @@ pub struct Settings<'s> {
     pub charts: Option<ChartSettings<'s>>,
     /// The client for files of the network. Offline, repositories are refused too.
     pub http: Http,
-    /// The directory that files on disk must be in, without symbolic links in its path; copies of repositories are elsewhere. `None`:
-    /// any.
+    /// The directory that files on disk must be in, without symbolic links in its path; copies of repositories are elsewhere. With one,
+    /// nothing of this process' user is used for repositories. `None`: any.
     pub root: Option<PathBuf>,
     /// Keeps what is read and fetched, or has it in place of servers.
     pub inputs: Option<Arc<dyn InputStore>>,
@@ -63,7 +63,7 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         Err(_) => absolute(Path::new(target)).to_string_lossy().into_owned(),
     };
     let world = DiskWorld {
-        remote: RemoteBases::new(settings.http),
+        remote: RemoteBases::new(settings.http, settings.root.is_some()),
         charts: settings.charts,
         root: settings.root,
         inputs: settings.inputs.as_deref(),

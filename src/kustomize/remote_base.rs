@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitRemote, Point};
-use crate::source::http::{Http, HttpError, Request, Tls};
+use crate::source::http::{Http, HttpError, Request, Tls, names_local_address};
 use crate::source::location::Location;
 
 /// Most repositories that are fetched at once.
@@ -30,6 +30,7 @@ type RepositoryKey = (String, String, bool);
 /// The repositories and files of one build.
 pub(super) struct RemoteBases {
     http: Http,
+    isolated: bool,
     /// Made for the first URL: most builds have none, and take a few milliseconds.
     fetcher: OnceCell<Fetcher>,
     running: RefCell<HashMap<RepositoryKey, JoinHandle<Result<PathBuf, String>>>>,
@@ -46,11 +47,22 @@ struct Fetcher {
 struct Shared {
     copies: GitCopies,
     slots: Semaphore,
+    /// Whether nothing of this process' user is used for repositories.
+    isolated: bool,
+    /// Whether repositories may be on this machine.
+    local: bool,
 }
 
 impl RemoteBases {
-    pub(super) fn new(http: Http) -> Self {
-        Self { http, fetcher: OnceCell::new(), running: RefCell::default(), done: RefCell::default() }
+    /// No copies yet. `isolated`: nothing of this process' user is used for repositories.
+    pub(super) fn new(http: Http, isolated: bool) -> Self {
+        Self {
+            http,
+            isolated,
+            fetcher: OnceCell::new(),
+            running: RefCell::default(),
+            done: RefCell::default(),
+        }
     }
 
     fn fetcher(&self) -> Result<&Fetcher, String> {
@@ -58,7 +70,8 @@ impl RemoteBases {
             let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let failed = |e: std::io::Error| format!("cannot prepare for repositories: {e}");
             let copies = GitCopies::new("windlass-kustomize-", None).map_err(failed)?;
-            let shared = Shared { copies, slots: Semaphore::new(AT_ONCE) };
+            let local = self.http.reaches_local_addresses();
+            let shared = Shared { copies, slots: Semaphore::new(AT_ONCE), isolated: self.isolated, local };
             let fetcher = Fetcher { runtime: runtime.map_err(failed)?, shared: Arc::new(shared) };
             // There is none: this is the only place that sets it.
             drop(self.fetcher.set(fetcher));
@@ -148,7 +161,14 @@ impl Shared {
         let point = Point::of_reference(&repository.reference)?;
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await.map_err(|e| e.to_string())?;
-        let access = GitAccess { timeout: Some(repository.timeout), ..GitAccess::default() };
+        if !self.local {
+            let place = Location::parse(&url).map_err(|_| "name it by a URL of https".to_owned())?;
+            if names_local_address(&place).await {
+                return Err("its host is this machine or the metadata service of its cloud".to_owned());
+            }
+        }
+        let access =
+            GitAccess { timeout: Some(repository.timeout), isolated: self.isolated, ..GitAccess::default() };
         let git = GitRemote { url: &url, access: &access };
         self.copies.copy(&git, &point, repository.submodules).await.map_err(|e| e.to_string())
     }
@@ -160,11 +180,11 @@ mod tests {
 
     #[test]
     fn repositories_of_the_file_system_and_offline_ones_are_refused() {
-        let remote = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), false));
+        let remote = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), false), false);
         let local = Repository::parse("file:///srv/repository.git").unwrap();
         let told = remote.clone_repository(&local).unwrap_err();
         assert!(told.contains("name the directory"), "{told}");
-        let offline = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), true));
+        let offline = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), true), false);
         let repository = Repository::parse("https://example.com/org/repository.git").unwrap();
         assert!(offline.clone_repository(&repository).unwrap_err().contains("offline"));
     }

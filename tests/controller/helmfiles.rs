@@ -11,8 +11,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
-use windlass::helmfile::resource::{CustomKind, HelmfileOptions, Helmfiles, KindsFile, definition};
+use windlass::helmfile::bundle::MEDIA_TYPES;
+use windlass::helmfile::bundle::opened_bundle::OpenedBundle;
+use windlass::helmfile::resource::{
+    CustomKind, DefaultBundle, HelmfileOptions, Helmfiles, KindsFile, definition,
+};
 use windlass::serve::State;
+use windlass::source::oci::packed_artifact::PackedArtifact;
 use windlass_test_cluster::{AuditEvent, ControlPlane, Namespace, shared, wait_until};
 
 use super::{chart, write};
@@ -87,6 +92,7 @@ struct Running {
     cp: &'static ControlPlane,
     ns: Namespace<'static>,
     cache: tempfile::TempDir,
+    bundle: Option<DefaultBundle>,
     process: Option<Process>,
 }
 
@@ -99,7 +105,8 @@ impl Running {
     async fn start() -> Self {
         let cp = control_plane();
         let ns = cp.namespace("helmfile").unwrap();
-        let mut own = Self { cp, ns, cache: tempfile::tempdir().unwrap(), process: None };
+        let cache = tempfile::tempdir().unwrap();
+        let mut own = Self { cp, ns, cache, bundle: None, process: None };
         own.resume(None, false).await;
         own
     }
@@ -115,6 +122,7 @@ impl Running {
             default_service_account: None,
             allow_local_addresses: true,
             cache: self.cache.path().to_owned(),
+            bundle: self.bundle.clone(),
         };
         let front_end = match kind {
             Some(kind) => Helmfiles::of_kind(options, kind),
@@ -448,6 +456,90 @@ async fn state_files_see_nothing_of_the_operator() {
         assert_eq!(running.releases(), [""; 0], "{file}");
     }
     running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kustomizations_manifests_and_encrypted_values_come_from_the_source() {
+    let mut running = Running::start().await;
+    let file = "
+releases:
+- {name: kust, chart: ./kust}
+- {name: raw, chart: ./raw}
+- {name: web, chart: ./web, values: [{size: 'ref+sops://encrypted.yaml#/port'}]}
+- {name: db, chart: ./web, values: [{size: '{{ env \"SIZE\" }}'}]}
+- {name: own, chart: ./web, values: [{size: ref+env://SIZE}]}
+";
+    let repository = Repository::new("releases: []").await;
+    let root = repository.root.path();
+    write(root, "kust/kustomization.yaml", "resources: [a.yaml]\nnamePrefix: k-\n");
+    write(root, "kust/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {size: k}\n");
+    write(root, "raw/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: raw}\ndata: {size: r}\n");
+    let fixtures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/sops");
+    std::fs::copy(fixtures.join("encrypted/values.yaml"), root.join("encrypted.yaml")).unwrap();
+    repository.push(file);
+    let ns = running.ns.name();
+    let keys = format!("--from-file=own.agekey={}", fixtures.join("keys/age.txt").display());
+    running.cp.kubectl(["create", "secret", "generic", "keys", &keys, "-n", ns]).unwrap();
+    running.cp.kubectl(["create", "secret", "generic", "env", "--from-literal=SIZE=9", "-n", ns]).unwrap();
+    let without = json!({"source": repository.source(), "secretRefs": {"env": "env"}});
+    running.apply("stack", &without);
+    let message = running.ready("stack", "False ReleaseFailed");
+    assert!(message.contains("/web: ") && message.contains("no identity of age"), "{message}");
+    let mut spec = without.clone();
+    spec["secretRefs"]["sops"] = "keys".into();
+    running.apply("stack", &spec);
+    running.ready("stack", "True Deployed");
+    let sizes = ["k-a", "raw", "web", "db", "own"].map(|name| running.size(name));
+    assert_eq!(sizes, ["k", "r", "5432", "9", "9"]);
+    // A changed Secret is deployed at once.
+    let patch = r#"{"stringData":{"SIZE":"10"}}"#;
+    running.cp.kubectl(["patch", "secret", "env", "-n", ns, "-p", patch]).unwrap();
+    running.wait("the changed variable is deployed", || running.size("db") == "10");
+
+    // The operator's identity is nobody's.
+    repository.push(
+        "releases: [{name: web, chart: ./web, values: [{size: 'ref+k8s://v1/Secret/kube-system/x/y'}]}]",
+    );
+    spec["interval"] = "1s".into();
+    running.apply("stack", &spec);
+    let message = running.ready("stack", "False ReleaseFailed");
+    assert!(message.contains("operator's rights"), "{message}");
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helmfile_without_a_source_stands_for_the_bundle_of_the_operator() {
+    let mut running = Running::start().await;
+    running.apply("stack", &json!({"values": {"size": 4}}));
+    let message = running.ready("stack", "False EvaluationFailed");
+    assert!(message.contains("--bundle"), "{message}");
+    running.pause().await;
+    let sources = tempfile::tempdir().unwrap();
+    chart(&sources.path().join("web"), "web");
+    write(sources.path(), "kust/kustomization.yaml", "resources: [a.yaml]\n");
+    write(
+        sources.path(),
+        "kust/a.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {size: k}\n",
+    );
+    let file = "values: [{size: 1}]\n---\nreleases:\n- {name: web, chart: ./web, values: [{size: {{ .Values.size }}}]}\n- {name: kust, chart: ./kust}\n";
+    write(sources.path(), "helmfile.yaml.gotmpl", file);
+    let bundle = running.cache.path().join("bundle.tar");
+    let made = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["bundle", "-o", bundle.to_str().unwrap()])
+        .current_dir(sources.path())
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    drop(sources);
+    let artifact = PackedArtifact::from_layout(std::fs::File::open(&bundle).unwrap(), MEDIA_TYPES).unwrap();
+    let opened = Arc::new(OpenedBundle::open(&artifact.config, &artifact.layer).unwrap());
+    let digest = artifact.digest(MEDIA_TYPES).unwrap();
+    running.bundle = Some(DefaultBundle { opened, digest: digest.clone() });
+    running.resume(None, true).await;
+    running.process.take().unwrap().task.await.unwrap().unwrap();
+    assert_eq!((running.size("web"), running.size("a")), ("4".to_owned(), "k".to_owned()));
+    assert_eq!(running.status("stack")["resolvedRevision"], format!("bundle@{digest}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

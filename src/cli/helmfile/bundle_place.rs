@@ -5,12 +5,15 @@
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::causes::of_the_system;
 use crate::cli::fetch::Login;
 use crate::cli::flags::Globals;
 use crate::cli::{Failure, block_on, fetch};
 use crate::helmfile::bundle::MEDIA_TYPES;
+use crate::helmfile::bundle::opened_bundle::OpenedBundle;
+use crate::helmfile::resource::DefaultBundle;
 use crate::source::chart_package;
 use crate::source::oci::artifact_reference::OciReference;
 use crate::source::oci::packed_artifact::PackedArtifact;
@@ -25,6 +28,25 @@ fn login(reference: &OciReference, plain_http: bool) -> Login {
     let loopback = host == "localhost"
         || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
     Login { plain_http: plain_http || loopback, ..Login::default() }
+}
+
+/// The name of a bundle beside the program, which is used where no other is named.
+const SIDE_FILE: &str = "windlass-bundle.tar";
+
+/// The bundle beside the program, if there is one.
+pub(in crate::cli) fn side_file() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let path = program.parent()?.join(SIDE_FILE);
+    path.is_file().then(|| path.to_string_lossy().into_owned())
+}
+
+/// Opens the bundle of an operator, and names its digest.
+pub(in crate::cli) fn open(globals: &Globals, place: &str) -> Result<DefaultBundle, Failure> {
+    let artifact = read(globals, place, false)?;
+    let failed = |error: String| format!("bundle {place}: {error}");
+    let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(failed)?;
+    let digest = artifact.digest(MEDIA_TYPES).map_err(|error| failed(error.to_string()))?;
+    Ok(DefaultBundle { opened: Arc::new(opened), digest })
 }
 
 /// Reads a bundle from `FILE` or `oci://HOST/REPOSITORY:TAG`.

@@ -17,7 +17,7 @@ use crate::helmfile::remote_files::RemoteFiles;
 use crate::helmfile::secrets::Secrets;
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::Settings;
-use crate::helmfile::state::visit::Query;
+use crate::helmfile::state::visit::{DEFAULT_DIR, DEFAULT_FILE, Query};
 use crate::helmfile::state::{Error, merge, paths};
 use crate::render::SystemWorld;
 use crate::source::http::TIMEOUT;
@@ -231,17 +231,26 @@ impl Options {
         Self { environment: environment.to_owned(), ..self.clone() }
     }
 
-    /// Opens the bundle of `--bundle`, if it is given.
+    /// The bundle beside the program, where neither a file is named nor the current directory has a helmfile.
+    fn side_bundle(&self) -> Option<String> {
+        let own = [DEFAULT_FILE, "helmfile.yaml.gotmpl", DEFAULT_DIR];
+        let has_own = !self.file.is_empty() || own.iter().any(|name| Path::new(name).exists());
+        if has_own { None } else { bundle_place::side_file() }
+    }
+
+    /// Opens the bundle of `--bundle`, or the one beside the program, if there is one.
     pub(super) fn opened(&self, globals: &Globals) -> Result<(Globals, Self), Error> {
-        if self.bundle.is_empty() {
-            return Ok((globals.clone(), self.clone()));
-        }
+        let place = match self.bundle.as_str() {
+            "" => self.side_bundle(),
+            place => Some(place.to_owned()),
+        };
+        let Some(place) = place else { return Ok((globals.clone(), self.clone())) };
         if !self.file.is_empty() {
             let text = "a bundle has its own state file: give --bundle without --file and HELMFILE_FILE_PATH";
             return Err(text.to_owned().into());
         }
-        let artifact = bundle_place::read(globals, &self.bundle, self.plain_http)?;
-        let failed = |error: String| format!("bundle {}: {error}", self.bundle);
+        let artifact = bundle_place::read(globals, &place, self.plain_http)?;
+        let failed = |error: String| format!("bundle {place}: {error}");
         let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(failed)?;
         self.with_bundle(globals, &Arc::new(opened))
     }

@@ -5,7 +5,7 @@
 //! helmfile's flags of every command have short names that ours have too, so its command line is parsed on its own.
 
 pub(super) mod bundle_command;
-mod bundle_place;
+pub(super) mod bundle_place;
 mod deploy;
 mod flags;
 mod post_renderer;

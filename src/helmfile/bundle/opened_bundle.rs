@@ -64,6 +64,12 @@ impl OpenedBundle {
         Ok(Self { manifest, root, _home: home })
     }
 
+    /// The directory of all its files, without symbolic links in its path.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The folder of the command.
     #[must_use]
     pub fn directory(&self) -> PathBuf {

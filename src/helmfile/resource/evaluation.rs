@@ -13,8 +13,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::api::HelmfileSpec;
 use super::confined_host::ConfinedHost;
+use super::helmfiles::DefaultBundle;
 use super::object_inputs::ObjectInputs;
 use crate::controller::ReleaseSpec;
+use crate::helmfile::bundle::bundled_host::BundledHost;
 use crate::helmfile::chart_fetcher::ChartFetcher;
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
@@ -37,6 +39,7 @@ use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
 use crate::source::fetch::Fetcher;
 use crate::source::helm_paths::Home;
 use crate::source::http::{Http, TIMEOUT};
+use crate::source::input_store::InputStore;
 use crate::source::location::Location;
 
 /// The name of a state file in `spec.state`.
@@ -58,6 +61,21 @@ pub(super) struct EvaluationContext {
     pub(super) cache: PathBuf,
     /// Whether sources may be at addresses of this machine.
     pub(super) allow_local_addresses: bool,
+    /// What objects without a source and a state stand for.
+    pub(super) bundle: Option<DefaultBundle>,
+}
+
+impl EvaluationContext {
+    /// The bundle of an object.
+    fn bundle_of(&self, spec: &HelmfileSpec) -> Option<&DefaultBundle> {
+        self.bundle.as_ref().filter(|_| spec.source.is_empty() && spec.state.is_empty())
+    }
+
+    /// A client for what an object names. From a bundle nothing is fetched.
+    fn http(&self, spec: &HelmfileSpec) -> Http {
+        let http = Http::new(TIMEOUT, self.bundle_of(spec).is_some());
+        if self.allow_local_addresses { http } else { http.without_local_addresses() }
+    }
 }
 
 /// A release of the state files.
@@ -106,8 +124,9 @@ pub(super) fn evaluate(
 ) -> Result<Evaluation, String> {
     let home = tempfile::Builder::new().prefix("windlass-helmfile-").tempdir();
     let home = home.map_err(|error| format!("no temporary directory: {error}"))?;
+    let root = context.bundle_of(spec).map_or(home.path(), |bundle| bundle.opened.root());
     // Paths are compared without symbolic links.
-    let root = home.path().canonicalize().map_err(|error| format!("no temporary directory: {error}"))?;
+    let root = root.canonicalize().map_err(|error| format!("no temporary directory: {error}"))?;
     // Errors name paths within the source.
     evaluate_in(spec, inputs, context, &root)
         .map_err(|text| text.replace(&format!("{}/", root.display()), ""))
@@ -120,7 +139,9 @@ fn evaluate_in(
     context: &EvaluationContext,
     root: &Path,
 ) -> Result<Evaluation, String> {
-    let files = Arc::new(remote_files(spec, inputs, context, root)?);
+    let bundle = context.bundle_of(spec);
+    let packed = bundle.map(|bundle| Arc::clone(&bundle.opened) as Arc<dyn InputStore>);
+    let files = Arc::new(remote_files(spec, inputs, context, root)?.with_inputs(packed.clone()));
     let permissions = Permissions { programs: true, addresses: true, hooks: true };
     let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
     let secrets = LocalSecrets {
@@ -128,7 +149,7 @@ fn evaluate_in(
         root: Some(root.to_owned()),
         keys: Keys::Given(inputs.sops_keys.clone()),
     };
-    let host = ConfinedHost {
+    let confined = ConfinedHost {
         local: LocalHost::new(
             Box::new(world),
             Box::new(Arc::clone(&files)),
@@ -139,20 +160,33 @@ fn evaluate_in(
         root: root.to_owned(),
         variables: inputs.variables.clone(),
     };
-    let mut states = visit::states(&host, &query(spec, root)?, &root.to_string_lossy())
+    let (host, cwd): (Box<dyn Host>, PathBuf) = match bundle {
+        Some(bundle) => {
+            let host = BundledHost::new(Box::new(confined), Arc::clone(&bundle.opened));
+            (Box::new(host), bundle.opened.directory())
+        }
+        None => (Box::new(confined), root.to_owned()),
+    };
+    let host = &*host;
+    let mut states = visit::states(host, &query(spec, root, bundle)?, &cwd.to_string_lossy())
         .map_err(|error| error.to_string())?;
-    let mut fetcher = Fetcher::new(Home::below(&context.cache), http(context));
+    let mut fetcher = Fetcher::new(Home::below(&context.cache), context.http(spec));
     fetcher.registry_credentials = inputs.registry.clone();
+    fetcher.inputs = packed;
     let store = ChartFetcher {
         fetcher,
-        http: http(context),
+        http: context.http(spec),
         profile: Profile::Helm4,
         bounds: context.bounds,
         documents: None,
         root: Some(root.to_owned()),
         warn,
     };
-    let charts = ReleaseCharts { host: &host, store: &store, profile: Profile::Helm4, skip_deps: false };
+    let charts = ReleaseCharts { host, store: &store, profile: Profile::Helm4, skip_deps: false };
+    let revision = match bundle {
+        Some(bundle) => format!("bundle@{}", bundle.digest),
+        None => files.revisions().join(","),
+    };
     let context = SpecContext {
         charts: &charts,
         set: &[],
@@ -164,27 +198,16 @@ fn evaluate_in(
         cause: &context.cause,
         record_labels: &context.labels,
     };
-    let (releases, steps) = releases(&host, &mut states, &context).map_err(|error| error.to_string())?;
+    let (releases, steps) = releases(host, &mut states, &context).map_err(|error| error.to_string())?;
     let all = states.iter().flat_map(|state| state.fields.records("releases"));
     let mut ignored: BTreeSet<ReleaseId> =
         all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
     ignored.retain(|id| releases.iter().all(|release| release.id != *id));
-    Ok(Evaluation {
-        steps,
-        ignored,
-        revision: files.revisions().join(","),
-        digest: digest(&releases),
-        releases,
-    })
+    Ok(Evaluation { steps, ignored, revision, digest: digest(&releases), releases })
 }
 
 fn warn(line: &str) {
     tracing::warn!("{line}");
-}
-
-fn http(context: &EvaluationContext) -> Http {
-    let http = Http::new(TIMEOUT, false);
-    if context.allow_local_addresses { http } else { http.without_local_addresses() }
 }
 
 /// The address of the source, with its version.
@@ -221,22 +244,27 @@ fn remote_files(
         git: inputs.git.clone(),
         allow_local_addresses: context.allow_local_addresses,
     };
-    Ok(RemoteFiles::of_tenant(Http::new(TIMEOUT, false), access))
+    Ok(RemoteFiles::of_tenant(context.http(spec), access))
 }
 
 /// The question that the spec asks.
-fn query(spec: &HelmfileSpec, root: &Path) -> Result<Query, String> {
+fn query(spec: &HelmfileSpec, root: &Path, bundle: Option<&DefaultBundle>) -> Result<Query, String> {
     let file = match (spec.source.is_empty(), spec.state.is_empty()) {
+        (true, true) if bundle.is_some() => {
+            bundle.map(|bundle| bundle.opened.manifest.file.clone()).unwrap_or_default()
+        }
         (false, true) => source(spec)?,
         (true, false) => {
             let path = root.join(INLINE_FILE);
             std::fs::write(&path, &spec.state).map_err(|error| format!("spec.state: {error}"))?;
             path.to_string_lossy().into_owned()
         }
-        (true, true) => return Err("spec: set source or state".to_owned()),
+        (true, true) => {
+            return Err("spec: set source or state; the operator has no bundle (--bundle)".to_owned());
+        }
         (false, false) => return Err("spec: set one of source and state".to_owned()),
     };
-    if spec.state.is_empty() && !file.contains("://") {
+    if !spec.source.is_empty() && !file.contains("://") {
         return Err(format!(
             "spec.source: {file:?} is not an address such as git::https://HOST/REPOSITORY@FILE"
         ));
@@ -386,7 +414,7 @@ mod tests {
                 state: state.to_owned(),
                 ..HelmfileSpec::default()
             };
-            let told = query(&spec, root.path()).unwrap_err();
+            let told = query(&spec, root.path(), None).unwrap_err();
             assert!(told.contains(part), "{told}");
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -18,6 +19,7 @@ use crate::controller::{
     Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
     ReleaseTarget, Report, Requeue, ServiceAccountRef, jittered, set_conditions,
 };
+use crate::helmfile::bundle::opened_bundle::OpenedBundle;
 use crate::release::record::Record;
 use crate::release::{Disposition, ReleaseId};
 
@@ -37,6 +39,17 @@ pub struct HelmfileOptions {
     pub allow_local_addresses: bool,
     /// Where charts are kept.
     pub cache: PathBuf,
+    /// What Helmfiles without a source and a state stand for.
+    pub bundle: Option<DefaultBundle>,
+}
+
+/// The bundle of an operator.
+#[derive(Clone, Debug)]
+pub struct DefaultBundle {
+    /// Its files.
+    pub opened: Arc<OpenedBundle>,
+    /// Its digest: `sha256:` and hexadecimal digits.
+    pub digest: String,
 }
 
 /// The front end of one kind.
@@ -118,6 +131,7 @@ impl Helmfiles {
             // Charts of one tenant are not another's, even by digest.
             cache: self.options.cache.join(&namespace),
             allow_local_addresses: self.options.allow_local_addresses,
+            bundle: self.options.bundle.clone(),
             namespace,
         }
     }

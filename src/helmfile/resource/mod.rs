@@ -18,4 +18,4 @@ pub mod helmfiles;
 mod object_inputs;
 
 pub use custom_kinds::{CustomKind, KindsFile};
-pub use helmfiles::{HelmfileOptions, Helmfiles};
+pub use helmfiles::{DefaultBundle, HelmfileOptions, Helmfiles};

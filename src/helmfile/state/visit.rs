@@ -16,9 +16,9 @@ use super::value::{Map, Value};
 use crate::source::location::without_secrets;
 
 /// The default state file.
-const DEFAULT_FILE: &str = "helmfile.yaml";
+pub const DEFAULT_FILE: &str = "helmfile.yaml";
 /// The default folder of state files.
-const DEFAULT_DIR: &str = "helmfile.d";
+pub const DEFAULT_DIR: &str = "helmfile.d";
 /// The maximal nesting of helmfiles.
 const MAX_NESTED: usize = 64;
 /// Most state files of a run.

@@ -163,6 +163,12 @@ impl Http {
         self.offline
     }
 
+    /// Whether this machine and its cloud's metadata service are reached.
+    #[must_use]
+    pub fn reaches_local_addresses(&self) -> bool {
+        !self.no_local
+    }
+
     /// The same with another time limit.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
