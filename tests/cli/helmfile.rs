@@ -1,6 +1,5 @@
 //! `windlass helmfile diff`, `apply`, `sync` and `destroy` on a real control plane.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -201,5 +200,31 @@ fn a_failed_release_stops_what_needs_it() {
     );
     let out = circle.run(n, &["apply"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("cycle detected: "));
-    assert!(Path::new(&circle.0.path().join("chart")).exists());
+}
+
+#[test]
+fn charts_of_addresses_overrides_and_contexts_count_while_deploying() {
+    let ns = control_plane().namespace("helmfile-charts").unwrap();
+    let n = ns.name();
+    let file = "environments: {other: {kubeContext: nowhere}, default: {}}\n---\nreleases: [{name: web, namespace: {{ .Values.ns }}, chart: 'git::file://REPOSITORY@chart'}]\n";
+    let folder = Folder::new("");
+    let root = folder.0.path();
+    folder.write("helmfile.yaml.gotmpl", &file.replace("REPOSITORY", &root.display().to_string()));
+    for args in [&["init", "-q"][..], &["add", "chart"], &["commit", "-q", "-m", "one"]] {
+        let names = ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"];
+        let mut git = Command::new("git");
+        let done = git.args(args).current_dir(root).envs(names.map(|name| (name, "me"))).status();
+        assert!(done.unwrap().success());
+    }
+    folder.expect(n, &["apply"], 0);
+    assert_eq!(data(n, "web")["data"]["size"], "1");
+    // `--chart` overrides the chart of every release.
+    folder.write("second/Chart.yaml", "apiVersion: v2\nname: second\nversion: 1.0.0\n");
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: second}\n";
+    folder.write("second/templates/cm.yaml", map);
+    folder.expect(n, &["--chart", "./second", "apply"], 0);
+    assert_eq!(data(n, "web")["data"]["size"], "second");
+    let out = folder.run(n, &["-e", "other", "apply"]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && told.contains("nowhere"), "{told}");
 }

@@ -119,6 +119,7 @@ impl Project {
         let output = if output.contains("://") {
             output.to_owned()
         } else {
+            fs::create_dir_all(self.user.path(output).parent().unwrap()).unwrap();
             self.user.path(output).display().to_string()
         };
         let args = ["bundle", "-e", "default", "-e", "production", "-o", &output];
@@ -226,6 +227,28 @@ fn equal_sources_are_equal_bundles_wherever_they_are() {
     assert_eq!(project.ok("", &["helmfile", "--bundle", &tag, "template"]), expected);
     let said = project.run("", &["helmfile", "--bundle", &tag.replace(":1", ":2"), "template"]);
     assert!(!said.ok && said.err.contains("not found"), "{}", said.err);
+}
+
+#[test]
+fn a_bundle_beside_the_program_stands_for_a_helmfile_that_is_not_there() {
+    let project = Project::new();
+    let user = &project.user;
+    project.bundle("project/apps", "beside/windlass-bundle.tar");
+    let program = user.path("beside/windlass");
+    fs::hard_link(ours(), &program).or_else(|_| fs::copy(ours(), &program).map(drop)).unwrap();
+    let list = |directory: &str| {
+        let mut command = user.command(&program, &["helmfile", "list", "--output", "json"]);
+        let said: Said =
+            command.current_dir(user.path(directory)).env("REGION", "eu").output().unwrap().into();
+        assert!(said.ok, "{}", said.err);
+        said.out
+    };
+    fs::create_dir_all(user.path("empty")).unwrap();
+    let listed = list("empty");
+    assert!(listed.contains("\"name\":\"far\""), "{listed}");
+    user.write("other/helmfile.yaml", "releases: [{name: other, chart: ./x}]\n");
+    let listed = list("other");
+    assert!(listed.contains("\"name\":\"other\"") && !listed.contains("far"), "{listed}");
 }
 
 #[test]
