@@ -22,7 +22,7 @@
 //! - [`flux_source`]: front ends for Flux's sources
 //! - [`flux_notify`]: Flux's events, Alerts, Providers and Receivers
 //! - [`helmrelease`]: front end for Flux's HelmReleases
-//! - [`helmfile`]: state files of helmfile and their releases
+//! - [`helmfile`]: state files of helmfile, their releases, and the front end of the Helmfile resource
 //! - [`preflight`]: what an operator needs and would do, before it runs
 //! - [`serve`]: probes and metrics
 //! - [`runtime`]: which controllers run in a process, and whether it leads

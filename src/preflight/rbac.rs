@@ -83,6 +83,24 @@ pub struct Needs {
     pub unknown: Vec<String>,
 }
 
+/// What releases in any namespace need, whose objects their own ServiceAccounts apply.
+fn of_tenants_releases() -> Needs {
+    let mut needs = Needs::default();
+    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
+        needs.rights.add(None, group, resource, verbs);
+    };
+    // Records and generated values, and what custom resources refer to.
+    add("", "secrets", &OWN);
+    add("", "configmaps", &LOOK);
+    // Of releases and controllers.
+    add("coordination.k8s.io", "leases", &OWN);
+    for group in ["", "events.k8s.io"] {
+        add(group, "events", &["create", "patch"]);
+    }
+    add("", "serviceaccounts", &["impersonate"]);
+    needs
+}
+
 /// A kind used by a module, with its object if known.
 struct Kind {
     gvk: Gvk,

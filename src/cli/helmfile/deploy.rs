@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::task::block_in_place;
 
 use super::flags::Options;
@@ -31,6 +32,8 @@ use crate::release::{ChangeVerb, Preview};
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;
+/// The most releases that are handled at a time: each has renders, requests and waits of its own.
+const MAX_CONCURRENCY: usize = 16;
 
 /// Flags that all of these commands share.
 #[derive(clap::Args)]
@@ -48,12 +51,22 @@ pub(super) struct Shared {
     values: Vec<String>,
     #[command(flatten)]
     post_renderer: PostRendererFlags,
-    /// No effect: the releases of a step are handled one after the other
+    /// Releases of a step that are handled at a time; 0 for all
     #[arg(long, default_value_t = 0)]
     concurrency: usize,
     /// No effect: temporary files are not made
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     skip_cleanup: Option<bool>,
+}
+
+impl Shared {
+    /// Releases that are handled at a time.
+    fn at_once(&self) -> usize {
+        match self.concurrency {
+            0 => MAX_CONCURRENCY,
+            some => some.min(MAX_CONCURRENCY),
+        }
+    }
 }
 
 /// Where `needs` may lead.
@@ -158,7 +171,7 @@ fn run(
         targets: Vec::new(),
         steps: Vec::new(),
         begun: 0,
-        uncleaned: BTreeSet::new(),
+        uncleaned: Mutex::default(),
         connections: BTreeMap::new(),
         interrupted: Arc::default(),
     };
@@ -207,7 +220,7 @@ struct Session<'s> {
     /// How many states have run their `prepare` hooks.
     begun: usize,
     /// Targets that have run `prepare` and not yet `cleanup`.
-    uncleaned: BTreeSet<usize>,
+    uncleaned: Mutex<BTreeSet<usize>>,
     /// By kubeconfig context; the current one has an empty name.
     connections: BTreeMap<String, Arc<Connected>>,
     /// Whether a signal asked to stop.
@@ -233,7 +246,7 @@ impl Session<'_> {
             release_options::ignored_fields(state, &release).iter().for_each(|line| tell(line));
             self.targets.push(Target { state: number, installed, release: release.clone() });
             if installed {
-                self.uncleaned.insert(self.targets.len() - 1);
+                self.uncleaned().insert(self.targets.len() - 1);
                 let event = Event { name: "prepare", error: None, command };
                 hooks::trigger(host, state, Some(&release), event)?;
             }
@@ -262,6 +275,10 @@ impl Session<'_> {
         };
         self.steps = deploy_order::steps(&items, scope)?;
         Ok(())
+    }
+
+    fn uncleaned(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.uncleaned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fails if a signal asked to stop.
@@ -325,29 +342,41 @@ impl Session<'_> {
 
     /// What would change, in order.
     async fn changes(&mut self) -> Result<Vec<Change>, Error> {
-        let mut out = Vec::new();
-        for at in self.steps.clone().into_iter().flatten() {
-            let connected = self.connection(at).await?;
-            let target = self.target(at)?;
-            let id = release_options::release_id(&target.release, &connected.namespace);
-            let place =
-                |error: String| Error::Other(format!("release {:?}: {error}", target.release.text("name")));
-            if !target.installed {
-                let newest = connected.engine.newest(&id).await.map_err(|error| place(error.to_string()))?;
-                if newest.is_some_and(|newest| newest.info.status != ReleaseStatus::Uninstalled) {
-                    out.push(Change { target: at, verb: "uninstall", preview: None });
-                }
-                continue;
-            }
-            let spec =
-                block_in_place(|| self.spec(at, &connected)).map_err(|error| place(error.to_string()))?;
-            let request =
-                self.runner(&connected).preview(spec).await.map_err(|error| place(error.to_string()))?;
-            let preview = connected.run(connected.engine.plan(&request)).await.map_err(place)?;
-            if preview.changes_anything() || preview.revision == 1 {
-                let verb = if preview.revision == 1 { "install" } else { "upgrade" };
-                out.push(Change { target: at, verb, preview: Some(preview) });
-            }
+        let all: Vec<usize> = self.steps.iter().flatten().copied().collect();
+        let all = self.connected(&all).await?;
+        let session = &*self;
+        let changes = stream::iter(all)
+            .map(|(at, connected)| async move { session.change(at, &connected).await })
+            .buffered(self.shared.at_once());
+        let changes: Vec<Option<Change>> = changes.try_collect().await?;
+        Ok(changes.into_iter().flatten().collect())
+    }
+
+    /// What would change in a release.
+    async fn change(&self, at: usize, connected: &Connected) -> Result<Option<Change>, Error> {
+        self.check_interrupted()?;
+        let target = self.target(at)?;
+        let id = release_options::release_id(&target.release, &connected.namespace);
+        let place =
+            |error: String| Error::Other(format!("release {:?}: {error}", target.release.text("name")));
+        if !target.installed {
+            let newest = connected.engine.newest(&id).await.map_err(|error| place(error.to_string()))?;
+            let is_there = newest.is_some_and(|newest| newest.info.status != ReleaseStatus::Uninstalled);
+            return Ok(is_there.then_some(Change { target: at, verb: "uninstall", preview: None }));
+        }
+        let spec = block_in_place(|| self.spec(at, connected)).map_err(|error| place(error.to_string()))?;
+        let request = self.runner(connected).preview(spec).await.map_err(|error| place(error.to_string()))?;
+        let preview = connected.run(connected.engine.plan(&request)).await.map_err(place)?;
+        let verb = if preview.revision == 1 { "install" } else { "upgrade" };
+        let differs = preview.changes_anything() || preview.revision == 1;
+        Ok(differs.then_some(Change { target: at, verb, preview: Some(preview) }))
+    }
+
+    /// Releases with their clusters.
+    async fn connected(&mut self, all: &[usize]) -> Result<Vec<(usize, Arc<Connected>)>, Error> {
+        let mut out = Vec::with_capacity(all.len());
+        for at in all {
+            out.push((*at, self.connection(*at).await?));
         }
         Ok(out)
     }
@@ -418,15 +447,22 @@ impl Session<'_> {
             }
         }
         for step in &steps {
+            let installed = |at: &&usize| self.targets.get(**at).is_some_and(|target| target.installed);
+            let due: Vec<usize> =
+                step.iter().filter(|at| chosen.contains(at)).filter(installed).copied().collect();
+            let due = self.connected(&due).await?;
+            let session = &*self;
+            let mut done = stream::iter(due)
+                .map(|(at, connected)| async move { (at, session.upgrade(at, &connected).await) })
+                .buffer_unordered(self.shared.at_once());
             let mut errors = Vec::new();
-            for at in step.iter().filter(|at| chosen.contains(at)) {
-                if self.target(*at)?.installed
-                    && let Err(error) = self.upgrade(*at).await
-                {
+            while let Some((at, result)) = done.next().await {
+                if let Err(error) = result {
                     tell(&error.to_string());
-                    errors.push(self.target(*at)?.release.text("name"));
+                    errors.push(self.target(at)?.release.text("name"));
                 }
             }
+            drop(done);
             if !errors.is_empty() {
                 return Err(format!("{} release(s) failed: {}", errors.len(), errors.join(", ")).into());
             }
@@ -434,13 +470,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    async fn upgrade(&mut self, at: usize) -> Result<(), Error> {
-        let connected = self.connection(at).await?;
+    async fn upgrade(&self, at: usize, connected: &Connected) -> Result<(), Error> {
+        self.check_interrupted()?;
         self.each_hook(&[at], "presync")?;
         // Charts are fetched by a runtime of their own.
-        let spec = block_in_place(|| self.spec(at, &connected))?;
+        let spec = block_in_place(|| self.spec(at, connected))?;
         let done =
-            connected.try_run(self.runner(&connected).run(spec)).await.map_err(|error| error.to_string());
+            connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let target = self.target(at)?;
         let (name, state) = (target.release.text("name"), self.state(target)?);
         let failure = done.as_ref().err().cloned();
@@ -449,9 +485,8 @@ impl Session<'_> {
             hooks::trigger(self.charts.host, state, Some(&target.release), event)
         });
         let done = done.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")));
-        let done = hooks.into_iter().fold(done, with_hook);
-        self.uncleaned.remove(&at);
-        let done = done?;
+        self.uncleaned().remove(&at);
+        let done = hooks.into_iter().fold(done, with_hook)?;
         for warning in &done.outcome.warnings {
             tell(&format!("release {name:?}: {warning}"));
         }
@@ -482,7 +517,7 @@ impl Session<'_> {
             return Err(failed(done.errors.join("; ")));
         }
         self.each_hook(&[at], "postuninstall")?;
-        if self.uncleaned.remove(&at) {
+        if self.uncleaned().remove(&at) {
             self.each_hook(&[at], "cleanup")?;
         }
         Ok(print(format!("release {name:?}: uninstalled\n").as_bytes())?)
@@ -492,7 +527,8 @@ impl Session<'_> {
     fn end<T>(&self, mut done: Result<T, Error>) -> Result<T, Error> {
         let failure = done.as_ref().err().map(ToString::to_string);
         let event = || Event { name: "cleanup", error: failure.as_deref(), command: self.command };
-        for target in self.uncleaned.iter().filter_map(|at| self.targets.get(*at)) {
+        let uncleaned = self.uncleaned().clone();
+        for target in uncleaned.iter().filter_map(|at| self.targets.get(*at)) {
             if let Some(state) = self.states.get(target.state) {
                 let hook = hooks::trigger(self.charts.host, state, Some(&target.release), event());
                 done = with_hook(done, hook);

@@ -3,7 +3,7 @@
 //! HelmReleases, their records and their values can be in every namespace, so the rights are those of the cluster. What a release
 //! contains is applied by its ServiceAccount; for releases without one the operator needs the rights itself.
 
-use super::{LOOK, Needs, OWN};
+use super::{LOOK, Needs, of_tenants_releases};
 
 const HELM: &str = "helm.toolkit.fluxcd.io";
 const SOURCES: &str = "source.toolkit.fluxcd.io";
@@ -16,7 +16,7 @@ pub fn helm_release_needs(
     default_service_account: bool,
     own_sources: bool,
 ) -> Needs {
-    let mut needs = Needs::default();
+    let mut needs = of_tenants_releases();
     let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
         needs.rights.add(None, group, resource, verbs);
     };
@@ -26,15 +26,6 @@ pub fn helm_release_needs(
     add(SOURCES, "helmcharts", &["get", "list", "watch", "create", "patch", "delete"]);
     add(SOURCES, "ocirepositories", &LOOK);
     add(SOURCES, "externalartifacts", &LOOK);
-    // Records and generated values, and what valuesFrom refers to.
-    add("", "secrets", &OWN);
-    add("", "configmaps", &LOOK);
-    // Of releases, and that of helm-controller.
-    add("coordination.k8s.io", "leases", &OWN);
-    for group in ["", "events.k8s.io"] {
-        add(group, "events", &["create", "patch"]);
-    }
-    add("", "serviceaccounts", &["impersonate"]);
     if own_sources {
         for resource in ["buckets", "gitrepositories", "helmcharts", "helmrepositories", "ocirepositories"] {
             add(SOURCES, resource, &["get", "list", "watch", "patch"]);

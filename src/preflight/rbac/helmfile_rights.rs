@@ -2,28 +2,20 @@
 //!
 //! As for HelmReleases, they are those of the cluster; what a release contains is applied by the Helmfile's ServiceAccount.
 
-use super::{LOOK, Needs, OWN};
+use super::{Needs, of_tenants_releases};
 
 const HELMFILE: &str = "apps.mumoshu.github.io";
 
 /// The needs for Helmfiles. `default_service_account`: whether each Helmfile has a ServiceAccount.
 #[must_use]
 pub fn helmfile_needs(default_service_account: bool) -> Needs {
-    let mut needs = Needs::default();
+    let mut needs = of_tenants_releases();
     let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
         needs.rights.add(None, group, resource, verbs);
     };
     // The finalizer is a patch of the object.
     add(HELMFILE, "helmfiles", &["get", "list", "watch", "patch"]);
     add(HELMFILE, "helmfiles/status", &["patch"]);
-    // Records, generated values, and what secretRefs refers to.
-    add("", "secrets", &OWN);
-    add("", "configmaps", &LOOK);
-    add("coordination.k8s.io", "leases", &OWN);
-    for group in ["", "events.k8s.io"] {
-        add(group, "events", &["create", "patch"]);
-    }
-    add("", "serviceaccounts", &["impersonate"]);
     // The kind is registered where it is absent or older.
     add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create", "patch"]);
     needs.unknown.push(
