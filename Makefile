@@ -125,11 +125,14 @@ $(SOPS_TOOLS)/sops: tests/tools/sops/go.sum
 	mkdir -p $(SOPS_TOOLS)
 	cd tests/tools/sops && go build -o $(SOPS_TOOLS)/ tool
 
-# `windlass helmfile` beside helmfile with Helm: `list` and `template` of 30 releases.
+# `windlass helmfile` beside helmfile with Helm: `list` and `template` of 30 releases; with HELM_DIFF, the directory of the plugin helm-diff,
+# `diff` and `apply` too.
+HELM_DIFF ?=
 bench-helmfile: prerequisites helms $(HELMFILE)
 	cargo build --release --bin windlass
-	HELMFILE=$(HELMFILE) HELM=$$(cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools Helm4 | sed 's/^Helm4=//') \
-		python3 tests/bench/helmfile.py
+	HELMFILE=$(HELMFILE) HELM_DIFF=$(HELM_DIFF) \
+		HELM=$$(cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools Helm4 | sed 's/^Helm4=//') \
+		$(if $(HELM_DIFF),cargo run -p windlass-test-cluster --bin control-plane -- run --) python3 tests/bench/helmfile.py
 
 CARGO_TOOLS := .cache/cargo-tools/bin
 

@@ -404,7 +404,12 @@ impl<F: FrontEnd> Controller<F> {
 
     /// What a reconcile has to do: it may have to wait, or be refused.
     fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
-        if let Some(error) = known.releases.iter().find_map(|id| claim_error(&self.claims, id, key)) {
+        // With some releases of its own, a pass fails those of others only.
+        let errors: Vec<_> =
+            known.releases.iter().filter_map(|id| claim_error(&self.claims, id, key)).collect();
+        if errors.len() == known.releases.len()
+            && let Some(error) = errors.into_iter().next()
+        {
             return Task::Refuse(error);
         }
         let dependencies = |key: &str| self.objects.get(key).map(|known| &known.dependencies);

@@ -86,7 +86,8 @@ impl Deployment<'_> {
         let mut all: Vec<ReleaseStatus> = self.known.to_vec();
         for release in &evaluation.releases {
             let is_new = !all.iter().any(|known| id_of(known) == release.id);
-            if is_new && matches!(release.action, Ok(ReleaseAction::Deploy(_))) {
+            let deploys = matches!(release.action, Ok(ReleaseAction::Deploy(_)));
+            if is_new && deploys && self.pass.claim_release(&release.id).is_ok() {
                 all.push(ReleaseStatus {
                     name: release.id.name.clone(),
                     namespace: release.id.namespace.clone(),

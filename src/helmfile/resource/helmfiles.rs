@@ -166,12 +166,23 @@ fn generation_of(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
+/// How far an object is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A pass runs or is repeated soon.
+    Reconciling,
+    /// Nothing is to be done before something changes, or the interval has elapsed.
+    Settled,
+    /// It cannot go on before something changes.
+    Stalled,
+}
+
 /// The status with a condition Ready, and what follows from it.
 fn with_ready(
     object: &Value,
     mut status: HelmfileStatus,
     (ready, reason, message): (Option<bool>, &'static str, String),
-    stalled: bool,
+    phase: Phase,
 ) -> Value {
     let generation = generation_of(object);
     status.observed_generation = generation;
@@ -182,10 +193,10 @@ fn with_ready(
         reason,
         message: message.to_owned(),
     };
-    let settled = ready == Some(true) || stalled;
+    let (reconciling, stalled) = (phase == Phase::Reconciling, phase == Phase::Stalled);
     let conditions = [
         Condition { condition_type: "Ready", status: ready, reason, message: message.clone() },
-        condition("Reconciling", !settled, if settled { "Settled" } else { "Progressing" }, ""),
+        condition("Reconciling", reconciling, if reconciling { "Progressing" } else { "Settled" }, ""),
         condition(
             "Stalled",
             stalled,
@@ -266,7 +277,7 @@ impl FrontEnd for Helmfiles {
                 counts.releases, counts.create, counts.update, counts.delete
             );
             status.changes = Some(counts);
-            let status = with_ready(&pass.object, status, (Some(true), "DryRun", message), false);
+            let status = with_ready(&pass.object, status, (Some(true), "DryRun", message), Phase::Settled);
             pass.replace_status(&status).await?;
             return Ok(Reconciled::new(true, interval));
         }
@@ -313,18 +324,21 @@ impl FrontEnd for Helmfiles {
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {
-        let (ready, stalled) = match report {
+        let (ready, phase) = match report {
             Report::Progressing => {
-                ((None, "Progressing", "the state files are being evaluated".to_owned()), false)
+                let text = "the state files are being evaluated".to_owned();
+                ((None, "Progressing", text), Phase::Reconciling)
             }
-            Report::Suspended => ((None, "Suspended", "spec.suspend is true".to_owned()), true),
+            Report::Suspended => ((None, "Suspended", "spec.suspend is true".to_owned()), Phase::Settled),
             // Drift was corrected; there are no dependencies.
             Report::Released(_) | Report::DependencyNotReady(_) => return json!({}),
             Report::Failed { error, .. } => {
-                ((Some(false), error.reason(), error.to_string()), error.disposition() == Disposition::Stall)
+                let stalls = error.disposition() == Disposition::Stall;
+                let phase = if stalls { Phase::Stalled } else { Phase::Reconciling };
+                ((Some(false), error.reason(), error.to_string()), phase)
             }
         };
-        with_ready(object, status_of(object), ready, stalled)
+        with_ready(object, status_of(object), ready, phase)
     }
 
     fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
@@ -361,7 +375,8 @@ impl Helmfiles {
             true => (Some(true), "Deployed", format!("{} releases are deployed", status.releases.len())),
             false => (Some(false), "ReleaseFailed", failures.join("; ")),
         };
-        let written = with_ready(&pass.object, status, ready, false);
+        let phase = if succeeded { Phase::Settled } else { Phase::Reconciling };
+        let written = with_ready(&pass.object, status, ready, phase);
         if pass.replace_status(&written).await? && !succeeded {
             pass.record_event(note(EventType::Warning, "ReleaseFailed", failures.join("; ")));
         }
