@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::block_in_place;
 
+use super::connections::Connections;
 use super::flags::Options;
 use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
-use crate::cli::{Connected, Ended, connect, hints, print, prompt, tell, with_runtime};
+use crate::cli::{Connected, Ended, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
@@ -159,7 +160,7 @@ fn run(
         steps: Vec::new(),
         begun: 0,
         uncleaned: BTreeSet::new(),
-        connections: BTreeMap::new(),
+        connections: Connections::new(globals),
         interrupted: Arc::default(),
     };
     let done = session.prepare(&query).and_then(|()| {
@@ -208,8 +209,7 @@ struct Session<'s> {
     begun: usize,
     /// Targets that have run `prepare` and not yet `cleanup`.
     uncleaned: BTreeSet<usize>,
-    /// By kubeconfig context; the current one has an empty name.
-    connections: BTreeMap<String, Arc<Connected>>,
+    connections: Connections<'s>,
     /// Whether a signal asked to stop.
     interrupted: Arc<AtomicBool>,
 }
@@ -275,18 +275,10 @@ impl Session<'_> {
     /// The cluster of a release.
     async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
         self.check_interrupted()?;
-        let target = self.target(target)?;
-        let context = release_options::kube_context(self.state(target)?, &target.release);
-        if let Some(known) = self.connections.get(&context) {
-            return Ok(Arc::clone(known));
-        }
-        let mut globals = self.globals.clone();
-        if !context.is_empty() {
-            globals.kube_context = Some(context.clone());
-        }
-        let connected = Arc::new(connect(&globals).await?);
-        self.connections.insert(context, Arc::clone(&connected));
-        Ok(connected)
+        let missing = || Error::Other(format!("there is no release {target}"));
+        let target = self.targets.get(target).ok_or_else(missing)?;
+        let state = self.states.get(target.state).ok_or_else(missing)?;
+        self.connections.of(state, &target.release).await
     }
 
     fn target(&self, at: usize) -> Result<&Target, Error> {

@@ -6,10 +6,12 @@
 
 pub(super) mod bundle_command;
 pub(super) mod bundle_place;
+mod connections;
 mod deploy;
 mod flags;
 mod post_renderer;
 mod reading;
+mod release_verbs;
 mod template;
 
 use std::ffi::OsString;
@@ -56,10 +58,14 @@ enum Command {
     PrintEnv(reading::PrintEnvArgs),
     /// Print the releases in the order of their needs
     ShowDag(reading::ShowDagArgs),
+    /// Print the status of the releases
+    Status(release_verbs::StatusArgs),
     /// Deploy all releases, whether they differ or not
     Sync(Box<deploy::Shared>),
     /// Render the charts of the releases
     Template(Box<template::Args>),
+    /// Run the tests of the releases
+    Test(release_verbs::TestArgs),
     /// Write the values of each release to a file
     WriteValues(reading::WriteValuesArgs),
 }
@@ -101,7 +107,9 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::List(args) => read(reading::list(globals, options, args)),
         Command::PrintEnv(args) => read(reading::print_env(globals, options, args)),
         Command::ShowDag(_) => read(reading::show_dag(globals, options)),
+        Command::Status(_) => read(release_verbs::print_statuses(globals, options)),
         Command::Template(args) => read(template::run(globals, options, args)),
+        Command::Test(args) => read(release_verbs::run_tests(globals, options, args)),
         Command::WriteValues(args) => read(reading::write_values(globals, options, args)),
     }
 }
