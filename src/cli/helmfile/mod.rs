@@ -11,6 +11,7 @@ mod deploy;
 mod flags;
 mod post_renderer;
 mod reading;
+mod release_lint;
 mod release_verbs;
 mod template;
 
@@ -52,6 +53,8 @@ enum Command {
     Destroy(Box<deploy::Shared>),
     /// Show what `apply` would change
     Diff(Box<deploy::ChangeArgs>),
+    /// Lint the charts of the releases
+    Lint(Box<release_lint::Args>),
     /// List the releases
     List(reading::ListArgs),
     /// Print the environment's values
@@ -104,6 +107,7 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::Diff(args) => deploy::diff(globals, options, args),
         Command::Sync(args) => deploy::sync(globals, options, args),
         Command::Build(args) => read(reading::build(globals, options, args)),
+        Command::Lint(args) => read(release_lint::run(globals, options, args)),
         Command::List(args) => read(reading::list(globals, options, args)),
         Command::PrintEnv(args) => read(reading::print_env(globals, options, args)),
         Command::ShowDag(_) => read(reading::show_dag(globals, options)),
