@@ -14,12 +14,12 @@ pub(super) struct Args {
     /// The release
     name: String,
     #[command(flatten)]
-    wanted: Wanted,
+    shown: StatusFlags,
 }
 
 /// What is printed of a release.
 #[derive(clap::Args, Default)]
-pub(super) struct Wanted {
+pub(super) struct StatusFlags {
     /// If set, display the status of the named release with revision (0: the newest)
     #[arg(long, default_value_t = 0)]
     revision: u64,
@@ -124,7 +124,7 @@ pub(super) fn show(record: &Record, format: Format, shown: Shown<'_>) -> Result<
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    with_engine(globals, async |s| print_status(globals, &s, &s.id(&args.name), &args.wanted).await)
+    with_engine(globals, async |s| print_status(globals, &s, &s.id(&args.name), &args.shown).await)
 }
 
 /// Prints the status of a release.
@@ -132,24 +132,24 @@ pub(super) async fn print_status(
     globals: &Globals,
     connected: &Connected,
     id: &ReleaseId,
-    wanted: &Wanted,
+    flags: &StatusFlags,
 ) -> Result<(), Failure> {
     let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
     let engine = &connected.engine;
-    let mut record = engine.get(id, wanted.revision).await.map_err(|e| e.to_string())?;
-    let lists = (!helm3 || wanted.show_resources) && !matches!(engine.storage(), Storage::Memory(_));
+    let mut record = engine.get(id, flags.revision).await.map_err(|e| e.to_string())?;
+    let lists = (!helm3 || flags.show_resources) && !matches!(engine.storage(), Storage::Memory(_));
     let found = if lists {
-        let tables = wanted.output == Format::Table;
+        let tables = flags.output == Format::Table;
         engine.resources(&record, tables).await.map_err(|e| e.to_string())?
     } else {
         Resources::default()
     };
     // As in Helm, print the state of a release without its sources.
     record.chart = Value::Null;
-    let description = !helm3 || wanted.show_desc;
-    if wanted.output != Format::Table && !found.is_empty() {
+    let description = !helm3 || flags.show_desc;
+    if flags.output != Format::Table && !found.is_empty() {
         let found = serde_json::to_value(&found).map_err(|e| format!("cannot print: {e}"))?;
         record.info.rest.insert("resources".to_owned(), found);
     }
-    show(&record, wanted.output, Shown { description, resources: Some(&found), ..Shown::default() })
+    show(&record, flags.output, Shown { description, resources: Some(&found), ..Shown::default() })
 }

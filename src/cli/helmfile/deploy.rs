@@ -1,4 +1,4 @@
-//! `diff`, `apply`, `sync` and `destroy`: the releases of all state files on a cluster.
+//! `diff`, `apply`, `sync` and `destroy`: the releases of all state files on their clusters. Other verbs on clusters use its walk.
 //!
 //! Owns the order of steps, hooks, what is printed and exit statuses. Each release goes through the engine.
 
@@ -15,7 +15,7 @@ use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
-use crate::cli::{Connected, Ended, hints, print, prompt, tell, with_runtime};
+use crate::cli::{Connected, Ended, Failure, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
@@ -28,13 +28,13 @@ use crate::helmfile::state::record::{Record, Slot};
 use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, lock, release, visit};
 use crate::release::record::ReleaseStatus;
-use crate::release::{ChangeVerb, Preview};
+use crate::release::{ChangeVerb, Preview, ReleaseId};
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;
 
 /// Flags that all of these commands share.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(super) struct Shared {
     #[command(flatten)]
     needs: Needs,
@@ -58,9 +58,10 @@ pub(super) struct Shared {
 }
 
 /// Where `needs` may lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum NeedsScope {
     /// Releases of all files
+    #[default]
     All,
     /// Releases of the same file
     File,
@@ -96,6 +97,7 @@ struct Change {
 
 pub(super) fn diff(globals: &Globals, options: &Options, args: &ChangeArgs) -> Result<ExitCode, Error> {
     run(globals, options, &args.shared, "diff", async |session| {
+        session.warn_of_ignored_fields()?;
         let changes = session.changes().await?;
         session.show(&changes, args.suppress_diff)?;
         let differs = args.detailed_exitcode && !changes.is_empty();
@@ -105,6 +107,7 @@ pub(super) fn diff(globals: &Globals, options: &Options, args: &ChangeArgs) -> R
 
 pub(super) fn apply(globals: &Globals, options: &Options, args: &ChangeArgs) -> Result<ExitCode, Error> {
     run(globals, options, &args.shared, "apply", async |session| {
+        session.warn_of_ignored_fields()?;
         let changes = session.changes().await?;
         session.show(&changes, args.suppress_diff)?;
         if changes.is_empty() {
@@ -120,6 +123,7 @@ pub(super) fn apply(globals: &Globals, options: &Options, args: &ChangeArgs) -> 
 
 pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
     run(globals, options, shared, "sync", async |session| {
+        session.warn_of_ignored_fields()?;
         session.confirm("sync")?;
         let all: Vec<usize> = (0..session.targets.len()).collect();
         session.deploy_releases(&all).await?;
@@ -140,7 +144,7 @@ pub(super) fn destroy(globals: &Globals, options: &Options, shared: &Shared) -> 
 }
 
 /// Evaluates the states, orders their releases, and works on them within their hooks.
-fn run(
+pub(super) fn run(
     globals: &Globals,
     options: &Options,
     shared: &Shared,
@@ -195,7 +199,7 @@ fn chosen(states: &[State], shared: &Shared) -> Result<Vec<(usize, Record)>, Err
 }
 
 /// A run on one or more clusters.
-struct Session<'s> {
+pub(super) struct Session<'s> {
     globals: &'s Globals,
     options: &'s Options,
     charts: ReleaseCharts<'s>,
@@ -230,7 +234,6 @@ impl Session<'_> {
             if !chart.is_empty() {
                 release.set("chart", Slot::Text(chart));
             }
-            release_options::ignored_fields(state, &release).iter().for_each(|line| tell(line));
             self.targets.push(Target { state: number, installed, release: release.clone() });
             if installed {
                 self.uncleaned.insert(self.targets.len() - 1);
@@ -262,6 +265,38 @@ impl Session<'_> {
         };
         self.steps = deploy_order::steps(&items, scope)?;
         Ok(())
+    }
+
+    /// Tells which fields of the releases change nothing.
+    fn warn_of_ignored_fields(&self) -> Result<(), Error> {
+        for target in &self.targets {
+            let lines = release_options::ignored_fields(self.state(target)?, &target.release);
+            lines.iter().for_each(|line| tell(line));
+        }
+        Ok(())
+    }
+
+    /// Works on each release that is to be installed, in order. All are worked on before an error ends the run.
+    pub(super) async fn each_installed(
+        &mut self,
+        work: impl AsyncFn(&Connected, ReleaseId) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Error> {
+        let mut failed = Vec::new();
+        for at in self.steps.clone().into_iter().flatten() {
+            let target = self.target(at)?;
+            if !target.installed {
+                continue;
+            }
+            let release = target.release.clone();
+            let connected = self.connection(at).await?;
+            let id = release_options::release_id(&release, &connected.namespace);
+            if let Err(error) = work(&connected, id).await {
+                let name = release.text("name");
+                tell(&format!("release {name:?}: {error}"));
+                failed.push(name);
+            }
+        }
+        failures(&failed).map(|()| ExitCode::SUCCESS)
     }
 
     /// Fails if a signal asked to stop.
@@ -419,9 +454,7 @@ impl Session<'_> {
                     errors.push(self.target(*at)?.release.text("name"));
                 }
             }
-            if !errors.is_empty() {
-                return Err(format!("{} release(s) failed: {}", errors.len(), errors.join(", ")).into());
-            }
+            failures(&errors)?;
         }
         Ok(())
     }
@@ -494,6 +527,14 @@ impl Session<'_> {
             done = with_hook(done, hooks::trigger(self.charts.host, state, None, event()));
         }
         done
+    }
+}
+
+/// An error if there are names of failed releases.
+fn failures(names: &[String]) -> Result<(), Error> {
+    match names {
+        [] => Ok(()),
+        names => Err(format!("{} release(s) failed: {}", names.len(), names.join(", ")).into()),
     }
 }
 

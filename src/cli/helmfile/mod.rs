@@ -111,9 +111,9 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::List(args) => read(reading::list(globals, options, args)),
         Command::PrintEnv(args) => read(reading::print_env(globals, options, args)),
         Command::ShowDag(_) => read(reading::show_dag(globals, options)),
-        Command::Status(_) => read(release_verbs::print_statuses(globals, options)),
+        Command::Status(_) => release_verbs::print_statuses(globals, options),
         Command::Template(args) => read(template::run(globals, options, args)),
-        Command::Test(args) => read(release_verbs::run_tests(globals, options, args)),
+        Command::Test(args) => release_verbs::run_tests(globals, options, args),
         Command::WriteValues(args) => read(reading::write_values(globals, options, args)),
     }
 }

@@ -1,20 +1,16 @@
 //! `status` and `test`: what the releases of all state files are on their clusters, and whether their tests pass.
 //!
-//! Owns the walk over the releases. What is printed of a release is that of `windlass status` and `windlass test`.
+//! The walk over the releases is that of `deploy`, and what is printed of a release is that of `windlass status` and `windlass test`.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::task::block_in_place;
-
-use super::connections::Connections;
+use super::deploy;
 use super::flags::Options;
 use crate::cli::flags::Globals;
-use crate::cli::{Connected, Failure, status, tell, test, with_runtime};
-use crate::helmfile::commands::{self, NeedsRule};
-use crate::helmfile::release_options;
+use crate::cli::{Connected, status, test};
 use crate::helmfile::state::Error;
-use crate::release::{ReleaseId, TestRequest};
+use crate::release::TestRequest;
 
 /// Flags of `status`.
 #[derive(clap::Args)]
@@ -41,58 +37,29 @@ pub(super) struct TestArgs {
     concurrency: usize,
 }
 
-pub(super) fn print_statuses(globals: &Globals, options: &Options) -> Result<(), Error> {
-    let wanted = status::Wanted::default();
-    each_release(globals, options, "status", async |connected, id| {
-        status::print_status(globals, connected, &id, &wanted).await
+pub(super) fn print_statuses(globals: &Globals, options: &Options) -> Result<ExitCode, Error> {
+    let flags = status::StatusFlags::default();
+    deploy::run(globals, options, &deploy::Shared::default(), "status", async |session| {
+        let print =
+            async |connected: &Connected, id| status::print_status(globals, connected, &id, &flags).await;
+        session.each_installed(print).await
     })
 }
 
-pub(super) fn run_tests(globals: &Globals, options: &Options, args: &TestArgs) -> Result<(), Error> {
-    each_release(globals, options, "test", async |connected, id| {
-        let request = TestRequest {
-            id,
-            only: Vec::new(),
-            not: Vec::new(),
-            timeout: Duration::from_secs(args.timeout),
-            deadline: None,
-            break_lock: false,
-            logs: args.logs,
+pub(super) fn run_tests(globals: &Globals, options: &Options, args: &TestArgs) -> Result<ExitCode, Error> {
+    deploy::run(globals, options, &deploy::Shared::default(), "test", async |session| {
+        let test = async |connected: &Connected, id| {
+            let request = TestRequest {
+                id,
+                only: Vec::new(),
+                not: Vec::new(),
+                timeout: Duration::from_secs(args.timeout),
+                deadline: None,
+                break_lock: false,
+                logs: args.logs,
+            };
+            test::run_tests(globals, connected, &request).await
         };
-        test::run_tests(globals, connected, &request).await
+        session.each_installed(test).await
     })
-}
-
-/// Works on each release that is to be installed, in the order of needs. All releases of a state file are worked on before an error
-/// ends the run.
-fn each_release(
-    globals: &Globals,
-    options: &Options,
-    command: &str,
-    work: impl AsyncFn(&Connected, ReleaseId) -> Result<(), Failure>,
-) -> Result<(), Error> {
-    let (host, query, cwd) = (options.host(globals), options.query()?, options.cwd());
-    let mut connections = Connections::new(globals);
-    let mut walk = || {
-        commands::with_needs(&*host, &query, &cwd, command, NeedsRule::Skip, |state, releases| {
-            let mut failed = Vec::new();
-            for release in releases {
-                let done = Handle::current().block_on(async {
-                    let connected =
-                        connections.of(state, release).await.map_err(|error| error.to_string())?;
-                    work(&connected, release_options::release_id(release, &connected.namespace)).await
-                });
-                if let Err(error) = done {
-                    let name = release.text("name");
-                    tell(&format!("release {name:?}: {error}"));
-                    failed.push(name);
-                }
-            }
-            match failed.as_slice() {
-                [] => Ok(()),
-                names => Err(format!("{} release(s) failed: {}", names.len(), names.join(", ")).into()),
-            }
-        })
-    };
-    with_runtime(async { block_in_place(&mut walk) })?
 }

@@ -27,7 +27,7 @@ use crate::helmfile::{commands, output, patched_chart, release_options};
 use crate::render::{SystemWorld, note_secrets};
 
 /// Which needed releases a command takes.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Needs {
     /// Only the releases that the selectors choose [default: true, unless needs are included]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
