@@ -112,6 +112,28 @@ impl ChartFetcher {
         read_archive(&bytes, self.profile).map_err(|error| error.to_string())
     }
 
+    /// Asks a repository for its index.
+    ///
+    /// # Errors
+    /// It cannot be reached, refuses the login, or has no index.
+    pub fn check_repository(&self, url: &str, options: &Options) -> Result<(), String> {
+        let check = || async {
+            let found = self.fetcher.update_index(url, options).await;
+            found.map(drop).map_err(|error| error.to_string())
+        };
+        own_thread::wait(check)
+    }
+
+    /// Asks a registry whether it takes the login. `host`: its name and port.
+    ///
+    /// # Errors
+    /// It cannot be reached, or refuses the login.
+    pub fn check_registry(&self, host: &str, options: &Options) -> Result<(), String> {
+        let check =
+            || async { self.fetcher.registry(options).ping(host).await.map_err(|error| error.to_string()) };
+        own_thread::wait(check)
+    }
+
     fn find(&self, request: &ChartRequest) -> Result<Found, String> {
         let ChartRequest { reference, options, keyring, update_dependencies } = request;
         let keyring = || keyring.clone().unwrap_or_else(default_keyring);

@@ -284,7 +284,8 @@ pub fn changes(
 
 impl ReleaseCharts<'_> {
     /// A chart that is not on disk; it may be in one of the state's repositories.
-    fn repository_chart(&self, state: &State, release: &Record, reference: &str) -> ChartRequest {
+    #[must_use]
+    pub fn repository_chart(&self, state: &State, release: &Record, reference: &str) -> ChartRequest {
         let defaults = state.fields.record("helmDefaults");
         let flag = |key: &str| release_options::flag(state, release, key);
         let version = release.text("version").split('@').next().unwrap_or_default().trim().to_owned();

@@ -13,6 +13,7 @@ mod post_renderer;
 mod reading;
 mod release_lint;
 mod release_verbs;
+mod repository_check;
 mod template;
 
 use std::ffi::OsString;
@@ -59,6 +60,8 @@ enum Command {
     List(reading::ListArgs),
     /// Print the environment's values
     PrintEnv(reading::PrintEnvArgs),
+    /// Check that the repositories and registries can be reached
+    Repos(repository_check::Args),
     /// Print the releases in the order of their needs
     ShowDag(reading::ShowDagArgs),
     /// Print the status of the releases
@@ -107,6 +110,7 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::Diff(args) => deploy::diff(globals, options, args),
         Command::Sync(args) => deploy::sync(globals, options, args),
         Command::Build(args) => read(reading::build(globals, options, args)),
+        Command::Repos(_) => read(repository_check::run(globals, options)),
         Command::Lint(args) => read(release_lint::run(globals, options, args)),
         Command::List(args) => read(reading::list(globals, options, args)),
         Command::PrintEnv(args) => read(reading::print_env(globals, options, args)),
