@@ -7,6 +7,7 @@
 pub(super) mod bundle_command;
 pub(super) mod bundle_place;
 mod connections;
+mod dependency_lock;
 mod deploy;
 mod flags;
 mod post_renderer;
@@ -50,6 +51,8 @@ enum Command {
     Apply(Box<deploy::ChangeArgs>),
     /// Print the merged state files
     Build(reading::BuildArgs),
+    /// Update the dependencies of local charts, and write lock files with the versions of the other charts
+    Deps(dependency_lock::Args),
     /// Uninstall the releases
     Destroy(Box<deploy::Shared>),
     /// Show what `apply` would change
@@ -110,6 +113,7 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::Diff(args) => deploy::diff(globals, options, args),
         Command::Sync(args) => deploy::sync(globals, options, args),
         Command::Build(args) => read(reading::build(globals, options, args)),
+        Command::Deps(_) => read(dependency_lock::run(globals, options)),
         Command::Repos(_) => read(repository_check::run(globals, options)),
         Command::Lint(args) => read(release_lint::run(globals, options, args)),
         Command::List(args) => read(reading::list(globals, options, args)),
