@@ -6,6 +6,7 @@
 
 pub(super) mod bundle_command;
 pub(super) mod bundle_place;
+mod chart_copies;
 mod connections;
 mod dependency_lock;
 mod deploy;
@@ -57,6 +58,8 @@ enum Command {
     Destroy(Box<deploy::Shared>),
     /// Show what `apply` would change
     Diff(Box<deploy::ChangeArgs>),
+    /// Write the charts of the releases into a directory
+    Fetch(chart_copies::Args),
     /// Lint the charts of the releases
     Lint(Box<release_lint::Args>),
     /// List the releases
@@ -114,6 +117,7 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::Sync(args) => deploy::sync(globals, options, args),
         Command::Build(args) => read(reading::build(globals, options, args)),
         Command::Deps(_) => read(dependency_lock::run(globals, options)),
+        Command::Fetch(args) => read(chart_copies::run(globals, options, args)),
         Command::Repos(_) => read(repository_check::run(globals, options)),
         Command::Lint(args) => read(release_lint::run(globals, options, args)),
         Command::List(args) => read(reading::list(globals, options, args)),
