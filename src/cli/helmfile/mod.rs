@@ -6,6 +6,7 @@
 
 pub(super) mod bundle_command;
 pub(super) mod bundle_place;
+mod cache_verbs;
 mod chart_copies;
 mod connections;
 mod dependency_lock;
@@ -52,6 +53,9 @@ enum Command {
     Apply(Box<deploy::ChangeArgs>),
     /// Print the merged state files
     Build(reading::BuildArgs),
+    /// Show and clean up what runs leave on this machine
+    #[command(subcommand)]
+    Cache(cache_verbs::CacheCommand),
     /// Update the dependencies of local charts, and write lock files with the versions of the other charts
     Deps(dependency_lock::Args),
     /// Uninstall the releases
@@ -60,6 +64,8 @@ enum Command {
     Diff(Box<deploy::ChangeArgs>),
     /// Write the charts of the releases into a directory
     Fetch(chart_copies::Args),
+    /// Check that nothing else is needed
+    Init(cache_verbs::InitArgs),
     /// Lint the charts of the releases
     Lint(Box<release_lint::Args>),
     /// List the releases
@@ -116,8 +122,10 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::Diff(args) => deploy::diff(globals, options, args),
         Command::Sync(args) => deploy::sync(globals, options, args),
         Command::Build(args) => read(reading::build(globals, options, args)),
+        Command::Cache(command) => read(cache_verbs::cache(globals, command)),
         Command::Deps(_) => read(dependency_lock::run(globals, options)),
         Command::Fetch(args) => read(chart_copies::run(globals, options, args)),
+        Command::Init(_) => read(cache_verbs::init()),
         Command::Repos(_) => read(repository_check::run(globals, options)),
         Command::Lint(args) => read(release_lint::run(globals, options, args)),
         Command::List(args) => read(reading::list(globals, options, args)),
