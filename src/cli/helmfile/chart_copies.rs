@@ -134,7 +134,8 @@ fn replace(files: &[File], dir: &Path, root: &Path) -> Result<(), Error> {
 /// What the template gets as the name of a chart that is not on disk.
 fn remote_name(state: &State, chart: &str) -> String {
     if chart.starts_with("oci://") {
-        return paths::base(chart.split(['@']).next().unwrap_or(chart));
+        let last = paths::base(chart);
+        return last.split(['@', ':']).next().unwrap_or_default().to_owned();
     }
     let registry = paths::repository_chart(chart).filter(|(name, _)| {
         let mut all = state.fields.records("repositories");

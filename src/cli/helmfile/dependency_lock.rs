@@ -68,7 +68,9 @@ fn check_writable(file: &str) -> Result<(), Error> {
     }
     if paths::is_remote(file) {
         let file = without_secrets(file);
-        return Err(format!("{file}: a lock file cannot be written there: run `deps` in its repository").into());
+        return Err(
+            format!("{file}: a lock file cannot be written there: run `deps` in its repository").into()
+        );
     }
     Ok(())
 }

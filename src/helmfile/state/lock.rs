@@ -50,11 +50,7 @@ pub struct LockedChart {
 #[must_use]
 pub fn locked_chart(state: &State, chart: &str) -> Option<LockedChart> {
     let (repository, path) = paths::repository_chart(chart)?;
-    let mut all = state.fields.records("repositories").filter(|one| one.text("name") == repository);
-    let mut own = all.next()?;
-    for later in all {
-        own = later;
-    }
+    let own = state.fields.records("repositories").filter(|one| one.text("name") == repository).last()?;
     let url = own.text("url");
     if own.flag("oci") != Some(true) {
         return Some(LockedChart { name: path.to_owned(), path: path.to_owned(), repository: url });
