@@ -45,7 +45,7 @@ pub(super) struct Args {
 }
 
 /// A chart's files, unprocessed.
-struct Files {
+pub(super) struct ChartFiles {
     directory: String,
     metadata: Bytes,
     values: Option<Bytes>,
@@ -81,41 +81,15 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         world: &world,
     };
     let least = if args.strict { Severity::Warning } else { Severity::Error };
+    let linter = Linter { options, least, quiet: args.quiet, only_helm: args.only_helm };
     let (mut out, mut failed, mut noted) = (String::new(), 0, 0);
     for path in &charts {
-        let (messages, findings, error) = match files(path, options.profile) {
-            Err(e) => (Vec::new(), Vec::new(), Some(e)),
-            Ok(files) => {
-                if let Ok(chart) = &files.chart {
-                    note_secrets(chart, &user.values);
-                }
-                let subject = files.subject();
-                let messages = lint::helm(&subject, &options, &mut |w| tell(&w));
-                let findings = if args.only_helm { Vec::new() } else { lint::findings(&subject, &options) };
-                (messages, findings, None)
-            }
-        };
-        let bad = |m: &&Message| m.severity > Severity::Info;
-        let any = error.is_some() || messages.iter().any(|m| bad(&m));
-        noted += usize::from(any);
-        failed += usize::from(error.is_some() || messages.iter().any(|m| m.severity >= least));
-        if args.quiet && !any && findings.is_empty() {
-            continue;
-        }
-        out.push_str(&format!("==> Linting {path}\n"));
-        if let Some(e) = error {
-            out.push_str(&masked(&format!("Error {e}\n")));
-        }
-        for message in messages.iter().filter(|m| !args.quiet || bad(m)) {
-            out.push_str(&masked(&format!("{message}\n")));
-        }
-        for f in findings {
-            let line = f.line.map_or_else(String::new, |line| format!(":{line}"));
-            out.push_str(&masked(&format!("[WINDLASS] {}{line}: {} ({})\n", f.file, f.text, f.rule)));
-        }
-        out.push('\n');
+        let report = linter.report(path, files(path, linter.options.profile));
+        noted += usize::from(report.noted);
+        failed += usize::from(report.failed);
+        out.push_str(&report.text);
     }
-    let summary = format!("{} chart(s) linted, {failed} chart(s) failed", charts.len());
+    let summary = summary(charts.len(), failed);
     if failed == 0 && (!args.quiet || noted > 0) {
         out.push_str(&format!("{summary}\n"));
     }
@@ -123,12 +97,94 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     if failed > 0 { Err(summary.into()) } else { Ok(()) }
 }
 
+/// Helm's last line.
+pub(super) fn summary(charts: usize, failed: usize) -> String {
+    format!("{charts} chart(s) linted, {failed} chart(s) failed")
+}
+
+/// Lints charts with the same options.
+pub(super) struct Linter<'l> {
+    pub(super) options: Options<'l>,
+    /// The least severity that fails.
+    pub(super) least: Severity,
+    /// Whether only warnings and errors are printed.
+    pub(super) quiet: bool,
+    /// Whether only Helm's findings are printed.
+    pub(super) only_helm: bool,
+}
+
+/// What is found in a chart.
+pub(super) struct Report {
+    pub(super) text: String,
+    /// Whether there are warnings or errors.
+    pub(super) noted: bool,
+    pub(super) failed: bool,
+}
+
+impl Linter<'_> {
+    /// Lints a chart, which the report calls `shown`.
+    pub(super) fn report(&self, shown: &str, files: Result<ChartFiles, String>) -> Report {
+        let (messages, findings, error) = match files {
+            Err(e) => (Vec::new(), Vec::new(), Some(e)),
+            Ok(files) => {
+                if let Ok(chart) = &files.chart {
+                    note_secrets(chart, self.options.values);
+                }
+                let subject = files.subject();
+                let messages = lint::helm(&subject, &self.options, &mut |w| tell(&w));
+                let findings =
+                    if self.only_helm { Vec::new() } else { lint::findings(&subject, &self.options) };
+                (messages, findings, None)
+            }
+        };
+        let bad = |m: &&Message| m.severity > Severity::Info;
+        let noted = error.is_some() || messages.iter().any(|m| bad(&m));
+        let failed = error.is_some() || messages.iter().any(|m| m.severity >= self.least);
+        let mut text = String::new();
+        if self.quiet && !noted && findings.is_empty() {
+            return Report { text, noted, failed };
+        }
+        text.push_str(&format!("==> Linting {shown}\n"));
+        if let Some(e) = error {
+            text.push_str(&masked(&format!("Error {e}\n")));
+        }
+        for message in messages.iter().filter(|m| !self.quiet || bad(m)) {
+            text.push_str(&masked(&format!("{message}\n")));
+        }
+        for f in findings {
+            let line = f.line.map_or_else(String::new, |line| format!(":{line}"));
+            text.push_str(&masked(&format!("[WINDLASS] {}{line}: {} ({})\n", f.file, f.text, f.rule)));
+        }
+        text.push('\n');
+        Report { text, noted, failed }
+    }
+}
+
 /// A finding with secrets masked.
 fn masked(text: &str) -> String {
     redact::process().mask(text).into_owned()
 }
 
-impl Files {
+impl ChartFiles {
+    /// The files of a chart that is not in a directory, named `shown` in messages.
+    pub(super) fn new(shown: &str, all: Vec<File>, profile: Profile) -> Result<Self, String> {
+        let find = |name: &str| all.iter().find(|f| f.name == name).map(|f| f.data.clone());
+        let entry = |name: &str| match all.iter().any(|f| f.name.starts_with(&format!("{name}/"))) {
+            true => Entry::Directory,
+            false if find(name).is_some() => Entry::File,
+            false => Entry::Missing,
+        };
+        let metadata = find("Chart.yaml").ok_or_else(|| {
+            format!(
+                "unable to check Chart.yaml file in chart: stat {shown}/Chart.yaml: no such file or directory"
+            )
+        })?;
+        let (values, schema) = (find("values.yaml"), find("values.schema.json"));
+        let (templates, crds) = (entry("templates"), entry("crds"));
+        let chart = load(all, profile);
+        Ok(Self { directory: shown.to_owned(), metadata, values, schema, templates, crds, chart })
+    }
+
     fn subject(&self) -> Subject<'_> {
         Subject {
             directory: &self.directory,
@@ -168,11 +224,11 @@ fn is_archive(path: &str) -> bool {
     path.ends_with(".tgz") || path.ends_with(".tar.gz")
 }
 
-fn files(path: &str, profile: Profile) -> Result<Files, String> {
+fn files(path: &str, profile: Profile) -> Result<ChartFiles, String> {
     if is_archive(path) { archive(path, profile) } else { directory(path, profile) }
 }
 
-fn archive(path: &str, profile: Profile) -> Result<Files, String> {
+fn archive(path: &str, profile: Profile) -> Result<ChartFiles, String> {
     let missing = |e: std::io::Error| match e.kind() {
         std::io::ErrorKind::NotFound => {
             format!("unable to open tarball: open {path}: no such file or directory")
@@ -185,26 +241,14 @@ fn archive(path: &str, profile: Profile) -> Result<Files, String> {
     }
     let bytes = std::fs::read(path).map_err(missing)?;
     let all = read_archive(&bytes, profile).map_err(|e| format!("unable to extract tarball: {e}"))?;
-    let find = |name: &str| all.iter().find(|f| f.name == name).map(|f| f.data.clone());
-    let entry = |name: &str| match all.iter().any(|f| f.name.starts_with(&format!("{name}/"))) {
-        true => Entry::Directory,
-        false if find(name).is_some() => Entry::File,
-        false => Entry::Missing,
-    };
-    let metadata = find("Chart.yaml").ok_or_else(|| {
-        format!("unable to check Chart.yaml file in chart: stat {path}/Chart.yaml: no such file or directory")
-    })?;
-    let (values, schema) = (find("values.yaml"), find("values.schema.json"));
-    let (templates, crds) = (entry("templates"), entry("crds"));
-    let chart = load(all, profile);
-    Ok(Files { directory: path.to_owned(), metadata, values, schema, templates, crds, chart })
+    ChartFiles::new(path, all, profile)
 }
 
 fn load(files: Vec<File>, profile: Profile) -> Result<Chart, String> {
     load_files_as_v2(files, profile, &mut |w| tell(&w)).map_err(|e| e.to_string())
 }
 
-fn directory(path: &str, profile: Profile) -> Result<Files, String> {
+fn directory(path: &str, profile: Profile) -> Result<ChartFiles, String> {
     let root = Path::new(path);
     let file = |name: &str| match std::fs::metadata(root.join(name)) {
         Ok(m) if m.is_file() && m.len() <= chart_compat::chart::MAX_CHART_BYTES => {
@@ -228,7 +272,7 @@ fn directory(path: &str, profile: Profile) -> Result<Files, String> {
         chart
     });
     let directory = std::path::absolute(root).map_or_else(|_| path.to_owned(), |p| p.display().to_string());
-    Ok(Files {
+    Ok(ChartFiles {
         directory,
         metadata,
         values: file("values.yaml"),

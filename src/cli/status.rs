@@ -4,16 +4,22 @@ use serde_json::Value;
 
 use super::flags::Globals;
 use super::output::{self, Format};
-use super::{Failure, get, print, resources, with_engine};
-use crate::release::HookEvent;
-use crate::release::Resources;
+use super::{Connected, Failure, get, print, resources, with_engine};
 use crate::release::record::{Record, RecordedHook, Storage};
+use crate::release::{HookEvent, ReleaseId, Resources};
 
 /// Flags of `status`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// The release
     name: String,
+    #[command(flatten)]
+    shown: StatusFlags,
+}
+
+/// What is printed of a release.
+#[derive(clap::Args, Default)]
+pub(super) struct StatusFlags {
     /// If set, display the status of the named release with revision (0: the newest)
     #[arg(long, default_value_t = 0)]
     revision: u64,
@@ -118,24 +124,32 @@ pub(super) fn show(record: &Record, format: Format, shown: Shown<'_>) -> Result<
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    with_engine(globals, async |s| print_status(globals, &s, &s.id(&args.name), &args.shown).await)
+}
+
+/// Prints the status of a release.
+pub(super) async fn print_status(
+    globals: &Globals,
+    connected: &Connected,
+    id: &ReleaseId,
+    flags: &StatusFlags,
+) -> Result<(), Failure> {
     let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
-    let (mut record, found) = with_engine(globals, async |s| {
-        let record = s.engine.get(&s.id(&args.name), args.revision).await.map_err(|e| e.to_string())?;
-        let wanted = (!helm3 || args.show_resources) && !matches!(s.engine.storage(), Storage::Memory(_));
-        let found = if wanted {
-            let tables = args.output == Format::Table;
-            s.engine.resources(&record, tables).await.map_err(|e| e.to_string())?
-        } else {
-            Resources::default()
-        };
-        Ok((record, found))
-    })?;
+    let engine = &connected.engine;
+    let mut record = engine.get(id, flags.revision).await.map_err(|e| e.to_string())?;
+    let lists = (!helm3 || flags.show_resources) && !matches!(engine.storage(), Storage::Memory(_));
+    let found = if lists {
+        let tables = flags.output == Format::Table;
+        engine.resources(&record, tables).await.map_err(|e| e.to_string())?
+    } else {
+        Resources::default()
+    };
     // As in Helm, print the state of a release without its sources.
     record.chart = Value::Null;
-    let description = !helm3 || args.show_desc;
-    if args.output != Format::Table && !found.is_empty() {
+    let description = !helm3 || flags.show_desc;
+    if flags.output != Format::Table && !found.is_empty() {
         let found = serde_json::to_value(&found).map_err(|e| format!("cannot print: {e}"))?;
         record.info.rest.insert("resources".to_owned(), found);
     }
-    show(&record, args.output, Shown { description, resources: Some(&found), ..Shown::default() })
+    show(&record, flags.output, Shown { description, resources: Some(&found), ..Shown::default() })
 }

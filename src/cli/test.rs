@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::flags::{Globals, duration};
 use super::output::Format;
 use super::status::Shown;
-use super::{Failure, print, status, with_engine};
+use super::{Connected, Failure, print, status, with_engine};
 use crate::release::{HookEvent, TestRequest};
 
 /// Flags of `test`.
@@ -39,7 +39,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             not.push(name.to_owned());
         }
     }
-    let tested = with_engine(globals, async |s| {
+    with_engine(globals, async |s| {
         let request = TestRequest {
             id: s.id(&args.name),
             only,
@@ -49,11 +49,20 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             break_lock: args.break_lock,
             logs: args.logs,
         };
-        s.run(s.engine.test(&request)).await
-    })?;
+        run_tests(globals, &s, &request).await
+    })
+}
+
+/// Runs the tests of a release, and prints their results.
+pub(super) async fn run_tests(
+    globals: &Globals,
+    connected: &Connected,
+    request: &TestRequest,
+) -> Result<(), Failure> {
+    let tested = connected.run(connected.engine.test(request)).await?;
     let shown = Shown { hide_notes: true, ..Shown::after(globals, true) };
     status::show(&tested.record, Format::Table, shown)?;
-    if args.logs {
+    if request.logs {
         print(b"\n")?;
         for log in &tested.logs {
             print(format!("POD LOGS: {} ({})\n{}\n", log.pod, log.container, log.text).as_bytes())?;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use chart_compat::chart::Chart;
+use chart_compat::chart::{Chart, File, read_archive};
 use chart_compat::profile::Profile;
 use tempfile::TempDir;
 
@@ -14,7 +14,7 @@ use super::own_thread;
 use crate::kustomize;
 use crate::render::{Documents, RenderBounds};
 use crate::source::dependencies::Manager;
-use crate::source::fetch::{Fetcher, Options, ProvenanceMode};
+use crate::source::fetch::{ChartBytes, Fetcher, Options, ProvenanceMode};
 use crate::source::http::Http;
 use crate::source::installable::{check_installable, missing_dependencies};
 use crate::source::provenance::{default_keyring, verify_fetched, verify_file};
@@ -40,7 +40,14 @@ pub struct ChartFetcher {
 
 impl ChartStore for ChartFetcher {
     fn chart(&self, request: &ChartRequest) -> Result<Chart, String> {
-        let loaded = self.find(request)?;
+        let loaded = match self.find(request)? {
+            Found::OnDisk(_, loaded) => *loaded,
+            Found::Package(package) => {
+                let loaded =
+                    source::load_package(&package.bytes, Path::new(&package.file_name), self.profile);
+                loaded.map_err(|error| error.to_string())?
+            }
+        };
         loaded.warnings.iter().for_each(|line| (self.warn)(line));
         check_installable(&loaded.chart, self.profile, &mut |line| (self.warn)(line))?;
         Ok(loaded.chart)
@@ -81,8 +88,53 @@ impl ChartStore for ChartFetcher {
     }
 }
 
+/// Where a chart was found.
+enum Found {
+    /// On disk, where it has been loaded with its dependencies.
+    OnDisk(PathBuf, Box<Loaded>),
+    /// In a repository or registry.
+    Package(ChartBytes),
+}
+
 impl ChartFetcher {
-    fn find(&self, request: &ChartRequest) -> Result<Loaded, String> {
+    /// The files of a chart as its directory or package has them, without what `.helmignore` excludes.
+    ///
+    /// # Errors
+    /// It does not exist, cannot be fetched, or is not a chart.
+    pub fn files(&self, request: &ChartRequest) -> Result<Vec<File>, String> {
+        let bytes = match self.find(request)? {
+            Found::OnDisk(path, _) if path.is_dir() => {
+                return source::directory_files(&path).map_err(|error| error.to_string());
+            }
+            Found::OnDisk(path, _) => source::package_bytes(&path).map_err(|error| error.to_string())?.into(),
+            Found::Package(package) => package.bytes,
+        };
+        read_archive(&bytes, self.profile).map_err(|error| error.to_string())
+    }
+
+    /// Asks a repository for its index.
+    ///
+    /// # Errors
+    /// It cannot be reached, refuses the login, or has no index.
+    pub fn check_repository(&self, url: &str, options: &Options) -> Result<(), String> {
+        let check = || async {
+            let found = self.fetcher.update_index(url, options).await;
+            found.map(drop).map_err(|error| error.to_string())
+        };
+        own_thread::wait(check)
+    }
+
+    /// Asks a registry whether it takes the login. `host`: its name and port.
+    ///
+    /// # Errors
+    /// It cannot be reached, or refuses the login.
+    pub fn check_registry(&self, host: &str, options: &Options) -> Result<(), String> {
+        let check =
+            || async { self.fetcher.registry(options).ping(host).await.map_err(|error| error.to_string()) };
+        own_thread::wait(check)
+    }
+
+    fn find(&self, request: &ChartRequest) -> Result<Found, String> {
         let ChartRequest { reference, options, keyring, update_dependencies } = request;
         let keyring = || keyring.clone().unwrap_or_else(default_keyring);
         let verifies = options.provenance == ProvenanceMode::Yes;
@@ -102,7 +154,7 @@ impl ChartFetcher {
                 // With the dependencies that were fetched into it.
                 inputs.note_chart(&source::absolute(&found))?;
             }
-            return Ok(loaded);
+            return Ok(Found::OnDisk(found, Box::new(loaded)));
         }
         let fetch = || async {
             let mut warnings = Vec::new();
@@ -114,8 +166,7 @@ impl ChartFetcher {
         if verifies {
             verify_fetched(&chart, &keyring())?;
         }
-        let loaded = source::load_package(&chart.bytes, Path::new(&chart.file_name), self.profile);
-        loaded.map_err(|error| error.to_string())
+        Ok(Found::Package(chart))
     }
 
     fn load(&self, path: &Path) -> Result<Loaded, String> {

@@ -7,6 +7,7 @@
 //! - [`release_chart`]: the chart and values of a release, from a [`chart_store`]; [`chart_fetcher`] is one; [`patched_chart`]: manifests,
 //!   kustomizations and patched charts as charts
 //! - [`deploy_order`], [`release_options`], [`release_spec`]: in which order releases are deployed, and what the engine gets of them
+//! - [`lock_file`]: the lock file of a state
 //! - [`resource`]: the front end of the `Helmfile` resource
 //! - [`bundle`]: all that a helmfile reads and fetches, as one artifact
 //! - [`local_host`]: files, variables and programs of this machine; [`secrets`]: secret references; [`sops`]: encrypted files
@@ -22,6 +23,7 @@ pub mod confined_files;
 pub mod deploy_order;
 pub mod helm_arguments;
 pub mod local_host;
+pub mod lock_file;
 pub mod output;
 mod own_thread;
 pub mod patched_chart;

@@ -1,4 +1,4 @@
-//! What helmfile's reading commands print: `build`, `list`, `show-dag`, `print-env`, `write-values`.
+//! What helmfile's reading commands print: `build`, `list`, `show-dag`, `print-env`, `write-values`; and the paths of what is written.
 //!
 //! Owns the texts, byte for byte as scripts read them. Does not choose releases.
 
@@ -199,7 +199,7 @@ pub fn environments(states: &[State], as_json: bool) -> Result<String, Error> {
     Ok(format!("[\n{}\n]\n", texts.join(",\n")))
 }
 
-/// A path made of a template with `.State`, `.Release`, `.Environment` and, for folders, `.OutputDir`.
+/// A path that is made of a template with `.State`, `.Release`, `.Environment` and, for folders, `.OutputDir`.
 ///
 /// # Errors
 /// The template cannot be parsed or executed.
@@ -239,6 +239,30 @@ pub fn path_of(
         .map_err(|error| format!("executing output-file template: {error}").into())
 }
 
+/// The directory that `fetch` puts a chart into, made of a template with `.OutputDir`, `.ChartName`, `.Release` and `.Environment`.
+///
+/// # Errors
+/// The template cannot be parsed or executed.
+pub fn chart_path_of(
+    host: &dyn Host,
+    state: &State,
+    release: &Record,
+    template: &str,
+    output_dir: &str,
+    chart: &str,
+) -> Result<String, Error> {
+    let root = Root::other(vec![
+        ("ChartName", Field::Text(chart.to_owned())),
+        ("OutputDir", Field::Text(output_dir.to_owned())),
+        ("Release", Field::Release(hook_release(release))),
+        ("Environment", Field::Environment(state.environment.clone())),
+    ]);
+    render_named(host, &state.cwd, "output-dir-template", template, &root, false)
+        .map_err(|error| format!("executing output-dir-template template: {error}").into())
+}
+
+/// The default template of `fetch --output-dir`.
+pub const CHART_DIR: &str = "{{ .OutputDir }}{{ if .Release.Namespace }}/{{ .Release.Namespace }}{{ end }}{{ if .Release.KubeContext }}/{{ .Release.KubeContext }}{{ end }}/{{ .Release.Name }}/{{ .ChartName }}/{{ or .Release.Version \"latest\" }}";
 /// The default template of `write-values`.
 pub const VALUES_FILE: &str = "{{ .State.BaseName }}-{{ .State.AbsPathSHA1 }}/{{ .Release.Name }}.yaml";
 /// The default template of `template --output-dir`.

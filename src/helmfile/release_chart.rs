@@ -106,50 +106,54 @@ impl ReleaseCharts<'_> {
         Ok(user)
     }
 
-    /// The chart of a release: loaded, or made of manifests or a kustomization.
-    pub fn chart(&self, state: &State, release: &Record, entries: &[Entry]) -> Result<ChartSource, Error> {
+    /// What the fields of a release name as its chart.
+    pub fn place(&self, state: &State, release: &Record) -> Result<ChartPlace, Error> {
         let reference = release.optional_text("chartPath").filter(|path| !path.is_empty());
         let mut reference = reference.unwrap_or_else(|| release.text("chart"));
         if reference.contains("::") && paths::is_remote(&reference) {
             reference = self.host.fetch(&reference, "charts")?;
         }
         let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
-        let dir = Path::new(&local);
-        let version = release.text("version");
-        let skips_deps = self.skip_deps || release_options::flag(state, release, "skipDeps");
+        let dir = PathBuf::from(&local);
         if dir.is_file() {
-            let chart = self.local(&local, false)?;
-            return self.with_dependencies(state, release, chart);
+            return Ok(ChartPlace::Chart(Box::new(on_disk(local, false))));
         }
         if !dir.is_dir() || paths::is_remote(&reference) {
-            let chart = self.store.chart(&self.repository_chart(state, release, &reference))?;
-            return self.with_dependencies(state, release, chart);
+            return Ok(ChartPlace::Chart(Box::new(self.repository_chart(state, release, &reference))));
         }
         if dir.join("Chart.yaml").is_file() {
-            let chart = self.local(&local, !skips_deps)?;
-            return self.with_dependencies(state, release, chart);
+            let skips_deps = self.skip_deps || release_options::flag(state, release, "skipDeps");
+            return Ok(ChartPlace::Chart(Box::new(on_disk(local, !skips_deps))));
         }
         let files = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-        if files.iter().any(|name| dir.join(name).is_file()) {
-            let built = self.kustomization(state, release, dir, entries)?;
-            let chart = patched_chart::of_kustomization(dir, &version, built);
-            return Ok(ChartSource { chart, made: Some(Made::Kustomization) });
-        }
-        let root = release_root(state, release, state.values.clone());
-        let render = |path: &str, text: &str| {
-            let folder = paths::dir(&paths::within(&local, path));
-            render_named(self.host, &folder, path, text, &root, false)
-        };
-        self.store.manifests(dir)?;
-        let chart = patched_chart::of_manifests(dir, &version, &render)?;
-        Ok(ChartSource { chart, made: Some(Made::Manifests) })
+        Ok(match files.iter().any(|name| dir.join(name).is_file()) {
+            true => ChartPlace::Kustomization(dir),
+            false => ChartPlace::Manifests(dir),
+        })
     }
 
-    /// A chart on disk.
-    fn local(&self, path: &str, update_dependencies: bool) -> Result<Chart, Error> {
-        let request =
-            ChartRequest { reference: path.to_owned(), update_dependencies, ..ChartRequest::default() };
-        Ok(self.store.chart(&request)?)
+    /// The chart of a release: loaded, or made of manifests or a kustomization.
+    pub fn chart(&self, state: &State, release: &Record, entries: &[Entry]) -> Result<ChartSource, Error> {
+        let version = release.text("version");
+        let dir = match self.place(state, release)? {
+            ChartPlace::Chart(request) => {
+                return self.with_dependencies(state, release, self.store.chart(&request)?);
+            }
+            ChartPlace::Kustomization(dir) => {
+                let built = self.kustomization(state, release, &dir, entries)?;
+                let chart = patched_chart::of_kustomization(&dir, &version, built);
+                return Ok(ChartSource { chart, made: Some(Made::Kustomization) });
+            }
+            ChartPlace::Manifests(dir) => dir,
+        };
+        let root = release_root(state, release, state.values.clone());
+        let render = |path: &str, text: &str| {
+            let folder = paths::dir(&paths::within(&dir.to_string_lossy(), path));
+            render_named(self.host, &folder, path, text, &root, false)
+        };
+        self.store.manifests(&dir)?;
+        let chart = patched_chart::of_manifests(&dir, &version, &render)?;
+        Ok(ChartSource { chart, made: Some(Made::Manifests) })
     }
 
     /// Adds the release's own `dependencies`.
@@ -164,7 +168,7 @@ impl ReleaseCharts<'_> {
             let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
             let version = dependency.text("version");
             let own = if Path::new(&local).exists() {
-                self.local(&local, false)?
+                self.store.chart(&on_disk(local, false))?
             } else {
                 let mut request = self.repository_chart(state, release, &reference);
                 request.options.version.clone_from(&version);
@@ -204,6 +208,33 @@ impl ReleaseCharts<'_> {
         std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(self.store.kustomization(overlay.path())?)
     }
+}
+
+/// What the fields of a release name as its chart.
+pub enum ChartPlace {
+    /// A chart on disk, of a repository or of a registry.
+    Chart(Box<ChartRequest>),
+    /// A directory with a kustomization.
+    Kustomization(PathBuf),
+    /// A directory of plain manifests.
+    Manifests(PathBuf),
+}
+
+impl ChartPlace {
+    /// What its chart is made of, if it is not a chart itself.
+    #[must_use]
+    pub const fn made(&self) -> Option<Made> {
+        match self {
+            Self::Chart(_) => None,
+            Self::Kustomization(_) => Some(Made::Kustomization),
+            Self::Manifests(_) => Some(Made::Manifests),
+        }
+    }
+}
+
+/// The request for a chart on disk.
+fn on_disk(path: String, update_dependencies: bool) -> ChartRequest {
+    ChartRequest { reference: path, update_dependencies, ..ChartRequest::default() }
 }
 
 /// A chart to render.
@@ -253,13 +284,10 @@ pub fn changes(
 
 impl ReleaseCharts<'_> {
     /// A chart that is not on disk; it may be in one of the state's repositories.
-    fn repository_chart(&self, state: &State, release: &Record, reference: &str) -> ChartRequest {
+    #[must_use]
+    pub fn repository_chart(&self, state: &State, release: &Record, reference: &str) -> ChartRequest {
         let defaults = state.fields.record("helmDefaults");
         let flag = |key: &str| release_options::flag(state, release, key);
-        let file = |text: String| {
-            (!text.is_empty())
-                .then(|| PathBuf::from(paths::within(&state.cwd, &paths::join(&state.base, &text))))
-        };
         let version = release.text("version").split('@').next().unwrap_or_default().trim().to_owned();
         let version = if version.is_empty() && flag("devel") { ">0.0.0-0".to_owned() } else { version };
         let own = Some(release.text("keyring")).filter(|own| !own.is_empty());
@@ -273,7 +301,7 @@ impl ReleaseCharts<'_> {
                 provenance: if flag("verify") { ProvenanceMode::Yes } else { ProvenanceMode::No },
                 ..Options::default()
             },
-            keyring: keyring.and_then(file),
+            keyring: keyring.and_then(|keyring| file(state, &keyring)),
             update_dependencies: false,
         };
         let Some((name, chart)) = paths::repository_chart(reference) else { return request };
@@ -282,6 +310,29 @@ impl ReleaseCharts<'_> {
         else {
             return request;
         };
+        self.set_access(state, repository, &mut request.options);
+        if let Some(keyring) = file(state, &repository.text("keyring")) {
+            request.keyring = Some(keyring);
+        }
+        if repository.flag("oci") == Some(true) {
+            request.reference = format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/'));
+        } else {
+            request.options.repository = Some(repository.text("url")).filter(|url| !url.is_empty());
+            request.reference = chart.to_owned();
+        }
+        request
+    }
+
+    /// The login and TLS files of a repository of the state.
+    #[must_use]
+    pub fn repository_access(&self, state: &State, repository: &Record) -> Options {
+        let mut options = Options::default();
+        self.set_access(state, repository, &mut options);
+        options
+    }
+
+    fn set_access(&self, state: &State, repository: &Record, options: &mut Options) {
+        let name = repository.text("name");
         if !repository.text("registryConfig").is_empty() {
             self.host.warn(&format!(
                 "repository {name:?}: registryConfig has no effect: run `windlass registry login`, or set username and password"
@@ -296,8 +347,7 @@ impl ReleaseCharts<'_> {
             }
         };
         let yes = |key: &str| repository.flag(key).unwrap_or(false);
-        let pem = |key: &str| file(repository.text(key)).map(Pem::from);
-        let options = &mut request.options;
+        let pem = |key: &str| file(state, &repository.text(key)).map(Pem::from);
         options.username = credential("username", "USERNAME");
         options.password = Secret(credential("password", "PASSWORD"));
         options.pass_credentials = yes("passCredentials");
@@ -309,17 +359,12 @@ impl ReleaseCharts<'_> {
         if yes("verify") {
             options.provenance = ProvenanceMode::Yes;
         }
-        if let Some(keyring) = file(repository.text("keyring")) {
-            request.keyring = Some(keyring);
-        }
-        if yes("oci") {
-            request.reference = format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/'));
-        } else {
-            options.repository = Some(repository.text("url")).filter(|url| !url.is_empty());
-            request.reference = chart.to_owned();
-        }
-        request
     }
+}
+
+/// The path of a file that a state names; `None` for an empty one.
+fn file(state: &State, path: &str) -> Option<PathBuf> {
+    (!path.is_empty()).then(|| PathBuf::from(paths::within(&state.cwd, &paths::join(&state.base, path))))
 }
 
 /// The path from one folder to another.

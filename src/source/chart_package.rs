@@ -190,26 +190,41 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// The chart has no name, or a file cannot be written.
 pub fn expand(files: &[File], directory: &Path) -> Result<PathBuf, PackageError> {
-    let form = |text: &str| PackageError::Form(text.to_owned());
+    let target = directory.join(directory_name(files)?);
+    write_directory(files, &target)?;
+    Ok(target)
+}
+
+/// The name of the directory that a chart's files are unpacked into: that of the chart.
+///
+/// # Errors
+/// The chart has no name, or one that is no name of a directory.
+pub fn directory_name(files: &[File]) -> Result<String, PackageError> {
     let chart = files.iter().find(|f| f.name == "Chart.yaml");
     let data = chart.map(|f| yaml::from_slice(&f.data)).transpose();
     let data = data.map_err(|e| PackageError::Form(format!("cannot load Chart.yaml: {e}")))?;
     let name = data.as_ref().and_then(|d| d.get("name")).and_then(Data::as_str).unwrap_or_default();
-    if name.is_empty() {
-        return Err(form("chart name not specified"));
+    match name {
+        "" => Err(PackageError::Form("chart name not specified".to_owned())),
+        "." | ".." => Err(PackageError::Form(format!("chart name {name:?} is not allowed"))),
+        _ if name.contains(['/', '\\']) => {
+            Err(PackageError::Form(format!("chart name {name:?} must not contain path separators")))
+        }
+        _ => Ok(name.to_owned()),
     }
-    if matches!(name, "." | "..") {
-        return Err(PackageError::Form(format!("chart name {name:?} is not allowed")));
-    }
-    if name.contains(['/', '\\']) {
-        return Err(PackageError::Form(format!("chart name {name:?} must not contain path separators")));
-    }
-    let target = directory.join(name);
+}
+
+/// Writes a chart's files atomically as a new directory.
+///
+/// # Errors
+/// The directory exists and is not empty, or a file cannot be written.
+pub fn write_directory(files: &[File], target: &Path) -> Result<(), PackageError> {
     let write = |path: &Path, source| PackageError::Write { path: path.to_owned(), source };
+    let directory = target.parent().unwrap_or(target);
     std::fs::create_dir_all(directory).map_err(|e| write(directory, e))?;
     let scratch = tempfile::Builder::new().prefix(".windlass-").tempdir_in(directory);
     let scratch = scratch.map_err(|e| write(directory, e))?;
-    let root = scratch.path().join(name);
+    let root = scratch.path().join("chart");
     std::fs::create_dir(&root).map_err(|e| write(&root, e))?;
     for file in files {
         // The archive parser refused paths outside of the chart; no link is ever written.
@@ -219,6 +234,5 @@ pub fn expand(files: &[File], directory: &Path) -> Result<PathBuf, PackageError>
             .and_then(|()| std::fs::write(&path, &file.data))
             .map_err(|e| write(&path, e))?;
     }
-    std::fs::rename(&root, &target).map_err(|e| write(&target, e))?;
-    Ok(target)
+    std::fs::rename(&root, target).map_err(|e| write(target, e))
 }

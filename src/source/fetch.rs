@@ -369,9 +369,7 @@ impl Fetcher {
         options: &Options,
         warn: &mut (dyn FnMut(String) + Send),
     ) -> Result<Place, FetchError> {
-        let access = options.repository(url);
-        let path = repository::update(&self.http, &self.home.indexes, &access).await;
-        let path = path.map_err(|e| FetchError::NoIndex { url: url.to_owned(), source: Box::new(e) })?;
+        let path = self.update_index(url, options).await?;
         let versions = index::find(&path, &[chart], warn)?.remove(chart).unwrap_or_default();
         let shown = match options.version.as_str() {
             "" => format!("chart {chart:?}"),
@@ -384,6 +382,15 @@ impl Fetcher {
         place.credentials = options.credentials();
         place.pass_credentials = options.pass_credentials;
         Ok(place)
+    }
+
+    /// Fetches the index of the repository at a URL, unless the cached one is current. Returns its path.
+    ///
+    /// # Errors
+    /// The server does not return it, or it is not an index.
+    pub async fn update_index(&self, url: &str, options: &Options) -> Result<PathBuf, FetchError> {
+        let path = repository::update(&self.http, &self.home.indexes, &options.repository(url)).await;
+        path.map_err(|e| FetchError::NoIndex { url: url.to_owned(), source: Box::new(e) })
     }
 
     /// A package at a URL. The named repository above it, if there is one, has the credentials.

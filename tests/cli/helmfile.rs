@@ -228,3 +228,49 @@ fn charts_of_addresses_overrides_and_contexts_count_while_deploying() {
     let told = String::from_utf8_lossy(&out.stderr);
     assert!(!out.status.success() && told.contains("nowhere"), "{told}");
 }
+
+#[test]
+fn statuses_and_tests_are_those_of_each_release() {
+    let ns = control_plane().namespace("helmfile-status").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(RELEASES);
+    folder.write("child.yaml.gotmpl", CHILD);
+    let test = "{{ if .Values.never }}apiVersion: batch/v1\nkind: Job{{ else }}apiVersion: v1\nkind: ConfigMap{{ end }}\n\
+        metadata: {name: \"{{ .Release.Name }}-test\", annotations: {helm.sh/hook: test}}\n\
+        {{ if .Values.never }}spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}{{ end }}\n";
+    folder.write("chart/templates/test.yaml", test);
+    let keep = ["--state-values-set", "gone=false"];
+    let words = |more: &[&'static str]| [&keep[..], more].concat();
+
+    // Every release is asked before the error ends the run.
+    let out = folder.run(n, &words(&["-l", "name!=patched", "status"]));
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("3 release(s) failed: raw, kust, web") && told.contains("release \"kust\": "),
+        "{told}"
+    );
+
+    folder.expect(n, &words(&["sync"]), 0);
+    let told = folder.expect(n, &words(&["status"]), 0);
+    let names: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("NAME: ")).collect();
+    assert_eq!(names, ["raw", "kust", "web", "patched"]);
+    let own = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["status", "patched", "-n", n])
+        .env("KUBECONFIG", control_plane().kubeconfig())
+        .output()
+        .unwrap();
+    assert!(own.status.success() && told.ends_with(&String::from_utf8(own.stdout).unwrap()), "{told}");
+
+    let told = folder.expect(n, &words(&["-l", "name=web", "test", "--logs"]), 0);
+    assert!(
+        told.contains("TEST SUITE:     web-test\n") && told.contains("Phase:          Succeeded\n"),
+        "{told}"
+    );
+    assert_eq!(data(n, "web-test")["metadata"]["name"], "web-test");
+    folder.expect(n, &words(&["-l", "name=web", "sync", "--set", "never=true"]), 0);
+    let out = folder.run(n, &words(&["-l", "name=web", "test", "--timeout", "1"]));
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && told.contains("1 release(s) failed: web"), "{told}");
+    folder.expect(n, &["-l", "name=none", "status"], 3);
+}

@@ -21,6 +21,7 @@ mod git;
 mod git_servers;
 #[cfg(all(feature = "gcs", feature = "s3"))]
 mod helmfile_addresses;
+mod helmfile_charts;
 #[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
 mod helmfile_secrets;
 mod kustomize;

@@ -1,4 +1,4 @@
-//! `diff`, `apply`, `sync` and `destroy`: the releases of all state files on a cluster.
+//! `diff`, `apply`, `sync` and `destroy`: the releases of all state files on their clusters. Other verbs on clusters use its walk.
 //!
 //! Owns the order of steps, hooks, what is printed and exit statuses. Each release goes through the engine.
 
@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::task::block_in_place;
 
+use super::connections::Connections;
 use super::flags::Options;
 use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
-use crate::cli::{Connected, Ended, connect, hints, print, prompt, tell, with_runtime};
+use crate::cli::{Connected, Ended, Failure, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
@@ -28,7 +29,7 @@ use crate::helmfile::state::record::{Record, Slot};
 use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, lock, release, visit};
 use crate::release::record::ReleaseStatus;
-use crate::release::{ChangeVerb, Preview};
+use crate::release::{ChangeVerb, Preview, ReleaseId};
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;
@@ -36,7 +37,7 @@ const DIFFERS: u8 = 2;
 const MAX_CONCURRENCY: usize = 16;
 
 /// Flags that all of these commands share.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(super) struct Shared {
     #[command(flatten)]
     needs: Needs,
@@ -70,9 +71,10 @@ impl Shared {
 }
 
 /// Where `needs` may lead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum NeedsScope {
     /// Releases of all files
+    #[default]
     All,
     /// Releases of the same file
     File,
@@ -108,6 +110,7 @@ struct Change {
 
 pub(super) fn diff(globals: &Globals, options: &Options, args: &ChangeArgs) -> Result<ExitCode, Error> {
     run(globals, options, &args.shared, "diff", async |session| {
+        session.warn_of_ignored_fields()?;
         let changes = session.changes().await?;
         session.show(&changes, args.suppress_diff)?;
         let differs = args.detailed_exitcode && !changes.is_empty();
@@ -117,6 +120,7 @@ pub(super) fn diff(globals: &Globals, options: &Options, args: &ChangeArgs) -> R
 
 pub(super) fn apply(globals: &Globals, options: &Options, args: &ChangeArgs) -> Result<ExitCode, Error> {
     run(globals, options, &args.shared, "apply", async |session| {
+        session.warn_of_ignored_fields()?;
         let changes = session.changes().await?;
         session.show(&changes, args.suppress_diff)?;
         if changes.is_empty() {
@@ -132,6 +136,7 @@ pub(super) fn apply(globals: &Globals, options: &Options, args: &ChangeArgs) -> 
 
 pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
     run(globals, options, shared, "sync", async |session| {
+        session.warn_of_ignored_fields()?;
         session.confirm("sync")?;
         let all: Vec<usize> = (0..session.targets.len()).collect();
         session.deploy_releases(&all).await?;
@@ -152,7 +157,7 @@ pub(super) fn destroy(globals: &Globals, options: &Options, shared: &Shared) -> 
 }
 
 /// Evaluates the states, orders their releases, and works on them within their hooks.
-fn run(
+pub(super) fn run(
     globals: &Globals,
     options: &Options,
     shared: &Shared,
@@ -172,7 +177,7 @@ fn run(
         steps: Vec::new(),
         begun: 0,
         uncleaned: Mutex::default(),
-        connections: BTreeMap::new(),
+        connections: Connections::new(globals),
         interrupted: Arc::default(),
     };
     let done = session.prepare(&query).and_then(|()| {
@@ -207,7 +212,7 @@ fn chosen(states: &[State], shared: &Shared) -> Result<Vec<(usize, Record)>, Err
 }
 
 /// A run on one or more clusters.
-struct Session<'s> {
+pub(super) struct Session<'s> {
     globals: &'s Globals,
     options: &'s Options,
     charts: ReleaseCharts<'s>,
@@ -221,8 +226,7 @@ struct Session<'s> {
     begun: usize,
     /// Targets that have run `prepare` and not yet `cleanup`.
     uncleaned: Mutex<BTreeSet<usize>>,
-    /// By kubeconfig context; the current one has an empty name.
-    connections: BTreeMap<String, Arc<Connected>>,
+    connections: Connections<'s>,
     /// Whether a signal asked to stop.
     interrupted: Arc<AtomicBool>,
 }
@@ -243,7 +247,6 @@ impl Session<'_> {
             if !chart.is_empty() {
                 release.set("chart", Slot::Text(chart));
             }
-            release_options::ignored_fields(state, &release).iter().for_each(|line| tell(line));
             self.targets.push(Target { state: number, installed, release: release.clone() });
             if installed {
                 self.uncleaned().insert(self.targets.len() - 1);
@@ -281,6 +284,38 @@ impl Session<'_> {
         self.uncleaned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells which fields of the releases change nothing.
+    fn warn_of_ignored_fields(&self) -> Result<(), Error> {
+        for target in &self.targets {
+            let lines = release_options::ignored_fields(self.state(target)?, &target.release);
+            lines.iter().for_each(|line| tell(line));
+        }
+        Ok(())
+    }
+
+    /// Works on each release that is to be installed, in order. All are worked on before an error ends the run.
+    pub(super) async fn each_installed(
+        &mut self,
+        work: impl AsyncFn(&Connected, ReleaseId) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Error> {
+        let mut failed = Vec::new();
+        for at in self.steps.clone().into_iter().flatten() {
+            let target = self.target(at)?;
+            if !target.installed {
+                continue;
+            }
+            let release = target.release.clone();
+            let connected = self.connection(at).await?;
+            let id = release_options::release_id(&release, &connected.namespace);
+            if let Err(error) = work(&connected, id).await {
+                let name = release.text("name");
+                tell(&format!("release {name:?}: {error}"));
+                failed.push(name);
+            }
+        }
+        failures(&failed).map(|()| ExitCode::SUCCESS)
+    }
+
     /// Fails if a signal asked to stop.
     fn check_interrupted(&self) -> Result<(), Error> {
         match self.interrupted.load(Ordering::Relaxed) {
@@ -292,18 +327,10 @@ impl Session<'_> {
     /// The cluster of a release.
     async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
         self.check_interrupted()?;
-        let target = self.target(target)?;
-        let context = release_options::kube_context(self.state(target)?, &target.release);
-        if let Some(known) = self.connections.get(&context) {
-            return Ok(Arc::clone(known));
-        }
-        let mut globals = self.globals.clone();
-        if !context.is_empty() {
-            globals.kube_context = Some(context.clone());
-        }
-        let connected = Arc::new(connect(&globals).await?);
-        self.connections.insert(context, Arc::clone(&connected));
-        Ok(connected)
+        let missing = || Error::Other(format!("there is no release {target}"));
+        let target = self.targets.get(target).ok_or_else(missing)?;
+        let state = self.states.get(target.state).ok_or_else(missing)?;
+        self.connections.of(state, &target.release).await
     }
 
     fn target(&self, at: usize) -> Result<&Target, Error> {
@@ -463,9 +490,7 @@ impl Session<'_> {
                 }
             }
             drop(done);
-            if !errors.is_empty() {
-                return Err(format!("{} release(s) failed: {}", errors.len(), errors.join(", ")).into());
-            }
+            failures(&errors)?;
         }
         Ok(())
     }
@@ -538,6 +563,14 @@ impl Session<'_> {
             done = with_hook(done, hooks::trigger(self.charts.host, state, None, event()));
         }
         done
+    }
+}
+
+/// An error if there are names of failed releases.
+fn failures(names: &[String]) -> Result<(), Error> {
+    match names {
+        [] => Ok(()),
+        names => Err(format!("{} release(s) failed: {}", names.len(), names.join(", ")).into()),
     }
 }
 

@@ -6,10 +6,17 @@
 
 pub(super) mod bundle_command;
 pub(super) mod bundle_place;
+mod cache_verbs;
+mod chart_copies;
+mod connections;
+mod dependency_lock;
 mod deploy;
 mod flags;
 mod post_renderer;
 mod reading;
+mod release_lint;
+mod release_verbs;
+mod repository_check;
 mod template;
 
 use std::ffi::OsString;
@@ -46,20 +53,37 @@ enum Command {
     Apply(Box<deploy::ChangeArgs>),
     /// Print the merged state files
     Build(reading::BuildArgs),
+    /// Show and clean up what runs leave on this machine
+    #[command(subcommand)]
+    Cache(cache_verbs::CacheCommand),
+    /// Update the dependencies of local charts, and write lock files with the versions of the other charts
+    Deps(dependency_lock::Args),
     /// Uninstall the releases
     Destroy(Box<deploy::Shared>),
     /// Show what `apply` would change
     Diff(Box<deploy::ChangeArgs>),
+    /// Write the charts of the releases into a directory
+    Fetch(chart_copies::Args),
+    /// Check that nothing else is needed
+    Init(cache_verbs::InitArgs),
+    /// Lint the charts of the releases
+    Lint(Box<release_lint::Args>),
     /// List the releases
     List(reading::ListArgs),
     /// Print the environment's values
     PrintEnv(reading::PrintEnvArgs),
+    /// Check that the repositories and registries can be reached
+    Repos(repository_check::Args),
     /// Print the releases in the order of their needs
     ShowDag(reading::ShowDagArgs),
+    /// Print the status of the releases
+    Status(release_verbs::StatusArgs),
     /// Deploy all releases, whether they differ or not
     Sync(Box<deploy::Shared>),
     /// Render the charts of the releases
     Template(Box<template::Args>),
+    /// Run the tests of the releases
+    Test(release_verbs::TestArgs),
     /// Write the values of each release to a file
     WriteValues(reading::WriteValuesArgs),
 }
@@ -98,10 +122,18 @@ fn run_command(globals: &Globals, options: &flags::Options, command: &Command) -
         Command::Diff(args) => deploy::diff(globals, options, args),
         Command::Sync(args) => deploy::sync(globals, options, args),
         Command::Build(args) => read(reading::build(globals, options, args)),
+        Command::Cache(command) => read(cache_verbs::cache(globals, command)),
+        Command::Deps(_) => read(dependency_lock::run(globals, options)),
+        Command::Fetch(args) => read(chart_copies::run(globals, options, args)),
+        Command::Init(_) => read(cache_verbs::init()),
+        Command::Repos(_) => read(repository_check::run(globals, options)),
+        Command::Lint(args) => read(release_lint::run(globals, options, args)),
         Command::List(args) => read(reading::list(globals, options, args)),
         Command::PrintEnv(args) => read(reading::print_env(globals, options, args)),
         Command::ShowDag(_) => read(reading::show_dag(globals, options)),
+        Command::Status(_) => release_verbs::print_statuses(globals, options),
         Command::Template(args) => read(template::run(globals, options, args)),
+        Command::Test(args) => release_verbs::run_tests(globals, options, args),
         Command::WriteValues(args) => read(reading::write_values(globals, options, args)),
     }
 }

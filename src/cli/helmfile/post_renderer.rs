@@ -6,7 +6,7 @@ use crate::helmfile::state::paths;
 use crate::helmfile::state::record::Record;
 
 /// Flags of the post-renderer.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct PostRendererFlags {
     /// A post-renderer for every release
     #[arg(long, default_value = "", hide_default_value = true)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use chart_compat::chart::Chart;
+use chart_compat::data::Map as DataMap;
 use chart_compat::render::{
     Capabilities, CompiledChart, Hook, KubeVersion, Options as RenderOptions, Release, Rendered, ShowOnly,
     release_name_error, template_output, template_output_of,
@@ -26,7 +27,7 @@ use crate::helmfile::{commands, output, patched_chart, release_options};
 use crate::render::{SystemWorld, note_secrets};
 
 /// Which needed releases a command takes.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct Needs {
     /// Only the releases that the selectors choose [default: true, unless needs are included]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
@@ -57,34 +58,34 @@ impl Needs {
 
 /// Flags for values and what is printed.
 #[derive(clap::Args, Clone, Debug, Default)]
-struct RenderFlags {
+pub(super) struct RenderFlags {
     /// Further `--set` values for every chart
     #[arg(long)]
-    set: Vec<String>,
+    pub(super) set: Vec<String>,
     /// Further values files for every chart
     #[arg(long)]
-    values: Vec<String>,
+    pub(super) values: Vec<String>,
     /// Arguments of `helm template`: --set, --skip-schema-validation, --include-crds, --no-hooks, --skip-tests
     #[arg(long, default_value = "", hide_default_value = true, allow_hyphen_values = true)]
-    args: String,
+    pub(super) args: String,
     /// Include CRDs
     #[arg(long)]
-    include_crds: bool,
+    pub(super) include_crds: bool,
     /// Leave hooks out
     #[arg(long)]
-    no_hooks: bool,
+    pub(super) no_hooks: bool,
     /// Leave test hooks out
     #[arg(long)]
-    skip_tests: bool,
+    pub(super) skip_tests: bool,
     /// Only the documents of these templates
     #[arg(long)]
-    show_only: Vec<String>,
+    pub(super) show_only: Vec<String>,
     /// Kubernetes version used for Capabilities.KubeVersion
     #[arg(long, default_value = "", hide_default_value = true)]
-    kube_version: String,
+    pub(super) kube_version: String,
     /// Do not check values against schemas
     #[arg(long)]
-    skip_schema_validation: bool,
+    pub(super) skip_schema_validation: bool,
 }
 
 /// Flags of `template`.
@@ -130,7 +131,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
         |state, releases| {
             let mut flags = args.render.clone();
             flags.values.iter_mut().for_each(|path| *path = options.given_path(path));
-            apply_args(&mut flags, state)?;
+            apply_args(&mut flags, state, &["args", "templateArgs"])?;
             let renderer =
                 Renderer { globals, options, charts: options.charts(globals, &*host, &store), flags: &flags };
             // helmfile prints an empty line for each kustomization that it builds, before all releases.
@@ -167,7 +168,7 @@ pub(super) fn each_rendered(
     commands::for_each(host, &options.query()?, &options.cwd(), |state| {
         commands::prepared(host, state, "template", |state| {
             let mut flags = RenderFlags { include_crds: true, ..RenderFlags::default() };
-            apply_args(&mut flags, state)?;
+            apply_args(&mut flags, state, &["args", "templateArgs"])?;
             let charts = options.charts(globals, host, &store);
             let renderer = Renderer { globals, options, charts, flags: &flags };
             let chosen = commands::selected(state, true)?;
@@ -181,9 +182,10 @@ pub(super) fn each_rendered(
     })
 }
 
-/// Adds the arguments for helm to the flags. Those of the command line come before those of the state.
-fn apply_args(flags: &mut RenderFlags, state: &State) -> Result<(), Error> {
-    let own = own_arguments(state, &["args", "templateArgs"]);
+/// Adds the arguments for helm to the flags. Those of the command line come before those of the state, which are in the lists `keys`
+/// of `helmDefaults`.
+pub(super) fn apply_args(flags: &mut RenderFlags, state: &State, keys: &[&str]) -> Result<(), Error> {
+    let own = own_arguments(state, keys);
     for argument in helm_arguments(&format!("{} {own}", flags.args))? {
         match argument {
             HelmArgument::Set(text) => flags.set.push(text),
@@ -196,20 +198,66 @@ fn apply_args(flags: &mut RenderFlags, state: &State) -> Result<(), Error> {
     Ok(())
 }
 
+/// An error with the name of its release.
+fn of_release(release: &Record, error: &str) -> Error {
+    format!("release {:?}: {error}", release.text("name")).into()
+}
+
 /// Renders releases.
-struct Renderer<'r> {
-    globals: &'r Globals,
-    options: &'r Options,
-    charts: ReleaseCharts<'r>,
-    flags: &'r RenderFlags,
+pub(super) struct Renderer<'r> {
+    pub(super) globals: &'r Globals,
+    pub(super) options: &'r Options,
+    pub(super) charts: ReleaseCharts<'r>,
+    pub(super) flags: &'r RenderFlags,
 }
 
 impl Renderer<'_> {
     fn render(&self, state: &State, release: &Record) -> Result<Rendered, Error> {
+        let (entries, user) = self.values(state, release)?;
+        let chart = self.chart(state, release, &entries, &user)?;
+        self.render_chart(state, release, &user, chart).map_err(|error| of_release(release, &error))
+    }
+
+    /// The values of a release: those of files and maps alone, and merged with those of `set`.
+    pub(super) fn values(
+        &self,
+        state: &State,
+        release: &Record,
+    ) -> Result<(Vec<release_values::Entry>, DataMap), Error> {
         let entries = release_values::of_release(self.charts.host, state, release)?;
         let extra = ExtraValues { set: &self.flags.set, files: &self.flags.values };
         let user = self.charts.user_values(state, release, &entries, extra)?;
-        let options = self.render_options(state, release)?;
+        Ok((entries, user))
+    }
+
+    /// The chart of a release with what the release's fields change in it.
+    pub(super) fn chart(
+        &self,
+        state: &State,
+        release: &Record,
+        entries: &[release_values::Entry],
+        user: &DataMap,
+    ) -> Result<Chart, Error> {
+        if let Some(problem) = release_name_error(&release.text("name")) {
+            return Err(of_release(release, &format!("release name check failed: {problem}")));
+        }
+        let source = self.charts.chart(state, release, entries)?;
+        let changes = changes(self.charts.host, state, release, source.made)?;
+        if changes.is_empty() && source.made.is_none() {
+            return Ok(source.chart);
+        }
+        let render = |chart: Chart| self.render_chart(state, release, user, chart);
+        patched_chart::patched(source.chart, &changes, self.flags.include_crds, &render)
+            .map_err(|error| of_release(release, &error))
+    }
+
+    fn render_chart(
+        &self,
+        state: &State,
+        release: &Record,
+        user: &DataMap,
+        chart: Chart,
+    ) -> Result<Rendered, String> {
         let bounds = self.globals.render_bounds();
         let documents = Schemas::new(self.globals);
         let world = SystemWorld {
@@ -218,26 +266,11 @@ impl Renderer<'_> {
             dns: release_options::flag(state, release, "enableDNS"),
             deadline: Some(bounds.deadline()),
         };
-        let profile = self.globals.profile();
-        let render = |chart: Chart| -> Result<Rendered, String> {
-            note_secrets(&chart, &user);
-            CompiledChart::new(chart, profile)
-                .render(&user, &options, &world, &mut |line| tell(&line))
-                .map_err(|error| error.to_string())
-        };
-        let name = release.text("name");
-        let failed = |error: String| Error::Other(format!("release {name:?}: {error}"));
-        if let Some(problem) = release_name_error(&name) {
-            return Err(failed(format!("release name check failed: {problem}")));
-        }
-        let chart = self.charts.chart(state, release, &entries)?;
-        let changes = changes(self.charts.host, state, release, chart.made)?;
-        if changes.is_empty() && chart.made.is_none() {
-            return render(chart.chart).map_err(failed);
-        }
-        let patched = patched_chart::patched(chart.chart, &changes, self.flags.include_crds, &render)
-            .map_err(failed)?;
-        render(patched).map_err(failed)
+        note_secrets(&chart, user);
+        let options = self.render_options(state, release).map_err(|error| error.to_string())?;
+        CompiledChart::new(chart, self.globals.profile())
+            .render(user, &options, &world, &mut |line| tell(&line))
+            .map_err(|error| error.to_string())
     }
 
     fn render_options(&self, state: &State, release: &Record) -> Result<RenderOptions, Error> {

@@ -1,6 +1,6 @@
 //! Lock files: the versions that charts of repositories are held to.
 //!
-//! Owns the reading of a lock file and which release it holds to which version. Writing one is the caller's.
+//! Owns which charts are locked, the reading of a lock file, and which release it holds to which version. Writes no file.
 
 use chart_compat::go::semver;
 
@@ -35,22 +35,40 @@ pub fn path(state: &State) -> String {
     paths::join(&state.base, &format!("{name}.lock"))
 }
 
+/// A chart of one of the state's repositories, as lock files name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedChart {
+    /// Its name; for a registry the last segment of its path.
+    pub name: String,
+    /// Its path in the repository, as the release has it.
+    pub path: String,
+    /// The URL of the repository or of the path in the registry.
+    pub repository: String,
+}
+
+/// What lock files call a release's chart; `None` for charts that are in none of the state's repositories.
+#[must_use]
+pub fn locked_chart(state: &State, chart: &str) -> Option<LockedChart> {
+    let (repository, path) = paths::repository_chart(chart)?;
+    let own = state.fields.records("repositories").filter(|one| one.text("name") == repository).last()?;
+    let url = own.text("url");
+    if own.flag("oci") != Some(true) {
+        return Some(LockedChart { name: path.to_owned(), path: path.to_owned(), repository: url });
+    }
+    let (name, repository) = match path.rsplit_once('/') {
+        Some((folder, name)) => (name, format!("oci://{}/{folder}", url.trim_end_matches('/'))),
+        None => (path, format!("oci://{url}")),
+    };
+    Some(LockedChart { name: name.to_owned(), path: path.to_owned(), repository })
+}
+
 /// Sets the versions of releases to the locked ones, if there is a lock file (`HelmState.ResolveDeps`).
 ///
 /// # Errors
 /// The lock file is not valid, or holds no version of a chart that fits.
 pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
-    let repositories: Vec<(String, bool)> =
-        state.fields.records("repositories").map(|r| (r.text("name"), r.flag("oci") == Some(true))).collect();
-    let locked_chart = |release: &Record| -> Option<(String, String)> {
-        let chart = release.text("chart");
-        let (repository, chart) = paths::repository_chart(&chart)?;
-        let (_, oci) = repositories.iter().rev().find(|(name, _)| name == repository)?;
-        let short = if *oci { chart.rsplit('/').next().unwrap_or(chart) } else { chart };
-        Some((short.to_owned(), chart.to_owned()))
-    };
     let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
-    if !releases.iter().any(|release| locked_chart(release).is_some()) {
+    if !releases.iter().any(|release| locked_chart(state, &release.text("chart")).is_some()) {
         return Ok(());
     }
     let file = path(state);
@@ -61,11 +79,10 @@ pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
     let locked =
         read(&read_text(host, &absolute)?).map_err(|error| Error::Other(format!("{file}: {error}")))?;
     for release in &mut releases {
-        let Some((short, whole)) = locked_chart(release) else { continue };
+        let Some(chart) = locked_chart(state, &release.text("chart")) else { continue };
         let constraint = release.text("version");
-        let found = version(&locked, &short, &constraint).or_else(|error| match short == whole {
-            true => Err(error),
-            false => version(&locked, &whole, &constraint),
+        let found = version(&locked, &chart.name, &constraint).or_else(|error| {
+            if chart.name == chart.path { Err(error) } else { version(&locked, &chart.path, &constraint) }
         });
         release.set("version", Slot::Text(found.map_err(Error::Other)?));
     }
@@ -101,6 +118,6 @@ fn version(locked: &[Locked], chart: &str, constraint: &str) -> Result<String, S
         }
     }
     Err(format!(
-        "no resolved dependency found for \"{chart}\", running \"helmfile deps\" may resolve the issue"
+        "no resolved dependency found for \"{chart}\", running `windlass helmfile deps` may resolve the issue"
     ))
 }

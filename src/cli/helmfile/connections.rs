@@ -1,0 +1,40 @@
+//! Connections to the clusters of releases: one for each kubeconfig context of a run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cli::flags::Globals;
+use crate::cli::{Connected, connect};
+use crate::helmfile::release_options;
+use crate::helmfile::state::Error;
+use crate::helmfile::state::load::State;
+use crate::helmfile::state::record::Record;
+
+/// The connections that a run has made.
+pub(super) struct Connections<'g> {
+    globals: &'g Globals,
+    /// By kubeconfig context; the current one has an empty name.
+    by_context: BTreeMap<String, Arc<Connected>>,
+}
+
+impl<'g> Connections<'g> {
+    /// None yet. `globals`: how clusters are reached.
+    pub(super) fn new(globals: &'g Globals) -> Self {
+        Self { globals, by_context: BTreeMap::new() }
+    }
+
+    /// The cluster of a release, connected when a release first needs it.
+    pub(super) async fn of(&mut self, state: &State, release: &Record) -> Result<Arc<Connected>, Error> {
+        let context = release_options::kube_context(state, release);
+        if let Some(known) = self.by_context.get(&context) {
+            return Ok(Arc::clone(known));
+        }
+        let mut globals = self.globals.clone();
+        if !context.is_empty() {
+            globals.kube_context = Some(context.clone());
+        }
+        let connected = Arc::new(connect(&globals).await?);
+        self.by_context.insert(context, Arc::clone(&connected));
+        Ok(connected)
+    }
+}

@@ -1,0 +1,118 @@
+//! `lint`: lints the chart of each release with the release's values.
+//!
+//! Owns which files of a release are linted. Findings and their texts are those of `windlass lint`.
+
+use chart_compat::chart::read_archive;
+use chart_compat::lint::{Options as LintOptions, Severity};
+
+use super::flags::Options;
+use super::template::{Needs, RenderFlags, Renderer, apply_args};
+use crate::cli::flags::Globals;
+use crate::cli::lint::{ChartFiles, Linter, summary};
+use crate::cli::schemas::Schemas;
+use crate::cli::{print, tell};
+use crate::helmfile::chart_fetcher::ChartFetcher;
+use crate::helmfile::release_chart::{ChartPlace, changes};
+use crate::helmfile::state::Error;
+use crate::helmfile::state::hooks::{self, Event};
+use crate::helmfile::state::load::State;
+use crate::helmfile::state::record::Record;
+use crate::helmfile::{commands, release_options};
+use crate::render::SystemWorld;
+use crate::source::chart_package::{Times, pack};
+
+/// Flags of `lint`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    needs: Needs,
+    /// Further `--set` values for every chart
+    #[arg(long)]
+    set: Vec<String>,
+    /// Further values files for every chart
+    #[arg(long)]
+    values: Vec<String>,
+    /// Arguments of `helm lint`: --set, --skip-schema-validation
+    #[arg(long, default_value = "", hide_default_value = true, allow_hyphen_values = true)]
+    args: String,
+    /// No effect: charts are linted one after the other
+    #[arg(long, default_value_t = 0)]
+    concurrency: usize,
+    /// No effect: temporary files are not made
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    skip_cleanup: Option<bool>,
+}
+
+pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(), Error> {
+    let (host, store) = (options.host(globals), options.store(globals));
+    let (query, cwd) = (options.query()?, options.cwd());
+    let (mut count, mut failed) = (0_usize, Vec::new());
+    commands::with_needs(&*host, &query, &cwd, "lint", args.needs.rule(), |state, releases| {
+        let mut flags = RenderFlags {
+            set: args.set.clone(),
+            values: args.values.iter().map(|path| options.given_path(path)).collect(),
+            args: args.args.clone(),
+            ..RenderFlags::default()
+        };
+        apply_args(&mut flags, state, &["args"])?;
+        let charts = options.charts(globals, &*host, &store);
+        let renderer = Renderer { globals, options, charts, flags: &flags };
+        for release in releases {
+            count += 1;
+            if !lint(&renderer, &store, state, release)? {
+                failed.push(release.text("name"));
+            }
+            let event = Event { name: "cleanup", error: None, command: "lint" };
+            hooks::trigger(&*host, state, Some(release), event)?;
+        }
+        Ok(())
+    })?;
+    match failed.as_slice() {
+        [] => Ok(()),
+        names => Err(format!("{}: {}", summary(count, names.len()), names.join(", ")).into()),
+    }
+}
+
+/// Lints the chart of a release, and prints what is found. Returns whether the chart passes.
+fn lint(
+    renderer: &Renderer<'_>,
+    store: &ChartFetcher,
+    state: &State,
+    release: &Record,
+) -> Result<bool, Error> {
+    let (name, chart) = (release.text("name"), release.text("chart"));
+    tell(&format!("Linting release={name}, chart={chart}"));
+    let globals = renderer.globals;
+    let (entries, user) = renderer.values(state, release)?;
+    let documents = Schemas::new(globals);
+    let deadline = Some(globals.render_bounds().deadline());
+    let world = SystemWorld { documents: Some(&documents), deadline, ..SystemWorld::default() };
+    let namespace = release.text("namespace");
+    let options = LintOptions {
+        values: &user,
+        namespace: if namespace.is_empty() { "default" } else { &namespace },
+        kube_version: None,
+        skip_schema_validation: renderer.flags.skip_schema_validation
+            || release_options::flag(state, release, "skipSchemaValidation"),
+        profile: globals.profile(),
+        world: &world,
+    };
+    let linter = Linter { options, least: Severity::Error, quiet: false, only_helm: false };
+    let place = renderer.charts.place(state, release)?;
+    let made = place.made();
+    let is_changed = !release.list("dependencies").is_empty()
+        || !changes(renderer.charts.host, state, release, made)?.is_empty();
+    let all = match place {
+        ChartPlace::Chart(request) if !is_changed => store.files(&request),
+        // As helmfile, the chart that is made of the release's fields.
+        _ => {
+            let chart = renderer.chart(state, release, &entries, &user)?;
+            let package = pack(&chart, &Times::none()).map_err(|error| error.to_string())?;
+            read_archive(&package, globals.profile()).map_err(|error| error.to_string())
+        }
+    };
+    let report = linter.report(&chart, all.and_then(|all| ChartFiles::new(&chart, all, globals.profile())));
+    print(report.text.as_bytes())?;
+    print(format!("{}\n\n", summary(1, usize::from(report.failed))).as_bytes())?;
+    Ok(!report.failed)
+}
