@@ -307,9 +307,9 @@ impl Running {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_that_failed_before_a_crash_is_taken() {
-    let mut running = Running::prepare("rollback").await;
+/// A stopped front end and its HelmRelease `web`, whose second revision failed and was rolled back.
+async fn rolled_back(name: &str) -> (Running, Value) {
+    let mut running = Running::prepare(name).await;
     running.publish("demo", "1.0.0", chart("1.0.0", &[]));
     running.start().await;
     running.release("web", &remediated("one"));
@@ -318,6 +318,12 @@ async fn a_rollback_that_failed_before_a_crash_is_taken() {
     let object = running.wait("rolled back", is_stalled, "web");
     assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
     running.stop().await;
+    (running, object)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_failed_before_a_crash_is_taken() {
+    let (mut running, object) = rolled_back("rollback").await;
     running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
     running.forge("web", 3, |record| {
         record["info"]["status"] = "failed".into();
@@ -336,14 +342,7 @@ async fn a_rollback_that_failed_before_a_crash_is_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_a_crash_left_with_two_deployed_revisions_is_ended() {
-    let mut running = Running::prepare("two-deployed").await;
-    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
-    running.start().await;
-    running.release("web", &remediated("one"));
-    running.wait_ready("web", "True InstallSucceeded");
-    running.release("web", &remediated("bad"));
-    let object = running.wait("rolled back", is_stalled, "web");
-    running.stop().await;
+    let (mut running, object) = rolled_back("two-deployed").await;
     // As if the operator had been killed before it wrote that the revision before is superseded.
     running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
     running.forget_newest("web", &object);
