@@ -237,7 +237,7 @@ impl<'e, 'v> Cost<'e, 'v> {
     }
 
     fn call(&mut self, call: &'e CallExpr, times: u64) -> Result<Estimate<'v>, String> {
-        // What stands before a function of a namespace, such as `base64`, is no variable, and has no size.
+        // What stands before a function of a namespace, such as `base64`, is not a variable, and has no size.
         let parts: Vec<&IdedExpr> = call.target.as_deref().into_iter().chain(&call.args).collect();
         let estimates: Vec<Estimate<'v>> =
             parts.iter().map(|part| self.visit(part, times)).collect::<Result<_, _>>()?;

@@ -52,10 +52,10 @@ impl ArchiveKind {
                 Err(format!("archives of type {name} are not supported; use tar.gz, tar.xz or tar.zst"))
             }
             "gz" | "xz" | "zst" => {
-                Err(format!("{name} holds a single file and is no archive; use tar.{name}"))
+                Err(format!("{name} holds a single file and is not an archive; use tar.{name}"))
             }
             _ => Err(format!(
-                "{name:?} is no type of archives; there are tar, tar.gz, tar.xz, tar.zst and zip"
+                "{name:?} is not a type of archives; there are tar, tar.gz, tar.xz, tar.zst and zip"
             )),
         }
     }

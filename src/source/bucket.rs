@@ -127,7 +127,7 @@ pub async fn object(
         let name = if bucket.scheme == "gs" { "generation" } else { "versionId" };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~');
         if !version.chars().all(plain) {
-            return Err(BucketError::Answer(format!("{version:?} is no version of an object")));
+            return Err(BucketError::Answer(format!("{version:?} is not a version of an object")));
         }
         url = url.with_query(format!("{name}={version}"));
     }

@@ -198,7 +198,7 @@ pub fn expand(files: &[File], directory: &Path) -> Result<PathBuf, PackageError>
 /// The name of the directory that a chart's files are unpacked into: that of the chart.
 ///
 /// # Errors
-/// The chart has no name, or one that is no name of a directory.
+/// The chart has no name, or one that is not a name of a directory.
 pub fn directory_name(files: &[File]) -> Result<String, PackageError> {
     let chart = files.iter().find(|f| f.name == "Chart.yaml");
     let data = chart.map(|f| yaml::from_slice(&f.data)).transpose();

@@ -279,7 +279,7 @@ pub fn without_secrets(text: &str) -> String {
         out.push_str(before);
         let end = url.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`' | '<' | '>'));
         let (url, after) = url.split_at(end.unwrap_or(url.len()));
-        // What follows a URL in a sentence is no part of it.
+        // What follows a URL in a sentence is not a part of it.
         let (url, mark) = url.split_at(url.trim_end_matches([':', ',', ';', ')']).len());
         let shown = without_user(&format!("://{}", url.split_once('?').map_or(url, |(shown, _)| shown)));
         out.push_str(shown.get(3..).unwrap_or_default());

@@ -293,7 +293,7 @@ async fn a_broken_file_leaves_the_last_good_state() {
     });
     std::fs::rename(&away, repository.root.path().join(".git")).unwrap();
     repository.push(&TWO.replace("{{ .Values.size }}", "7"));
-    running.wait("the mended file is deployed", || running.size("web") == "7");
+    running.wait("the corrected file is deployed", || running.size("web") == "7");
     running.ready("stack", "True Deployed");
     running.pause().await;
 }

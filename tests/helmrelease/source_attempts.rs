@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::commands::own_address;
 use super::sources::{Fault, Files, git, message, publish_repository, source};
-use super::support::Running;
+use super::support::{Running, write_below};
 
 /// An attempt: its name, the kind, the spec, the condition Ready, and a part of its text.
 type Attempt = (&'static str, &'static str, Value, &'static str, &'static str);
@@ -154,7 +154,7 @@ async fn sources_lead_to_no_server_of_this_machine() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(files.seen.lock().unwrap().is_empty(), "{:?}", files.seen.lock().unwrap());
-    // Files of this machine are no URLs of the API.
+    // Files of this machine are not URLs of the API.
     for (kind, url) in [
         ("HelmRepository", "file:///etc"),
         ("GitRepository", "file:///etc"),
@@ -175,10 +175,7 @@ async fn charts_read_no_file_beyond_their_source() {
         (Files::default(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let address = files.serve().await;
     let root = repository.path();
-    let write = |path: &str, text: &str| {
-        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-        std::fs::write(root.join(path), text).unwrap();
-    };
+    let write = |path: &str, text: &str| write_below(root, path, text);
     // A file of this machine that is good YAML.
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret.yaml");

@@ -15,7 +15,7 @@ use futures::StreamExt as _;
 use serde_json::{Value, json};
 use windlass_test_cluster::{Tool, wait_until};
 
-use super::support::{LIMIT, Running, chart, condition, digest};
+use super::support::{LIMIT, Running, chart, condition, digest, write_below};
 
 /// Path and Authorization header of a request.
 type SeenRequest = (String, Option<String>);
@@ -514,10 +514,7 @@ async fn a_chart_of_a_git_repository_follows_its_branch() {
         (Files::default(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let address = files.serve().await;
     let root = repository.path();
-    let write = |path: &str, text: &str| {
-        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-        std::fs::write(root.join(path), text).unwrap();
-    };
+    let write = |path: &str, text: &str| write_below(root, path, text);
     git(root, &["init", "--quiet", "-b", "main"]);
     write(
         "charts/demo/Chart.yaml",

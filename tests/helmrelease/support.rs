@@ -74,6 +74,13 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
     format!("sha256:{hex}")
 }
 
+/// Writes a file and the directories above it.
+pub(crate) fn write_below(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
 /// A package of a chart with these files.
 pub(crate) fn package(files: &[(&str, String)]) -> Vec<u8> {
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

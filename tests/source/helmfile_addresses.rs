@@ -108,7 +108,7 @@ fn archives_are_unpacked_and_verified() {
     is_refused(&user, &format!("http::{url}/cut.tgz@b.yaml"), "the archive is damaged");
     is_refused(&user, &format!("http::{url}/escaping.tgz@values.yaml"), "leaves the directory");
     is_refused(&user, &format!("http::{url}/app.tgz@../../x"), "leaves what is fetched");
-    is_refused(&user, &format!("http::{url}/SUMS@x"), "no archive");
+    is_refused(&user, &format!("http::{url}/SUMS@x"), "not an archive");
 }
 
 #[test]

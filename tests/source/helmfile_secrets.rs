@@ -94,7 +94,7 @@ fn vault_is_asked_once_for_each_secret() {
 #[test]
 fn logins_of_vault_give_tokens() {
     let (server, user) = (Server::plain(), User::new());
-    let login = r#"{"auth": {"client_token": "lent"}}"#;
+    let login = r#"{"auth": {"client_token": "issued"}}"#;
     for path in ["approle/login", "kubernetes/login", "people/login/me"] {
         server.body(&format!("/v1/auth/{path}"), login);
     }
@@ -103,7 +103,7 @@ fn logins_of_vault_give_tokens() {
         "/v1/auth/approle/login" => asked.body == r#"{"role_id":"r","secret_id":"s"}"#,
         "/v1/auth/kubernetes/login" => asked.body == r#"{"jwt":"pod","role":"r"}"#,
         "/v1/auth/people/login/me" => asked.body == r#"{"password":"hunter2"}"#,
-        _ => asked.headers.get("x-vault-token").map(String::as_str) == Some("lent"),
+        _ => asked.headers.get("x-vault-token").map(String::as_str) == Some("issued"),
     });
     user.write("jwt", "pod\n");
     let address = ("VAULT_ADDR", server.url.as_str());
@@ -168,7 +168,7 @@ fn secrets_and_parameters_of_aws_are_asked_for_with_signatures() {
     is_refused(&user, "awssecrets://app/none", &own, "400");
     server.answer_all(Answer::Body(b"hunter2".to_vec()));
     is_refused(&user, "awssecrets://app/none", &own, "did not answer with JSON");
-    is_refused(&user, "awssecrets://app/none?region=evil.example/", &own[1..], "is no region");
+    is_refused(&user, "awssecrets://app/none?region=evil.example/", &own[1..], "is not a region");
 }
 
 #[test]
@@ -227,5 +227,5 @@ fn secrets_of_azure_are_asked_for_with_a_token() {
     are_read(&user, &[&reference("db#/user"), &reference("db/2")], &own, &["me", "older"]);
     assert!(tokens.asked()[0].body.contains("vault%2Eazure%2Enet"), "the token is for key vaults");
     is_refused(&user, &reference("none"), &own, "404");
-    is_refused(&user, "azurekeyvault://evil.example/db", &own, "no host of a key vault");
+    is_refused(&user, "azurekeyvault://evil.example/db", &own, "not a host of a key vault");
 }

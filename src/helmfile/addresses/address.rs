@@ -30,7 +30,7 @@ impl Address {
     /// Parses an address. With a getter, a single `@` in the path ends what is fetched. Otherwise the last element is the file.
     ///
     /// # Errors
-    /// The text is no URL.
+    /// The text is not a URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (getter, url) = match text.split_once("::") {
             Some((getter, url)) => (Some(getter.to_owned()), url),

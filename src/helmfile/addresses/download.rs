@@ -70,7 +70,7 @@ fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, St
     };
     match kind {
         None if by_http => {
-            Err("it is no archive; fetch a single file by https:// without a getter".to_owned())
+            Err("it is not an archive; fetch a single file by https:// without a getter".to_owned())
         }
         None if address.selects => Err("it is a single file; leave out what follows the @".to_owned()),
         kind => Ok(kind),
@@ -80,7 +80,7 @@ fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, St
 /// The place of a single file.
 fn single(directory: &Path, name: &str) -> Result<PathBuf, String> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || matches!(name, "." | "..") {
-        return Err(format!("{name:?} is no name of a file"));
+        return Err(format!("{name:?} is not a name of a file"));
     }
     Ok(directory.join(name))
 }

@@ -58,7 +58,7 @@ impl ObjectAddress {
         };
         let plain = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         if let Some(region) = out.region.as_ref().filter(|region| !plain(region)) {
-            return Err(format!("{region:?} is no region of AWS"));
+            return Err(format!("{region:?} is not a region of AWS"));
         }
         // Requests escape the key themselves.
         let key = percent_decode_str(&out.object.path).decode_utf8_lossy().into_owned();

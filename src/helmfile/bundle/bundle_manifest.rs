@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_bundle_is_refused() {
-        for good in ["files", "files/a", "remote/a b/c.yaml", "files/..a"] {
-            assert_eq!(check_path(good), Ok(()), "{good}");
+    fn paths_outside_of_the_bundle_are_refused() {
+        for valid in ["files", "files/a", "remote/a b/c.yaml", "files/..a"] {
+            assert_eq!(check_path(valid), Ok(()), "{valid}");
         }
-        for bad in
+        for invalid in
             ["", "/", "/etc/passwd", "files/../x", "files//a", "files/", "other/a", "files/./a", "files\\a"]
         {
-            assert!(check_path(bad).is_err(), "{bad}");
+            assert!(check_path(invalid).is_err(), "{invalid}");
         }
         let manifest = BundleManifest::new("files/../..".to_owned(), String::new());
         let told = BundleManifest::parse(&manifest.to_json().unwrap()).unwrap_err();

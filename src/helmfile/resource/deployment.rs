@@ -305,7 +305,7 @@ impl Deployment<'_> {
         }
     }
 
-    /// Uninstalls a release if its record has the object's labels. The status, which others may write, is no proof.
+    /// Uninstalls a release if its record has the object's labels. The status, which others may write, is not a proof.
     /// Returns whether it was there.
     ///
     /// # Errors

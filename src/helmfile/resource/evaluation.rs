@@ -90,11 +90,11 @@ pub(super) struct EvaluatedRelease {
     pub(super) action: Result<ReleaseAction, String>,
 }
 
-/// What is wanted of a release.
+/// The operation on a release.
 pub(super) enum ReleaseAction {
-    /// It is to be deployed.
+    /// Install or upgrade.
     Deploy(Box<ReleaseSpec>),
-    /// `installed: false`.
+    /// Uninstall: the state file has `installed: false`.
     Uninstall(UninstallRequest),
 }
 

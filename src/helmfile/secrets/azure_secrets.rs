@@ -37,7 +37,7 @@ pub(super) async fn read(http: &Http, reference: &Reference) -> Result<Document,
     let domain = match DOMAINS.iter().find(is_of) {
         Some(domain) => domain,
         None if url.is_loopback() => &DOMAINS[0],
-        None => return Err(format!("{host} is no host of a key vault")),
+        None => return Err(format!("{host} is not a host of a key vault")),
     };
     let scope = format!("https://{domain}/.default");
     let token = CloudCredentials(http).own_azure(&scope).await.map_err(|error| error.to_string())?;

@@ -76,7 +76,7 @@ impl Document {
         match self {
             Self::Map(map) => Ok(map),
             // The parser's error would quote the text.
-            Self::Text(text) => document::map(&text).map_err(|_| "it is no YAML map".to_owned()),
+            Self::Text(text) => document::map(&text).map_err(|_| "it is not a YAML map".to_owned()),
         }
     }
 }
@@ -224,7 +224,7 @@ mod tests {
             ("sops://aHVudGVyMg==?key_type=base64&format=hunter2", "the format is none"),
             ("awssecrets://a?profile=hunter2", "set AWS_PROFILE"),
             ("awssecrets://a?role_arn=hunter2", "role_arn"),
-            ("azurekeyvault://evil.example/a", "is no host of a key vault"),
+            ("azurekeyvault://evil.example/a", "is not a host of a key vault"),
             ("azurekeyvault://a", "VAULT/NAME"),
             ("k8s://v1/Pod/n/a/k", "Secret and ConfigMap"),
             ("k8s://apps/v1/a", "v1/KIND/NAMESPACE/NAME"),

@@ -83,7 +83,7 @@ pub(super) async fn read(
     };
     let data = session.secret(http, path, reference.parameter("version").as_deref()).await?;
     // JSON is YAML; its numbers become those of values.
-    let mut map = document::map(&data.to_string()).map_err(|_| "the secret is no map".to_owned())?;
+    let mut map = document::map(&data.to_string()).map_err(|_| "the secret is not a map".to_owned())?;
     let Some(key) = key else { return Ok(Document::Map(map)) };
     let value = map.remove(key).ok_or_else(|| format!("key {key:?} does not exist in {path:?}"))?;
     let text = match value {
@@ -106,7 +106,7 @@ impl Session {
         let address = address.ok_or("name the server: set VAULT_ADDR or the parameter address")?;
         let server = Location::parse(address.trim_end_matches('/')).ok();
         let server = server.filter(|server| matches!(server.scheme.as_str(), "http" | "https"));
-        let server = server.ok_or("the address is no URL of http or https")?;
+        let server = server.ok_or("the address is not a URL of http or https")?;
         let pem = |name: &str| variable(name).map(|path| Pem::File(PathBuf::from(path)));
         let tls = Tls {
             ca: pem("VAULT_CACERT"),

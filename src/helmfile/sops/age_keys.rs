@@ -106,12 +106,12 @@ fn native(found: &mut Identities, shown: &str, text: &str) -> Result<(), String>
 
 /// Decrypts a data key.
 pub(super) fn decrypt(armored: &str, identities: &Identities) -> Result<Vec<u8>, String> {
-    let malformed = |_| "the data key is no message of age".to_owned();
+    let malformed = |_| "the data key is not a message of age".to_owned();
     let decryptor = Decryptor::new_buffered(ArmoredReader::new(armored.as_bytes())).map_err(malformed)?;
     let known = identities.iter().map(|identity| &**identity as &dyn Identity);
     let reader = decryptor.decrypt(known).map_err(|_| "no identity of age is a recipient".to_owned())?;
     let mut key = Vec::new();
     let read = reader.take(MAX_KEY).read_to_end(&mut key);
-    read.map_err(|_| "the data key is no message of age".to_owned())?;
+    read.map_err(|_| "the data key is not a message of age".to_owned())?;
     Ok(key)
 }

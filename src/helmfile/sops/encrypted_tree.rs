@@ -32,7 +32,7 @@ impl Tree {
                 node = Node::map();
             }
             if node.kind != Kind::Map {
-                return Err("a document of the encrypted file is no map".to_owned());
+                return Err("a document of the encrypted file is not a map".to_owned());
             }
             if let Some(found) = node.remove(METADATA) {
                 metadata = metadata.or(Some(found));
@@ -135,7 +135,7 @@ impl Walk<'_> {
                 for pair in node.content.chunks_exact_mut(2) {
                     let [key, value] = pair else { continue };
                     if key.kind != Kind::Scalar {
-                        return Err(format!("{}: a key is no text", self.place()));
+                        return Err(format!("{}: a key is not a text", self.place()));
                     }
                     for comment in [&mut key.head, &mut key.line, &mut key.foot] {
                         comment.clear();

@@ -16,7 +16,7 @@ use crate::source::helm_paths::user_home;
 /// The size limit of a data key, in bytes.
 const MAX_KEY: u64 = 1024;
 /// Why a data key cannot be read.
-const MALFORMED: &str = "the data key is no PGP message";
+const MALFORMED: &str = "the data key is not a PGP message";
 /// The size limit of the keyring, in bytes.
 const MAX_KEYRING: u64 = 64 << 20;
 
@@ -55,7 +55,7 @@ fn keyring(keys: &Keys) -> Result<Vec<SignedSecretKey>, String> {
         for (name, text) in given {
             let found = SignedSecretKey::from_armor_many(text);
             // The parser's error could quote the key.
-            let (found, _) = found.map_err(|_| format!("{name} is no armored OpenPGP key"))?;
+            let (found, _) = found.map_err(|_| format!("{name} is not an armored OpenPGP key"))?;
             all.extend(found.filter_map(Result::ok));
         }
         return Ok(all);

@@ -170,7 +170,7 @@ impl CloudCredentials<'_> {
         let region = region.map_or_else(super::aws::own_region, |region| Ok(region.to_owned()))?;
         // It becomes part of a host name.
         if !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return Err(BucketError::Answer(format!("{region:?} is no region of AWS")));
+            return Err(BucketError::Answer(format!("{region:?} is not a region of AWS")));
         }
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let place = super::environment::variable(&[endpoint, "AWS_ENDPOINT_URL"])

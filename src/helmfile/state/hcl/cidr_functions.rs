@@ -16,7 +16,7 @@ pub(super) struct Network {
 impl Network {
     /// Parses `ADDRESS/BITS`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no network in CIDR notation");
+        let wrong = || format!("{text:?} is not a network in CIDR notation");
         let (address, prefix) = text.split_once('/').ok_or_else(wrong)?;
         let (base, bits) = match address.parse().map_err(|_| wrong())? {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()), 32),

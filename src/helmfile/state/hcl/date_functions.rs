@@ -15,7 +15,7 @@ struct Moment {
 
 impl Moment {
     fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no time in RFC 3339");
+        let wrong = || format!("{text:?} is not a time in RFC 3339");
         // RFC 3339 has neither weeks nor names of zones.
         let plain = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | ':' | '.' | 'T' | 'Z');
         let pieces = Pieces::parse(text).ok().filter(|_| text.chars().all(plain)).ok_or_else(wrong)?;
@@ -90,7 +90,7 @@ pub(super) fn format_date(format: &str, time: &str) -> Result<String, String> {
         let end = rest.find(|c| c != first).unwrap_or(rest.len());
         let (run, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
         if first.is_ascii_alphabetic() {
-            let unknown = || format!("{run:?} is no verb of formatdate; put other letters into 'quotes'");
+            let unknown = || format!("{run:?} is not a verb of formatdate; put other letters into 'quotes'");
             out.push_str(&moment.verb(run).ok_or_else(unknown)?);
         } else {
             out.push_str(run);
@@ -104,7 +104,7 @@ pub(super) fn format_date(format: &str, time: &str) -> Result<String, String> {
 pub(super) fn add_time(time: &str, duration: &str) -> Result<String, String> {
     let mut moment = Moment::parse(time)?;
     let later = moment.time.checked_add(parse_duration(duration)?);
-    moment.time = later.map_err(|_| format!("{time} and {duration} are no time"))?;
+    moment.time = later.map_err(|_| format!("{time} plus {duration} is outside of the range of times"))?;
     let text = strtime::format("%Y-%m-%dT%H:%M:%S", moment.time).map_err(|error| error.to_string())?;
     Ok(format!("{text}{}", moment.zone(":", Some("Z"))))
 }
@@ -121,7 +121,7 @@ fn parse_duration(text: &str) -> Result<SignedDuration, String> {
         ("m", 60.0),
         ("h", 3600.0),
     ];
-    let wrong = || format!("{text:?} is no duration; the units are ns, us, ms, s, m and h");
+    let wrong = || format!("{text:?} is not a duration; the units are ns, us, ms, s, m and h");
     let (sign, mut rest) = match text.strip_prefix(['-', '+']) {
         Some(rest) => (if text.starts_with('-') { -1.0 } else { 1.0 }, rest),
         None => (1.0, text),
