@@ -59,8 +59,8 @@ pub(super) async fn fetch(
     }
     repositories.save(&home.repositories).map_err(|e| dependency_failed(&e.to_string()))?;
     let http = context.http(None, None).await?;
-    let mut fetcher = Fetcher::new(home, http);
-    fetcher.registry_credentials = registry_credentials(context, chart, &known).await?;
+    let logins = registry_credentials(context, chart, &known).await?;
+    let fetcher = Fetcher::of_tenant(home, http, logins);
     let (mut said, mut warnings) = (Vec::new(), Vec::new());
     let mut manager = Manager {
         fetcher: &fetcher,

@@ -26,6 +26,7 @@ use crate::source::helm_paths::Home;
 use crate::source::index::entry::{ChartVersion, Choice, choose};
 use crate::source::oci::Registry;
 use crate::source::oci::artifact_reference::OciReference;
+use crate::source::oci::credentials::Credentials as RegistryCredentials;
 use crate::source::{self, index};
 
 /// The source of a chart.
@@ -192,7 +193,7 @@ async fn of_index(
     let http = context.http(repository.timeout.as_ref(), None).await?;
     let scratch = context.scratch()?;
     // Without a cache of its own nobody gets a package by the digest of another tenant's.
-    let fetcher = Fetcher::new(Home::below(scratch.path()), http);
+    let fetcher = Fetcher::of_tenant(Home::below(scratch.path()), http, RegistryCredentials::none());
     let fetched = fetcher.fetch_version(&access, version, &Options::default(), &mut |_| {}).await;
     let fetched =
         fetched.map_err(|e| fetch_error(&format!("failed to download chart for remote reference: {e}")))?;

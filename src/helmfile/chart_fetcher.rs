@@ -15,10 +15,10 @@ use crate::kustomize;
 use crate::render::{Documents, RenderBounds};
 use crate::source::dependencies::Manager;
 use crate::source::fetch::{ChartBytes, Fetcher, Options, ProvenanceMode};
-use crate::source::http::Http;
+use crate::source::http::{Http, Pem};
 use crate::source::installable::{check_installable, missing_dependencies};
 use crate::source::provenance::{default_keyring, verify_fetched, verify_file};
-use crate::source::{self, Loaded};
+use crate::source::{self, Loaded, confined_files};
 
 /// Opens charts with the state of Helm that a fetcher has.
 pub struct ChartFetcher {
@@ -138,6 +138,7 @@ impl ChartFetcher {
         let ChartRequest { reference, options, keyring, update_dependencies } = request;
         let keyring = || keyring.clone().unwrap_or_else(default_keyring);
         let verifies = options.provenance == ProvenanceMode::Yes;
+        self.check_files(request)?;
         if options.repository.is_none()
             && let Some(found) = source::locate(reference).map_err(|error| error.to_string())?
         {
@@ -198,10 +199,27 @@ impl ChartFetcher {
         Ok(())
     }
 
+    /// Refuses certificates, keys and keyrings outside of the root.
+    fn check_files(&self, request: &ChartRequest) -> Result<(), String> {
+        let Some(root) = &self.root else { return Ok(()) };
+        let Options { tls, provenance, .. } = &request.options;
+        let named = [&tls.ca, &tls.certificate, &tls.key].into_iter().flatten().filter_map(|pem| match pem {
+            Pem::File(path) => Some(path),
+            Pem::Text(_) => None,
+        });
+        for path in named.chain(&request.keyring) {
+            confined_files::resolve(root, path)?;
+        }
+        if *provenance == ProvenanceMode::Yes && request.keyring.is_none() {
+            return Err("verify: name a keyring of the source".to_owned());
+        }
+        Ok(())
+    }
+
     /// Refuses a path outside of the root, and links below it that lead out.
     fn check_root(&self, path: &Path) -> Result<(), String> {
         match &self.root {
-            Some(root) => super::confined_files::check_tree(root, path),
+            Some(root) => confined_files::check_tree(root, path),
             None => Ok(()),
         }
     }

@@ -11,15 +11,13 @@
 //! - [`resource`]: the front end of the `Helmfile` resource
 //! - [`bundle`]: all that a helmfile reads and fetches, as one artifact
 //! - [`local_host`]: files, variables and programs of this machine; [`secrets`]: secret references; [`sops`]: encrypted files
-//! - [`addresses`]: what addresses mean; [`remote_files`]: what they name, fetched once; [`confined_files`]: the check that paths stay
-//!   within a directory
+//! - [`addresses`]: what addresses mean; [`remote_files`]: what they name, fetched once
 
 pub mod addresses;
 pub mod bundle;
 pub mod chart_fetcher;
 pub mod chart_store;
 pub mod commands;
-pub mod confined_files;
 pub mod deploy_order;
 pub mod helm_arguments;
 pub mod local_host;

@@ -73,8 +73,8 @@ pub(super) async fn fetch(
     };
     // Neither charts nor credentials of this machine: the object decides what is fetched, and with whose rights.
     let home = tempfile::tempdir().map_err(|e| ReconcileError::Task(e.to_string()))?;
-    let mut fetcher = Fetcher::new(Home::below(home.path()), Http::new(TIMEOUT, false));
-    fetcher.registry_credentials = RegistryCredentials::none();
+    let (home, http) = (Home::below(home.path()), Http::new(TIMEOUT, false));
+    let fetcher = Fetcher::of_tenant(home, http, RegistryCredentials::none());
     let fetched = fetcher.fetch(&chart, &options, &mut |line| tracing::warn!("{line}")).await;
     let fetched = fetched.map_err(|e| unavailable(&format!("{repository} does not give it: {e}")))?;
     let read = tokio::task::spawn_blocking(move || {

@@ -43,6 +43,11 @@ pub struct ChartSettings<'s> {
     pub fetched: Fetched,
 }
 
+/// The directory of a chart on disk, which need not exist.
+pub(super) fn directory(chart: &Chart) -> PathBuf {
+    Item { chart }.directory()
+}
+
 /// The packages that a build has fetched, each once.
 #[derive(Default)]
 pub struct Fetched(RefCell<HashMap<Origin, (Bytes, String)>>);
@@ -211,7 +216,7 @@ impl ChartSettings<'_> {
             home.repositories = config.join("repositories.yaml");
             home.registry = config.join("registry/config.json");
         }
-        Fetcher { inputs: self.fetcher.inputs.clone(), ..Fetcher::new(home, self.fetcher.http.clone()) }
+        self.fetcher.with_home(home)
     }
 }
 

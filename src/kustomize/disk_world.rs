@@ -9,9 +9,10 @@ use std::path::{Component, Path, PathBuf};
 use kustomize_compat::kustomization::{FILE_NAMES, KustomizationFile};
 use kustomize_compat::load::{Chart, FetchError, Place, ReadFile, Repository, World, base};
 
-use super::chart_inflation::ChartSettings;
+use super::chart_inflation::{self, ChartSettings};
 use super::remote_base::RemoteBases;
 use crate::causes::of_the_system;
+use crate::source::confined_files::check_tree;
 use crate::source::input_store::{InputKind, InputStore, RemoteInput};
 
 /// The size limit of a file, in bytes: that of all files of a build.
@@ -86,7 +87,10 @@ impl World for DiskWorld<'_> {
 
     fn inflate(&self, chart: &Chart, read: &ReadFile<'_>) -> Result<String, String> {
         match &self.charts {
-            Some(charts) => charts.inflate(chart, read, self.warn),
+            Some(charts) => {
+                self.check_chart(chart)?;
+                charts.inflate(chart, read, self.warn)
+            }
             None => Err("must specify --enable-helm".to_owned()),
         }
     }
@@ -109,6 +113,20 @@ impl DiskWorld<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// With a root, refuses a chart on disk outside of it, and Helm's configuration of this machine.
+    fn check_chart(&self, chart: &Chart) -> Result<(), String> {
+        let Some(root) = &self.root else { return Ok(()) };
+        if !chart.config_home.is_empty() {
+            return Err(
+                "helmGlobals.configHome: the configuration of this machine is not used here".to_owned()
+            );
+        }
+        let Ok(directory) = fs::canonicalize(chart_inflation::directory(chart)) else { return Ok(()) };
+        self.check_root(&directory)?;
+        // Copies of repositories have no links.
+        if directory.starts_with(root) { check_tree(root, &directory) } else { Ok(()) }
     }
 
     /// Starts to fetch the repositories that a kustomization names, all at once. Errors are those of the step that needs a copy.

@@ -217,6 +217,8 @@ pub struct Fetcher {
     pub registry_credentials: RegistryCredentials,
     /// Keeps the charts that are fetched, or has them in place of servers.
     pub inputs: Option<Arc<dyn InputStore>>,
+    /// Whether charts are fetched for a tenant: nothing of this process' user is used.
+    pub of_tenant: bool,
 }
 
 /// The location of a package, and the origin that may receive credentials.
@@ -240,7 +242,24 @@ impl Fetcher {
     pub fn new(home: Home, http: Http) -> Self {
         let cache = Cache::new(&home.content);
         let registry_credentials = RegistryCredentials::of_files(&home.registry);
-        Self { home, http, cache, registry_credentials, inputs: None }
+        Self { home, http, cache, registry_credentials, inputs: None, of_tenant: false }
+    }
+
+    /// A fetcher for a tenant: with these logins of registries alone, and from HTTP repositories and registries alone, since Git and
+    /// buckets would be read with the logins of this process.
+    #[must_use]
+    pub fn of_tenant(home: Home, http: Http, registry_credentials: RegistryCredentials) -> Self {
+        Self { registry_credentials, of_tenant: true, ..Self::new(home, http) }
+    }
+
+    /// The same with another state of Helm. Logins of registries are those of that state, but for a tenant's own.
+    #[must_use]
+    pub fn with_home(&self, home: Home) -> Self {
+        let fetcher = match self.of_tenant {
+            true => Self::of_tenant(home, self.http.clone(), self.registry_credentials.clone()),
+            false => Self::new(home, self.http.clone()),
+        };
+        Self { inputs: self.inputs.clone(), ..fetcher }
     }
 
     /// Fetches the chart that a reference names, unless the store has it. `warn` takes lines for the user.
@@ -286,6 +305,13 @@ impl Fetcher {
                 }
                 ChartReference::Url(url) => self.at(url, options)?,
                 ChartReference::Oci(text) => return self.fetch_oci(&text, options, warn).await,
+                // Both would act with the logins of this process' user.
+                ChartReference::Git(_) | ChartReference::Bucket(_) if self.of_tenant => {
+                    let text = format!(
+                        "{reference}: a tenant's charts come from HTTP repositories and registries, not from Git and buckets"
+                    );
+                    return Err(FetchError::Unsupported(text));
+                }
                 ChartReference::Git(_) if options.provenance == ProvenanceMode::Yes => {
                     let text = format!("{reference}: charts of Git have no provenance file to verify");
                     return Err(FetchError::Unsupported(text));

@@ -13,6 +13,7 @@
 //! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
 //! - [`input_store`]: what a run fetches, recorded or answered from a record
 //! - [`archive`], [`file_checksum`]: archives other than charts, and checksums of what was fetched
+//! - [`confined_files`]: the check that paths stay within a directory
 
 pub mod archive;
 mod atomic_files;
@@ -21,6 +22,7 @@ pub mod cache;
 pub mod chart_lock;
 pub mod chart_package;
 pub mod chart_reference;
+pub mod confined_files;
 pub mod dependencies;
 mod directory;
 pub mod fetch;

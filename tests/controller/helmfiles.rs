@@ -429,6 +429,12 @@ async fn state_files_see_nothing_of_the_operator() {
     write(secret.path(), "token", "hunter2");
     chart(&secret.path().join("chart"), "stolen");
     let outside = secret.path().display();
+    let chart_of =
+        |home: &str| format!("helmGlobals: {home}\nhelmCharts: [{{name: chart, releaseName: x}}]\n");
+    let root = repository.root.path();
+    let home = chart_of(&format!("{{chartHome: {outside}}}"));
+    write(root, "charts-of-elsewhere/kustomization.yaml", &home);
+    write(root, "configured/kustomization.yaml", &chart_of(&format!("{{configHome: {outside}}}")));
     let release = |more: &str| format!("releases: [{{name: x, chart: ./web{more}}}]");
     for (file, part) in [
         (format!("values: [{{x: '{{{{ readFile \"{outside}/token\" }}}}'}}]"), "outside of the source"),
@@ -438,6 +444,16 @@ async fn state_files_see_nothing_of_the_operator() {
         (format!("helmfiles: [{{path: {outside}/token}}]"), "token"),
         (release(", values: [../../../../../../../../etc/passwd]"), "passwd"),
         (format!("releases: [{{name: x, chart: {outside}/chart}}]"), "outside of the source"),
+        (format!("releases: [{{name: x, chart: 'git+file://{outside}/chart?ref=main'}}]"), "not from Git"),
+        ("releases: [{name: x, chart: 's3://bucket/x-1.0.0.tgz'}]".to_owned(), "not from Git and buckets"),
+        (
+            format!(
+                "repositories: [{{name: r, url: 'https://127.0.0.1:1', keyFile: {outside}/token, certFile: {outside}/token}}]\nreleases: [{{name: x, chart: r/web}}]"
+            ),
+            "outside of the source",
+        ),
+        ("releases: [{name: x, chart: ./charts-of-elsewhere}]".to_owned(), "outside of the source"),
+        ("releases: [{name: x, chart: ./configured}]".to_owned(), "configHome"),
         (release(", hooks: [{events: [presync], command: id}]"), "runs no hooks"),
         (release(", postRenderer: ./x"), "runs no programs"),
         (release(", kubeContext: other"), "kubeContext"),

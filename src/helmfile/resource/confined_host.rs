@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use chart_compat::world::World;
 
-use crate::helmfile::confined_files;
 use crate::helmfile::local_host::LocalHost;
 use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
 use crate::helmfile::state::value::Value;
+use crate::source::confined_files;
 
 /// A host for the state files of one object.
 pub(super) struct ConfinedHost {

@@ -170,8 +170,8 @@ fn evaluate_in(
     let host = &*host;
     let mut states = visit::states(host, &query(spec, root, bundle)?, &cwd.to_string_lossy())
         .map_err(|error| error.to_string())?;
-    let mut fetcher = Fetcher::new(Home::below(&context.cache), context.http(spec));
-    fetcher.registry_credentials = inputs.registry.clone();
+    let home = Home::below(&context.cache);
+    let mut fetcher = Fetcher::of_tenant(home, context.http(spec), inputs.registry.clone());
     fetcher.inputs = packed;
     let store = ChartFetcher {
         fetcher,

@@ -9,10 +9,10 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 
 use super::secret_reference::Reference;
 use crate::causes;
-use crate::helmfile::confined_files;
 use crate::helmfile::sops::{self, Keys};
 use crate::helmfile::state::paths;
 use crate::helmfile::state::value::{Map, Value};
+use crate::source::confined_files;
 
 /// The maximal size of a file with secrets, in bytes.
 const MAX_FILE: u64 = 16 << 20;
