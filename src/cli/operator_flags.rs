@@ -228,9 +228,7 @@ impl HelmfileFlags {
     ) -> Result<runtime::HelmfileProcess, String> {
         let alone = |controller| !controllers.has(controller);
         if self.once && !(alone(Controller::Modules) && alone(Controller::HelmReleases)) {
-            return Err(
-                "--once: set --controllers=helmfiles; modules and HelmReleases have no end".to_owned()
-            );
+            return Err("--once works with --controllers=helmfiles only".to_owned());
         }
         let kinds = match &self.config {
             Some(path) => kinds_of(path)?,

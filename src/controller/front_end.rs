@@ -182,7 +182,7 @@ pub fn jittered(interval: Duration) -> Duration {
     let share = millis / 100 * PERCENT;
     // The clock's last digits are as good as chance here.
     let part = jiff::Timestamp::now().as_nanosecond().unsigned_abs() % u128::from(share * 2 + 1);
-    Duration::from_millis(millis - share + u64::try_from(part).unwrap_or(0))
+    Duration::from_millis((millis - share).saturating_add(u64::try_from(part).unwrap_or(0)))
 }
 
 /// How a pass ended.

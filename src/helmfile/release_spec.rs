@@ -77,10 +77,12 @@ pub fn release_spec(
     let compiled = CompiledChart::new(source.chart, charts.profile);
     let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
     let description = release.text("description");
-    let mut labels = context.record_labels.clone();
-    if release_options::syncs_labels(state, release) {
-        labels.extend(release.text_map("labels"));
-    }
+    let mut labels = match release_options::syncs_labels(state, release) {
+        true => release.text_map("labels"),
+        false => BTreeMap::new(),
+    };
+    // Those that tell whose the record is are not the release's to set.
+    labels.extend(context.record_labels.clone());
     Ok(ReleaseSpec {
         id: release_options::release_id(release, context.default_namespace),
         chart: Arc::new(compiled),

@@ -51,7 +51,8 @@ impl TenantAccess {
             true => self.git.clone(),
             false => GitAccess { isolated: true, ..GitAccess::default() },
         };
-        Ok(GitAccess { login: login.or_else(|| access.login.clone()), ..access })
+        let login = login.or_else(|| access.login.clone());
+        Ok(GitAccess { login, no_redirects: !self.allow_local_addresses, ..access })
     }
 }
 
@@ -199,6 +200,7 @@ mod tests {
             ("git::https://h/r@f?ref=--upload-pack=x", "not a name of a branch"),
             ("git::ftp://h/r@f", "git by \"ftp\""),
             ("git::ssh://u:hunter2@h/r@f", "no password"),
+            ("git::ssh://127.0.0.1%2Fx@h/r@f", "other characters"),
             ("http::https://u:hunter2@h/f.yaml?x=hunter2", "not an archive"),
             ("http::https://h/a.tar.bz2@f", "use tar.gz"),
             ("http::https://h/a?archive=rar", "not a type of archives"),

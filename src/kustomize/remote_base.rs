@@ -167,8 +167,12 @@ impl Shared {
                 return Err("its host is this machine or the metadata service of its cloud".to_owned());
             }
         }
-        let access =
-            GitAccess { timeout: Some(repository.timeout), isolated: self.isolated, ..GitAccess::default() };
+        let access = GitAccess {
+            timeout: Some(repository.timeout),
+            isolated: self.isolated,
+            no_redirects: !self.local,
+            ..GitAccess::default()
+        };
         let git = GitRemote { url: &url, access: &access };
         self.copies.copy(&git, &point, repository.submodules).await.map_err(|e| e.to_string())
     }

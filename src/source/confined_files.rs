@@ -14,6 +14,10 @@ const MAX_ENTRIES: usize = 100_000;
 /// # Errors
 /// The path leaves the root, or does not exist (`open PATH: no such file or directory`).
 pub fn resolve(root: &Path, path: &Path) -> Result<PathBuf, String> {
+    // Whether something is there outside of the root is nobody's business.
+    if !super::clean(path).starts_with(root) {
+        return Err(outside(root, path));
+    }
     let real = path
         .canonicalize()
         .map_err(|error| format!("open {}: {}", shown(root, path), of_the_system(&error)))?;
@@ -42,8 +46,10 @@ pub fn check_tree(root: &Path, path: &Path) -> Result<(), String> {
             if kind.is_dir() {
                 left.push(entry.path());
             } else if kind.is_symlink() {
-                // What a link within the root leads to is checked where it is, except for directories elsewhere in the root.
-                resolve(root, &entry.path())?;
+                let target = resolve(root, &entry.path())?;
+                if target.is_dir() {
+                    left.push(target);
+                }
             }
         }
     }

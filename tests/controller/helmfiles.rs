@@ -448,7 +448,7 @@ async fn state_files_see_nothing_of_the_operator() {
         ("releases: [{name: x, chart: 's3://bucket/x-1.0.0.tgz'}]".to_owned(), "not from Git and buckets"),
         (
             format!(
-                "repositories: [{{name: r, url: 'https://127.0.0.1:1', keyFile: {outside}/token, certFile: {outside}/token}}]\nreleases: [{{name: x, chart: r/web}}]"
+                "repositories: [{{name: r, url: 'https://127.0.0.1:1', keyFile: ../../../../../../../../..{outside}/token, certFile: x}}]\nreleases: [{{name: x, chart: r/web}}]"
             ),
             "outside of the source",
         ),
@@ -586,6 +586,9 @@ async fn a_service_account_bounds_what_is_deployed() {
     assert!(message.contains("/foreign: ") && message.contains("orbidden"), "{message}");
     assert_eq!(running.releases(), ["own"]);
     assert_eq!(running.cp.helm4(["list", "-n", other.name(), "-q"]).unwrap().trim(), "");
+    // What was never there does not keep the object.
+    running.delete("stack");
+    assert_eq!(running.releases(), [""; 0]);
     running.pause().await;
 }
 

@@ -83,7 +83,7 @@ fn vault_is_asked_once_for_each_secret() {
         &user,
         &format!("vault://old/app?{address}#/password"),
         &other,
-        "your token is for VAULT_ADDR",
+        "your credentials are for VAULT_ADDR",
     );
     assert!(server.asked().is_empty());
     is_refused(&user, "vault://old/app#/none", &own, "no value found for key none");

@@ -32,6 +32,12 @@ pub async fn copy(
     let login = location.user();
     // ssh takes the user from the URL; https sends it to this origin alone.
     let (url, login) = match (location.scheme.as_str(), login) {
+        ("ssh", Some((user, ""))) if !is_ssh_user(user) => {
+            return Err(
+                "the user of ssh has other characters than letters, digits, dots, dashes and underscores"
+                    .to_owned(),
+            );
+        }
         ("ssh", Some((user, ""))) => (format!("ssh://{user}@{}{}", location.host, location.path), None),
         ("ssh", Some(_)) => return Err("ssh takes keys, and no password".to_owned()),
         ("https" | "http", Some((user, password))) => {
@@ -50,6 +56,11 @@ pub async fn copy(
     };
     let git = GitRemote { url: &url, access: &access };
     copies.copy(&git, &point, false).await.map_err(|error| error.to_string())
+}
+
+/// Whether a user, which was percent-decoded, ends before the host when it is put into a URL again.
+fn is_ssh_user(user: &str) -> bool {
+    !user.starts_with('-') && user.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
 }
 
 /// A key in base64, for the hosts that the user knows.

@@ -181,7 +181,7 @@ pub struct ReleaseStatus {
     /// The chart's version.
     #[serde(skip_serializing_if = "is_default")]
     pub version: String,
-    /// `deployed`, `failed`, `waiting` for a release that it needs, `pruning` or `planned` by a dry run.
+    /// `pending`, `deployed`, `failed`, `waiting` for a release that it needs, or `pruning`.
     pub status: String,
     /// Why it failed.
     #[serde(skip_serializing_if = "is_default")]

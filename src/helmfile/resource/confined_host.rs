@@ -26,7 +26,16 @@ const NO_PROGRAMS: &str = "the operator runs no programs for a Helmfile: pass wh
 const NO_HOOKS: &str = "the operator runs no hooks of a Helmfile: use the hooks of charts (helm.sh/hook)";
 
 impl ConfinedHost {
+    /// Fails once the evaluation has taken too long.
+    fn check_time(&self) -> Result<(), String> {
+        self.world().stopped().map_or(Ok(()), Err)
+    }
+
     fn within(&self, path: &str) -> Result<String, String> {
+        // A file of this name stands for standard input.
+        if path.rsplit('/').next() == Some("-") {
+            return Err(format!("open {path}: no such file or directory"));
+        }
         let found = confined_files::resolve(&self.root, Path::new(path))?;
         Ok(found.to_string_lossy().into_owned())
     }
@@ -38,6 +47,7 @@ impl Host for ConfinedHost {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.check_time()?;
         self.local.read(&self.within(path)?)
     }
 
@@ -66,15 +76,18 @@ impl Host for ConfinedHost {
     }
 
     fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+        self.check_time()?;
         self.local.fetch(address, what)
     }
 
     fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
+        self.check_time()?;
         self.local.secret(reference, dir)
     }
 
     fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.local.decrypt(&self.within(path)?)
+        // The store resolves the path.
+        self.local.decrypt(path)
     }
 
     fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {

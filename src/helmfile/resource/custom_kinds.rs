@@ -3,6 +3,8 @@
 //! Owns the form of the file: whitebox-controller's, with `helmfile` in place of a reconciler. Programs and handlers of such a file are
 //! refused.
 
+use std::time::Duration;
+
 use chart_compat::data::Data;
 use chart_compat::world::World;
 use chart_compat::yaml;
@@ -14,7 +16,10 @@ use crate::cluster::Gvk;
 use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
 use crate::helmfile::state::template::{Field, Root, render_named};
 use crate::helmfile::state::value::{Map, Value};
-use crate::render::{SystemWorld, from_json, to_json};
+use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
+
+/// How long the template of one object may take.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// A kind whose objects stand for Helmfiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,13 +119,13 @@ impl KindsFile {
                 }
                 _ => {
                     return Err(format!(
-                        "{place}.helmfile: it is to be the spec of a Helmfile, a map or a template of one"
+                        "{place}.helmfile: it must be the spec of a Helmfile: a map, or a template of one"
                     ));
                 }
             };
             let Resource { group, version, kind, .. } = resource;
             if [&group, &version, &kind].iter().any(|part| part.is_empty()) {
-                return Err(format!("{place}: group, version and kind are to be set"));
+                return Err(format!("{place}: group, version and kind must be set"));
             }
             let name = format!("{}.{group}", kind.to_lowercase());
             out.kinds.push(CustomKind { name, gvk: Gvk { group, version, kind }, template });
@@ -144,7 +149,8 @@ impl CustomKind {
     pub(super) fn spec(&self, object: &Json) -> Result<HelmfileSpec, String> {
         let place = |error: String| format!("the template of {}: {error}", self.gvk.kind);
         let fields = vec![("Object", Field::Values(text_map(&from_json(object))))];
-        let host = NoHost(SystemWorld { cluster: None, documents: None, dns: false, deadline: None });
+        let deadline = Some(RenderBounds { timeout: TIME_LIMIT, ..RenderBounds::default() }.deadline());
+        let host = NoHost(SystemWorld { cluster: None, documents: None, dns: false, deadline });
         let text = render_named(&host, "/", "helmfile", &self.template, &Root::other(fields), true);
         let map = yaml::from_slice_map(text.map_err(place)?.as_bytes());
         let map = map.map_err(|error| place(format!("its output is not a YAML map: {error}")))?;

@@ -13,10 +13,13 @@ use super::helmfiles::{Helmfiles, OwnerLabels};
 use crate::controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseSpec, RenderInputs};
 use crate::redact;
 use crate::release::record::{Record, ReleaseStatus as RecordStatus};
-use crate::release::{ChangeVerb, ReleaseId, ReleaseRequest, UninstallRequest};
+use crate::release::{ChangeVerb, EngineError, ReleaseId, ReleaseRequest, UninstallRequest};
 
 /// Releases of one object that are deployed at a time.
 const AT_ONCE: usize = 8;
+
+/// Longest error of a release in a status, in characters.
+const MAX_ERROR: usize = 1024;
 
 /// Status of a release that is there.
 pub(super) const DEPLOYED: &str = "deployed";
@@ -82,12 +85,13 @@ enum Ownership {
 
 impl Deployment<'_> {
     /// What the status says before anything is deployed: what is deployed now must not be forgotten if the process ends.
-    pub(super) fn planned(&self, evaluation: &Evaluation) -> Vec<ReleaseStatus> {
+    /// Releases that the object may not have are left out.
+    pub(super) async fn planned(&self, evaluation: &Evaluation) -> Vec<ReleaseStatus> {
         let mut all: Vec<ReleaseStatus> = self.known.to_vec();
         for release in &evaluation.releases {
             let is_new = !all.iter().any(|known| id_of(known) == release.id);
             let deploys = matches!(release.action, Ok(ReleaseAction::Deploy(_)));
-            if is_new && deploys && self.pass.claim_release(&release.id).is_ok() {
+            if is_new && deploys && self.claim(&release.id).await.is_ok() {
                 all.push(ReleaseStatus {
                     name: release.id.name.clone(),
                     namespace: release.id.namespace.clone(),
@@ -189,7 +193,7 @@ impl Deployment<'_> {
     }
 
     fn failed(&self, id: &ReleaseId, error: &str) -> ReleaseStatus {
-        ReleaseStatus { error: redact::process().mask(error).into_owned(), ..self.status(id, FAILED) }
+        ReleaseStatus { error: shown(error), ..self.status(id, FAILED) }
     }
 
     async fn deploy(&self, release: EvaluatedRelease) -> DeployResult {
@@ -233,20 +237,33 @@ impl Deployment<'_> {
     /// Makes sure that a release may be the object's. The record of one that another tool made gets the object's labels with a new
     /// revision.
     async fn adopt(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
-        self.pass.claim_release(id)?;
-        if self.known.iter().any(|known| id_of(known) == *id && known.revision > 0) {
-            return Ok(());
+        let runner = self.front_end.release_runner(self.pass, id)?;
+        let is_unchanged = runner.engine().unchanged_revision(id, spec.options.drift.mode).is_some();
+        if is_unchanged && self.known.iter().any(|known| id_of(known) == *id) {
+            // This process has deployed it, and nobody has written its record since.
+            return self.pass.claim_release(id);
         }
-        let Some(newest) = self.newest(id).await? else { return Ok(()) };
+        if let Ownership::Unmarked = self.claim(id).await? {
+            spec.options.revisions.skip_unchanged = false;
+        }
+        Ok(())
+    }
+
+    /// Claims a release, if its record may be read and is not somebody else's: who has no rights in its namespace cannot keep others
+    /// from it. A release that does not exist counts as the object's.
+    async fn claim(&self, id: &ReleaseId) -> Result<Ownership, ReconcileError> {
+        let ownership = self.ownership_of(id).await?;
+        self.pass.claim_release(id)?;
+        Ok(ownership)
+    }
+
+    async fn ownership_of(&self, id: &ReleaseId) -> Result<Ownership, ReconcileError> {
+        let Some(newest) = self.newest(id).await? else { return Ok(Ownership::Own) };
         match self.ownership(&newest).await? {
-            Ownership::Own => Ok(()),
-            Ownership::Unmarked => {
-                spec.options.revisions.skip_unchanged = false;
-                Ok(())
-            }
             Ownership::Foreign(owner) => Err(ReconcileError::Config(format!(
                 "release {id} belongs to {owner} already: choose another name"
             ))),
+            ownership => Ok(ownership),
         }
     }
 
@@ -264,7 +281,7 @@ impl Deployment<'_> {
         if other == *self.labels {
             return Ok(Ownership::Own);
         }
-        // A release of an object that is gone is anybody's.
+        // A release of an object that does not exist any more is anybody's.
         match self.pass.client().get(&other.object(&self.pass.reference)).await? {
             Some(_) => Ok(Ownership::Foreign(format!("{} {other}", self.pass.reference.gvk.kind))),
             None => Ok(Ownership::Unmarked),
@@ -274,11 +291,9 @@ impl Deployment<'_> {
     /// Uninstalls a release that the state files do not want any more, unless it belongs to somebody else.
     async fn uninstall_unwanted(&self, id: &ReleaseId, request: UninstallRequest, done: &mut Deployed) {
         let result = async {
-            self.pass.claim_release(id)?;
-            let Some(newest) = self.newest(id).await? else { return Ok(false) };
-            if let Ownership::Foreign(owner) = self.ownership(&newest).await? {
-                let text = format!("it belongs to {owner}");
-                return Err(ReconcileError::Config(text));
+            self.claim(id).await?;
+            if self.newest(id).await?.is_none() {
+                return Ok(false);
             }
             self.uninstall(id, request).await.map(|()| true)
         };
@@ -295,14 +310,28 @@ impl Deployment<'_> {
         let id = id_of(known);
         match self.uninstall_own(&id).await {
             Ok(was_there) => done.note_uninstalled(&id, was_there),
+            Err(error) if was_never_there(known, &error) => done.note_uninstalled(&id, false),
             Err(error) => {
                 done.failures.push(format!("release {id}: {error}"));
-                done.releases.push(ReleaseStatus {
-                    error: redact::process().mask(&error.to_string()).into_owned(),
-                    ..self.status(&id, PRUNING)
-                });
+                done.releases
+                    .push(ReleaseStatus { error: shown(&error.to_string()), ..self.status(&id, PRUNING) });
             }
         }
+    }
+
+    /// Uninstalls the releases of the status, in reverse order. An error of one does not keep the others.
+    ///
+    /// # Errors
+    /// The first error.
+    pub(super) async fn uninstall_all(&self) -> Result<(), ReconcileError> {
+        let mut failed = None;
+        for known in self.known.iter().rev() {
+            match self.uninstall_own(&id_of(known)).await {
+                Err(error) if !was_never_there(known, &error) => failed = failed.or(Some(error)),
+                _ => {}
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// Uninstalls a release if its record has the object's labels. The status, which others may write, is not a proof.
@@ -310,7 +339,7 @@ impl Deployment<'_> {
     ///
     /// # Errors
     /// Its record cannot be read, or an object cannot be deleted.
-    pub(super) async fn uninstall_own(&self, id: &ReleaseId) -> Result<bool, ReconcileError> {
+    async fn uninstall_own(&self, id: &ReleaseId) -> Result<bool, ReconcileError> {
         let Some(newest) = self.newest(id).await? else { return Ok(false) };
         if !matches!(self.ownership(&newest).await?, Ownership::Own) {
             tracing::warn!(object = %self.pass.reference, release = %id, "the release is not this object's: it stays");
@@ -343,7 +372,9 @@ impl Deployment<'_> {
         for release in evaluation.releases {
             let id = release.id;
             let place = |error: String| ReconcileError::Chart(format!("release {id}: {error}"));
-            match release.action.map_err(place)? {
+            let action = release.action.map_err(place)?;
+            self.ownership_of(&id).await?;
+            match action {
                 ReleaseAction::Uninstall(_) => {
                     counts.releases += usize::from(self.newest(&id).await?.is_some());
                 }
@@ -363,4 +394,20 @@ impl Deployment<'_> {
         }
         Ok(counts)
     }
+}
+
+/// Whether an error says that the object may not read releases of the namespace, of one that it never deployed there.
+fn was_never_there(known: &ReleaseStatus, error: &ReconcileError) -> bool {
+    let forbidden = match error {
+        ReconcileError::Cluster(error) | ReconcileError::Engine(EngineError::Cluster(error)) => {
+            error.is_forbidden()
+        }
+        _ => false,
+    };
+    forbidden && known.revision == 0
+}
+
+/// An error as a status shows it: without secrets, and not too long for an object.
+fn shown(error: &str) -> String {
+    redact::process().mask(error).chars().take(MAX_ERROR).collect()
 }

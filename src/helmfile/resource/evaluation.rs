@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chart_compat::data::Data;
 use chart_compat::profile::Profile;
@@ -42,6 +43,10 @@ use crate::source::http::{Http, TIMEOUT};
 use crate::source::input_store::InputStore;
 use crate::source::location::Location;
 
+/// The most releases of one object.
+const MAX_RELEASES: usize = 1000;
+/// How long the evaluation of an object may take; what git and servers take is bounded by itself.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// The name of a state file in `spec.state`.
 const INLINE_FILE: &str = "helmfile.yaml.gotmpl";
 
@@ -142,8 +147,9 @@ fn evaluate_in(
     let bundle = context.bundle_of(spec);
     let packed = bundle.map(|bundle| Arc::clone(&bundle.opened) as Arc<dyn InputStore>);
     let files = Arc::new(remote_files(spec, inputs, context, root)?.with_inputs(packed.clone()));
+    let deadline = RenderBounds { timeout: TIME_LIMIT, ..context.bounds }.deadline();
     let permissions = Permissions { programs: true, addresses: true, hooks: true };
-    let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
+    let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: Some(deadline) };
     let secrets = LocalSecrets {
         variables: Some(inputs.variables.clone()),
         root: Some(root.to_owned()),
@@ -300,6 +306,9 @@ fn releases(
         lock::apply(host, state)?;
     }
     let chosen = commands::chosen_across(states, NeedsRule::Include)?;
+    if chosen.len() > MAX_RELEASES {
+        return Err(format!("the state files have more than {MAX_RELEASES} releases").into());
+    }
     let all: Vec<Record> = chosen.iter().map(|(_, release)| release.clone()).collect();
     commands::check_duplicates(&all)?;
     let mut releases = Vec::with_capacity(chosen.len());
@@ -328,7 +337,7 @@ fn releases(
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = releases.iter().find(|one| !seen.insert(one.id.clone())) {
-        return Err(format!("release {} is there twice", twice.id).into());
+        return Err(format!("duplicate release {}", twice.id).into());
     }
     let steps = deploy_order::steps(&items, Scope::All)?;
     Ok((releases, steps))

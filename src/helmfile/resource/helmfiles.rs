@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::api::{HelmfileSpec, HelmfileStatus};
+use super::api::{HelmfileSpec, HelmfileStatus, ReleaseStatus};
 use super::custom_kinds::CustomKind;
 use super::definition::KIND;
-use super::deployment::{Deployed, Deployment, id_of};
+use super::deployment::{Deployed, Deployment, PENDING, id_of};
 use super::evaluation::{self, Evaluation, EvaluationContext};
 use super::object_inputs;
 use crate::cluster::{Gvk, ObjectRef};
@@ -25,6 +25,8 @@ use crate::release::{Disposition, ReleaseId};
 
 /// How often a source is read, unless the object says otherwise.
 const INTERVAL: Duration = Duration::from_secs(60);
+/// The shortest and the longest interval.
+const INTERVALS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(365 * 86_400));
 /// Labels of records: whose they are.
 const OWNER_KIND: &str = "windlass.dev/owner-kind";
 const OWNER_NAMESPACE: &str = "windlass.dev/owner-namespace";
@@ -224,7 +226,9 @@ impl FrontEnd for Helmfiles {
     }
 
     fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
-        status_of(object).releases.iter().map(id_of).collect()
+        // One that was never deployed, for want of rights for instance, is nobody's.
+        let is_own = |release: &&ReleaseStatus| release.revision > 0 || release.status == PENDING;
+        status_of(object).releases.iter().filter(is_own).map(id_of).collect()
     }
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
@@ -262,7 +266,8 @@ impl FrontEnd for Helmfiles {
         let spec = self.spec(&pass.object)?;
         let labels = OwnerLabels::of_object(&pass.reference);
         let interval =
-            Requeue::After(jittered(spec.interval.as_ref().map_or(INTERVAL, |interval| interval.get())));
+            spec.interval.as_ref().map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1);
+        let interval = Requeue::After(jittered(interval));
         let evaluation = self.evaluate(pass, &spec, &labels).await?;
         let mut status = status_of(&pass.object);
         evaluation.revision.clone_into(&mut status.resolved_revision);
@@ -299,7 +304,7 @@ impl FrontEnd for Helmfiles {
         }
         let digest = evaluation.digest.clone();
         status.releases =
-            Deployment { front_end: self, pass, known: &known, labels: &labels }.planned(&evaluation);
+            Deployment { front_end: self, pass, known: &known, labels: &labels }.planned(&evaluation).await;
         if status.releases != known {
             pass.replace_status(&status).await?;
         }
@@ -317,10 +322,7 @@ impl FrontEnd for Helmfiles {
         let known = status_of(&pass.object).releases;
         let labels = OwnerLabels::of_object(&pass.reference);
         let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
-        for release in known.iter().rev() {
-            deployment.uninstall_own(&id_of(release)).await?;
-        }
-        Ok(())
+        deployment.uninstall_all().await
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {

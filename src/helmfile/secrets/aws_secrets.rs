@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::Document;
+use super::local_secrets::MAX_DEPTH;
 use super::secret_reference::Reference;
 use crate::helmfile::state::document;
 use crate::helmfile::state::value::{Map, Value};
@@ -83,7 +84,11 @@ impl Calls<'_> {
                 let below =
                     name.strip_prefix(path.trim_end_matches('/')).and_then(|name| name.strip_prefix('/'));
                 let below = below.ok_or_else(|| format!("the answer has the parameter {name}"))?;
-                insert(&mut out, &below.split('/').collect::<Vec<_>>(), value);
+                let keys: Vec<&str> = below.split('/').collect();
+                if keys.len() > MAX_DEPTH {
+                    return Err(format!("a parameter has more than {MAX_DEPTH} components"));
+                }
+                insert(&mut out, &keys, value);
             }
             match answer["NextToken"].as_str().filter(|token| !token.is_empty()) {
                 Some(token) => next = Some(token.to_owned()),

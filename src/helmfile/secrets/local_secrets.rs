@@ -16,6 +16,10 @@ use crate::source::confined_files;
 
 /// The maximal size of a file with secrets, in bytes.
 const MAX_FILE: u64 = 16 << 20;
+/// The maximal size of a text with variables, in bytes.
+const MAX_TEXT: usize = 16 << 20;
+/// How deep a map may be nested that a path makes.
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// Variables, files and keys: of this process' user, or of a tenant.
 #[derive(Clone, Debug, Default)]
@@ -84,11 +88,17 @@ impl LocalSecrets {
     }
 
     /// Replaces `$NAME`, `${NAME}`, `${NAME:-default}` and `${NAME-default}`.
-    pub(super) fn substituted(&self, text: &str) -> String {
+    ///
+    /// # Errors
+    /// The result is larger than 16 MiB.
+    pub(super) fn substituted(&self, text: &str) -> Result<String, String> {
         let variable = |name: &str| self.found(name);
         let mut out = String::new();
         let mut rest = text;
         while let Some(start) = rest.find('$') {
+            if out.len() > MAX_TEXT {
+                return Err(format!("the text is larger than {} MiB", MAX_TEXT >> 20));
+            }
             out.push_str(rest.get(..start).unwrap_or_default());
             rest = rest.get(start + 1..).unwrap_or_default();
             if let Some((inner, tail)) = rest.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
@@ -115,7 +125,7 @@ impl LocalSecrets {
             rest = tail;
         }
         out.push_str(rest);
-        out
+        Ok(out)
     }
 }
 
@@ -144,6 +154,9 @@ pub(super) fn echoed(path: &str) -> Result<Map, String> {
     let Some((last, keys)) = parts.split_last().filter(|(_, keys)| !keys.is_empty()) else {
         return Err(format!("key must have two or more components separated by \"/\": got {path:?}"));
     };
+    if keys.len() > MAX_DEPTH {
+        return Err(format!("the path has more than {MAX_DEPTH} components"));
+    }
     let whole = keys.iter().rev().fold(Value::String((*last).to_owned()), |value, key| {
         Value::Map(Map::from([((*key).to_owned(), value)]))
     });
@@ -159,6 +172,11 @@ mod tests {
 
     #[test]
     fn variables_are_substituted() {
-        assert_eq!(LocalSecrets::default().substituted("a$WINDLASS_NO_SUCH-${WINDLASS_NO_SUCH:-d}$"), "a-d$");
+        let own = LocalSecrets::default();
+        assert_eq!(own.substituted("a$WINDLASS_NO_SUCH-${WINDLASS_NO_SUCH:-d}$").unwrap(), "a-d$");
+        let variables = Some(BTreeMap::from([("A".to_owned(), "x".repeat(1 << 20))]));
+        let tenant = LocalSecrets { variables, ..LocalSecrets::default() };
+        assert!(tenant.substituted(&"$A".repeat(1000)).unwrap_err().contains("16 MiB"));
+        assert!(echoed(&"a/".repeat(500_000)).unwrap_err().contains("components"));
     }
 }

@@ -119,7 +119,7 @@ impl Secrets {
             "echo" if wants_map => local_secrets::echoed(path).map(Document::Map),
             "echo" => Ok(Document::Text(path.trim_end_matches('/').to_owned())),
             "env" => self.local.variable(path).map(Document::Text),
-            "envsubst" => Ok(Document::Text(self.local.substituted(path.trim()))),
+            "envsubst" => self.local.substituted(path.trim()).map(Document::Text),
             "file" => self.local.file(dir, path).map(Document::Text),
             "sops" => self.local.encrypted(dir, reference).map(Document::Text),
             "vault" | "awssecrets" | "awsssm" | "gcpsecrets" | "azurekeyvault" | "k8s" => {
@@ -160,7 +160,8 @@ impl Secrets {
 
 impl SecretStore for Secrets {
     fn secret(&self, text: &str, dir: &str) -> Result<Value, String> {
-        let reference = Reference::parse(text)?;
+        let mut reference = Reference::parse(text)?;
+        reference.has_defaults = self.remote.is_some();
         let place = |error: String| format!("expand {}: {}", reference.shown(), without_secrets(&error));
         let document = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,6 +20,8 @@ pub(super) struct Reference {
     pub(super) keys: Vec<String>,
     /// The reference without keys.
     pub(super) document: String,
+    /// Whether variables of this process have the parameters that the reference lacks.
+    pub(super) has_defaults: bool,
 }
 
 impl Reference {
@@ -40,12 +42,14 @@ impl Reference {
             parameters: pairs.map(|(key, value)| (decoded(key), decoded(&value.replace('+', " ")))).collect(),
             keys: keys.map(decoded).collect(),
             document: format!("{provider}://{address}"),
+            has_defaults: true,
         })
     }
 
     /// A parameter, unless it is empty.
     pub(super) fn parameter(&self, name: &str) -> Option<String> {
         let variable = || std::env::var(format!("VALS_{}", name.to_ascii_uppercase())).ok();
+        let variable = || self.has_defaults.then(variable).flatten();
         self.parameters.get(name).cloned().or_else(variable).filter(|value| !value.is_empty())
     }
 

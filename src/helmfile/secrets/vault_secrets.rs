@@ -124,19 +124,29 @@ impl Session {
         let token = match method.as_str() {
             "token" => session.own_token(reference)?,
             "approle" => {
-                let secret = setting(reference, "secret_id", "VAULT_SECRET_ID").unwrap_or_default();
+                let secret = match reference.parameter("secret_id") {
+                    Some(secret) => secret,
+                    None => {
+                        session.check_own_server()?;
+                        variable("VAULT_SECRET_ID").unwrap_or_default()
+                    }
+                };
                 let path = format!("{}/login", mount("VAULT_LOGIN_MOUNT_POINT", "approle"));
                 session.login(http, &path, json!({ "role_id": role, "secret_id": secret })).await?
             }
             "kubernetes" => {
                 let file =
                     variable("VAULT_KUBERNETES_JWT_TOKEN_PATH").unwrap_or_else(|| POD_TOKEN.to_owned());
+                session.check_own_server()?;
                 let jwt = of_file(Path::new(&file))?;
                 let path = format!("{}/login", mount("VAULT_KUBERNETES_MOUNT_POINT", "kubernetes"));
                 session.login(http, &path, json!({ "role": role, "jwt": jwt })).await?
             }
             "userpass" => {
                 let user = setting(reference, "username", "VAULT_USERNAME").ok_or("username is not set")?;
+                if ["password_env", "password_file"].iter().all(|name| reference.parameter(name).is_none()) {
+                    session.check_own_server()?;
+                }
                 let password = match setting(reference, "password_env", "VAULT_PASSWORD_ENV") {
                     Some(name) => {
                         variable(&name).ok_or_else(|| format!("password_env: {name} is not set"))?
@@ -167,19 +177,25 @@ impl Session {
         if let Some(name) = reference.parameter("token_env") {
             return variable(&name).ok_or_else(|| format!("token_env: {name} is not set"));
         }
-        let own = variable("VAULT_ADDR").and_then(|address| Location::parse(&address).ok());
-        if own.is_some_and(|own| !own.same_origin(&self.server)) {
-            return Err(format!(
-                "your token is for VAULT_ADDR, and not for {}; name another one by token_env or token_file",
-                self.server.origin()
-            ));
-        }
+        self.check_own_server()?;
         if let Some(token) = variable("VAULT_TOKEN") {
             return Ok(token);
         }
         let file =
             variable("VAULT_TOKEN_FILE").map_or_else(|| user_home().join(".vault-token"), PathBuf::from);
         of_file(&file).map_err(|error| format!("there is no token: VAULT_TOKEN is not set, and {error}"))
+    }
+
+    /// Refuses a server other than that of `VAULT_ADDR`, which the user's own credentials are for.
+    fn check_own_server(&self) -> Result<(), String> {
+        let Some(address) = variable("VAULT_ADDR") else { return Ok(()) };
+        match Location::parse(&address) {
+            Ok(own) if own.same_origin(&self.server) => Ok(()),
+            _ => Err(format!(
+                "your credentials are for VAULT_ADDR, and not for {}; name others in the reference, such as by token_env or token_file",
+                self.server.origin()
+            )),
+        }
     }
 
     /// Logs in at a path below `auth/`, and returns the token.

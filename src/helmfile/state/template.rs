@@ -25,6 +25,10 @@ const NAME: &str = "stringTemplate";
 const MAX_NESTED: usize = 1000;
 /// How deep a value may be nested that a template hands to a function of the state.
 const MAX_DEPTH: usize = 1000;
+/// Memory of the arguments of one such function, in bytes.
+const MAX_ARGUMENTS: usize = 256 << 20;
+/// Memory of one value without its text, in bytes.
+const NODE: usize = 64;
 /// How many keys of a map an error names.
 const MAX_KEYS: usize = 20;
 /// Memory of one render, in bytes.
@@ -230,12 +234,23 @@ fn engine_value<'a>(arena: &'a Arena, value: &Value) -> EngineValue<'a> {
 
 /// A value of the engine; what has no form in YAML becomes its text.
 ///
+/// `left`: the bytes that it may still take.
+///
 /// # Errors
-/// It is nested too deep: templates can put a map into itself.
-fn from_engine(value: EngineValue<'_>, depth: usize) -> Result<Value, Error> {
+/// It is nested too deep or too large: templates can put a map into itself, and one map into another twice.
+fn from_engine(value: EngineValue<'_>, depth: usize, left: &mut usize) -> Result<Value, Error> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(Error::new(format!("the value is nested more than {MAX_DEPTH} times")));
     };
+    let size = NODE
+        + match value {
+            EngineValue::Str(bytes) | EngineValue::Bytes(bytes) => bytes.len(),
+            EngineValue::Map(map) => map.entries().iter().map(|(key, _)| key.len()).sum(),
+            _ => 0,
+        };
+    *left = left
+        .checked_sub(size)
+        .ok_or_else(|| Error::new(format!("the value takes more than {} MiB", MAX_ARGUMENTS >> 20)))?;
     let text = |bytes: &[u8]| Value::String(String::from_utf8_lossy(bytes).into_owned());
     Ok(match value {
         EngineValue::Nil | EngineValue::NilInterface => Value::Null,
@@ -244,14 +259,14 @@ fn from_engine(value: EngineValue<'_>, depth: usize) -> Result<Value, Error> {
         EngineValue::Uint64(n) => Value::Uint(n),
         EngineValue::Float(n) => Value::Float(n),
         EngineValue::Str(bytes) | EngineValue::Bytes(bytes) => text(bytes),
-        EngineValue::List(list) => {
-            Value::List(list.items.iter().map(|item| from_engine(*item, depth)).collect::<Result<_, _>>()?)
-        }
+        EngineValue::List(list) => Value::List(
+            list.items.iter().map(|item| from_engine(*item, depth, left)).collect::<Result<_, _>>()?,
+        ),
         EngineValue::Map(map) => Value::Map(
             map.entries()
                 .iter()
                 .map(|(key, value)| {
-                    Ok((String::from_utf8_lossy(key).into_owned(), from_engine(*value, depth)?))
+                    Ok((String::from_utf8_lossy(key).into_owned(), from_engine(*value, depth, left)?))
                 })
                 .collect::<Result<_, Error>>()?,
         ),
@@ -327,6 +342,10 @@ impl World for TemplateWorld<'_> {
 
     fn local_zone(&self) -> String {
         self.host.world().local_zone()
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.host.world().stopped()
     }
 
     fn random(&self, bytes: &mut [u8]) {
@@ -541,9 +560,10 @@ fn text(arguments: &[EngineValue<'_>], at: usize) -> String {
 
 /// Calls a function of the host.
 fn ask<'a>(x: &mut Exec<'a>, name: &str, arguments: &[EngineValue<'a>]) -> Result2<'a> {
+    let mut left = MAX_ARGUMENTS;
     let arguments: Vec<Data> = arguments
         .iter()
-        .map(|value| Ok(from_engine(*value, MAX_DEPTH)?.to_data()))
+        .map(|value| Ok(from_engine(*value, MAX_DEPTH, &mut left)?.to_data()))
         .collect::<Result<_, Error>>()?;
     let answer = x.world().host_function(name, &arguments).map_err(Error::new)?;
     Ok(engine_value(x.arena, &Value::from_data(&answer)))

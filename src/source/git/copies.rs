@@ -72,7 +72,8 @@ impl GitCopies {
     }
 
     async fn resolve(&self, git: &GitRemote<'_>, point: &Point) -> Result<ResolvedCommit, GitError> {
-        let scratch = tempfile::tempdir_in(self.home())?;
+        // Git's own files, such as keys, are not beside the copies, which others may read.
+        let scratch = tempfile::tempdir()?;
         git.resolve(scratch.path(), point).await
     }
 
@@ -82,9 +83,11 @@ impl GitCopies {
         commit: &ResolvedCommit,
         submodules: bool,
     ) -> Result<PathBuf, GitError> {
+        let scratch = tempfile::tempdir()?;
+        let checkout = git.checkout(scratch.path(), commit, submodules, &[]).await?;
         // Removed with all copies.
-        let directory = tempfile::tempdir_in(self.home())?.keep();
-        let root = git.checkout(&directory, commit, submodules, &[]).await?;
+        let root = tempfile::tempdir_in(self.home())?.keep().join("checkout");
+        std::fs::rename(checkout, &root)?;
         Ok(std::fs::canonicalize(root)?)
     }
 }

@@ -102,6 +102,8 @@ pub struct GitAccess {
     pub proxy: Option<Secret>,
     /// Nothing of this process' user is used: no configuration, no keys, no agent, no credential helpers.
     pub isolated: bool,
+    /// Whether redirects of HTTP servers are refused: they lead to addresses that were not checked.
+    pub no_redirects: bool,
     /// Time limit of one call; `None`: five minutes.
     pub timeout: Option<Duration>,
 }
@@ -249,7 +251,8 @@ impl GitRemote<'_> {
             }
             None => {}
         }
-        settings.push(("http.followRedirects".into(), "initial".into()));
+        let redirects = if access.no_redirects { "false" } else { "initial" };
+        settings.push(("http.followRedirects".into(), redirects.into()));
         if !own.is_empty() {
             // After a redirect git sends these to the new server. The user's own setting may be for this origin too.
             own.push(("followRedirects", "false".into()));
@@ -301,7 +304,10 @@ impl GitRemote<'_> {
     fn configure_ssh(&self, scratch: &Path, command: &mut Command) -> Result<(), GitError> {
         let Some(ssh) = &self.access.ssh else {
             if self.access.isolated {
-                command.env("GIT_SSH_COMMAND", "ssh -F /dev/null -oBatchMode=yes -oIdentitiesOnly=yes");
+                // ssh finds the user's keys and hosts without HOME, too.
+                let text = "ssh -F /dev/null -oBatchMode=yes -oIdentitiesOnly=yes -oIdentityFile=none -oIdentityAgent=none \
+                            -oPubkeyAuthentication=no -oUserKnownHostsFile=/dev/null -oGlobalKnownHostsFile=/dev/null";
+                command.env("GIT_SSH_COMMAND", text);
             } else if std::env::var_os("GIT_SSH_COMMAND").is_none() && std::env::var_os("GIT_SSH").is_none() {
                 command.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
             }
