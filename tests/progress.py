@@ -9,11 +9,14 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 SLOWEST = 10
 # Seconds between two lines about a binary that is still running.
 EVERY = 10
+# Seconds without the end of a test after which its binary is killed, as nothing else would end it.
+STUCK = 600
 RUNNING = re.compile(r"\s+Running (?:unittests )?(\S+) \((\S+)\)")
 EXECUTABLE = re.compile(r"\s+Executable (?:unittests )?(\S+) \((\S+)\)")
 DOC_TESTS = re.compile(r"\s+Doc-tests (\S+)")
@@ -71,6 +74,24 @@ class Binary:
         return None if began is None or result == "ignored" else now - began
 
 
+class Watchdog:
+    """Kills the test binary once no test has ended for too long: the other binaries run all the same."""
+
+    def __init__(self, cargo):
+        self.cargo, self.binary, self.last, self.killed = cargo, None, time.monotonic(), []
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        while self.cargo.poll() is None:
+            time.sleep(1)
+            if self.binary and time.monotonic() - self.last > STUCK:
+                running = ", ".join(self.binary.running)
+                say(f"    KILLED {self.binary.name}: no test ended for {STUCK} s; these were running: {running}")
+                self.killed += [f"{self.binary.name}: {test} (killed)" for test in self.binary.running]
+                self.last = time.monotonic()
+                subprocess.run(["pkill", "-KILL", "-P", str(self.cargo.pid)], check=False)
+
+
 def main(arguments):
     begin = time.monotonic()
     say("building the tests")
@@ -91,6 +112,7 @@ def main(arguments):
 
     tests = subprocess.Popen(["cargo", "test", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     binary, number, done, times, failures = None, 0, 0, [], []
+    watchdog = Watchdog(tests)
     for line in tests.stdout:
         running, documents = RUNNING.match(line), DOC_TESTS.match(line)
         result, summary = RESULT.match(line), SUMMARY.match(line)
@@ -102,8 +124,10 @@ def main(arguments):
                 name, waiting = f"{documents[1]} (examples in documentation)", []
             binary = Binary(name, waiting)
             of = f" of {len(binaries)}" if number <= len(binaries) else ""
+            watchdog.binary, watchdog.last = binary, time.monotonic()
             say(f"[{number}{of}] {name}: {binary.count or 'its'} tests; {done} of {total} are done")
         elif result and binary:
+            watchdog.last = time.monotonic()
             seconds = binary.ended(result[1], result[2])
             if seconds is not None:
                 times.append((seconds, f"{binary.name}: {result[1]}"))
@@ -117,7 +141,7 @@ def main(arguments):
     say(f"\nThe slowest {SLOWEST} of {done} tests:")
     for seconds, test in sorted(times, reverse=True)[:SLOWEST]:
         say(f"  {seconds:6.1f} s  {test}")
-    for test in failures:
+    for test in failures + watchdog.killed:
         say(f"FAILED {test}")
     took = time.monotonic() - begin
     say(f"{done} tests in {took // 60:.0f} min {took % 60:.0f} s: {'passed' if status == 0 else 'FAILED'}")

@@ -12,7 +12,7 @@ use super::snapshot;
 use crate::controller::{ReconcileError, ReleaseRunner};
 use crate::flux_api::helm_release_status::{HelmReleaseStatus, Snapshot};
 use crate::release::record::{Record, ReleaseStatus};
-use crate::release::{EngineError, ReleaseId};
+use crate::release::ReleaseId;
 
 /// Why a rollback is made, for its record.
 pub(super) fn remediation_cause(failed: Option<&Snapshot>) -> String {
@@ -138,8 +138,11 @@ pub(super) async fn is_released(
     object: &Value,
 ) -> Result<bool, ReconcileError> {
     match runner.engine().history_of(id).await {
-        Err(EngineError::Cluster(error)) if error.is_forbidden() || error.is_not_found() => Ok(false),
-        history => Ok(history?.newest().is_some_and(|record| is_made_for(record, object))),
+        Ok(history) => Ok(history.newest().is_some_and(|record| is_made_for(record, object))),
+        Err(error) => match error.refused_records() {
+            Some(refusal) if refusal.is_forbidden() || refusal.is_not_found() => Ok(false),
+            _ => Err(error.into()),
+        },
     }
 }
 

@@ -240,6 +240,14 @@ impl EngineError {
         }
     }
 
+    /// Why the records of a release could not be read or written, if the server said so.
+    pub(crate) fn refused_records(&self) -> Option<&ClusterError> {
+        match self {
+            Self::Cluster(source) | Self::Record(RecordError::Cluster(source)) => Some(source),
+            _ => None,
+        }
+    }
+
     pub fn disposition(&self) -> Disposition {
         match self {
             Self::InProgress

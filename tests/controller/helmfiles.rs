@@ -202,7 +202,10 @@ impl Running {
     }
 
     fn delete(&self, name: &str) {
-        self.cp.kubectl(["delete", HELMFILES, name, "-n", self.ns.name()]).unwrap();
+        let deleted = self.cp.kubectl(["delete", HELMFILES, name, "-n", self.ns.name(), "--timeout=60s"]);
+        if let Err(error) = deleted {
+            panic!("{error}: {}", self.status(name));
+        }
     }
 }
 
@@ -448,7 +451,7 @@ async fn state_files_see_nothing_of_the_operator() {
         ("releases: [{name: x, chart: 's3://bucket/x-1.0.0.tgz'}]".to_owned(), "not from Git and buckets"),
         (
             format!(
-                "repositories: [{{name: r, url: 'https://127.0.0.1:1', keyFile: ../../../../../../../../..{outside}/token, certFile: x}}]\nreleases: [{{name: x, chart: r/web}}]"
+                "repositories: [{{name: r, url: 'https://127.0.0.1:1', keyFile: ../../../../../../../../..{outside}/token}}]\nreleases: [{{name: x, chart: r/web}}]"
             ),
             "outside of the source",
         ),

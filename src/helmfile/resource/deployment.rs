@@ -10,10 +10,11 @@ use futures::{StreamExt as _, stream};
 use super::api::{ChangeCounts, ReleaseStatus};
 use super::evaluation::{EvaluatedRelease, Evaluation, ReleaseAction};
 use super::helmfiles::{Helmfiles, OwnerLabels};
+use crate::cluster::ClusterError;
 use crate::controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseSpec, RenderInputs};
 use crate::redact;
 use crate::release::record::{Record, ReleaseStatus as RecordStatus};
-use crate::release::{ChangeVerb, EngineError, ReleaseId, ReleaseRequest, UninstallRequest};
+use crate::release::{ChangeVerb, ReleaseId, ReleaseRequest, UninstallRequest};
 
 /// Releases of one object that are deployed at a time.
 const AT_ONCE: usize = 8;
@@ -398,13 +399,12 @@ impl Deployment<'_> {
 
 /// Whether an error says that the object may not read releases of the namespace, of one that it never deployed there.
 fn was_never_there(known: &ReleaseStatus, error: &ReconcileError) -> bool {
-    let forbidden = match error {
-        ReconcileError::Cluster(error) | ReconcileError::Engine(EngineError::Cluster(error)) => {
-            error.is_forbidden()
-        }
-        _ => false,
+    let refusal = match error {
+        ReconcileError::Cluster(refusal) => Some(refusal),
+        ReconcileError::Engine(error) => error.refused_records(),
+        _ => None,
     };
-    forbidden && known.revision == 0
+    known.revision == 0 && refusal.is_some_and(ClusterError::is_forbidden)
 }
 
 /// An error as a status shows it: without secrets, and not too long for an object.
