@@ -11,8 +11,8 @@ use super::release_inputs::{cause_of, is_cause_of, is_made_for};
 use super::snapshot;
 use crate::controller::{ReconcileError, ReleaseRunner};
 use crate::flux_api::helm_release_status::{HelmReleaseStatus, Snapshot};
-use crate::release::record::{Record, ReleaseStatus};
 use crate::release::ReleaseId;
+use crate::release::record::{Record, ReleaseStatus};
 
 /// Why a rollback is made, for its record.
 pub(super) fn remediation_cause(failed: Option<&Snapshot>) -> String {
