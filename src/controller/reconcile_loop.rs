@@ -18,7 +18,7 @@ use super::finalizer::has_finalizer;
 use super::front_end::{FrontEnd, Reconciled, Requeue};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
-use super::release_claims::{Claim, ReleaseClaims, claim_error};
+use super::release_claims::ReleaseClaims;
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers};
 use crate::backoff;
@@ -259,10 +259,10 @@ impl<F: FrontEnd> Controller<F> {
     fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseId>) {
         let ended = self.claims.keep(key, &releases);
         for release in &releases {
-            if let Claim::TakenFrom(former) = self.claims.claim(release, key) {
-                self.reconcile(&former, "an object in the namespace of the release claims it");
-            }
+            // What belongs to another object, the next pass says.
+            drop(self.claims.claim(release, key));
         }
+        self.tell_former_owners();
         if let Some(known) = self.objects.get_mut(key) {
             known.requests.retain(|id, _| releases.contains(id));
             known.releases = releases;
@@ -272,9 +272,16 @@ impl<F: FrontEnd> Controller<F> {
                 *other != key && known.releases.contains(&release)
             };
             if let Some(other) = self.objects.iter().find(waits).map(|(other, _)| other.clone()) {
-                self.claims.claim(&release, &other);
+                drop(self.claims.claim(&release, &other));
                 self.reconcile(&other, "its release has no other owner any more");
             }
+        }
+    }
+
+    /// Requests the objects that lost a release to another one: passes claim releases, too.
+    fn tell_former_owners(&mut self) {
+        for former in self.claims.take_former_owners() {
+            self.reconcile(&former, "an object in the namespace of its release claims it");
         }
     }
 
@@ -405,8 +412,7 @@ impl<F: FrontEnd> Controller<F> {
     /// What a reconcile has to do: it may have to wait, or be refused.
     fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
         // With some releases of its own, a pass fails those of others only.
-        let errors: Vec<_> =
-            known.releases.iter().filter_map(|id| claim_error(&self.claims, id, key)).collect();
+        let errors: Vec<_> = known.releases.iter().filter_map(|id| self.claims.refusal(id, key)).collect();
         if errors.len() == known.releases.len()
             && let Some(error) = errors.into_iter().next()
         {
@@ -468,6 +474,7 @@ impl<F: FrontEnd> Controller<F> {
             _ => true,
         };
         self.workers.queue.done(key, succeeded);
+        self.tell_former_owners();
         if self.options.once {
             self.tried.insert(key.to_owned());
         }
@@ -557,7 +564,7 @@ pub(super) fn without_managed_fields(mut object: Value) -> Value {
 }
 
 /// `NAMESPACE/NAME` of an object, or `NAME` of one without a namespace.
-fn key_of(object: &Value) -> String {
+pub(super) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     match text("namespace") {
         "" => text("name").to_owned(),

@@ -16,7 +16,8 @@ use super::error::ReconcileError;
 use super::events::EventNote;
 use super::finalizer::{add_finalizer, remove_finalizer};
 use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};
-use super::release_claims::{ReleaseClaims, claim_error};
+use super::reconcile_loop::key_of;
+use super::release_claims::ReleaseClaims;
 use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
 use super::worker_slot::WorkerSlot;
 use crate::cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
@@ -282,12 +283,7 @@ impl ReconcilePass {
     /// # Errors
     /// It belongs to another object.
     pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
-        let key = match &self.reference.namespace {
-            Some(namespace) => format!("{namespace}/{}", self.reference.name),
-            None => self.reference.name.clone(),
-        };
-        self.claims.claim(release, &key);
-        claim_error(&self.claims, release, &key).map_or(Ok(()), Err)
+        self.claims.claim(release, &key_of(&self.object))
     }
 
     /// The runner that acts as the operator itself.
