@@ -140,7 +140,7 @@ impl ChartFetcher {
         let verifies = options.provenance == ProvenanceMode::Yes;
         self.check_files(request)?;
         if options.repository.is_none()
-            && let Some(found) = source::locate(reference).map_err(|error| error.to_string())?
+            && let Some(found) = self.locate(reference)?
         {
             self.check_root(&found)?;
             if verifies {
@@ -168,6 +168,22 @@ impl ChartFetcher {
             verify_fetched(&chart, &keyring())?;
         }
         Ok(Found::Package(chart))
+    }
+
+    /// A chart on disk. With a root, relative paths would be those of this process, and absolute ones are checked before anybody looks
+    /// whether they exist.
+    fn locate(&self, reference: &str) -> Result<Option<PathBuf>, String> {
+        let Some(root) = &self.root else {
+            return source::locate(reference).map_err(|error| error.to_string());
+        };
+        let path = Path::new(reference);
+        match path.is_absolute() {
+            true => confined_files::resolve(root, path).map(Some),
+            false if reference.starts_with('.') => {
+                Err(format!("path {reference:?} not found, or outside of the source"))
+            }
+            false => Ok(None),
+        }
     }
 
     fn load(&self, path: &Path) -> Result<Loaded, String> {

@@ -114,22 +114,20 @@ impl ReleaseCharts<'_> {
             reference = self.host.fetch(&reference, "charts")?;
         }
         let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
-        let dir = PathBuf::from(&local);
-        if dir.is_file() {
-            return Ok(ChartPlace::Chart(Box::new(on_disk(local, false))));
+        match self.host.is_dir(&local) {
+            Some(false) => return Ok(ChartPlace::Chart(Box::new(on_disk(local, false)))),
+            Some(true) if !paths::is_remote(&reference) => {}
+            _ => return Ok(ChartPlace::Chart(Box::new(self.repository_chart(state, release, &reference)))),
         }
-        if !dir.is_dir() || paths::is_remote(&reference) {
-            return Ok(ChartPlace::Chart(Box::new(self.repository_chart(state, release, &reference))));
-        }
-        if dir.join("Chart.yaml").is_file() {
+        let has_file = |name: &&str| self.host.is_dir(&paths::within(&local, name)) == Some(false);
+        if has_file(&"Chart.yaml") {
             let skips_deps = self.skip_deps || release_options::flag(state, release, "skipDeps");
             return Ok(ChartPlace::Chart(Box::new(on_disk(local, !skips_deps))));
         }
-        let files = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-        Ok(match files.iter().any(|name| dir.join(name).is_file()) {
-            true => ChartPlace::Kustomization(dir),
-            false => ChartPlace::Manifests(dir),
-        })
+        let is_kustomization =
+            ["kustomization.yaml", "kustomization.yml", "Kustomization"].iter().any(has_file);
+        let dir = PathBuf::from(local);
+        Ok(if is_kustomization { ChartPlace::Kustomization(dir) } else { ChartPlace::Manifests(dir) })
     }
 
     /// The chart of a release: loaded, or made of manifests or a kustomization.
@@ -167,7 +165,7 @@ impl ReleaseCharts<'_> {
             let reference = dependency.text("chart");
             let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
             let version = dependency.text("version");
-            let own = if Path::new(&local).exists() {
+            let own = if self.host.is_dir(&local).is_some() {
                 self.store.chart(&on_disk(local, false))?
             } else {
                 let mut request = self.repository_chart(state, release, &reference);
