@@ -632,6 +632,36 @@ async fn a_kind_of_users_stands_for_helmfiles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cluster_scoped_kinds_are_refused() {
+    let cp = control_plane();
+    let crd = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "planets.test.windlass.dev"},
+        "spec": {
+            "group": "test.windlass.dev", "scope": "Cluster",
+            "names": {"kind": "Planet", "plural": "planets", "singular": "planet"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
+    cp.kubectl(["wait", "--for=condition=Established", "crd/planets.test.windlass.dev"]).unwrap();
+    let object =
+        json!({"apiVersion": "test.windlass.dev/v1", "kind": "Planet", "metadata": {"name": "mars"}});
+    cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
+    let file = "resources: [{group: test.windlass.dev, version: v1, kind: Planet, helmfile: {state: 'releases: []'}}]";
+    let mut running = Running::start().await;
+    running.pause().await;
+    running.resume(Some(KindsFile::parse(file).unwrap().kinds.remove(0)), true).await;
+    running.process.take().unwrap().task.await.unwrap().unwrap_err();
+    let told =
+        cp.kubectl(["get", "planet", "mars", "-o", "jsonpath={.status.conditions[0].message}"]).unwrap();
+    assert!(told.starts_with("Planet is cluster-scoped"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_run_fails_if_an_object_is_not_ready() {
     let mut running = Running::start().await;
     running.pause().await;

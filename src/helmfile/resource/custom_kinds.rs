@@ -128,6 +128,10 @@ impl KindsFile {
                 return Err(format!("{place}: group, version and kind must be set"));
             }
             let name = format!("{}.{group}", kind.to_lowercase());
+            // Two front ends would own the same objects.
+            if out.kinds.iter().any(|known: &CustomKind| known.name == name) {
+                return Err(format!("{place}: {kind} of {group} is there twice: remove one of them"));
+            }
             out.kinds.push(CustomKind { name, gvk: Gvk { group, version, kind }, template });
         }
         Ok(out)
@@ -243,11 +247,15 @@ resources:
     }
 
     #[test]
-    fn programs_are_refused() {
+    fn what_has_no_meaning_is_refused() {
         let head = "resources:\n- {group: g, version: v1, kind: K, ";
         for (text, part) in [
             ("reconciler: {exec: {command: sh}}}", "resources[0].reconciler: the operator runs no programs"),
             ("helmfile: 1}", "resources[0].helmfile"),
+            (
+                "helmfile: {}}\n- {group: g, version: v2, kind: K, helmfile: {}}",
+                "resources[1]: K of g is there twice",
+            ),
             ("other: 1}", "unknown field `other`"),
         ] {
             let told = KindsFile::parse(&format!("{head}{text}")).unwrap_err();

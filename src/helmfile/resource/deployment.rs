@@ -202,7 +202,9 @@ impl Deployment<'_> {
         let failed = |error: String| self.failed(&id, &error);
         let mut spec = match release.action {
             Ok(ReleaseAction::Deploy(spec)) => spec,
-            Ok(ReleaseAction::Uninstall(_)) => return Err(failed("it is to be uninstalled".to_owned())),
+            Ok(ReleaseAction::Uninstall(_)) => {
+                return Err(failed("installed is false: it is uninstalled".to_owned()));
+            }
             Err(error) => return Err(failed(error)),
         };
         self.adopt(&id, &mut spec).await.map_err(|error| failed(error.to_string()))?;

@@ -17,6 +17,7 @@ use super::confined_host::ConfinedHost;
 use super::helmfiles::DefaultBundle;
 use super::object_inputs::ObjectInputs;
 use crate::controller::ReleaseSpec;
+use crate::helmfile::addresses::address::Address;
 use crate::helmfile::bundle::bundled_host::BundledHost;
 use crate::helmfile::chart_fetcher::ChartFetcher;
 use crate::helmfile::commands::{self, NeedsRule};
@@ -34,14 +35,13 @@ use crate::helmfile::state::load::{DEFAULT_ENVIRONMENT, Settings, State};
 use crate::helmfile::state::record::{Record, Slot};
 use crate::helmfile::state::value::{Map, Value};
 use crate::helmfile::state::visit::{self, Query};
-use crate::helmfile::state::{Error, lock, release};
+use crate::helmfile::state::{Error, lock, paths, release};
 use crate::release::{ReleaseId, UninstallRequest};
 use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
 use crate::source::fetch::Fetcher;
 use crate::source::helm_paths::Home;
 use crate::source::http::{Http, TIMEOUT};
 use crate::source::input_store::InputStore;
-use crate::source::location::Location;
 
 /// The most releases of one object.
 const MAX_RELEASES: usize = 1000;
@@ -113,7 +113,7 @@ pub(super) struct Evaluation {
     pub(super) ignored: BTreeSet<ReleaseId>,
     /// The commits of the source.
     pub(super) revision: String,
-    /// Digest of charts and values.
+    /// Digest of the source, and of charts and values.
     pub(super) digest: String,
 }
 
@@ -131,7 +131,7 @@ pub(super) fn evaluate(
     let home = home.map_err(|error| format!("no temporary directory: {error}"))?;
     let root = context.bundle_of(spec).map_or(home.path(), |bundle| bundle.opened.root());
     // Paths are compared without symbolic links.
-    let root = root.canonicalize().map_err(|error| format!("no temporary directory: {error}"))?;
+    let root = root.canonicalize().map_err(|error| format!("open {}: {error}", root.display()))?;
     // Errors name paths within the source.
     evaluate_in(spec, inputs, context, &root)
         .map_err(|text| text.replace(&format!("{}/", root.display()), ""))
@@ -209,7 +209,8 @@ fn evaluate_in(
     let mut ignored: BTreeSet<ReleaseId> =
         all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
     ignored.retain(|id| releases.iter().all(|release| release.id != *id));
-    Ok(Evaluation { steps, ignored, revision, digest: digest(&releases), releases })
+    let digest = digest(&revision, &spec.state, &releases);
+    Ok(Evaluation { steps, ignored, revision, digest, releases })
 }
 
 fn warn(line: &str) {
@@ -236,12 +237,11 @@ fn remote_files(
     context: &EvaluationContext,
     root: &Path,
 ) -> Result<RemoteFiles, String> {
-    let url = spec.source.split_once("::").map_or(spec.source.as_str(), |(_, url)| url);
     let origin = match spec.source.as_str() {
         "" => None,
-        _ => {
-            let url = Location::parse(url).map_err(|error| format!("spec.source: {error}"))?;
-            Some((url.scheme, url.host))
+        text => {
+            let address = Address::parse(text).map_err(|error| format!("spec.source: {error}"))?;
+            Some((address.location.scheme, address.location.host))
         }
     };
     let access = TenantAccess {
@@ -270,7 +270,7 @@ fn query(spec: &HelmfileSpec, root: &Path, bundle: Option<&DefaultBundle>) -> Re
         }
         (false, false) => return Err("spec: set one of source and state".to_owned()),
     };
-    if !spec.source.is_empty() && !file.contains("://") {
+    if !spec.source.is_empty() && !paths::is_remote(&file) {
         return Err(format!(
             "spec.source: {file:?} is not an address such as git::https://HOST/REPOSITORY@FILE"
         ));
@@ -370,8 +370,8 @@ fn check(state: &State, release: &Record) -> Result<(), String> {
     }
 }
 
-/// Digest of what is deployed: charts, values and what is uninstalled.
-fn digest(releases: &[EvaluatedRelease]) -> String {
+/// Digest of what is deployed: the commits or the text of the state files, and the charts and values of releases.
+fn digest(revision: &str, state: &str, releases: &[EvaluatedRelease]) -> String {
     let one = |release: &EvaluatedRelease| {
         let id = release.id.to_string();
         match &release.action {
@@ -385,8 +385,10 @@ fn digest(releases: &[EvaluatedRelease]) -> String {
         }
     };
     let all: Vec<Json> = releases.iter().map(one).collect();
-    let hex: String =
-        Sha256::digest(Json::from(all).to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = Sha256::digest(json!([revision, state, all]).to_string())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     format!("sha256:{hex}")
 }
 
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_the_operator_are_no_sources() {
+    fn a_source_is_an_address() {
         let root = tempfile::tempdir().unwrap();
         for (source, state, part) in [
             ("", "", "set source or state"),
@@ -425,6 +427,10 @@ mod tests {
             };
             let told = query(&spec, root.path(), None).unwrap_err();
             assert!(told.contains(part), "{told}");
+        }
+        for source in ["git::https://h/r@f", "git::github.com/o/r@f", "https://h/f.yaml"] {
+            let spec = HelmfileSpec { source: source.to_owned(), ..HelmfileSpec::default() };
+            assert_eq!(query(&spec, root.path(), None).unwrap().file, source);
         }
     }
 }

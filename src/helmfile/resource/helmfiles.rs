@@ -263,6 +263,12 @@ impl FrontEnd for Helmfiles {
 
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         pass.report_progress(self).await?;
+        if pass.reference.namespace.is_none() {
+            return Err(ReconcileError::Config(format!(
+                "{} is cluster-scoped, and a Helmfile acts within a namespace: use a namespaced kind",
+                pass.reference.gvk.kind
+            )));
+        }
         let spec = self.spec(&pass.object)?;
         let labels = OwnerLabels::of_object(&pass.reference);
         let interval =
