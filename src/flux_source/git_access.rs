@@ -23,6 +23,8 @@ pub(super) async fn access(
 ) -> Result<GitAccess, SourceError> {
     let mut access = GitAccess {
         isolated: true,
+        // They may lead to addresses that were refused as addresses.
+        no_redirects: !context.allows_local,
         timeout: Some(timeout_of(spec.timeout.as_ref())),
         ..GitAccess::default()
     };

@@ -136,6 +136,13 @@ async fn sources_lead_to_no_server_of_this_machine() {
             "False Failed",
             LOCAL,
         ));
+        all.push((
+            "git-redirect",
+            "GitRepository",
+            json!({"url": format!("http://{server}/r.git")}),
+            "False GitOperationFailed",
+            "the redirect is not followed: use the URL that it leads to",
+        ));
     }
     for (name, kind, spec, ..) in &all {
         let mut whole = json!({"interval": "1h", "timeout": "5s"});
