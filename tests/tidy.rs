@@ -100,7 +100,7 @@ const ROOT: [(&str, &[&str]); 25] = [
             "source",
         ],
     ),
-    ("openapi", &["redact", "render"]),
+    ("openapi", &["cel_expression", "redact", "render"]),
     ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
     (
         "addon",
