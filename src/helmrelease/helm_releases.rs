@@ -137,8 +137,12 @@ impl FrontEnd for HelmReleases {
         if self.options.no_cross_namespace_refs { dependency::check_namespaces(object) } else { Ok(()) }
     }
 
-    fn is_dependency_ready(&self, object: &Value, other: &Value, _: bool) -> Result<bool, ReconcileError> {
-        dependency::is_ready(object, other)
+    fn is_dependency_ready(&self, object: &Value, other: &Value, _: bool) -> Option<bool> {
+        dependency::expression_for(object, other).is_none().then(|| dependency::is_ready(other))
+    }
+
+    async fn fits_dependency_rule(&self, object: &Value, other: &Value) -> Result<bool, ReconcileError> {
+        dependency::fits_expression(object, other).await
     }
 
     fn related_kinds(&self) -> Vec<Gvk> {
@@ -165,7 +169,7 @@ impl FrontEnd for HelmReleases {
 
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         let spec = spec_of(&pass.object)?;
-        options::check_expressions(&spec)?;
+        options::check_expressions(&spec).await?;
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
         self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
