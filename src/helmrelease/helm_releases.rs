@@ -433,8 +433,8 @@ impl HelmReleases {
         Ok(())
     }
 
-    /// Uninstalls the release that the status shows. Without a storage namespace it shows none: then only what was made for the
-    /// object all the same, by a process that ended before it wrote the status.
+    /// Uninstalls the release that the status shows. One that it does not show was made by a process that ended before it wrote the
+    /// status; without a storage namespace there, only what was made for this very object counts.
     async fn uninstall_current(
         &self,
         pass: &mut ReconcilePass,
@@ -444,19 +444,17 @@ impl HelmReleases {
         let fallback = names::release_id(&pass.object["metadata"], spec);
         let id =
             status.history.first().map_or(fallback, |known| ReleaseId::new(&known.namespace, &known.name));
-        let runner = match status.storage_namespace.as_str() {
+        let (storage, only_own) = match status.storage_namespace.as_str() {
             // In another cluster nothing is made before the status says so.
             "" if spec.kube_config.is_some() => return Ok(()),
-            "" => {
-                let storage = names::storage_namespace(&pass.object["metadata"], spec);
-                let runner = self.runner_for(pass, spec, &storage).await?;
-                if !unrecorded::is_released(&runner, &id, &pass.object).await? {
-                    return Ok(());
-                }
-                runner
-            }
-            storage => self.runner_for(pass, spec, storage).await?,
+            "" => (names::storage_namespace(&pass.object["metadata"], spec), true),
+            storage => (storage.to_owned(), false),
         };
+        let runner = self.runner_for(pass, spec, &storage).await?;
+        let shown = !only_own && !status.history.is_empty();
+        if !shown && !unrecorded::is_released(&runner, &id, &pass.object, only_own).await? {
+            return Ok(());
+        }
         match runner.uninstall(&remediation::uninstall_request(spec, id)).await {
             Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {
                 Ok(())

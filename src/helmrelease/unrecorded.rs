@@ -133,8 +133,8 @@ impl ReleasePass<'_> {
     }
 }
 
-/// Whether an object without a release in its status has one nevertheless: its newest revision was made for this object. What an
-/// earlier object of the same name left on purpose stays.
+/// Whether an object without a release in its status may have one nevertheless. `only_own`: only one whose newest revision was made for
+/// this object: what an earlier object of the same name left on purpose stays.
 ///
 /// # Errors
 /// The records cannot be read, for another reason than missing rights: without them nothing was stored there.
@@ -142,9 +142,13 @@ pub(super) async fn is_released(
     runner: &ReleaseRunner,
     id: &ReleaseId,
     object: &Value,
+    only_own: bool,
 ) -> Result<bool, ReconcileError> {
     match runner.engine().history_of(id).await {
-        Ok(history) => Ok(history.newest().is_some_and(|record| is_made_for(record, object))),
+        Ok(history) => {
+            let own = |record: &Record| !only_own || is_made_for(record, object);
+            Ok(history.newest().is_some_and(own))
+        }
         Err(error) => match error.refused_records() {
             Some(refusal) if refusal.is_forbidden() || refusal.is_not_found() => Ok(false),
             _ => Err(error.into()),
