@@ -80,7 +80,7 @@ const ROOT: [(&str, &[&str]); 25] = [
     ("program_output.rs", &[]),
     ("redact.rs", &[]),
     ("cluster", &["causes"]),
-    ("source", &["causes"]),
+    ("source", &["causes", "redact"]),
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
     ("kustomize", &["causes", "redact", "release", "render", "source"]),
@@ -100,7 +100,7 @@ const ROOT: [(&str, &[&str]); 25] = [
             "source",
         ],
     ),
-    ("openapi", &["redact", "render"]),
+    ("openapi", &["cel_expression", "redact", "render"]),
     ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
     (
         "addon",

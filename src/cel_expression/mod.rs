@@ -5,6 +5,7 @@
 
 mod declarations;
 mod evaluation_cost;
+mod pattern;
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,6 +15,8 @@ use cel::{Context, Env, Program, extensions};
 use serde_json::Value;
 
 use self::declarations::undeclared;
+use self::evaluation_cost::Budget;
+pub(crate) use self::pattern::add_matches;
 
 /// The longest expression, in bytes.
 const MAX_EXPRESSION: usize = 2 << 10;
@@ -21,10 +24,8 @@ const MAX_EXPRESSION: usize = 2 << 10;
 const STACK: usize = 64 << 20;
 /// The most nested brackets of an expression: the parser recurses, and its own bound lets 1,000 overflow the stack.
 const MAX_BRACKETS: usize = 64;
-/// The most steps of an expression. A tenant writes it and the lists that it loops over, and nothing can interrupt it.
-const MAX_STEPS: u64 = 1_000_000;
-/// The most bytes of the values that an expression makes.
-const MAX_MADE: u64 = 64 << 20;
+/// What an expression may take: a tenant writes it and the lists that it loops over, and nothing can interrupt it.
+const BUDGET: Budget = Budget { steps: 1_000_000, made: 64 << 20 };
 
 /// The environment of all expressions; `None` if its functions clash, which a test rules out.
 static ENVIRONMENT: LazyLock<Option<Arc<Env>>> = LazyLock::new(|| {
@@ -129,7 +130,7 @@ type Executed = Result<cel::Value, cel::ExecutionError>;
 
 fn execute(expression: &str, variables: &[(&str, &Value)]) -> Result<Executed, String> {
     let program = compile(expression)?;
-    check_cost(&program, variables)?;
+    evaluation_cost::estimate(program.expression(), variables, BUDGET)?;
     let mut context = Context::with_env(environment()?);
     let clash = |e: cel::DeclarationError| e.to_string();
     context
@@ -145,6 +146,7 @@ fn execute(expression: &str, variables: &[(&str, &Value)]) -> Result<Executed, S
     context
         .add_function("sets.intersects", |a: List, b: List| a.iter().any(|item| b.contains(item)))
         .map_err(clash)?;
+    add_matches(&mut context).map_err(clash)?;
     for (name, value) in variables {
         context.add_variable(*name, *value).map_err(|e| e.to_string())?;
     }
@@ -161,18 +163,6 @@ fn optional(item: Option<&cel::Value>) -> cel::Value {
     cel::Value::Opaque(Arc::new(
         item.map_or_else(OptionalValue::none, |item| OptionalValue::of(item.clone())),
     ))
-}
-
-/// Refuses an expression that could take too long or too much memory over these variables.
-fn check_cost(program: &Program, variables: &[(&str, &Value)]) -> Result<(), String> {
-    let cost = evaluation_cost::estimate(program.expression(), variables, MAX_STEPS)?;
-    if cost.steps > MAX_STEPS {
-        return Err(format!("it could take more than {MAX_STEPS} steps: its loops are too long"));
-    }
-    if cost.made > MAX_MADE {
-        return Err(format!("it could make values of more than {MAX_MADE} bytes"));
-    }
-    Ok(())
 }
 
 /// How deep the brackets of a text are nested, with the operators that nest their operand; those in strings count too.
@@ -294,7 +284,8 @@ mod tests {
         ] {
             let error = fails(expression);
             assert!(
-                error.contains("values of more than") || error.contains("its loops are too long"),
+                error.contains("values of more than 67108864 bytes")
+                    || error.contains("more than 1000000 steps"),
                 "{error}"
             );
         }
@@ -306,10 +297,17 @@ mod tests {
 
     #[test]
     fn regular_expressions_in_loops_are_bounded() {
-        let object = json!({"list": vec!["x"; 1000], "few": vec!["x"; 15]});
+        let object = json!({"list": vec!["x"; 1000], "few": vec!["x"; 15], "text": "ab".repeat(100_000)});
         let holds = |expression: &str| is_true(expression, &[("self", &object)]);
-        assert!(holds("self.list.all(a, a.matches('(\\\\w{100}){10}'))").unwrap_err().contains("too long"));
+        assert!(
+            holds("self.list.all(a, a.matches('(\\\\w{100}){10}'))").unwrap_err().contains("exceeds budget")
+        );
         assert_eq!(holds("self.few.all(a, a.matches('^x$') && a.matches('^x{1,2}$'))"), Ok(true));
+        assert_eq!(holds("matches(self.few[0], '^[xy]$')"), Ok(true));
+        // A search of long texts for a pattern of many states takes a second and more.
+        assert_eq!(holds("self.text.matches('a[ab]{2}b$')"), Ok(true));
+        assert!(holds("self.text.matches('[ab]*a[ab]{500}c')").unwrap_err().contains("exceeds budget"));
+        assert!(holds("self.few[0].matches('x(')").unwrap_err().contains("missing closing )"));
     }
 
     #[test]

@@ -21,13 +21,7 @@ pub enum Folded {
 
 impl Folded {
     fn has(self, entry: &Value, manager: &str) -> bool {
-        let kubectl = |(name, operation): &(&str, &str)| {
-            entry["manager"] == *name && entry["operation"] == *operation && is_main(entry)
-        };
-        is_helm_update(entry, manager)
-            || self == Self::HelmAndKubectl
-                && !is_apply_of(entry, manager)
-                && KUBECTL_MANAGERS.iter().any(kubectl)
+        is_helm_update(entry, manager) || self == Self::HelmAndKubectl && is_kubectl_apply(entry, manager)
     }
 
     /// Whether entries of a manager become ours, by its name.
@@ -55,6 +49,14 @@ pub(super) fn is_helm_update(entry: &Value, manager: &str) -> bool {
         && is_main(entry)
         && !is_apply_of(entry, manager)
         && (entry["operation"] == "Update" || name == "helm-controller")
+}
+
+/// An entry of `kubectl apply`, unless `manager` applies under its name.
+pub(super) fn is_kubectl_apply(entry: &Value, manager: &str) -> bool {
+    let is_entry_of = |(name, operation): &(&str, &str)| {
+        entry["manager"] == *name && entry["operation"] == *operation && is_main(entry)
+    };
+    !is_apply_of(entry, manager) && KUBECTL_MANAGERS.iter().any(is_entry_of)
 }
 
 /// Removes the fields from an object that would go once the folded entries were ours: fields that no apply of `body` sets and nobody

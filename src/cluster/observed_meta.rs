@@ -27,6 +27,8 @@ pub struct ObservedMeta {
     pub applied: Option<u64>,
     /// Helm's managers own fields by updates, not by apply.
     pub helm_updates: bool,
+    /// `kubectl apply` owns fields.
+    pub kubectl_applies: bool,
     /// Hash of all other entries, without those of subresources, times included.
     pub others: u64,
     /// It has an owner reference and may be garbage-collected.
@@ -55,6 +57,7 @@ impl ObservedMeta {
             drift: drift_of(meta).map(Into::into),
             applied: hash_of(ours.into_iter()),
             helm_updates: entries.iter().any(|e| managed_fields::is_helm_update(e, manager)),
+            kubectl_applies: entries.iter().any(|e| managed_fields::is_kubectl_apply(e, manager)),
             others: hash_of(
                 entries
                     .iter()
@@ -116,6 +119,27 @@ mod tests {
         let churned = ObservedMeta::of(&object(&json!([status, ours])), "helm");
         assert_eq!(quiet.applied, churned.applied);
         assert_eq!((quiet.version_number(), quiet.release_name.as_deref()), (Some(12), Some("r")));
+    }
+
+    #[test]
+    fn entries_of_kubectl_apply_are_noted() {
+        for (name, operation, subresource, noted) in [
+            ("kubectl-client-side-apply", "Update", "", true),
+            ("kubectl", "Apply", "", true),
+            ("kubectl", "Apply", "status", false),
+            ("kubectl-edit", "Update", "", false),
+            ("helm", "Apply", "", false),
+        ] {
+            let entry = json!([{"manager": name, "operation": operation, "subresource": subresource, "fieldsV1": {}}]);
+            assert_eq!(
+                ObservedMeta::of(&object(&entry), "helm").kubectl_applies,
+                noted,
+                "{name} {subresource}"
+            );
+        }
+        // What we apply under that name is ours.
+        let own = json!([{"manager": "kubectl", "operation": "Apply", "fieldsV1": {}}]);
+        assert!(!ObservedMeta::of(&object(&own), "kubectl").kubectl_applies);
     }
 
     #[test]

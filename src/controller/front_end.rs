@@ -66,17 +66,23 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Whether a dependency is ready. `reconciled`: its last pass in this process succeeded, and nothing has changed since.
+    /// Whether a dependency is ready; `None`: a rule of the object decides, which only a pass evaluates, with
+    /// [`fits_dependency_rule`](Self::fits_dependency_rule). `reconciled`: the dependency's last pass in this process succeeded, and
+    /// nothing has changed since. Must not take long: no other object is looked after meanwhile.
+    fn is_dependency_ready(&self, _object: &Value, _dependency: &Value, reconciled: bool) -> Option<bool> {
+        Some(reconciled)
+    }
+
+    /// Whether a dependency is ready by the object's own rule for it.
     ///
     /// # Errors
-    /// The object's own rule for the dependency cannot be evaluated.
-    fn is_dependency_ready(
+    /// The rule cannot be evaluated.
+    fn fits_dependency_rule(
         &self,
         _object: &Value,
         _dependency: &Value,
-        reconciled: bool,
-    ) -> Result<bool, ReconcileError> {
-        Ok(reconciled)
+    ) -> impl Future<Output = Result<bool, ReconcileError>> + Send {
+        std::future::ready(Ok(true))
     }
 
     /// What operates on a release of the object. By default acts on behalf of the object.

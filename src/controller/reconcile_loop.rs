@@ -291,10 +291,10 @@ impl<F: FrontEnd> Controller<F> {
             other.readiness == Readiness::Waiting && other.dependencies.contains(key)
         };
         let waiting = self.objects.iter().filter(|(_, other)| waits(other));
-        // A pass over it reads what is not watched.
-        let blocks = |missing: &BTreeSet<String>| missing.iter().any(|key| !self.is_elsewhere(key));
-        let ready =
-            waiting.filter(|(_, other)| !matches!(self.unready(other), Ok(missing) if blocks(&missing)));
+        let blocks = |other: &ObservedObject| {
+            self.unready(other).iter().any(|missing| !self.is_unchecked(other, missing))
+        };
+        let ready = waiting.filter(|(_, other)| !blocks(other));
         let ready: Vec<String> = ready.map(|(other, _)| other.clone()).collect();
         for other in ready {
             self.reconcile(&other, "a dependency is ready");
@@ -389,6 +389,7 @@ impl<F: FrontEnd> Controller<F> {
                 (Job::CorrectDrift, Some(requests)) if !requests.is_empty() => Task::CorrectDrift(requests),
                 (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known),
             };
+            let waits = matches!(task, Task::Wait { .. });
             let mut pass = ReconcilePass {
                 context: self.context.clone(),
                 reference: self.reference(&key),
@@ -404,6 +405,10 @@ impl<F: FrontEnd> Controller<F> {
             if job == Job::Reconcile && self.workers.queue.failures(&key) > 0 {
                 // What a failed pass left behind is not known.
                 pass.memo = None;
+            }
+            if waits && let Some(known) = self.objects.get_mut(&key) {
+                // From now on: a dependency may become ready while the pass runs.
+                known.readiness = Readiness::Waiting;
             }
             self.workers.spawn(key, job, pass.run(Arc::clone(&self.front_end), task));
         }
@@ -427,38 +432,35 @@ impl<F: FrontEnd> Controller<F> {
         if let Err(error) = self.front_end.check_dependencies(&known.object) {
             return Task::Refuse(error);
         }
-        match self.unready(known) {
-            Ok(missing) if missing.is_empty() => Task::Reconcile,
-            Ok(missing) => {
-                let elsewhere = missing.iter().filter(|key| self.is_elsewhere(key)).cloned().collect();
-                Task::Wait { missing, elsewhere }
-            }
-            Err(error) => Task::Refuse(error),
+        let missing = self.unready(known);
+        if missing.is_empty() {
+            return Task::Reconcile;
+        }
+        let observed = |key: &String| self.objects.get(key).map(|other| other.object.clone());
+        let unchecked = missing.iter().filter(|key| self.is_unchecked(known, key));
+        Task::Wait { unchecked: unchecked.map(|key| (key.clone(), observed(key))).collect(), missing }
+    }
+
+    /// Whether only a pass finds out if a dependency is ready: it is not watched, or a rule decides.
+    fn is_unchecked(&self, known: &ObservedObject, key: &str) -> bool {
+        match self.objects.get(key) {
+            Some(other) => self.is_dependency_ready(known, other).is_none(),
+            None => self.options.namespace.is_some() || !self.options.selector.is_empty(),
         }
     }
 
-    /// Whether an object may exist that this process does not watch.
-    fn is_elsewhere(&self, key: &str) -> bool {
-        let all = self.options.namespace.is_none() && self.options.selector.is_empty();
-        !all && !self.objects.contains_key(key)
+    fn is_dependency_ready(&self, known: &ObservedObject, other: &ObservedObject) -> Option<bool> {
+        let reconciled = other.readiness == Readiness::Ready;
+        self.front_end.is_dependency_ready(&known.object, &other.object, reconciled)
     }
 
-    /// The dependencies of an object that are not ready, or not watched.
-    fn unready(&self, known: &ObservedObject) -> Result<BTreeSet<String>, ReconcileError> {
-        let mut missing = BTreeSet::new();
-        for key in &known.dependencies {
-            let ready = match self.objects.get(key) {
-                Some(other) => {
-                    let reconciled = other.readiness == Readiness::Ready;
-                    self.front_end.is_dependency_ready(&known.object, &other.object, reconciled)?
-                }
-                None => false,
-            };
-            if !ready {
-                missing.insert(key.clone());
-            }
-        }
-        Ok(missing)
+    /// The dependencies of an object that are not ready, as far as that is known here.
+    fn unready(&self, known: &ObservedObject) -> BTreeSet<String> {
+        let is_ready = |key: &&String| {
+            let other = self.objects.get(*key);
+            other.and_then(|other| self.is_dependency_ready(known, other)) == Some(true)
+        };
+        known.dependencies.iter().filter(|key| !is_ready(key)).cloned().collect()
     }
 
     fn finish(&mut self, key: &str, job: Job, result: Result<(Finished, Value), String>) {

@@ -3,7 +3,7 @@
 //! Owns the order of the steps that all front ends share (suspension, finalizer, reconcile, status, Event), and what a front end
 //! may do on the way. When a pass is due is the loop's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,10 +33,11 @@ pub(super) enum Task {
     Uninstall,
     /// The release belongs to another object: only the finalizer is removed.
     RemoveFinalizer,
-    /// These dependencies are not ready, as far as they are watched; those elsewhere are not.
+    /// These dependencies are not ready. Those unchecked may be: by a rule of the object and the dependency as it was observed, or, if
+    /// it is not watched, as it is read now.
     Wait {
         missing: BTreeSet<String>,
-        elsewhere: BTreeSet<String>,
+        unchecked: BTreeMap<String, Option<Value>>,
     },
     /// The object cannot be reconciled.
     Refuse(ReconcileError),
@@ -118,17 +119,18 @@ impl ReconcilePass {
         }
         match task {
             Task::Refuse(error) => Err(error),
-            Task::Wait { mut missing, elsewhere } => {
-                for key in &elsewhere {
-                    if self.is_ready_elsewhere(front_end, key).await? {
-                        missing.remove(key);
+            Task::Wait { mut missing, unchecked } => {
+                let elsewhere = unchecked.values().any(Option::is_none);
+                for (key, observed) in unchecked {
+                    if self.is_dependency_ready(front_end, &key, observed).await? {
+                        missing.remove(&key);
                     }
                 }
                 if missing.is_empty() {
                     return Box::pin(self.reconcile(front_end)).await;
                 }
                 self.report(front_end, &Report::DependencyNotReady(&missing)).await?;
-                Ok(Finished::Waiting { elsewhere: !elsewhere.is_empty() })
+                Ok(Finished::Waiting { elsewhere })
             }
             Task::Uninstall => {
                 front_end.uninstall(self).await?;
@@ -164,18 +166,24 @@ impl ReconcilePass {
         Ok(Finished::Reconciled(reconciled))
     }
 
-    /// Whether a dependency is ready that this process does not watch: of another namespace or another shard.
-    async fn is_ready_elsewhere<F: FrontEnd>(
+    /// Whether a dependency is ready. `observed`: `None` if this process does not watch it: of another namespace or another shard.
+    async fn is_dependency_ready<F: FrontEnd>(
         &self,
         front_end: &F,
         key: &str,
+        observed: Option<Value>,
     ) -> Result<bool, ReconcileError> {
         let (namespace, name) =
             key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
         let dependency = ObjectRef::new(front_end.kind(), namespace, name);
-        match self.client().get(&dependency).await? {
-            Some(found) => front_end.is_dependency_ready(&self.object, &found, false),
-            None => Ok(false),
+        let found = match observed {
+            Some(observed) => Some(observed),
+            None => self.client().get(&dependency).await?,
+        };
+        let Some(found) = found else { return Ok(false) };
+        match front_end.is_dependency_ready(&self.object, &found, false) {
+            Some(ready) => Ok(ready),
+            None => front_end.fits_dependency_rule(&self.object, &found).await,
         }
     }
 

@@ -88,7 +88,7 @@ pub(super) fn server(settings: &Settings) -> Result<Location, String> {
     Location::parse(&host).map_err(|e| e.to_string())
 }
 
-/// The requests for an event; `None` for events that tell of progress.
+/// The requests for an event; `None` for events that tell of progress, for which an app needs no token yet.
 pub(super) fn update(
     settings: &Settings,
     name: &str,
@@ -99,7 +99,7 @@ pub(super) fn update(
         "" => settings.password.trim(),
         token => token,
     };
-    if token.is_empty() {
+    if token.is_empty() && settings.app.is_none() {
         return Err(match github {
             true => "github token or github app details must be specified".to_owned(),
             false => "gitlab token cannot be empty".to_owned(),
@@ -237,8 +237,11 @@ fn words(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::recorded;
     use super::*;
+    use crate::source::git::github_app::GitHubApp;
 
     #[test]
     fn requests_are_those_of_notification_controller() {
@@ -277,6 +280,27 @@ mod tests {
             assert_eq!(sent, created.headers, "{what}");
         }
         assert_eq!(checked, 42);
+    }
+
+    #[test]
+    fn progress_is_not_written_by_an_app_either() {
+        let rows = recorded::rows();
+        let mut row = rows
+            .into_iter()
+            .find(|row| row.settings.provider_type == "github" && row.requests.len() == 2)
+            .unwrap();
+        let name = row.commit_status.clone();
+        assert!(update(&row.settings, &name, &row.event).unwrap().is_some());
+        "Progressing".clone_into(&mut row.event.reason);
+        (row.settings.token, row.settings.password) = (String::new(), String::new());
+        assert!(update(&row.settings, &name, &row.event).is_err(), "without a token");
+        let secret = |key: &str| match key {
+            "githubAppID" | "githubAppInstallationID" => Some(&b"1"[..]),
+            "githubAppPrivateKey" => Some(&b"key"[..]),
+            _ => None,
+        };
+        row.settings.app = Some(Arc::new(GitHubApp::of_secret(secret).unwrap()));
+        assert!(update(&row.settings, &name, &row.event).unwrap().is_none(), "with an app");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header;
 use http::{Method, StatusCode};
 use serde_json::Value;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::commit_status;
 use super::flux_event::FluxEvent;
@@ -15,7 +15,6 @@ use super::provider_settings::{self, Settings, writes_commit_status};
 use crate::cel_expression::off_runtime;
 use crate::cluster::Cluster;
 use crate::flux_api::provider::ProviderSpec;
-use crate::redact;
 use crate::source::http::{Http, Request};
 use crate::source::location::Location;
 
@@ -85,20 +84,13 @@ impl Service {
         created.map(drop).map_err(|e| format!("could not create commit status: {e}"))
     }
 
-    /// Gets the token of the Provider's app of GitHub, if it has one. The token goes to the server of the app's API only.
+    /// Gets the token of the Provider's app of GitHub, if it has one.
     async fn get_token_of_app(&mut self) -> Result<(), String> {
         let Some(app) = &self.settings.app else { return Ok(()) };
         let server = commit_status::server(&self.settings)?;
-        if !app.serves(&server) {
-            return Err(format!(
-                "the app's tokens are for the server of githubAppBaseURL, not for '{server}'"
-            ));
-        }
-        let http = self.http.clone().with_timeout(self.deadline.saturating_duration_since(Instant::now()));
-        let token = app.token(&http, &self.settings.tls).await;
-        self.settings.token =
-            token.map_err(|e| format!("failed to get credentials of the GitHub App: {e}"))?;
-        redact::process().add(&self.settings.token);
+        let token = timeout_at(self.deadline, app.token_for(&server, &self.http, &self.settings.tls)).await;
+        let token = token.map_err(|_| "no token of the GitHub App within the time limit of the Provider")?;
+        self.settings.token = token.map_err(|e| e.to_string())?;
         Ok(())
     }
 

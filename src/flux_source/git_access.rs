@@ -4,7 +4,7 @@ use super::fetch_context::{FetchContext, timeout_of};
 use super::source_secrets::{self, SecretData};
 use super::source_status::SourceError;
 use crate::flux_api::git_repository::GitRepositorySpec;
-use crate::source::git::github_app::{self, GitHubApp};
+use crate::source::git::github_app::{self, GitHubApp, TokenError};
 use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
 use crate::source::http::{Http, Tls, names_local_address};
 use crate::source::location::Location;
@@ -23,6 +23,8 @@ pub(super) async fn access(
 ) -> Result<GitAccess, SourceError> {
     let mut access = GitAccess {
         isolated: true,
+        // They may lead to addresses that were refused as addresses.
+        no_redirects: !context.allows_local,
         timeout: Some(timeout_of(spec.timeout.as_ref())),
         ..GitAccess::default()
     };
@@ -136,18 +138,9 @@ async fn github_login(
         SourceError::fetch("InvalidProviderConfiguration", text)
     };
     let app = GitHubApp::of_secret(|key| secret.get(key)).map_err(|e| wrong(&e))?;
-    if !app.serves(url) {
-        return Err(wrong(&format!(
-            "the app's tokens are for the server of githubAppBaseURL, not for '{url}'"
-        ))
-        .stalling());
-    }
-    let token = app.token(http, tls).await;
-    let token = token.map_err(|e| {
-        SourceError::fetch(
-            "AuthenticationFailed",
-            format!("failed to get credentials of the GitHub App: {e}"),
-        )
+    let token = app.token_for(url, http, tls).await.map_err(|e| match e {
+        TokenError::OtherServer(_) => wrong(&e.to_string()).stalling(),
+        TokenError::Refused(_) => SourceError::fetch("AuthenticationFailed", e.to_string()),
     })?;
     Ok(GitLogin::Basic(github_app::USER.to_owned(), Secret(token)))
 }

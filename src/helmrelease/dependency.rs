@@ -1,4 +1,4 @@
-//! Dependencies of a HelmRelease, and whether one is ready. Pure.
+//! Dependencies of a HelmRelease, and whether one is ready.
 
 use std::collections::BTreeSet;
 
@@ -46,26 +46,37 @@ pub(super) fn check_namespaces(object: &Value) -> Result<(), ReconcileError> {
     })
 }
 
-/// Whether a dependency is ready: by the expression for it, or else by its condition Ready of its newest generation.
-///
-/// # Errors
-/// The expression is not CEL, or does not give a boolean.
-pub(super) fn is_ready(object: &Value, other: &Value) -> Result<bool, ReconcileError> {
+/// The expression of an object that says whether a dependency is ready, and the dependency as `NAMESPACE/NAME`.
+pub(super) fn expression_for(object: &Value, other: &Value) -> Option<(String, String)> {
     let text = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
     let key = format!("{}/{}", text("namespace"), text("name"));
     let declared = all(object).into_iter().find(|(name, _)| *name == key);
-    if let Some(expression) = declared.and_then(|(_, dependency)| dependency.ready_expr) {
-        return cel_expression::is_true(&expression, &[("self", object), ("dep", other)]).map_err(|why| {
-            ReconcileError::Reason {
-                reason: "InvalidCELExpression",
-                text: format!("spec.dependsOn: readyExpr {expression:?} of {key}: {why}"),
-                disposition: Disposition::Stall,
-            }
-        });
-    }
+    declared.and_then(|(_, dependency)| dependency.ready_expr).map(|expression| (expression, key))
+}
+
+/// Whether the expression for a dependency is true, evaluated off the runtime's threads. Without one it is.
+///
+/// # Errors
+/// The expression is not CEL, or does not give a boolean.
+pub(super) async fn fits_expression(object: &Value, other: &Value) -> Result<bool, ReconcileError> {
+    let Some((expression, key)) = expression_for(object, other) else { return Ok(true) };
+    let (own, dependency) = (object.clone(), other.clone());
+    let evaluated = cel_expression::off_runtime(move || {
+        cel_expression::is_true(&expression, &[("self", &own), ("dep", &dependency)])
+            .map_err(|why| format!("spec.dependsOn: readyExpr {expression:?} of {key}: {why}"))
+    });
+    evaluated.await.map_err(|text| ReconcileError::Reason {
+        reason: "InvalidCELExpression",
+        text,
+        disposition: Disposition::Stall,
+    })
+}
+
+/// Whether a dependency is ready without an expression: by its condition Ready of its newest generation.
+pub(super) fn is_ready(other: &Value) -> bool {
     let conditions = other["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
-    Ok(ready && other["status"]["observedGeneration"] == other["metadata"]["generation"])
+    ready && other["status"]["observedGeneration"] == other["metadata"]["generation"]
 }
 
 #[cfg(test)]
@@ -88,8 +99,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn readiness_is_the_condition_or_the_expression() {
+    #[tokio::test]
+    async fn readiness_is_the_condition_or_the_expression() {
         let object = |expr: Option<&str>| {
             json!({
                 "metadata": {"namespace": "a", "name": "web"},
@@ -117,7 +128,13 @@ mod tests {
             (Some("dep.metadata.name"), other(1, "True"), None),
             (Some("dep."), other(1, "True"), None),
         ] {
-            assert_eq!(is_ready(&object(expr), &other).ok(), expected, "{expr:?}");
+            let object = object(expr);
+            let found = match expression_for(&object, &other) {
+                Some(_) => fits_expression(&object, &other).await.ok(),
+                None => Some(is_ready(&other)),
+            };
+            assert_eq!(found, expected, "{expr:?}");
+            assert_eq!(expression_for(&object, &other).is_some(), expr.is_some());
         }
     }
 }

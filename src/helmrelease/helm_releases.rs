@@ -137,8 +137,12 @@ impl FrontEnd for HelmReleases {
         if self.options.no_cross_namespace_refs { dependency::check_namespaces(object) } else { Ok(()) }
     }
 
-    fn is_dependency_ready(&self, object: &Value, other: &Value, _: bool) -> Result<bool, ReconcileError> {
-        dependency::is_ready(object, other)
+    fn is_dependency_ready(&self, object: &Value, other: &Value, _: bool) -> Option<bool> {
+        dependency::expression_for(object, other).is_none().then(|| dependency::is_ready(other))
+    }
+
+    async fn fits_dependency_rule(&self, object: &Value, other: &Value) -> Result<bool, ReconcileError> {
+        dependency::fits_expression(object, other).await
     }
 
     fn related_kinds(&self) -> Vec<Gvk> {
@@ -165,7 +169,7 @@ impl FrontEnd for HelmReleases {
 
     async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         let spec = spec_of(&pass.object)?;
-        options::check_expressions(&spec)?;
+        options::check_expressions(&spec).await?;
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
         self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
@@ -429,8 +433,8 @@ impl HelmReleases {
         Ok(())
     }
 
-    /// Uninstalls the release that the status shows. Without a storage namespace it shows none: then only what was made for the
-    /// object all the same, by a process that ended before it wrote the status.
+    /// Uninstalls the release that the status shows. One that it does not show was made by a process that ended before it wrote the
+    /// status; without a storage namespace there, only what was made for this very object counts.
     async fn uninstall_current(
         &self,
         pass: &mut ReconcilePass,
@@ -440,19 +444,17 @@ impl HelmReleases {
         let fallback = names::release_id(&pass.object["metadata"], spec);
         let id =
             status.history.first().map_or(fallback, |known| ReleaseId::new(&known.namespace, &known.name));
-        let runner = match status.storage_namespace.as_str() {
+        let (storage, only_own) = match status.storage_namespace.as_str() {
             // In another cluster nothing is made before the status says so.
             "" if spec.kube_config.is_some() => return Ok(()),
-            "" => {
-                let storage = names::storage_namespace(&pass.object["metadata"], spec);
-                let runner = self.runner_for(pass, spec, &storage).await?;
-                if !unrecorded::is_released(&runner, &id, &pass.object).await? {
-                    return Ok(());
-                }
-                runner
-            }
-            storage => self.runner_for(pass, spec, storage).await?,
+            "" => (names::storage_namespace(&pass.object["metadata"], spec), true),
+            storage => (storage.to_owned(), false),
         };
+        let runner = self.runner_for(pass, spec, &storage).await?;
+        let shown = !only_own && !status.history.is_empty();
+        if !shown && !unrecorded::is_released(&runner, &id, &pass.object, only_own).await? {
+            return Ok(());
+        }
         match runner.uninstall(&remediation::uninstall_request(spec, id)).await {
             Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {
                 Ok(())

@@ -162,8 +162,20 @@ fn health_check(rule: &api::HealthCheckExpr) -> HealthCheck {
 ///
 /// # Errors
 /// One is no expression.
-pub(super) fn check_expressions(spec: &HelmReleaseSpec) -> Result<(), ReconcileError> {
-    for (at, rule) in spec.health_check_exprs.iter().enumerate() {
+pub(super) async fn check_expressions(spec: &HelmReleaseSpec) -> Result<(), ReconcileError> {
+    let rules = spec.health_check_exprs.clone();
+    if rules.is_empty() {
+        return Ok(());
+    }
+    cel_expression::off_runtime(move || check_rules(&rules)).await.map_err(|text| ReconcileError::Reason {
+        reason: "InvalidCELExpression",
+        text,
+        disposition: Disposition::Stall,
+    })
+}
+
+fn check_rules(rules: &[api::HealthCheckExpr]) -> Result<(), String> {
+    for (at, rule) in rules.iter().enumerate() {
         let all = [
             ("current", Some(&rule.current)),
             ("inProgress", rule.in_progress.as_ref()),
@@ -171,11 +183,8 @@ pub(super) fn check_expressions(spec: &HelmReleaseSpec) -> Result<(), ReconcileE
         ];
         for (field, expression) in all {
             let Some(expression) = expression else { continue };
-            cel_expression::check(expression).map_err(|why| ReconcileError::Reason {
-                reason: "InvalidCELExpression",
-                text: format!("spec.healthCheckExprs[{at}].{field}: {expression:?}: {why}"),
-                disposition: Disposition::Stall,
-            })?;
+            cel_expression::check(expression)
+                .map_err(|why| format!("spec.healthCheckExprs[{at}].{field}: {expression:?}: {why}"))?;
         }
     }
     Ok(())

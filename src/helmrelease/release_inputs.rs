@@ -66,6 +66,12 @@ pub(super) fn is_made_for(record: &Record, object: &Value) -> bool {
     uid.is_some() && record.labels.get(OBJECT_UID).map(String::as_str) == uid
 }
 
+/// Whether a record was made of a chart of this name and version.
+pub(super) fn is_of_chart(record: &Record, name: &str, version: &str) -> bool {
+    let metadata = &record.chart["metadata"];
+    metadata["name"] == name && metadata["version"] == version
+}
+
 /// Why a revision is made for an object, for its record.
 pub(super) fn cause_of(object: &Value) -> String {
     let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::release_inputs::is_of_chart;
 use super::snapshot;
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::HelmReleaseSpec;
@@ -90,9 +91,8 @@ pub(super) fn determine(
         ReleaseStatus::Deployed => {}
         other => return ReleaseState::Unknown(other),
     }
-    let metadata = &record.chart["metadata"];
-    let other_chart = metadata["name"] != desired.chart_name || metadata["version"] != desired.chart_version;
-    if other_chart || latest.config_digest != desired.config_digest {
+    let same_chart = is_of_chart(record, desired.chart_name, desired.chart_version);
+    if !same_chart || latest.config_digest != desired.config_digest {
         return ReleaseState::OutOfSync;
     }
     if status.observed_generation != Some(desired.generation)

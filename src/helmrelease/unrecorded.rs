@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::actions::{OWNER, ReleasePass};
 use super::release_conditions::{RELEASED, REMEDIATED, Truth};
-use super::release_inputs::{cause_of, is_cause_of, is_made_for};
-use super::snapshot;
+use super::release_inputs::{cause_of, is_cause_of, is_made_for, is_of_chart};
+use super::{digest, snapshot};
 use crate::controller::{ReconcileError, ReleaseRunner};
 use crate::flux_api::helm_release_status::{HelmReleaseStatus, Snapshot};
 use crate::release::ReleaseId;
@@ -56,6 +56,13 @@ fn is_installed(record: &Record) -> bool {
     record.info.first_deployed == record.info.last_deployed
 }
 
+/// Whether a record was made of what is asked for now, its chart aside. What another generation or other values had failed with does
+/// not count any more, nor does what an earlier object of this name had.
+fn is_current(record: &Record, object: &Value, config_digest: &str) -> bool {
+    let same_values = || digest::config_digest(&digest::record_values(record)) == config_digest;
+    record.extension.cause == cause_of(object) && is_made_for(record, object) && same_values()
+}
+
 impl ReleasePass<'_> {
     /// Puts the newest revision into the status, if an action on this object made it and the status does not show it.
     ///
@@ -85,12 +92,11 @@ impl ReleasePass<'_> {
         let verb = if is_installed(newest) { "install" } else { "upgrade" };
         verb.clone_into(&mut self.status.last_attempted_release_action);
         // Values and chart may have changed since: the record alone tells what it was made of.
-        let same_chart = newest.chart["metadata"]["version"] == self.chart.chart().metadata.version;
+        let chart = &self.chart.chart().metadata;
+        let same_chart = is_of_chart(newest, &chart.name, &chart.version);
         let oci_digest = if same_chart { self.oci_digest.clone() } else { String::new() };
+        let current = same_chart && is_current(newest, &self.pass.object, &self.config_digest);
         self.record_revision(snapshot::observe(newest, &oci_digest, verb, None)).await?;
-        // What another generation had failed with does not count any more, nor does what an earlier object of this name had.
-        let object = &self.pass.object;
-        let current = newest.extension.cause == cause_of(object) && is_made_for(newest, object);
         if failed && current {
             let text = self.failure_text(verb, &newest.info.description);
             self.note_failure(verb, &text, true);
@@ -127,8 +133,8 @@ impl ReleasePass<'_> {
     }
 }
 
-/// Whether an object without a release in its status has one nevertheless: its newest revision was made for this object. What an
-/// earlier object of the same name left on purpose stays.
+/// Whether an object without a release in its status may have one nevertheless. `only_own`: only one whose newest revision was made for
+/// this object: what an earlier object of the same name left on purpose stays.
 ///
 /// # Errors
 /// The records cannot be read, for another reason than missing rights: without them nothing was stored there.
@@ -136,9 +142,13 @@ pub(super) async fn is_released(
     runner: &ReleaseRunner,
     id: &ReleaseId,
     object: &Value,
+    only_own: bool,
 ) -> Result<bool, ReconcileError> {
     match runner.engine().history_of(id).await {
-        Ok(history) => Ok(history.newest().is_some_and(|record| is_made_for(record, object))),
+        Ok(history) => {
+            let own = |record: &Record| !only_own || is_made_for(record, object);
+            Ok(history.newest().is_some_and(own))
+        }
         Err(error) => match error.refused_records() {
             Some(refusal) if refusal.is_forbidden() || refusal.is_not_found() => Ok(false),
             _ => Err(error.into()),
@@ -150,6 +160,32 @@ pub(super) async fn is_released(
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn what_another_generation_or_other_values_had_failed_with_does_not_count() {
+        let object = |uid: &str, generation: i64| json!({"metadata": {"name": "web", "namespace": "ns", "uid": uid, "generation": generation}});
+        let mut record: Record = serde_json::from_value(json!({
+            "name": "web", "namespace": "ns", "version": 1, "config": {"a": 1}, "info": {"status": "failed"},
+            "chart": {"metadata": {"name": "demo", "version": "1.0.0"}},
+        }))
+        .unwrap();
+        record.extension.cause = cause_of(&object("u", 2));
+        record.labels.insert("windlass.dev/object-uid".to_owned(), "u".to_owned());
+        let made_of = digest::config_digest(&digest::record_values(&record));
+        assert!(is_current(&record, &object("u", 2), &made_of));
+        for (what, object, digest) in [
+            ("another generation", object("u", 3), made_of.as_str()),
+            ("another object", object("v", 2), made_of.as_str()),
+            ("other values", object("u", 2), "sha256:other"),
+        ] {
+            assert!(!is_current(&record, &object, digest), "{what}");
+        }
+        for (name, version, same) in
+            [("demo", "1.0.0", true), ("demo", "1.0.1", false), ("other", "1.0.0", false)]
+        {
+            assert_eq!(is_of_chart(&record, name, version), same, "{name} {version}");
+        }
+    }
 
     #[test]
     fn a_remediation_is_finished_and_nothing_else_of_that_kind() {

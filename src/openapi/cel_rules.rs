@@ -6,6 +6,8 @@
 use cel::{Context, ExecutionError, Program};
 use serde_json::Value;
 
+use crate::cel_expression::add_matches;
+
 /// Where rules stand in a schema.
 const KEY: &str = "x-deckhouse-validations";
 /// The longest expression, in bytes.
@@ -88,6 +90,9 @@ impl Rule {
         }
         let failed = |why: &dyn std::fmt::Display| Some(format!("rule {:?} failed: {why}", self.expression));
         let mut context = Context::default();
+        if let Err(e) = add_matches(&mut context) {
+            return failed(&e);
+        }
         for (name, value) in [("self", Some(own)), ("oldSelf", old)] {
             if let Some(Err(e)) = value.map(|value| context.add_variable(name, floats(value))) {
                 return failed(&e);
@@ -131,13 +136,17 @@ mod tests {
                 {"expression": "!has(self.size) || self.size in ['s', 'm']", "message": "unknown size"},
                 {"expression": "self.nowhere == 1", "message": "never said"},
             ],
-            "properties": {"hosts": {KEY: [{"expression": "self.all(h, h.endsWith('.test'))", "message": "hosts end in .test"}]}},
+            "properties": {"hosts": {KEY: [
+                {"expression": "self.all(h, h.endsWith('.test'))", "message": "hosts end in .test"},
+                {"expression": "self.all(h, h.matches('^[a-z.]+$'))", "message": "hosts have letters only"},
+            ]}},
         });
         let table = [
             (json!({"replicas": 3, "name": "x", "hosts": ["a.test"]}), vec![]),
             (json!({"replicas": 9, "name": "x"}), vec!["web: 1 to 5 replicas", "web: odd"]),
             (json!({"replicas": 1, "name": "a", "size": "xl"}), vec!["web: unknown size"]),
             (json!({"replicas": 3, "hosts": ["a.example"]}), vec!["web.hosts: hosts end in .test"]),
+            (json!({"replicas": 3, "hosts": ["a1.test"]}), vec!["web.hosts: hosts have letters only"]),
         ];
         for (section, want) in table {
             assert_eq!(told(&schema, &section, None), want, "{section}");

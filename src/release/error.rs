@@ -240,6 +240,15 @@ impl EngineError {
         }
     }
 
+    /// Whether the server forbade each write of an object that was tried.
+    pub(crate) fn forbids_all_writes(&self) -> bool {
+        match self {
+            Self::Object { source, .. } => source.is_forbidden(),
+            Self::Several(all) => all.iter().all(Self::forbids_all_writes),
+            _ => false,
+        }
+    }
+
     /// Why the records of a release could not be read or written, if the server said so.
     pub(crate) fn refused_records(&self) -> Option<&ClusterError> {
         match self {

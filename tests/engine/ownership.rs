@@ -136,6 +136,29 @@ async fn another_releases_objects_are_adopted_only_where_they_agree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_an_object_of_kubectl_apply_is_read_again_before_it_is_taken_over() {
+    let plane = control_plane();
+    let namespace = plane.namespace("fold").unwrap();
+    let ns = namespace.name();
+    plane.kubectl(["create", "configmap", "created", "-n", ns]).unwrap();
+    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"old": "1"}});
+    plane.kubectl_with(["apply", "-n", ns, "-f", "-"], &applied.to_string()).unwrap();
+    let mut wanted = request(ns, "web", &[config_map("created", "1"), config_map("applied", "1")], vec![]);
+    wanted.options.ownership.adoption = Adoption::Any;
+    wanted.options.ownership.adopt_kubectl_fields = true;
+    let mark = plane.audit_mark().unwrap();
+    engine().await.reconcile(&wanted).await.unwrap();
+    let asked = requests_since(mark, ns);
+    let reads = |name: &str| asked.iter().filter(|one| **one == format!("get configmaps/{name}")).count();
+    assert_eq!(reads("applied"), reads("created") + 1, "{asked:?}");
+    assert_eq!(
+        get(ns, "configmap", "applied").unwrap()["data"],
+        json!({"value": "1"}),
+        "what kubectl set is gone"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_named_twice() {
     let namespace = control_plane().namespace("twice").unwrap();
     let ns = namespace.name();

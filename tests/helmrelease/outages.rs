@@ -284,6 +284,28 @@ async fn what_changes_after_a_crash_is_released() {
     running.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_before_a_crash_with_other_values_is_tried_again() {
+    let mut running = Running::prepare("retried").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.apply(&sizes("bad"));
+    running.release("web", &json!({"valuesFrom": [{"kind": "ConfigMap", "name": "sizes"}]}));
+    running.wait("stalled", is_stalled, "web");
+    running.stop().await;
+    // As if the operator had been killed right after it wrote the record. The generation stays, the values do not.
+    let patch = r#"[{"op": "replace", "path": "/status", "value": {"observedGeneration": -1}}]"#;
+    let args =
+        ["patch", "helmrelease", "web", "-n", running.ns.name(), "--subresource=status", "--type=json"];
+    running.cp.kubectl(args.iter().chain(&["-p", patch])).unwrap();
+    running.apply(&sizes("two"));
+    running.start().await;
+    let object = running.wait_ready("web", "True UpgradeSucceeded");
+    assert_eq!(object["status"]["history"][0]["version"], 2, "{object}");
+    assert_eq!(running.get("configmap", "web")["data"]["size"], "two");
+    running.end().await;
+}
+
 /// A release whose failed upgrade is rolled back, once.
 fn remediated(size: &str) -> Value {
     json!({"values": {"size": size}, "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}}})

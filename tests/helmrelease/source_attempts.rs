@@ -2,6 +2,7 @@
 //! ends in a condition or is refused by the API server, and no server on this machine is asked.
 
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -136,6 +137,13 @@ async fn sources_lead_to_no_server_of_this_machine() {
             "False Failed",
             LOCAL,
         ));
+        all.push((
+            "git-redirect",
+            "GitRepository",
+            json!({"url": format!("http://{server}/r.git")}),
+            "False GitOperationFailed",
+            "the redirect is not followed: use the URL that it leads to",
+        ));
     }
     for (name, kind, spec, ..) in &all {
         let mut whole = json!({"interval": "1h", "timeout": "5s"});
@@ -176,10 +184,12 @@ async fn charts_read_no_file_beyond_their_source() {
     let address = files.serve().await;
     let root = repository.path();
     let write = |path: &str, text: &str| write_below(root, path, text);
-    // A file of this machine that is good YAML.
+    // A chart of this machine, and a file that is good YAML: whoever follows a path or a link to them finds what it looks for.
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret.yaml");
     std::fs::write(&secret, "size: stolen\n").unwrap();
+    write_below(outside.path(), "Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
+    write_below(outside.path(), "values.yaml", "size: stolen\n");
     git(root, &["init", "--quiet", "-b", "main"]);
     write("chart/Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
     write("chart/values.yaml", "size: one\n");
@@ -194,16 +204,17 @@ async fn charts_read_no_file_beyond_their_source() {
     running.apply(&source("GitRepository", "demo", &spec));
     running.ready_source("gitrepository", "demo");
     let up = "../".repeat(12);
-    let (absolute, below) =
-        (secret.display().to_string(), secret.strip_prefix("/").unwrap().display().to_string());
-    for (name, chart, values) in [
-        ("chart-up", format!("{up}etc"), None),
-        ("chart-link", "directory".to_owned(), None),
-        ("up", "chart".to_owned(), Some(format!("{up}{below}"))),
-        ("absolute", "chart".to_owned(), Some(absolute)),
-        ("link", "chart".to_owned(), Some("link.yaml".to_owned())),
-        ("directory", "chart".to_owned(), Some("directory/secret.yaml".to_owned())),
-        ("in-chart", "chart".to_owned(), Some("chart/files/secret.yaml".to_owned())),
+    let below = |path: &Path| format!("{up}{}", path.strip_prefix("/").unwrap().display());
+    let own = || "chart".to_owned();
+    let no_values = "no values file found at path";
+    for (name, chart, values, why) in [
+        ("chart-up", below(outside.path()), None, "leads out of the source"),
+        ("chart-link", "directory".to_owned(), None, "failed to load chart 'directory'"),
+        ("up", own(), Some(below(&secret)), no_values),
+        ("absolute", own(), Some(secret.display().to_string()), no_values),
+        ("link", own(), Some("link.yaml".to_owned()), ""),
+        ("directory", own(), Some("directory/secret.yaml".to_owned()), no_values),
+        ("in-chart", own(), Some("chart/files/secret.yaml".to_owned()), no_values),
     ] {
         let mut spec = json!({
             "chart": chart, "interval": "1h", "sourceRef": {"kind": "GitRepository", "name": "demo"},
@@ -215,6 +226,7 @@ async fn charts_read_no_file_beyond_their_source() {
         let object = running.source_with("helmchart", name, "False");
         let said = message(&object, "Ready");
         assert!(!said.contains("stolen") && object["status"]["artifact"].is_null(), "{name}: {said}");
+        assert!(said.contains(why), "{name}: {said}");
     }
     // A link in a chart is not followed.
     let spec =

@@ -283,6 +283,36 @@ async fn a_tenant_reaches_nothing_beyond_its_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_never_released_for_lack_of_rights_can_be_deleted() {
+    let mut running = Running::prepare("powerless").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    let storage = running.cp.namespace("storage").unwrap();
+    running.cp.kubectl(["create", "serviceaccount", "powerless", "-n", running.ns.name()]).unwrap();
+    running.start().await;
+    // Of the first one there is a record: its account may not read those of the second one, but has written none.
+    for (name, spec, recorded) in
+        [("web", json!({}), true), ("stored", json!({"storageNamespace": storage.name()}), false)]
+    {
+        let mut whole = json!({"serviceAccountName": "powerless"});
+        for (key, value) in spec.as_object().unwrap() {
+            whole[key] = value.clone();
+        }
+        running.release(name, &whole);
+        let refused = |o: &Value| {
+            condition(o, "Ready").starts_with("False ") && o["status"].to_string().contains("forbidden")
+        };
+        let object = running.wait("refused", refused, name);
+        assert!(object["metadata"]["finalizers"][0].is_string(), "nothing holds its deletion: {object}");
+        assert_eq!(object["status"]["history"][0].is_object(), recorded, "{object}");
+        let args = ["delete", "helmrelease", name, "-n", running.ns.name(), "--timeout=60s"];
+        let deleted = running.cp.kubectl(args);
+        assert!(deleted.is_ok(), "{deleted:?}: {}", running.get("helmrelease", name)["status"]);
+    }
+    assert_eq!(running.records(), [""; 0], "the record is gone, too");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_deletes_nothing_beyond_its_namespace() {
     let mut running = Running::prepare("forger").await;
     let other = running.cp.namespace("victim").unwrap();

@@ -150,7 +150,7 @@ impl Applier<'_> {
             self.await_gone(&target.object).await?;
         }
         let folded = ownership::folded(before, self.id, &self.options.ownership);
-        if folded == Folded::HelmAndKubectl {
+        if folded == Folded::HelmAndKubectl && before.is_some_and(|seen| seen.kubectl_applies) {
             // Before the apply, which marks the object as the release's: after a crash between the two it is taken over again.
             self.fold(&target.object, folded).await?;
         }

@@ -178,6 +178,10 @@ impl RevisionExecution<'_> {
             () = lost(lease) => Err(EngineError::LockLost),
         };
         if let Err(error) = result {
+            let pre = self.input.operation.pre();
+            let ran_hooks = self.input.rendered.hooks.iter().any(|hook| hook.events.contains(&pre));
+            current.record.extension.refused =
+                expected.is_empty() && !ran_hooks && error.forbids_all_writes();
             if tokio::time::timeout(RECORD_FAILURE_TIMEOUT, self.fail(&mut current, &error)).await.is_err() {
                 tracing::warn!(release = %self.input.id, "cannot record the failure: the server does not answer");
             }

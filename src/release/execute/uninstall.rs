@@ -170,7 +170,10 @@ impl Engine {
             tracing::warn!(release = %id, "{warning}");
         }
         let records = std::iter::once(&current.record).chain(older);
-        let deletions = self.what_to_delete(records, id, &kinds, &mut done).await?;
+        // A revision that was refused as a whole is not in the cluster, and whoever uninstalls it may have no right to look.
+        let records: Vec<&Record> = records.filter(|record| !record.extension.refused).collect();
+        let run_hooks = request.run_hooks && !records.is_empty();
+        let deletions = self.what_to_delete(&records, id, &kinds, &mut done).await?;
         if request.dry_run {
             done.deleted = deletions.into_iter().flatten().map(|d| d.object).collect();
             done.record = Some(Arc::new(current.record));
@@ -189,7 +192,7 @@ impl Engine {
         let hooks: Vec<Value> = hooks.into_iter().map(|h| h.object).collect();
         let runner = self.hook_runner(id, options);
         store.update(&mut current).await?;
-        if request.run_hooks {
+        if run_hooks {
             runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
         }
         let applier = self.applier(id, options);
@@ -204,9 +207,7 @@ impl Engine {
                 }
             }
         }
-        if request.run_hooks
-            && let Err(error) = runner.run(HookEvent::PostDelete, &mut current, &hooks).await
-        {
+        if run_hooks && let Err(error) = runner.run(HookEvent::PostDelete, &mut current, &hooks).await {
             done.errors.push(error.to_string());
         }
         if request.delete_hooks {
@@ -241,7 +242,7 @@ impl Engine {
     /// served.
     async fn what_to_delete(
         &self,
-        records: impl Iterator<Item = &Record>,
+        records: &[&Record],
         id: &ReleaseId,
         kinds: &ServedKinds,
         done: &mut Uninstalled,
@@ -250,10 +251,9 @@ impl Engine {
         let (mut kept, mut seen) = (Vec::new(), BTreeSet::new());
         // Only the names of objects: whole objects of a large release would take most of the memory.
         let mut named: BTreeMap<ObjectKey, ObjectRef> = BTreeMap::new();
-        let records: Vec<&Record> = records.collect();
         let retained = records.iter().flat_map(|record| &record.extension.retained);
         named.extend(retained.map(|one| one.object()).map(|object| (object.key(), object)));
-        for manifest in records.into_iter().flat_map(|record| self.manifests_of(record)) {
+        for manifest in records.iter().flat_map(|record| self.manifests_of(record)) {
             let mut manifest = manifest?;
             for moved in served_kinds::to_served(std::iter::once(&mut manifest.object), kinds) {
                 tracing::warn!(release = %id, "{moved}");

@@ -214,6 +214,9 @@ pub struct RecordExtension {
     /// No revision up to this one was ever deployed when its uninstall began: the name is free for another install.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub undeployed: bool,
+    /// The API server forbade each write of this revision: nothing of it is in the cluster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     /// ConfigMaps and Secrets that left the manifest and stay as long as workloads refer to them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retained: Vec<RetainedConfig>,

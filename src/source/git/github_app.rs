@@ -1,5 +1,7 @@
 //! GitHub Apps: an app's key becomes a token that reads its repositories.
 
+use std::time::Duration;
+
 use http::{Method, header};
 use jiff::Timestamp;
 use percent_encoding::utf8_percent_encode;
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 use super::super::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
+use crate::redact;
 
 /// The API of GitHub itself.
 const API: &str = "https://api.github.com";
@@ -17,6 +20,20 @@ pub const USER: &str = "x-access-token";
 pub const APP_ID: &str = "githubAppID";
 /// How far a clock may be behind, and how long a signed request is good, in seconds.
 const TIMES: (i64, i64) = (30, 120);
+
+/// The longest request to the API.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The app's tokens are not for this server.
+    #[error("the app's tokens are for the server of githubAppBaseURL, not for '{0}'")]
+    OtherServer(String),
+    /// The key does not sign, or the API refuses or does not answer.
+    #[error("failed to get credentials of the GitHub App: {0}")]
+    Refused(String),
+}
 
 /// Where an app is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,18 +90,27 @@ impl GitHubApp {
     }
 
     /// Whether a repository is at the server of the API, the only one that gets its tokens: `github.com` for `api.github.com`.
-    #[must_use]
-    pub fn serves(&self, repository: &Location) -> bool {
+    fn serves(&self, repository: &Location) -> bool {
         let same =
             self.api.scheme == repository.scheme && self.api.host == format!("api.{}", repository.host);
         same || self.api.same_origin(repository)
     }
 
-    /// A token for the installation's repositories.
+    /// A token for the installation's repositories at a server, masked in messages from now on. A request takes ten seconds at most.
     ///
     /// # Errors
-    /// The key does not sign, or the API refuses.
-    pub async fn token(&self, http: &Http, tls: &Tls) -> Result<String, String> {
+    /// The server is not that of the API, the key does not sign, or the API refuses.
+    pub async fn token_for(&self, server: &Location, http: &Http, tls: &Tls) -> Result<String, TokenError> {
+        if !self.serves(server) {
+            return Err(TokenError::OtherServer(server.to_string()));
+        }
+        let http = http.clone().within(REQUEST_TIMEOUT);
+        let token = self.token(&http, tls).await.map_err(TokenError::Refused)?;
+        redact::process().add(&token);
+        Ok(token)
+    }
+
+    async fn token(&self, http: &Http, tls: &Tls) -> Result<String, String> {
         let now = Timestamp::now().as_second();
         let issued = now - TIMES.0;
         let claims = json!({"iss": self.id.to_string(), "iat": issued, "exp": issued + TIMES.1});

@@ -371,12 +371,20 @@ impl GitRemote<'_> {
         let text = String::from_utf8_lossy(&output.stderr);
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         let reason: String = lines.join("; ").chars().filter(|c| !c.is_control()).take(500).collect();
-        Err(GitError::Failed {
-            verb,
-            url,
-            reason: if reason.is_empty() { output.status.to_string() } else { reason },
-        })
+        let reason = match reason.is_empty() {
+            true => output.status.to_string(),
+            false if is_redirect(&reason) => {
+                format!("{reason}; the redirect is not followed: use the URL that it leads to")
+            }
+            false => reason,
+        };
+        Err(GitError::Failed { verb, url, reason })
     }
+}
+
+/// Whether git tells that a server redirects, which it follows no further.
+fn is_redirect(output: &str) -> bool {
+    ["301", "302", "303", "307", "308"].iter().any(|code| output.contains(&format!("returned error: {code}")))
 }
 
 /// Writes a file for its owner only.

@@ -176,6 +176,13 @@ impl Http {
         self
     }
 
+    /// The client, with a shorter time limit of one request if its own is longer.
+    #[must_use]
+    pub fn within(self, timeout: Duration) -> Self {
+        let timeout = self.timeout.min(timeout);
+        self.with_timeout(timeout)
+    }
+
     /// A client that reaches neither this machine nor its cloud's metadata service: for URLs of tenants.
     #[must_use]
     pub fn without_local_addresses(self) -> Self {

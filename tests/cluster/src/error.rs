@@ -34,6 +34,9 @@ pub enum Error {
     #[error("{what}: not within {seconds} s")]
     Timeout { what: String, seconds: f32 },
 
+    #[error("{server} printed {line:?} instead of the address that it listens on: its own message is above")]
+    NoAddress { server: &'static str, line: String },
+
     #[error("the cluster of WINDLASS_TEST_KUBECONFIG is not ours, so there is no audit log to read")]
     NoAudit,
 

@@ -32,7 +32,12 @@ impl SshServer {
                 .map_err(Error::io("read the address of the SSH server with", host_key))?;
         }
         let port = address.trim().rsplit(':').next().unwrap_or_default().to_owned();
-        Ok(Self { child, port })
+        let server = Self { child, port };
+        // Without an address the server has ended: its output says why.
+        if server.port.parse::<u16>().is_err() {
+            return Err(Error::NoAddress { server: "the SSH server", line: address.trim().to_owned() });
+        }
+        Ok(server)
     }
 
     /// The port that it listens on.

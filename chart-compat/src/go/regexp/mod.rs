@@ -23,7 +23,7 @@ pub struct Regexp {
     empty: bool,
 }
 
-/// Maximal memory of one compiled pattern, in bytes.
+/// Maximal memory of the automaton of one pattern, in bytes.
 const MAX_SIZE: usize = 32 << 20;
 
 /// Compiles a pattern (`regexp.Compile`).
@@ -31,7 +31,16 @@ const MAX_SIZE: usize = 32 << 20;
 /// # Errors
 /// Go's error text, e.g. ``error parsing regexp: missing closing ): `a(` ``.
 pub fn compile(pattern: &[u8]) -> Result<Arc<Regexp>, String> {
-    Regexp::new(pattern).map(Arc::new)
+    Regexp::new(pattern, MAX_SIZE).map(Arc::new)
+}
+
+/// Compiles a pattern whose automaton has at most so many bytes, for callers that bound the time: what [`Regexp::memory`] tells is
+/// up to four times as much.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_within(pattern: &[u8], size: usize) -> Result<Regexp, String> {
+    Regexp::new(pattern, size)
 }
 
 /// The panic text of `regexp.MustCompile`; `error` is the error of [`compile`].
@@ -111,11 +120,11 @@ impl Regexp {
         self.regex.memory_usage()
     }
 
-    fn new(pattern: &[u8]) -> Result<Self, String> {
+    fn new(pattern: &[u8], size: usize) -> Result<Self, String> {
         let bad =
             |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
         let text = std::str::from_utf8(pattern).map_err(|e| invalid_utf8(pattern, e.valid_up_to()))?;
-        let config = Regex::config().nfa_size_limit(Some(MAX_SIZE)).hybrid_cache_capacity(4 << 20);
+        let config = Regex::config().nfa_size_limit(Some(size)).hybrid_cache_capacity(4 << 20);
         let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
             let (hir, names) = parse::parse(text)?;
             // After parsing, only the size can be an error.

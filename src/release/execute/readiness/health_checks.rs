@@ -1,6 +1,6 @@
-//! Readiness by rules in CEL for kinds, as Flux's `healthCheckExprs`. Pure.
+//! Readiness by rules in CEL for kinds, as Flux's `healthCheckExprs`.
 
-use crate::cel_expression::is_true;
+use crate::cel_expression::{is_true, off_runtime};
 use crate::cluster::Gvk;
 use crate::release::execute::readiness::kstatus::Readiness;
 use crate::release::request::HealthCheck;
@@ -17,11 +17,19 @@ pub(crate) fn rule_for<'r>(rules: &'r [HealthCheck], gvk: &Gvk) -> Option<&'r He
     })
 }
 
+/// The result of a rule, found off the runtime's threads.
+pub(crate) async fn judge(rule: &HealthCheck, object: &Value) -> Readiness {
+    let (rule, object) = (rule.clone(), object.clone());
+    off_runtime(move || evaluate(&rule, &object))
+        .await
+        .unwrap_or_else(|why| Readiness::Waiting(format!("its health check cannot be evaluated: {why}")))
+}
+
 /// The result of a rule. An object whose controller has not seen its generation is not ready yet.
-pub(crate) fn judge(rule: &HealthCheck, object: &Value) -> Readiness {
+fn evaluate(rule: &HealthCheck, object: &Value) -> Result<Readiness, String> {
     let (observed, generation) = (&object["status"]["observedGeneration"], &object["metadata"]["generation"]);
     if observed.is_number() && observed.as_i64() < generation.as_i64() {
-        return Readiness::Waiting("the newest generation has not been observed".to_owned());
+        return Ok(Readiness::Waiting("the newest generation has not been observed".to_owned()));
     }
     // A field that the object does not have yet is empty: the expression names no wrong variable.
     let absent = Value::Object(serde_json::Map::new());
@@ -31,19 +39,16 @@ pub(crate) fn judge(rule: &HealthCheck, object: &Value) -> Readiness {
         Some(expression) => is_true(expression, &variables),
         None => Ok(false),
     };
-    let result = || -> Result<Readiness, String> {
-        if holds(&rule.in_progress)? {
-            return Ok(Readiness::Waiting("in progress by its health check".to_owned()));
-        }
-        if holds(&rule.failed)? {
-            return Ok(Readiness::Failed("failed by its health check".to_owned()));
-        }
-        Ok(match is_true(&rule.current, &variables)? {
-            true => Readiness::Ready,
-            false => Readiness::Waiting("not yet current by its health check".to_owned()),
-        })
-    };
-    result().unwrap_or_else(|why| Readiness::Waiting(format!("its health check cannot be evaluated: {why}")))
+    if holds(&rule.in_progress)? {
+        return Ok(Readiness::Waiting("in progress by its health check".to_owned()));
+    }
+    if holds(&rule.failed)? {
+        return Ok(Readiness::Failed("failed by its health check".to_owned()));
+    }
+    Ok(match is_true(&rule.current, &variables)? {
+        true => Readiness::Ready,
+        false => Readiness::Waiting("not yet current by its health check".to_owned()),
+    })
 }
 
 #[cfg(test)]
@@ -74,14 +79,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn states_follow_from_expressions() {
+    #[tokio::test]
+    async fn states_follow_from_expressions() {
         let object = |phase: Value, observed: i64| json!({"metadata": {"generation": 2}, "status": {"phase": phase, "observedGeneration": observed}});
-        let word = |object: &Value| match judge(&rule(), object) {
-            Readiness::Ready => "ready",
-            Readiness::Waiting(_) => "waiting",
-            Readiness::Failed(_) => "failed",
-        };
         for (object, expected) in [
             (object(json!("Ready"), 2), "ready"),
             (object(json!("Ready"), 1), "waiting"),
@@ -90,7 +90,15 @@ mod tests {
             (object(Value::Null, 2), "waiting"),
             (json!({"metadata": {"generation": 1}}), "waiting"),
         ] {
-            assert_eq!(word(&object), expected, "{object}");
+            let word = match judge(&rule(), &object).await {
+                Readiness::Ready => "ready",
+                Readiness::Waiting(_) => "waiting",
+                Readiness::Failed(_) => "failed",
+            };
+            assert_eq!(word, expected, "{object}");
         }
+        let wrong = HealthCheck { current: "status.phase".to_owned(), ..rule() };
+        let Readiness::Waiting(why) = judge(&wrong, &object(json!("Ready"), 2)).await else { panic!() };
+        assert_eq!(why, "its health check cannot be evaluated: it is neither true nor false");
     }
 }

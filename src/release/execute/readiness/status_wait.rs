@@ -102,7 +102,7 @@ pub(crate) async fn all_ready(
             let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
             let Some(state) = waiting.get_mut(&reference) else { continue };
             let readiness = match wait_rules {
-                _ if let Some(rule) = rule_for(&reference.gvk) => health_checks::judge(rule, &object),
+                _ if let Some(rule) = rule_for(&reference.gvk) => health_checks::judge(rule, &object).await,
                 WaitRules::Legacy => legacy_ready::judge(&object),
                 WaitRules::Status if is_job(&reference.gvk) && wait == Wait::ReadyAndJobs => {
                     judge_run(&object)
