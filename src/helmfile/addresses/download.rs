@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use chart_compat::go::parse_bool;
 use percent_encoding::percent_decode_str;
 
 use super::address::Address;
@@ -64,7 +65,7 @@ fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, St
     let kind = match (address.getter.as_deref(), address.parameter("archive").as_deref()) {
         // Without a getter there is only the one file.
         (None, _) => None,
-        (_, Some("false" | "0" | "f" | "F" | "FALSE" | "False")) => None,
+        (_, Some(kind)) if parse_bool(kind) == Some(false) => None,
         (_, Some(kind)) => Some(ArchiveKind::parse(kind)?),
         (_, None) => ArchiveKind::of_file(name)?,
     };

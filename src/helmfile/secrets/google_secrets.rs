@@ -4,6 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chart_compat::go::parse_bool;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::Document;
@@ -24,11 +25,7 @@ pub(super) async fn read(http: &Http, reference: &Reference) -> Result<Document,
     if project.is_empty() {
         return Err("the path has the form PROJECT/NAME, unless GCP_PROJECT is set".to_owned());
     }
-    let flag = |name: &str| {
-        reference
-            .parameter(name)
-            .is_some_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
-    };
+    let flag = |name: &str| reference.parameter(name).is_some_and(|value| parse_bool(&value) == Some(true));
     let version = reference.parameter("version").unwrap_or_else(|| "latest".to_owned());
     let found = access(http, &project, name, &version).await;
     let text = match (found, reference.parameter("fallback_value")) {
