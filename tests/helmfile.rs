@@ -293,6 +293,30 @@ fn files_that_were_changed_or_have_no_key_are_refused() {
     assert!(told.contains("keys of kms are not supported"), "{told}");
 }
 
+#[test]
+fn key_files_that_nobody_named_are_used_if_they_can_be() {
+    let encrypted = Encrypted::new();
+    let text = fs::read_to_string(encrypted.key("age.txt")).unwrap();
+    let own = ("SOPS_AGE_KEY", text.lines().last().unwrap());
+    // A directory cannot be read, and the other file has no identity.
+    for folder in ["home/.ssh/id_rsa", "home/.config/sops/age", ".ssh"] {
+        fs::create_dir_all(encrypted.dir.path().join(folder)).unwrap();
+    }
+    encrypted.write("home/.config/sops/age/keys.txt", "hunter2\n");
+    let (status, _, told) = encrypted.values("secrets", "encrypted/values.yaml", &[own]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+    let (status, _, told) = encrypted.values("secrets", "encrypted/values.yaml", &[]);
+    assert!(status == Some(1) && !told.contains("hunter2"), "{told}");
+    assert!(told.contains("id_rsa: is a directory") && told.contains("keys.txt, line 1: not an"), "{told}");
+    // Without a home the current directory is not taken for it.
+    fs::copy(encrypted.key("id_ed25519"), encrypted.dir.path().join(".ssh/id_ed25519")).unwrap();
+    let (status, _, told) = encrypted.values("secrets", "encrypted/ssh.yaml", &[("HOME", "")]);
+    assert!(status == Some(1) && told.contains("there is no identity of age"), "{told}");
+    fs::copy(encrypted.key("id_ed25519"), encrypted.dir.path().join("home/.ssh/id_ed25519")).unwrap();
+    let (status, _, told) = encrypted.values("secrets", "encrypted/ssh.yaml", &[]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+}
+
 /// `HELMFILE` and `KUSTOMIZE` are the paths of the real programs.
 #[test]
 #[ignore = "writes the recordings: make fixtures-helmfile"]
