@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use chart_compat::go::parse_bool;
 use http::{HeaderName, Method, StatusCode};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::{Value as Json, json};
 
 use super::Document;
@@ -16,16 +17,14 @@ use super::local_secrets;
 use super::secret_reference::Reference;
 use crate::helmfile::state::document;
 use crate::helmfile::state::value::Value;
-use crate::source::helm_paths::user_home;
+use crate::source::helm_paths::known_home;
 use crate::source::http::{Credentials, Http, Pem, Request, Tls};
-use crate::source::location::Location;
+use crate::source::location::{Location, PATH};
 
 /// The token of a Pod's service account.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// The size limit of an answer, in bytes: a secret has at most 1 MiB.
 const MAX_ANSWER: u64 = 16 << 20;
-/// What is left as it is in a path.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Logins of a run, by the parameters that they depend on.
 pub(super) type VaultSessions = HashMap<Vec<Option<String>>, Session>;
@@ -112,8 +111,7 @@ impl Session {
             ca: pem("VAULT_CACERT"),
             certificate: pem("VAULT_CLIENT_CERT"),
             key: pem("VAULT_CLIENT_KEY"),
-            insecure: variable("VAULT_SKIP_VERIFY")
-                .is_some_and(|value| matches!(value.as_str(), "1" | "t" | "true")),
+            insecure: variable("VAULT_SKIP_VERIFY").is_some_and(|value| parse_bool(&value) == Some(true)),
         };
         let namespace = setting(reference, "namespace", "VAULT_NAMESPACE");
         let mut session = Self { server, namespace, tls, token: None, mounts: Vec::new() };
@@ -181,8 +179,9 @@ impl Session {
         if let Some(token) = variable("VAULT_TOKEN") {
             return Ok(token);
         }
-        let file =
-            variable("VAULT_TOKEN_FILE").map_or_else(|| user_home().join(".vault-token"), PathBuf::from);
+        let own = || known_home().map(|home| home.join(".vault-token"));
+        let file = variable("VAULT_TOKEN_FILE").map(PathBuf::from).or_else(own);
+        let file = file.ok_or("there is no token: none of VAULT_TOKEN, VAULT_TOKEN_FILE and HOME is set")?;
         of_file(&file).map_err(|error| format!("there is no token: VAULT_TOKEN is not set, and {error}"))
     }
 
@@ -289,9 +288,8 @@ impl Session {
 
 /// The text of a file without blanks around it.
 fn of_file(path: &Path) -> Result<String, String> {
-    let shown = path.display().to_string();
-    let bytes =
-        local_secrets::read(std::path::Path::new(&shown)).map_err(|error| format!("{shown}: {error}"))?;
+    let shown = path.display();
+    let bytes = local_secrets::read(path).map_err(|error| format!("{shown}: {error}"))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))?;
     Ok(text.trim().to_owned())
 }
