@@ -154,6 +154,34 @@ fn states_values_and_charts_come_from_repositories() {
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "copies are removed");
 }
 
+#[test]
+fn a_context_that_cannot_be_reached_ends_no_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = "releases:\n\
+                 - {name: first, chart: ./x, kubeContext: gone}\n\
+                 - {name: second, chart: ./x, kubeContext: other}\n\
+                 - {name: third, chart: ./x, kubeContext: gone}\n";
+    fs::write(dir.path().join("helmfile.yaml"), state).unwrap();
+    let cluster = "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n";
+    fs::write(dir.path().join("kubeconfig"), cluster).unwrap();
+    for word in ["status", "test"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["helmfile", word])
+            .env_clear()
+            .envs([("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "kubeconfig")])
+            .env("HOME", dir.path())
+            .current_dir(&dir)
+            .output()
+            .unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        for name in ["first", "second", "third"] {
+            assert!(told.contains(&format!("release \"{name}\": ")), "{word}: {told}");
+        }
+        assert!(told.contains("3 release(s) failed: first, second, third"), "{word}: {told}");
+    }
+}
+
 /// A directory with `fixtures/sops` at `sops`, and a home.
 struct Encrypted {
     dir: tempfile::TempDir,
