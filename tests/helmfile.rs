@@ -154,6 +154,16 @@ fn states_values_and_charts_come_from_repositories() {
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "copies are removed");
 }
 
+/// Exit status and standard error of `windlass helmfile WORD` in a directory with a state file and a kubeconfig.
+fn with_cluster(dir: &Path, word: &str, state: &str, kubeconfig: &str) -> (Option<i32>, String) {
+    fs::write(dir.join("helmfile.yaml"), state).unwrap();
+    fs::write(dir.join("kubeconfig"), kubeconfig).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["helmfile", word]).env_clear().env("HOME", dir).current_dir(dir);
+    let output = command.envs([("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "kubeconfig")]).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
 #[test]
 fn a_context_that_cannot_be_reached_ends_no_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -161,24 +171,35 @@ fn a_context_that_cannot_be_reached_ends_no_run() {
                  - {name: first, chart: ./x, kubeContext: gone}\n\
                  - {name: second, chart: ./x, kubeContext: other}\n\
                  - {name: third, chart: ./x, kubeContext: gone}\n";
-    fs::write(dir.path().join("helmfile.yaml"), state).unwrap();
     let cluster = "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n";
-    fs::write(dir.path().join("kubeconfig"), cluster).unwrap();
     for word in ["status", "test"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["helmfile", word])
-            .env_clear()
-            .envs([("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "kubeconfig")])
-            .env("HOME", dir.path())
-            .current_dir(&dir)
-            .output()
-            .unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{told}");
+        let (status, told) = with_cluster(dir.path(), word, state, cluster);
+        assert_eq!(status, Some(1), "{told}");
         for name in ["first", "second", "third"] {
             assert!(told.contains(&format!("release \"{name}\": ")), "{word}: {told}");
         }
         assert!(told.contains("3 release(s) failed: first, second, third"), "{word}: {told}");
+    }
+}
+
+#[test]
+fn a_hook_does_not_stop_the_releases_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("meet")).status().unwrap().success());
+    // Each hook ends when the other one runs.
+    let release = |name: &str, script: &str| {
+        format!(
+            "- {{name: {name}, chart: ./x, hooks: [{{events: [presync], command: timeout, args: [\"20\", sh, -c, {script}]}}]}}\n"
+        )
+    };
+    let state = format!("releases:\n{}{}", release("first", "echo > meet"), release("second", "cat meet"));
+    let cluster = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+                   clusters: [{name: c, cluster: {server: \"http://127.0.0.1:1\"}}]\n\
+                   contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
+    let (_, told) = with_cluster(dir.path(), "sync", &state, cluster);
+    for name in ["first", "second"] {
+        let words = format!("release \"{name}\" failed: path \"./x\" not found");
+        assert!(told.contains(&words), "{told}");
     }
 }
 

@@ -310,7 +310,7 @@ impl Session<'_> {
             let done = match self.connection(at).await {
                 Ok(connected) => {
                     let id = release_options::release_id(&release, &connected.namespace);
-                    work(&connected, id).await.map_err(|error| error.to_string())
+                    work(&connected, id).await
                 }
                 Err(error) => Err(error.to_string()),
             };
@@ -531,12 +531,13 @@ impl Session<'_> {
     async fn upgrade(&self, at: usize, connected: &Connected) -> Result<(), Error> {
         self.check_interrupted()?;
         self.each_hook(&[at], "presync")?;
-        // Charts are fetched by a runtime of their own.
-        let spec = block_in_place(|| self.spec(at, connected))?;
-        let done =
-            connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let target = self.target(at)?;
         let (name, state) = (target.release.text("name"), self.state(target)?);
+        // Charts are fetched by a runtime of their own.
+        let spec = block_in_place(|| self.spec(at, connected))
+            .map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
+        let done =
+            connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let failure = done.as_ref().err().cloned();
         let hooks = ["postsync", "cleanup"].map(|event| {
             let event = Event { name: event, error: failure.as_deref(), command: self.command };

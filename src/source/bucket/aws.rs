@@ -262,6 +262,7 @@ impl Chain<'_> {
         else {
             return Ok(None);
         };
+        check_aws_region(region)?;
         let provider = SSOCredentialProvider::new()
             .with_account_id(account)
             .with_role_name(role)
