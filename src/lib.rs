@@ -28,6 +28,7 @@
 //! - [`runtime`]: which controllers run in a process, and whether it leads
 //! - [`cli`]: the command line
 //! - [`cel_expression`]: expressions in CEL that tenants write
+//! - [`bounded_read`]: files and streams that are read within a limit
 //! - [`backoff`]: how long to wait before another try
 //! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
@@ -36,6 +37,7 @@
 
 pub mod addon;
 pub mod backoff;
+pub mod bounded_read;
 pub mod causes;
 pub mod cel_expression;
 pub mod cli;

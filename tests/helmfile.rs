@@ -154,6 +154,55 @@ fn states_values_and_charts_come_from_repositories() {
     assert_eq!(fs::read_dir(&home).unwrap().count(), 0, "copies are removed");
 }
 
+/// Exit status and standard error of `windlass helmfile WORD` in a directory with a state file and a kubeconfig.
+fn with_cluster(dir: &Path, word: &str, state: &str, kubeconfig: &str) -> (Option<i32>, String) {
+    fs::write(dir.join("helmfile.yaml"), state).unwrap();
+    fs::write(dir.join("kubeconfig"), kubeconfig).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(["helmfile", word]).env_clear().env("HOME", dir).current_dir(dir);
+    let output = command.envs([("PATH", "/usr/bin:/bin"), ("KUBECONFIG", "kubeconfig")]).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_context_that_cannot_be_reached_ends_no_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = "releases:\n\
+                 - {name: first, chart: ./x, kubeContext: gone}\n\
+                 - {name: second, chart: ./x, kubeContext: other}\n\
+                 - {name: third, chart: ./x, kubeContext: gone}\n";
+    let cluster = "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n";
+    for word in ["status", "test"] {
+        let (status, told) = with_cluster(dir.path(), word, state, cluster);
+        assert_eq!(status, Some(1), "{told}");
+        for name in ["first", "second", "third"] {
+            assert!(told.contains(&format!("release \"{name}\": ")), "{word}: {told}");
+        }
+        assert!(told.contains("3 release(s) failed: first, second, third"), "{word}: {told}");
+    }
+}
+
+#[test]
+fn a_hook_does_not_stop_the_releases_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Command::new("mkfifo").arg(dir.path().join("meet")).status().unwrap().success());
+    // Each hook ends when the other one runs.
+    let release = |name: &str, script: &str| {
+        format!(
+            "- {{name: {name}, chart: ./x, hooks: [{{events: [presync], command: timeout, args: [\"20\", sh, -c, {script}]}}]}}\n"
+        )
+    };
+    let state = format!("releases:\n{}{}", release("first", "echo > meet"), release("second", "cat meet"));
+    let cluster = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+                   clusters: [{name: c, cluster: {server: \"http://127.0.0.1:1\"}}]\n\
+                   contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n";
+    let (_, told) = with_cluster(dir.path(), "sync", &state, cluster);
+    for name in ["first", "second"] {
+        let words = format!("release \"{name}\" failed: path \"./x\" not found");
+        assert!(told.contains(&words), "{told}");
+    }
+}
+
 /// A directory with `fixtures/sops` at `sops`, and a home.
 struct Encrypted {
     dir: tempfile::TempDir,
@@ -291,6 +340,30 @@ fn files_that_were_changed_or_have_no_key_are_refused() {
     encrypted.write("sops/encrypted/kms.yaml", kms);
     let (_, _, told) = encrypted.values("secrets", "encrypted/kms.yaml", &[age]);
     assert!(told.contains("keys of kms are not supported"), "{told}");
+}
+
+#[test]
+fn key_files_that_nobody_named_are_used_if_they_can_be() {
+    let encrypted = Encrypted::new();
+    let text = fs::read_to_string(encrypted.key("age.txt")).unwrap();
+    let own = ("SOPS_AGE_KEY", text.lines().last().unwrap());
+    // A directory cannot be read, and the other file has no identity.
+    for folder in ["home/.ssh/id_rsa", "home/.config/sops/age", ".ssh"] {
+        fs::create_dir_all(encrypted.dir.path().join(folder)).unwrap();
+    }
+    encrypted.write("home/.config/sops/age/keys.txt", "hunter2\n");
+    let (status, _, told) = encrypted.values("secrets", "encrypted/values.yaml", &[own]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+    let (status, _, told) = encrypted.values("secrets", "encrypted/values.yaml", &[]);
+    assert!(status == Some(1) && !told.contains("hunter2"), "{told}");
+    assert!(told.contains("id_rsa: is a directory") && told.contains("keys.txt, line 1: not an"), "{told}");
+    // Without a home the current directory is not taken for it.
+    fs::copy(encrypted.key("id_ed25519"), encrypted.dir.path().join(".ssh/id_ed25519")).unwrap();
+    let (status, _, told) = encrypted.values("secrets", "encrypted/ssh.yaml", &[("HOME", "")]);
+    assert!(status == Some(1) && told.contains("there is no identity of age"), "{told}");
+    fs::copy(encrypted.key("id_ed25519"), encrypted.dir.path().join("home/.ssh/id_ed25519")).unwrap();
+    let (status, _, told) = encrypted.values("secrets", "encrypted/ssh.yaml", &[]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
 }
 
 /// `HELMFILE` and `KUSTOMIZE` are the paths of the real programs.

@@ -72,23 +72,25 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 25] = [
+const ROOT: [(&str, &[&str]); 26] = [
     ("backoff.rs", &[]),
+    ("bounded_read.rs", &[]),
     ("causes.rs", &[]),
     ("cel_expression", &[]),
     ("machine.rs", &[]),
     ("program_output.rs", &[]),
     ("redact.rs", &[]),
     ("cluster", &["causes"]),
-    ("source", &["causes", "redact"]),
+    ("source", &["bounded_read", "causes", "redact"]),
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
-    ("kustomize", &["causes", "redact", "release", "render", "source"]),
+    ("kustomize", &["bounded_read", "causes", "redact", "release", "render", "source"]),
     ("serve", &[]),
     ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
     (
         "helmfile",
         &[
+            "bounded_read",
             "causes",
             "cluster",
             "controller",
@@ -161,6 +163,7 @@ const ROOT: [(&str, &[&str]); 25] = [
         "cli",
         &[
             "addon",
+            "bounded_read",
             "causes",
             "cluster",
             "controller",

@@ -2,11 +2,8 @@
 
 use std::ffi::OsString;
 
+use chart_compat::go::parse_bool;
 use clap::{Arg, ArgAction, Command};
-
-/// Go's words for booleans (`strconv.ParseBool`).
-const TRUE: [&str; 6] = ["1", "t", "T", "TRUE", "true", "True"];
-const FALSE: [&str; 6] = ["0", "f", "F", "FALSE", "false", "False"];
 
 /// Removes the values of boolean flags. A true flag is kept; a false one is removed with all earlier ones of its name.
 pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec<OsString> {
@@ -26,10 +23,10 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
         if let Some((name, value)) = text.strip_prefix("--").and_then(|t| t.split_once('=')) {
             let boolean = find(root, at, |a| is_called(a, name)).is_some_and(is_boolean);
             let flag = OsString::from(format!("--{name}"));
-            match value {
-                value if boolean && TRUE.contains(&value) => out.push(flag),
-                value if boolean && FALSE.contains(&value) => out.retain(|known| *known != flag),
-                _ => out.push(arg),
+            match parse_bool(value).filter(|_| boolean) {
+                Some(true) => out.push(flag),
+                Some(false) => out.retain(|known| *known != flag),
+                None => out.push(arg),
             }
             continue;
         }

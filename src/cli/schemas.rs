@@ -2,7 +2,6 @@
 //!
 //! Owns the limits of such a request. The operator loads no such documents.
 
-use std::io::Read;
 use std::time::Duration;
 
 use chart_compat::Bytes;
@@ -10,6 +9,7 @@ use percent_encoding::percent_decode_str;
 
 use super::flags::Globals;
 use super::{block_on, fetch};
+use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::render::Documents;
 use crate::source::http::{Http, Request, Tls};
@@ -57,13 +57,8 @@ fn remote(http: &Http, url: &str, location: Location) -> Result<Bytes, String> {
 }
 
 fn file(path: &str) -> Result<Bytes, String> {
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path)
-        .map_err(|e| (e, "open"))
-        .and_then(|file| file.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).map_err(|e| (e, "read")));
-    match read {
-        Ok(n) if n as u64 > MAX_DOCUMENT => Err(format!("{path}: larger than {MAX_DOCUMENT} bytes")),
-        Ok(_) => Ok(bytes.into()),
-        Err((e, step)) => Err(format!("{step} {path}: {}", of_the_system(&e))),
-    }
+    let failed = |step: &str, e: &std::io::Error| format!("{step} {path}: {}", of_the_system(e));
+    let file = std::fs::File::open(path).map_err(|e| failed("open", &e))?;
+    let bytes = bounded_read::read_to_end(file, MAX_DOCUMENT).map_err(|e| failed("read", &e))?;
+    Ok(bytes.into())
 }

@@ -1,7 +1,5 @@
 //! User values from flags, merged in Helm's order of sources, independent of their order on the command line (`values.Options`).
 
-use std::io::Read;
-
 use chart_compat::chart::{merge_maps, read_values};
 use chart_compat::data::{Data, Map};
 use chart_compat::explain::{Layers, file_report};
@@ -12,6 +10,7 @@ use chart_compat::values::strvals;
 use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::{block_on, fetch};
+use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::source::http::{Request, TIMEOUT, Tls};
 use crate::source::location::Location;
@@ -21,7 +20,6 @@ const MAX_FILE: u64 = 100 * 1024 * 1024;
 
 /// The content of a file, of standard input (`-`) or of a URL (`readFile`).
 fn read(globals: &Globals, path: &str) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
     let scheme = path.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     if matches!(scheme.as_deref(), Some("http" | "https")) {
         let url = Location::parse(path).map_err(|e| e.to_string())?;
@@ -30,17 +28,12 @@ fn read(globals: &Globals, path: &str) -> Result<Vec<u8>, String> {
         return Ok(bytes.map_err(|e| e.to_string())?.into());
     }
     let result = if path.trim() == "-" {
-        std::io::stdin().lock().take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| ("read", e))
+        bounded_read::read_to_end(std::io::stdin().lock(), MAX_FILE).map_err(|e| ("read", e))
     } else {
-        std::fs::File::open(path)
-            .map_err(|e| ("open", e))
-            .and_then(|f| f.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|e| ("read", e)))
+        let file = std::fs::File::open(path).map_err(|e| ("open", e));
+        file.and_then(|file| bounded_read::read_to_end(file, MAX_FILE).map_err(|e| ("read", e)))
     };
-    match result {
-        Ok(n) if n as u64 > MAX_FILE => Err(format!("{path}: larger than {MAX_FILE} bytes")),
-        Ok(_) => Ok(bytes),
-        Err((step, e)) => Err(format!("{step} {path}: {}", of_the_system(&e))),
-    }
+    result.map_err(|(step, e)| format!("{step} {path}: {}", of_the_system(&e)))
 }
 
 /// The user's values, and the sources they were merged from.

@@ -12,7 +12,7 @@ use chart_compat::world::World;
 
 use super::state::host::{Entry, Forbidden, Host, Program};
 use super::state::value::Value;
-use crate::program_output;
+use crate::{bounded_read, program_output};
 
 /// The maximal size of a file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -100,20 +100,12 @@ impl Host for LocalHost {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let mut file: Box<dyn Read> = if path.rsplit('/').next() == Some("-") {
+        let file: Box<dyn Read> = if path.rsplit('/').next() == Some("-") {
             Box::new(std::io::stdin())
         } else {
             Box::new(std::fs::File::open(path).map_err(|error| failed("open", path, &error))?)
         };
-        let mut bytes = Vec::new();
-        file.by_ref()
-            .take(MAX_FILE + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| failed("read", path, &error))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(format!("read {path}: the file is larger than {} MiB", MAX_FILE >> 20));
-        }
-        Ok(bytes)
+        bounded_read::read_to_end(file, MAX_FILE).map_err(|error| failed("read", path, &error))
     }
 
     fn is_dir(&self, path: &str) -> Option<bool> {

@@ -130,10 +130,16 @@ impl ReleaseCharts<'_> {
         Ok(if is_kustomization { ChartPlace::Kustomization(dir) } else { ChartPlace::Manifests(dir) })
     }
 
-    /// The chart of a release: loaded, or made of manifests or a kustomization.
-    pub fn chart(&self, state: &State, release: &Record, entries: &[Entry]) -> Result<ChartSource, Error> {
+    /// The chart of a release at its place: loaded, or made of manifests or a kustomization.
+    pub fn chart(
+        &self,
+        state: &State,
+        release: &Record,
+        place: ChartPlace,
+        entries: &[Entry],
+    ) -> Result<ChartSource, Error> {
         let version = release.text("version");
-        let dir = match self.place(state, release)? {
+        let dir = match place {
             ChartPlace::Chart(request) => {
                 return self.with_dependencies(state, release, self.store.chart(&request)?);
             }

@@ -71,7 +71,7 @@ pub fn release_spec(
     }
     let extra = ExtraValues { set: &set, files: context.files };
     let user = charts.user_values(state, release, &entries, extra)?;
-    let source = charts.chart(state, release, &entries)?;
+    let source = charts.chart(state, release, charts.place(state, release)?, &entries)?;
     let changes = changes(charts.host, state, release, source.made)?;
     note_secrets(&source.chart, &user);
     let compiled = CompiledChart::new(source.chart, charts.profile);

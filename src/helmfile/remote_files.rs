@@ -1,6 +1,7 @@
 //! Files that addresses name, fetched once in a run.
 //!
-//! Owns what was fetched: into one temporary directory, one copy for each address and for each commit of a repository. What is on a
+//! Owns what was fetched: into one temporary directory, one copy for each address and for each commit of a repository, within one budget
+//! of bytes. What is on a
 //! server is asked anew in each run; helmfile keeps a branch for ever. Errors name no login and no query.
 
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use super::addresses::address::Address;
 use super::addresses::{download, git_address};
 use super::local_host::Fetcher;
 use super::own_thread;
+use crate::source::byte_budget::ByteBudget;
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitLogin};
 use crate::source::http::{Http, names_local_address};
@@ -19,6 +21,10 @@ use crate::source::location::{Location, without_secrets};
 
 /// Most addresses of one run.
 const MAX_ADDRESSES: usize = 1000;
+/// Most bytes of all downloads and repositories of one run, packed and unpacked.
+const MAX_BYTES: u64 = 8 << 30;
+/// The same for a tenant, who shares the disk with others.
+const MAX_TENANT_BYTES: u64 = 2 << 30;
 
 /// What the files of a tenant may be fetched with.
 #[derive(Clone, Debug)]
@@ -63,6 +69,7 @@ pub struct RemoteFiles {
     tenant: Option<TenantAccess>,
     /// Keeps what is fetched, or has it in place of servers.
     inputs: Option<Arc<dyn InputStore>>,
+    budget: Arc<ByteBudget>,
     copies: Mutex<Copies>,
 }
 
@@ -78,14 +85,16 @@ impl RemoteFiles {
     /// Files that `http` reaches; repositories are reached by git, unless `http` is offline.
     #[must_use]
     pub fn new(http: Http) -> Self {
-        Self { http, tenant: None, inputs: None, copies: Mutex::default() }
+        let budget = Arc::new(ByteBudget::new(MAX_BYTES));
+        Self { http, tenant: None, inputs: None, budget, copies: Mutex::default() }
     }
 
     /// The same for a tenant: nothing of this process' user is used.
     #[must_use]
     pub fn of_tenant(http: Http, access: TenantAccess) -> Self {
         let http = if access.allow_local_addresses { http } else { http.without_local_addresses() };
-        Self { tenant: Some(access), ..Self::new(http) }
+        let budget = Arc::new(ByteBudget::new(MAX_TENANT_BYTES));
+        Self { tenant: Some(access), budget, ..Self::new(http) }
     }
 
     /// The same with a store that keeps what is fetched, or has it.
@@ -135,7 +144,8 @@ impl RemoteFiles {
             empty => {
                 let within = self.tenant.as_ref().map(|tenant| tenant.directory.as_path());
                 let git = GitCopies::new("windlass-helmfile-", within);
-                empty.insert(git.map_err(|error| format!("no temporary directory: {error}"))?)
+                let git = git.map_err(|error| format!("no temporary directory: {error}"))?;
+                empty.insert(git.with_budget(Arc::clone(&self.budget)))
             }
         };
         match (address.getter.as_deref(), address.location.scheme.as_str()) {
@@ -149,7 +159,7 @@ impl RemoteFiles {
             }
             (None | Some("http" | "https"), "http" | "https") | (None, "s3") | (Some("s3" | "gcs"), _) => {
                 let directory = tempfile::tempdir_in(git.home()).map_err(|error| error.to_string())?.keep();
-                own_thread::wait(|| download::fetch(&self.http, address, &directory))
+                own_thread::wait(|| download::fetch(&self.http, address, &directory, &self.budget))
             }
             (Some("hg"), _) => {
                 Err("Mercurial repositories are not supported; use git:: or an archive by http::".to_owned())

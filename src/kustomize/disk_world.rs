@@ -3,7 +3,7 @@
 //! Owns reading and resolving paths, with errors in Go's words.
 
 use std::fs;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use kustomize_compat::kustomization::{FILE_NAMES, KustomizationFile};
@@ -11,6 +11,7 @@ use kustomize_compat::load::{Chart, FetchError, Place, ReadFile, Repository, Wor
 
 use super::chart_inflation::{self, ChartSettings};
 use super::remote_base::RemoteBases;
+use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::source::confined_files::check_tree;
 use crate::source::input_store::{InputKind, InputStore, RemoteInput};
@@ -152,12 +153,7 @@ fn is_file_name(path: &str) -> bool {
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let failed = |step: &str, e: &io::Error| format!("{step} {}: {}", path.display(), of_the_system(e));
     let file = fs::File::open(path).map_err(|e| failed("open", &e))?;
-    let mut content = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|e| failed("read", &e))?;
-    if content.len() as u64 > MAX_FILE {
-        return Err(format!("{}: larger than {MAX_FILE} bytes", path.display()));
-    }
-    Ok(content)
+    bounded_read::read_to_end(file, MAX_FILE).map_err(|e| failed("read", &e))
 }
 
 /// What Go says of a path that leads nowhere: the first part that is missing.

@@ -1,7 +1,7 @@
 //! Archives unpacked into directories: tar, plain or under gzip, xz or zstd, and zip.
 //!
-//! Owns the bounds: how many files, how many bytes, how many times as many as the archive has. No entry leaves the directory: paths
-//! and symbolic links that lead out of it are refused. Hard links and devices are refused too.
+//! Owns the bounds: how many files, how many bytes, how many times as many as the archive has, how long names are. No entry leaves the
+//! directory: paths and symbolic links that lead out of it are refused. Hard links and devices are refused too.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write as _};
@@ -10,7 +10,10 @@ use std::path::{Component, Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::StreamingDecoder;
-use tar::EntryType;
+use tar::{EntryType, PaxExtensions};
+
+use super::byte_budget::ByteBudget;
+use crate::bounded_read;
 
 /// Most entries of an archive.
 const MAX_ENTRIES: usize = 100_000;
@@ -20,6 +23,10 @@ const MAX_BYTES: u64 = 1 << 30;
 const MAX_RATIO: u64 = 100;
 /// What every archive may unpack to, whatever the ratio, in bytes.
 const FREE_BYTES: u64 = 64 << 20;
+/// The maximal length of a name and of what a symbolic link leads to, in bytes: Linux' own.
+const MAX_NAME: u64 = 4096;
+/// The maximal size of a pax header, in bytes: both of them, with times and owners.
+const MAX_PAX: u64 = 16 << 10;
 
 /// A kind of archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,15 +81,14 @@ impl ArchiveKind {
     }
 }
 
-/// Unpacks an archive into a directory that exists.
+/// Unpacks an archive into a directory that exists. `budget`: what all archives of a run may unpack to.
 ///
 /// # Errors
 /// It is damaged or exceeds a bound, an entry leaves the directory, or a file cannot be written.
-pub fn unpack(bytes: &[u8], kind: ArchiveKind, directory: &Path) -> Result<(), String> {
+pub fn unpack(bytes: &[u8], kind: ArchiveKind, directory: &Path, budget: &ByteBudget) -> Result<(), String> {
     let ratio = (bytes.len() as u64).saturating_mul(MAX_RATIO);
-    let limit = ratio.clamp(FREE_BYTES, MAX_BYTES);
+    let limit = Limit { left: ratio.clamp(FREE_BYTES, MAX_BYTES), budget };
     let target = Target { directory, entries: 0 };
-    let damaged = |error: &dyn std::fmt::Display| format!("the archive is damaged: {error}");
     match kind {
         ArchiveKind::Zip => unzip(bytes, limit, target),
         ArchiveKind::Tar => untar(bytes, limit, target),
@@ -94,19 +100,27 @@ pub fn unpack(bytes: &[u8], kind: ArchiveKind, directory: &Path) -> Result<(), S
     }
 }
 
-/// Reads at most so many bytes; more is an error.
-struct Limited<R> {
-    inner: R,
+/// How many bytes may still be unpacked, of this archive and of all of the run.
+struct Limit<'b> {
     left: u64,
+    budget: &'b ByteBudget,
 }
 
-impl<R: Read> Read for Limited<R> {
+/// Reads bytes within a limit; more is an error.
+struct Limited<'l, 'b, R> {
+    inner: R,
+    limit: &'l mut Limit<'b>,
+}
+
+impl<R: Read> Read for Limited<'_, '_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left = self
+        self.limit.left = self
+            .limit
             .left
             .checked_sub(count as u64)
             .ok_or_else(|| io::Error::other("it unpacks to more bytes than are allowed"))?;
+        self.limit.budget.take(count as u64).map_err(io::Error::other)?;
         Ok(count)
     }
 }
@@ -206,21 +220,90 @@ fn make_link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::other("symbolic links are not supported on this system"))
 }
 
-fn untar(content: impl Read, limit: u64, mut target: Target<'_>) -> Result<(), String> {
-    let mut archive = tar::Archive::new(Limited { inner: content, left: limit });
-    let damaged = |error: io::Error| format!("the archive is damaged: {error}");
-    for entry in archive.entries().map_err(damaged)? {
-        let mut entry = entry.map_err(damaged)?;
-        let name = entry.path().map_err(damaged)?.into_owned();
+/// What stands before an entry of tar in entries of their own: what its header has no room for.
+#[derive(Default)]
+struct LongNames {
+    name: Option<String>,
+    link: Option<String>,
+    size: Option<String>,
+}
+
+impl LongNames {
+    /// Reads an entry; `false` if it is not one of these.
+    fn read(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> Result<bool, String> {
+        match entry.header().entry_type() {
+            EntryType::GNULongName => self.name = Some(long_name(entry)?),
+            EntryType::GNULongLink => self.link = Some(long_name(entry)?),
+            EntryType::XHeader => {
+                let text = bounded_read::read_to_end(entry, MAX_PAX)
+                    .map_err(|error| format!("a pax header is {error}"))?;
+                for field in PaxExtensions::new(&text) {
+                    let field = field.map_err(|error| damaged(&error))?;
+                    let slot = match field.key_bytes() {
+                        b"path" => &mut self.name,
+                        b"linkpath" => &mut self.link,
+                        b"size" => &mut self.size,
+                        _ => continue,
+                    };
+                    let value = field.value().map_err(|_| "a name is not UTF-8 text".to_owned())?;
+                    if value.len() as u64 > MAX_NAME {
+                        return Err(too_long());
+                    }
+                    *slot = Some(value.to_owned());
+                }
+            }
+            EntryType::XGlobalHeader => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The content of an entry that is the name of the next one.
+fn long_name(entry: impl Read) -> Result<String, String> {
+    // With the zero byte that ends it.
+    let bytes = bounded_read::read_to_end(entry, MAX_NAME + 1).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => too_long(),
+        _ => damaged(&error),
+    })?;
+    let text = String::from_utf8(bytes).map_err(|_| "a name is not UTF-8 text".to_owned())?;
+    Ok(text.trim_end_matches('\0').to_owned())
+}
+
+fn too_long() -> String {
+    format!("the archive has a name of more than {MAX_NAME} bytes")
+}
+
+fn damaged(error: &dyn std::fmt::Display) -> String {
+    format!("the archive is damaged: {error}")
+}
+
+fn untar(content: impl Read, mut limit: Limit<'_>, mut target: Target<'_>) -> Result<(), String> {
+    let mut archive = tar::Archive::new(Limited { inner: content, limit: &mut limit });
+    let mut long = LongNames::default();
+    // The crate would read names whole, whatever their length.
+    for entry in archive.entries().map_err(|error| damaged(&error))?.raw(true) {
+        let mut entry = entry.map_err(|error| damaged(&error))?;
+        if long.read(&mut entry)? {
+            continue;
+        }
+        let LongNames { name, link, size } = std::mem::take(&mut long);
+        if size.is_some_and(|size| size.parse() != Ok(entry.size())) {
+            return Err("the archive has an entry of two sizes".to_owned());
+        }
+        let name = match name {
+            Some(name) => PathBuf::from(name),
+            None => entry.path().map_err(|error| damaged(&error))?.into_owned(),
+        };
         let executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
         match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous => target.file(&name, &mut entry, executable)?,
             EntryType::Directory => target.directory(&name)?,
             EntryType::Symlink => {
-                let to = entry.link_name().map_err(damaged)?.ok_or("a symbolic link leads nowhere")?;
-                target.link(&name, &to)?;
+                let own = entry.link_name().map_err(|error| damaged(&error))?;
+                let to = link.map(PathBuf::from).or(own.map(std::borrow::Cow::into_owned));
+                target.link(&name, &to.ok_or("a symbolic link leads nowhere")?)?;
             }
-            EntryType::XGlobalHeader => {}
             _ => {
                 let name = name.display().to_string();
                 return Err(format!("the entry {name:?} is neither a file, a directory nor a symbolic link"));
@@ -230,28 +313,24 @@ fn untar(content: impl Read, limit: u64, mut target: Target<'_>) -> Result<(), S
     Ok(())
 }
 
-fn unzip(bytes: &[u8], limit: u64, mut target: Target<'_>) -> Result<(), String> {
-    let damaged = |error: zip::result::ZipError| format!("the archive is damaged: {error}");
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
-    let mut left = limit;
+fn unzip(bytes: &[u8], mut limit: Limit<'_>, mut target: Target<'_>) -> Result<(), String> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
     for at in 0..archive.len() {
-        let mut entry = archive.by_index(at).map_err(damaged)?;
-        let name = PathBuf::from(entry.name().map_err(damaged)?.into_owned());
+        let mut entry = archive.by_index(at).map_err(|error| damaged(&error))?;
+        let name = PathBuf::from(entry.name().map_err(|error| damaged(&error))?.into_owned());
         if entry.is_dir() {
             target.directory(&name)?;
             continue;
         }
         let (is_link, executable) =
             (entry.is_symlink(), entry.unix_mode().is_some_and(|mode| mode & 0o100 != 0));
-        let mut content = Limited { inner: &mut entry, left };
+        let mut content = Limited { inner: &mut entry, limit: &mut limit };
         if is_link {
-            let mut to = String::new();
-            content.read_to_string(&mut to).map_err(|error| shown(&name, &error))?;
+            let to = long_name(&mut content)?;
             target.link(&name, Path::new(&to))?;
         } else {
             target.file(&name, &mut content, executable)?;
         }
-        left = content.left;
     }
     Ok(())
 }
@@ -282,7 +361,67 @@ mod tests {
 
     fn unpacked(bytes: &[u8], kind: ArchiveKind) -> Result<tempfile::TempDir, String> {
         let dir = tempfile::tempdir().unwrap();
-        unpack(bytes, kind, dir.path()).map(|()| dir)
+        unpack(bytes, kind, dir.path(), &ByteBudget::new(u64::MAX)).map(|()| dir)
+    }
+
+    #[test]
+    fn names_are_bounded() {
+        let name = |length: usize| format!("{}f", "d/".repeat((length - 1) / 2));
+        let gnu = |name: &str| {
+            let mut out = tar::Builder::new(Vec::new());
+            let mut header = tar::Header::new_gnu();
+            header.set_size(1);
+            // A name that does not fit the header goes into an entry of its own.
+            out.append_data(&mut header, name, &b"x"[..]).unwrap();
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(EntryType::Symlink);
+            header.set_size(0);
+            out.append_link(&mut header, "link", name).unwrap();
+            out.into_inner().unwrap()
+        };
+        let pax = |name: &str| {
+            let mut out = tar::Builder::new(Vec::new());
+            out.append_pax_extensions([("path", name.as_bytes()), ("size", &b"1"[..])]).unwrap();
+            let mut header = tar::Header::new_ustar();
+            header.set_size(1);
+            header.set_path("short").unwrap();
+            header.set_cksum();
+            out.append(&header, &b"x"[..]).unwrap();
+            out.into_inner().unwrap()
+        };
+        let zip = |name: &str| {
+            let mut out = zip::ZipWriter::new(Cursor::new(Vec::new()));
+            out.add_symlink("link", name, zip::write::SimpleFileOptions::default()).unwrap();
+            out.finish().unwrap().into_inner()
+        };
+        let dir = unpacked(&gnu(&name(201)), ArchiveKind::Tar).unwrap();
+        assert_eq!(fs::read(dir.path().join("link")).unwrap(), b"x");
+        let dir = unpacked(&pax(&name(201)), ArchiveKind::Tar).unwrap();
+        assert_eq!(fs::read(dir.path().join(name(201))).unwrap(), b"x");
+        let long = name(5001);
+        for (bytes, kind) in
+            [(gnu(&long), ArchiveKind::Tar), (pax(&long), ArchiveKind::Tar), (zip(&long), ArchiveKind::Zip)]
+        {
+            let told = unpacked(&bytes, kind).unwrap_err();
+            assert_eq!(told, "the archive has a name of more than 4096 bytes", "{kind:?}");
+        }
+        let told = unpacked(&pax(&name(20_001)), ArchiveKind::Tar).unwrap_err();
+        assert_eq!(told, "a pax header is larger than 16384 bytes");
+    }
+
+    #[test]
+    fn archives_share_the_budget_of_a_run() {
+        let tar = tar_of(&[(EntryType::Regular, "a", &"x".repeat(10_000))]);
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        zip.start_file("a", zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(&[b'x'; 10_000]).unwrap();
+        let zip = zip.finish().unwrap().into_inner();
+        for (bytes, kind) in [(&tar, ArchiveKind::Tar), (&zip, ArchiveKind::Zip)] {
+            let (dir, budget) = (tempfile::tempdir().unwrap(), ByteBudget::new(19_000));
+            assert_eq!(unpack(bytes, kind, dir.path(), &budget), Ok(()), "{kind:?}");
+            let told = unpack(bytes, kind, dir.path(), &budget).unwrap_err();
+            assert!(told.contains("a run may take"), "{kind:?}: {told}");
+        }
     }
 
     #[test]

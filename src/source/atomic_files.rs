@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
 
+use crate::bounded_read;
+
 /// Time limit of a wait for another process's lock; Helm's.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -77,17 +79,9 @@ pub(super) fn lock_path(path: &Path) -> PathBuf {
 
 /// Reads a file of bounded size; `None` if it does not exist.
 pub(super) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    use std::io::Read as _;
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(e),
-    };
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        let text = format!("{} is larger than {limit} bytes", path.display());
-        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    match bounded_read::read_file(path, limit) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
     }
-    Ok(Some(bytes))
 }

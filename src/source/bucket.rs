@@ -35,8 +35,8 @@ use bytes::Bytes;
 pub use self::object_bucket::{BucketObject, ObjectBucket, ObjectStorage};
 pub(super) use self::storage_access::AZURE_REGISTRIES;
 pub use self::storage_access::{
-    AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AzureAccess, CloudCredentials, EntraApplication, EntraProof,
-    GOOGLE_PLATFORM, GOOGLE_STORAGE, S3Keys,
+    AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AwsSession, AzureAccess, CloudCredentials, EntraApplication,
+    EntraProof, GOOGLE_PLATFORM, GOOGLE_STORAGE, S3Keys, check_aws_region,
 };
 
 use super::http::{Credentials, Http, HttpError, Request, Tls};
@@ -67,9 +67,27 @@ pub enum BucketError {
     /// A credentials server cannot be reached, or refuses.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// An API refuses a request.
+    #[error("{}", format!("{place} answered {status}: {kind}").trim_end_matches(": "))]
+    Refused {
+        /// URL of the API.
+        place: String,
+        /// The status of the answer.
+        status: http::StatusCode,
+        /// The name of the API's exception, such as `ResourceNotFoundException`; may be empty.
+        kind: String,
+    },
     /// A file or an answer is malformed.
     #[error("{0}")]
     Answer(String),
+}
+
+impl BucketError {
+    /// Whether an API has nothing of the name that it was asked for.
+    #[must_use]
+    pub fn is_missing_resource(&self) -> bool {
+        matches!(self, Self::Refused { kind, .. } if kind == "ResourceNotFoundException")
+    }
 }
 
 #[cfg(any(feature = "s3", feature = "azure"))]

@@ -33,10 +33,16 @@ fn base(helm: &str, xdg: &str, below_home: &str) -> PathBuf {
     set(xdg).unwrap_or_else(|| user_home().join(below_home)).join("helm")
 }
 
-/// The user's home, or the root where there is none, as client-go has it.
+/// The user's home, or the current directory where there is none, as for Helm.
 #[must_use]
 pub fn user_home() -> PathBuf {
-    env::var_os("HOME").map(PathBuf::from).unwrap_or_default()
+    known_home().unwrap_or_default()
+}
+
+/// The user's home, if there is one: keys and tokens are not looked for in the current directory.
+#[must_use]
+pub fn known_home() -> Option<PathBuf> {
+    env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
 impl Home {

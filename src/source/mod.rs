@@ -13,11 +13,13 @@
 //! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
 //! - [`input_store`]: what a run fetches, recorded or answered from a record
 //! - [`archive`], [`file_checksum`]: archives other than charts, and checksums of what was fetched
+//! - [`byte_budget`], [`once_map`]: what one run may take, and what it asks for once
 //! - [`confined_files`]: the check that paths stay within a directory
 
 pub mod archive;
 mod atomic_files;
 mod bucket;
+pub mod byte_budget;
 pub mod cache;
 pub mod chart_lock;
 pub mod chart_package;
@@ -37,15 +39,16 @@ pub mod input_store;
 pub mod installable;
 pub mod location;
 pub mod oci;
+pub mod once_map;
 pub mod provenance;
 pub mod repositories;
 pub mod repository;
 mod signed_jwt;
 
 pub use bucket::{
-    AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AzureAccess, BucketError, BucketObject, CloudCredentials,
-    EntraApplication, EntraProof, GOOGLE_PLATFORM, GOOGLE_STORAGE, ObjectBucket, ObjectStorage, S3Keys,
-    object,
+    AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AwsSession, AzureAccess, BucketError, BucketObject,
+    CloudCredentials, EntraApplication, EntraProof, GOOGLE_PLATFORM, GOOGLE_STORAGE, ObjectBucket,
+    ObjectStorage, S3Keys, check_aws_region, object,
 };
 
 use std::fs::File;

@@ -147,11 +147,11 @@ fn objects_of_buckets_are_signed_for_their_servers_alone() {
     let own = format!("{named}?region=r&aws_access_key_id=mine&aws_access_key_secret=hunter2");
     is_read(&user, &own, &keys, "a: 1");
     signed_by("mine", "r");
-    is_refused(
-        &user,
-        &format!("s3::{}/bucket/none.yaml?aws_access_key_secret=hunter2", server.url),
-        "has no object",
-    );
+    let none = format!("s3::{}/bucket/none.yaml?aws_access_key_secret=hunter2", server.url);
+    is_refused(&user, &format!("{none}&aws_access_key_id=mine"), "has no object");
+    server.asked();
+    is_refused(&user, &none, "aws_access_key_id is missing: set both");
+    assert!(server.asked().is_empty());
     let google = [("STORAGE_EMULATOR_HOST", server.url.as_str()), ("GOOGLE_OAUTH_ACCESS_TOKEN", "token")];
     server.asked();
     is_read(&user, "gcs::https://www.googleapis.com/storage/v1/bucket/team/a.yaml", &google, "a: 1");

@@ -115,7 +115,7 @@ fn versions_are_locked_with_the_digest_of_helm() {
 fn repositories_and_registries_are_asked_with_their_logins() {
     let place = Place::new();
     let (user, file) = (&place.user, place.user.read("helmfile.yaml"));
-    assert_eq!(place.ok(&["repos"]), "repository \"team\" is reached\n");
+    assert_eq!(place.ok(&["repos"]), "repository \"team\" is reachable\n");
     assert!(!user.path(".config/helm/repositories.yaml").exists());
     user.write("helmfile.yaml", &file.replace("me, password", "you, password"));
     place.fails(&["repos"], "repository \"team\": ");
@@ -129,7 +129,7 @@ fn repositories_and_registries_are_asked_with_their_logins() {
     };
     place.server.body("/v2/", "");
     user.write("helmfile.yaml", &registry(", username: me, password: hunter2"));
-    assert_eq!(place.ok(&["repos"]), "repository \"reg\" is reached\n");
+    assert_eq!(place.ok(&["repos"]), "repository \"reg\" is reachable\n");
     user.write("helmfile.yaml", &registry(""));
     place.fails(&["repos"], "repository \"reg\": ");
 }

@@ -166,9 +166,21 @@ fn secrets_and_parameters_of_aws_are_asked_for_with_signatures() {
     );
     server.answer_all(Answer::Status(400));
     is_refused(&user, "awssecrets://app/none", &own, "400");
+    // A path stands for several secrets only if none has the name.
+    for (kind, count) in [("ResourceNotFoundException", 2), ("AccessDeniedException", 1)] {
+        server.asked();
+        server.answer_all(Answer::Refusal(400, format!("{{\"__type\": \"com.amazonaws#{kind}\"}}")));
+        is_refused(
+            &user,
+            "awssecrets://ResourceNotFoundException#/x",
+            &own,
+            &format!("400 Bad Request: {kind}"),
+        );
+        assert_eq!(server.asked().len(), count, "{kind}");
+    }
     server.answer_all(Answer::Body(b"hunter2".to_vec()));
     is_refused(&user, "awssecrets://app/none", &own, "did not answer with JSON");
-    is_refused(&user, "awssecrets://app/none?region=evil.example/", &own[1..], "is not a region");
+    is_refused(&user, "awssecrets://app/none?region=evil.example/", &own[1..], "is not the name of a region");
 }
 
 #[test]
@@ -217,15 +229,17 @@ fn secrets_of_azure_are_asked_for_with_a_token() {
     let authority = user.path("authority.pem").display().to_string();
     let own = [
         ("SSL_CERT_FILE", authority.as_str()),
+        ("WINDLASS_AZURE_KEYVAULT_URL", server.url.as_str()),
         ("AZURE_AUTHORITY_HOST", tokens.url.as_str()),
         ("AZURE_TENANT_ID", "tenant"),
         ("AZURE_CLIENT_ID", "client"),
         ("AZURE_CLIENT_SECRET", "hunter2"),
     ];
-    let vault = server.url.trim_start_matches("https://");
-    let reference = |rest: &str| format!("azurekeyvault://{vault}/{rest}");
+    let reference = |rest: &str| format!("azurekeyvault://team/{rest}");
     are_read(&user, &[&reference("db#/user"), &reference("db/2")], &own, &["me", "older"]);
-    assert!(tokens.asked()[0].body.contains("vault%2Eazure%2Enet"), "the token is for key vaults");
+    let asked = tokens.asked();
+    assert!(asked[0].body.contains("vault%2Eazure%2Enet"), "the token is for key vaults");
+    assert_eq!(asked.len(), 1, "a token is for all secrets of a run");
     is_refused(&user, &reference("none"), &own, "404");
     is_refused(&user, "azurekeyvault://evil.example/db", &own, "not a host of a key vault");
 }

@@ -53,7 +53,7 @@ async fn buckets_of_s3_are_read_with_temporary_keys() {
     tokens.body(
         "/sts/",
         "<AssumeRoleWithLDAPIdentityResponse><AssumeRoleWithLDAPIdentityResult><Credentials><AccessKeyId>id</AccessKeyId>\
-         <SecretAccessKey>key</SecretAccessKey><SessionToken>lent</SessionToken></Credentials>\
+         <SecretAccessKey>key</SecretAccessKey><SessionToken>temporary</SessionToken></Credentials>\
          </AssumeRoleWithLDAPIdentityResult></AssumeRoleWithLDAPIdentityResponse>",
     );
     let (http, tls) = (client(), Tls::default());
@@ -74,7 +74,7 @@ async fn buckets_of_s3_are_read_with_temporary_keys() {
     );
     server.body("/charts/web/a%20b.yaml", "text");
     server.guard(|asked| {
-        is_signed(asked, "id", "key", "eu-west-1") && asked.headers["x-amz-security-token"] == "lent"
+        is_signed(asked, "id", "key", "eu-west-1") && asked.headers["x-amz-security-token"] == "temporary"
     });
     let storage = |keys: &S3Keys| ObjectStorage::s3("eu-west-1", Some(keys.clone())).unwrap();
     let (list, text, other) = read(&server, storage(&keys), "web/").await.unwrap();
@@ -100,7 +100,7 @@ async fn buckets_of_s3_are_read_with_temporary_keys() {
 #[tokio::test]
 async fn buckets_of_google_are_read_with_the_token_of_an_account() {
     let (server, tokens) = (Server::plain(), Server::plain());
-    tokens.body("/token", "{\"access_token\": \"lent\"}");
+    tokens.body("/token", "{\"access_token\": \"temporary\"}");
     let key = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
     let account = json!({"type": "service_account", "client_email": "me@example.test", "private_key": key.serialize_pem(),
         "private_key_id": "k1", "token_uri": format!("{}/token", tokens.url)});
@@ -117,7 +117,7 @@ async fn buckets_of_google_are_read_with_the_token_of_an_account() {
         json!({"items": [{"name": "web/a b.yaml", "etag": "e1", "size": "4"}]}).to_string(),
     );
     server.body("/storage/v1/b/charts/o/web%2Fa%20b.yaml?alt=media", "text");
-    server.require("Bearer lent");
+    server.require("Bearer temporary");
     let (list, text, other) = read(&server, ObjectStorage::google(token).unwrap(), "").await.unwrap();
     assert_eq!(list, ["web/a b.yaml e1 4", "web/b e2= 1"]);
     assert_eq!((text.as_str(), other), ("text", false));
@@ -127,7 +127,7 @@ async fn buckets_of_google_are_read_with_the_token_of_an_account() {
     let elsewhere = Server::plain();
     let place = format!("/storage/v1/b/charts/o?{fields}");
     server.answer(&place, Answer::Redirect(elsewhere.url.clone()));
-    let error = read(&server, ObjectStorage::google("lent".to_owned()).unwrap(), "").await.unwrap_err();
+    let error = read(&server, ObjectStorage::google("temporary".to_owned()).unwrap(), "").await.unwrap_err();
     assert!(error.contains("would take credentials to another server"), "{error}");
     assert!(elsewhere.asked().is_empty());
     for (wrong, want) in [
@@ -224,16 +224,16 @@ async fn containers_of_azure_are_read_by_key_signature_and_token() {
 
     let server = Server::plain();
     container(&server, "");
-    server.require("Bearer lent");
+    server.require("Bearer temporary");
     let token = |text: &str| ObjectStorage::azure(AzureAccess::Token(text.to_owned())).unwrap();
-    assert_eq!(read(&server, token("lent"), "web/").await, Ok(expected));
+    assert_eq!(read(&server, token("temporary"), "web/").await, Ok(expected));
     assert!(server.asked().iter().all(|asked| asked.headers.contains_key("x-ms-version")));
 }
 
 #[tokio::test]
 async fn applications_of_azure_prove_who_they_are() {
     let (tokens, http) = (Server::plain(), client());
-    tokens.body("/my-tenant/oauth2/v2.0/token", "{\"access_token\": \"lent\"}");
+    tokens.body("/my-tenant/oauth2/v2.0/token", "{\"access_token\": \"temporary\"}");
     let key = KeyPair::generate_for(&PKCS_RSA_SHA256).unwrap();
     let certificate = CertificateParams::new(["app.test".to_owned()]).unwrap().self_signed(&key).unwrap();
     let pem = format!("{}{}", key.serialize_pem(), certificate.pem()).into_bytes();
@@ -246,7 +246,7 @@ async fn applications_of_azure_prove_who_they_are() {
     let credentials = CloudCredentials(&http);
     let ask = async |proof: EntraProof| {
         let token = credentials.entra(&application(proof), AZURE_STORAGE).await.unwrap();
-        assert_eq!(token, "lent");
+        assert_eq!(token, "temporary");
         let asked = form(&tokens.asked().remove(0).body);
         assert_eq!((&*asked["grant_type"], &*asked["client_id"]), ("client_credentials", "my-client"));
         assert_eq!(asked["scope"], "https://storage.azure.com/.default");

@@ -19,6 +19,8 @@ pub(crate) enum Answer {
     Body(Vec<u8>),
     /// A status and no body.
     Status(u16),
+    /// A status with a body.
+    Refusal(u16, String),
     /// A redirect.
     Redirect(String),
     /// A status with headers and no body.
@@ -256,6 +258,10 @@ fn reply(out: &mut impl Write, answer: Answer, known: Option<&String>) -> std::i
         Answer::Status(status) => {
             let words = http::StatusCode::from_u16(status).unwrap();
             write!(out, "HTTP/1.1 {words}\r\ncontent-length: 0\r\n\r\n")
+        }
+        Answer::Refusal(status, body) => {
+            let words = http::StatusCode::from_u16(status).unwrap();
+            write!(out, "HTTP/1.1 {words}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         }
         Answer::Redirect(to) => {
             write!(out, "HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n")

@@ -23,5 +23,5 @@ pub(crate) mod zone;
 
 pub use arena::Arena;
 pub use object::Object;
-pub use strconv::{format_float, quote};
+pub use strconv::{format_float, parse_bool, quote};
 pub use value::{Elem, List, Map, MapKind, Value, prefix};

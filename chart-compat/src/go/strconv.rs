@@ -23,6 +23,16 @@ pub(crate) enum NumError {
     Range,
 }
 
+/// A boolean (`strconv.ParseBool`); `None` for another text.
+#[must_use]
+pub fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
 /// Whether each underscore is between digits, or between a base prefix and a digit, as Go's literals require.
 fn underscores_ok(text: &[u8]) -> bool {
     let body = match text {

@@ -15,6 +15,7 @@ use crate::helmfile::bundle::MEDIA_TYPES;
 use crate::helmfile::bundle::opened_bundle::OpenedBundle;
 use crate::helmfile::resource::DefaultBundle;
 use crate::source::chart_package;
+use crate::source::location::Location;
 use crate::source::oci::artifact_reference::OciReference;
 use crate::source::oci::packed_artifact::PackedArtifact;
 
@@ -23,11 +24,9 @@ const REGISTRY: &str = "oci://";
 
 /// A login of the command line, for a registry; on loopback without TLS.
 fn login(reference: &OciReference, plain_http: bool) -> Login {
-    let host = reference.host();
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    let loopback = host == "localhost"
-        || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    Login { plain_http: plain_http || loopback, ..Login::default() }
+    let server = Location::parse(&format!("{REGISTRY}{}", reference.host()));
+    let is_loopback = server.is_ok_and(|server| server.is_loopback());
+    Login { plain_http: plain_http || is_loopback, ..Login::default() }
 }
 
 /// The name of a bundle beside the program, which is used where no other is named.

@@ -13,8 +13,8 @@ use crate::helmfile::state::record::Record;
 /// The connections that a run has made.
 pub(super) struct Connections<'g> {
     globals: &'g Globals,
-    /// By kubeconfig context; the current one has an empty name.
-    by_context: BTreeMap<String, Arc<Connected>>,
+    /// By kubeconfig context; the current one has an empty name. A context that cannot be reached is not tried again.
+    by_context: BTreeMap<String, Result<Arc<Connected>, Error>>,
 }
 
 impl<'g> Connections<'g> {
@@ -27,14 +27,14 @@ impl<'g> Connections<'g> {
     pub(super) async fn of(&mut self, state: &State, release: &Record) -> Result<Arc<Connected>, Error> {
         let context = release_options::kube_context(state, release);
         if let Some(known) = self.by_context.get(&context) {
-            return Ok(Arc::clone(known));
+            return known.clone();
         }
         let mut globals = self.globals.clone();
         if !context.is_empty() {
             globals.kube_context = Some(context.clone());
         }
-        let connected = Arc::new(connect(&globals).await?);
-        self.by_context.insert(context, Arc::clone(&connected));
-        Ok(connected)
+        let connected = connect(&globals).await.map(Arc::new).map_err(Error::from);
+        self.by_context.insert(context, connected.clone());
+        connected
     }
 }

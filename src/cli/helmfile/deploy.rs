@@ -1,13 +1,14 @@
 //! `diff`, `apply`, `sync` and `destroy`: the releases of all state files on their clusters. Other verbs on clusters use its walk.
 //!
-//! Owns the order of steps, hooks, what is printed and exit statuses. Each release goes through the engine.
+//! Owns the order of steps, hooks, what is printed and exit statuses. Each release goes through the engine. Releases that are worked on
+//! side by side have a thread each: reading their charts and running their hooks blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use super::connections::Connections;
@@ -305,9 +306,15 @@ impl Session<'_> {
                 continue;
             }
             let release = target.release.clone();
-            let connected = self.connection(at).await?;
-            let id = release_options::release_id(&release, &connected.namespace);
-            if let Err(error) = work(&connected, id).await {
+            self.check_interrupted()?;
+            let done = match self.connection(at).await {
+                Ok(connected) => {
+                    let id = release_options::release_id(&release, &connected.namespace);
+                    work(&connected, id).await
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = done {
                 let name = release.text("name");
                 tell(&format!("release {name:?}: {error}"));
                 failed.push(name);
@@ -371,12 +378,44 @@ impl Session<'_> {
     async fn changes(&mut self) -> Result<Vec<Change>, Error> {
         let all: Vec<usize> = self.steps.iter().flatten().copied().collect();
         let all = self.connected(&all).await?;
-        let session = &*self;
-        let changes = stream::iter(all)
-            .map(|(at, connected)| async move { session.change(at, &connected).await })
-            .buffered(self.shared.at_once());
-        let changes: Vec<Option<Change>> = changes.try_collect().await?;
+        let (session, is_failed) = (&*self, AtomicBool::new(false));
+        let changes = session.side_by_side(&all, async |at, connected: &Connected| {
+            // An error ends the run.
+            if is_failed.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let change = session.change(at, connected).await;
+            is_failed.fetch_or(change.is_err(), Ordering::Relaxed);
+            change
+        });
+        let changes: Vec<Option<Change>> = changes.into_iter().collect::<Result<_, Error>>()?;
         Ok(changes.into_iter().flatten().collect())
+    }
+
+    /// Works on releases side by side, as many at a time as the flags allow. Results are in the order of the releases.
+    fn side_by_side<T: Send>(
+        &self,
+        all: &[(usize, Arc<Connected>)],
+        work: impl AsyncFn(usize, &Connected) -> T + Sync,
+    ) -> Vec<T> {
+        let runtime = Handle::current();
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
+        let worker = || loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((at, connected)) = all.get(number) else { break };
+            let result = runtime.block_on(work(*at, connected));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+        };
+        block_in_place(|| {
+            std::thread::scope(|scope| {
+                for _ in 0..self.shared.at_once().min(all.len()) {
+                    scope.spawn(worker);
+                }
+            });
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, result)| result).collect()
     }
 
     /// What would change in a release.
@@ -479,18 +518,12 @@ impl Session<'_> {
                 step.iter().filter(|at| chosen.contains(at)).filter(installed).copied().collect();
             let due = self.connected(&due).await?;
             let session = &*self;
-            let mut done = stream::iter(due)
-                .map(|(at, connected)| async move { (at, session.upgrade(at, &connected).await) })
-                .buffer_unordered(self.shared.at_once());
-            let mut errors = Vec::new();
-            while let Some((at, result)) = done.next().await {
-                if let Err(error) = result {
-                    tell(&error.to_string());
-                    errors.push(self.target(at)?.release.text("name"));
-                }
-            }
-            drop(done);
-            failures(&errors)?;
+            let failed = session.side_by_side(&due, async |at, connected: &Connected| {
+                let error = session.upgrade(at, connected).await.err()?;
+                tell(&error.to_string());
+                session.target(at).ok().map(|target| target.release.text("name"))
+            });
+            failures(&failed.into_iter().flatten().collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -498,12 +531,13 @@ impl Session<'_> {
     async fn upgrade(&self, at: usize, connected: &Connected) -> Result<(), Error> {
         self.check_interrupted()?;
         self.each_hook(&[at], "presync")?;
-        // Charts are fetched by a runtime of their own.
-        let spec = block_in_place(|| self.spec(at, connected))?;
-        let done =
-            connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let target = self.target(at)?;
         let (name, state) = (target.release.text("name"), self.state(target)?);
+        // Charts are fetched by a runtime of their own.
+        let spec = block_in_place(|| self.spec(at, connected))
+            .map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
+        let done =
+            connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let failure = done.as_ref().err().cloned();
         let hooks = ["postsync", "cleanup"].map(|event| {
             let event = Event { name: event, error: failure.as_deref(), command: self.command };

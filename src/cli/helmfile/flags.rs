@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use chart_compat::go::parse_bool;
+
 use super::bundle_place;
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
@@ -151,8 +153,7 @@ struct WithoutEffect {
 
 /// Whether an environment variable says yes, as Go's `ParseBool` reads it.
 fn says_yes(name: &str) -> bool {
-    std::env::var(name)
-        .is_ok_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
+    std::env::var(name).is_ok_and(|value| parse_bool(&value) == Some(true))
 }
 
 impl Options {

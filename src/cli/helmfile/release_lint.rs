@@ -99,14 +99,13 @@ fn lint(
     };
     let linter = Linter { options, least: Severity::Error, quiet: false, only_helm: false };
     let place = renderer.charts.place(state, release)?;
-    let made = place.made();
-    let is_changed = !release.list("dependencies").is_empty()
-        || !changes(renderer.charts.host, state, release, made)?.is_empty();
+    let changes = changes(renderer.charts.host, state, release, place.made())?;
+    let is_changed = !release.list("dependencies").is_empty() || !changes.is_empty();
     let all = match place {
         ChartPlace::Chart(request) if !is_changed => store.files(&request),
         // As helmfile, the chart that is made of the release's fields.
-        _ => {
-            let chart = renderer.chart(state, release, &entries, &user)?;
+        place => {
+            let chart = renderer.chart(state, release, (place, &changes), &entries, &user)?;
             let package = pack(&chart, &Times::none()).map_err(|error| error.to_string())?;
             read_archive(&package, globals.profile()).map_err(|error| error.to_string())
         }

@@ -28,7 +28,7 @@ pub(super) fn run(globals: &Globals, options: &Options) -> Result<(), Error> {
                 store.check_repository(&url, &access)
             };
             reached.map_err(|error| format!("repository {name:?}: {error}"))?;
-            print(format!("repository {name:?} is reached\n").as_bytes())?;
+            print(format!("repository {name:?} is reachable\n").as_bytes())?;
         }
         Ok(!state.fields.list("releases").is_empty())
     })

@@ -15,7 +15,8 @@ use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
 use crate::cli::{output_dir, print, tell};
 use crate::helmfile::helm_arguments::{HelmArgument, helm_arguments, own_arguments};
-use crate::helmfile::release_chart::{ExtraValues, ReleaseCharts, changes};
+use crate::helmfile::patched_chart::Changes;
+use crate::helmfile::release_chart::{ChartPlace, ExtraValues, ReleaseCharts, changes};
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::host::Host;
 use crate::helmfile::state::load::State;
@@ -214,7 +215,9 @@ pub(super) struct Renderer<'r> {
 impl Renderer<'_> {
     fn render(&self, state: &State, release: &Record) -> Result<Rendered, Error> {
         let (entries, user) = self.values(state, release)?;
-        let chart = self.chart(state, release, &entries, &user)?;
+        let place = self.charts.place(state, release)?;
+        let changes = changes(self.charts.host, state, release, place.made())?;
+        let chart = self.chart(state, release, (place, &changes), &entries, &user)?;
         self.render_chart(state, release, &user, chart).map_err(|error| of_release(release, &error))
     }
 
@@ -230,24 +233,24 @@ impl Renderer<'_> {
         Ok((entries, user))
     }
 
-    /// The chart of a release with what the release's fields change in it.
+    /// The chart of a release at its place, with what the release's fields change in it.
     pub(super) fn chart(
         &self,
         state: &State,
         release: &Record,
+        (place, changes): (ChartPlace, &Changes),
         entries: &[release_values::Entry],
         user: &DataMap,
     ) -> Result<Chart, Error> {
         if let Some(problem) = release_name_error(&release.text("name")) {
             return Err(of_release(release, &format!("release name check failed: {problem}")));
         }
-        let source = self.charts.chart(state, release, entries)?;
-        let changes = changes(self.charts.host, state, release, source.made)?;
+        let source = self.charts.chart(state, release, place, entries)?;
         if changes.is_empty() && source.made.is_none() {
             return Ok(source.chart);
         }
         let render = |chart: Chart| self.render_chart(state, release, user, chart);
-        patched_chart::patched(source.chart, &changes, self.flags.include_crds, &render)
+        patched_chart::patched(source.chart, changes, self.flags.include_crds, &render)
             .map_err(|error| of_release(release, &error))
     }
 

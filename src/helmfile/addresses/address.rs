@@ -6,8 +6,12 @@ use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
+use crate::causes::of_the_system;
 use crate::helmfile::state::paths;
 use crate::source::location::Location;
+
+/// Most paths that a part of a pattern may match.
+const MAX_MATCHES: usize = 1000;
 
 /// An address in its parts.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,27 +125,36 @@ impl Address {
     }
 }
 
-/// The one directory below `root` that a pattern matches.
+/// The one directory below `root` that a pattern matches. Symbolic links match nothing: those of an archive may lead to a directory above
+/// them, and every part of the pattern would then multiply the matches.
 fn single_match(root: &Path, pattern: &str) -> Result<PathBuf, String> {
     if !pattern.contains(['*', '?', '[', '\\']) {
         return Ok(root.join(pattern));
     }
+    let failed = |error: std::io::Error| format!("{pattern:?}: {}", of_the_system(&error));
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let mut next = Vec::new();
-        for directory in &found {
-            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-                if chart_compat::chart::matches(part, &entry.file_name().to_string_lossy())? {
-                    next.push(entry.path());
+        for directory in found.iter().filter(|path| path.is_dir()) {
+            for entry in std::fs::read_dir(directory).map_err(failed)? {
+                let entry = entry.map_err(failed)?;
+                if entry.file_type().map_err(failed)?.is_symlink()
+                    || !chart_compat::chart::matches(part, &entry.file_name().to_string_lossy())?
+                {
+                    continue;
                 }
+                if next.len() == MAX_MATCHES {
+                    return Err(format!("{pattern:?} matches more than {MAX_MATCHES} paths"));
+                }
+                next.push(entry.path());
             }
         }
         found = next;
     }
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(format!("the directory {pattern:?} does not exist")),
-        _ => Err(format!("the directory {pattern:?} stands for several")),
+        [] => Err(format!("{pattern:?} matches no directory")),
+        _ => Err(format!("{pattern:?} matches several directories")),
     }
 }
 
@@ -196,6 +209,24 @@ mod tests {
         };
         assert_eq!(below("charts-*/x").unwrap(), root.path().join("charts-1.0/x/f").to_string_lossy());
         assert!(below("charts-*/[xy]").unwrap_err().contains("several"));
-        assert!(below("other-*").unwrap_err().contains("does not exist"));
+        assert!(below("other-*").unwrap_err().contains("matches no directory"));
+    }
+
+    #[test]
+    fn patterns_follow_no_links_and_have_few_matches() {
+        let root = tempfile::tempdir().unwrap();
+        let below = |pattern: &str| single_match(root.path(), pattern);
+        let directory = root.path().join("d");
+        std::fs::create_dir(&directory).unwrap();
+        for name in ["a", "b"] {
+            std::os::unix::fs::symlink(".", directory.join(name)).unwrap();
+        }
+        // With links followed there would be 2^40 matches.
+        assert!(below(&format!("d{}", "/*".repeat(40))).unwrap_err().contains("matches no directory"));
+        for at in 0..=MAX_MATCHES {
+            std::fs::create_dir(directory.join(at.to_string())).unwrap();
+        }
+        assert!(below("d/*").unwrap_err().contains("more than 1000 paths"));
+        assert_eq!(below("d/100?").unwrap(), directory.join("1000"));
     }
 }

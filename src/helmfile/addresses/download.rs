@@ -6,11 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use chart_compat::go::parse_bool;
 use percent_encoding::percent_decode_str;
 
 use super::address::Address;
 use super::object_address::ObjectAddress;
 use crate::source::archive::{ArchiveKind, unpack};
+use crate::source::byte_budget::ByteBudget;
 use crate::source::file_checksum::Checksum;
 use crate::source::http::{Credentials, Http, Request, Tls};
 use crate::source::location::Location;
@@ -20,11 +22,17 @@ const MAX_DOWNLOAD: u64 = 256 << 20;
 /// The size limit of a list of checksums, in bytes.
 const MAX_CHECKSUMS: u64 = 1 << 20;
 
-/// Downloads what an address names into a directory, and returns the path of its file.
+/// Downloads what an address names into a directory, and returns the path of its file. `budget`: what all downloads of a run may have,
+/// packed and unpacked.
 ///
 /// # Errors
 /// The server refuses, the checksum differs, or the archive cannot be unpacked.
-pub async fn fetch(http: &Http, address: &Address, directory: &Path) -> Result<String, String> {
+pub async fn fetch(
+    http: &Http,
+    address: &Address,
+    directory: &Path,
+    budget: &ByteBudget,
+) -> Result<String, String> {
     let object = match (address.getter.as_deref(), address.location.scheme.as_str()) {
         (Some("s3" | "gcs"), _) | (None, "s3") => Some(ObjectAddress::of(address)?),
         _ => None,
@@ -38,16 +46,18 @@ pub async fn fetch(http: &Http, address: &Address, directory: &Path) -> Result<S
         None => percent_decode_str(source.file_name()).decode_utf8_lossy().into_owned(),
     };
     let kind = archive_kind(address, &name)?;
+    let limit = budget.at_most(MAX_DOWNLOAD);
     let bytes = match &object {
-        Some(object) => object.download(address, http, MAX_DOWNLOAD).await?,
-        None => by_http(http, address, source).await?,
+        Some(object) => object.download(address, http, limit).await?,
+        None => by_http(http, address, source, limit).await?,
     };
+    budget.take(bytes.len() as u64).map_err(|error| error.to_string())?;
     if let Some(text) = address.parameter("checksum") {
         checksum(http, &text, &name).await?.verify(&bytes)?;
     }
     match kind {
         Some(kind) => {
-            unpack(&bytes, kind, directory)?;
+            unpack(&bytes, kind, directory, budget)?;
             address.below(directory)
         }
         None => {
@@ -64,7 +74,7 @@ fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, St
     let kind = match (address.getter.as_deref(), address.parameter("archive").as_deref()) {
         // Without a getter there is only the one file.
         (None, _) => None,
-        (_, Some("false" | "0" | "f" | "F" | "FALSE" | "False")) => None,
+        (_, Some(kind)) if parse_bool(kind) == Some(false) => None,
         (_, Some(kind)) => Some(ArchiveKind::parse(kind)?),
         (_, None) => ArchiveKind::of_file(name)?,
     };
@@ -85,7 +95,7 @@ fn single(directory: &Path, name: &str) -> Result<PathBuf, String> {
     Ok(directory.join(name))
 }
 
-async fn by_http(http: &Http, address: &Address, url: &Location) -> Result<Bytes, String> {
+async fn by_http(http: &Http, address: &Address, url: &Location, limit: u64) -> Result<Bytes, String> {
     if address.parameter("filename").is_some() && address.getter.is_some() {
         return Err("the parameter \"filename\" is not supported; name the file after the @".to_owned());
     }
@@ -97,7 +107,7 @@ async fn by_http(http: &Http, address: &Address, url: &Location) -> Result<Bytes
     let tls = Tls::default();
     let login = url.user();
     let credentials = login.map(|(user, password)| Credentials::Basic(user.to_owned(), password.to_owned()));
-    let request = Request { credentials, confined, ..Request::get(url.clone(), &tls, MAX_DOWNLOAD) };
+    let request = Request { credentials, confined, ..Request::get(url.clone(), &tls, limit) };
     http.fetch(request).await.map_err(|error| error.to_string())
 }
 

@@ -11,7 +11,7 @@ use super::super::remote_files::TenantAccess;
 use super::address::Address;
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitLogin, GitRemote, Point, SshKey};
-use crate::source::helm_paths::user_home;
+use crate::source::helm_paths::known_home;
 use crate::source::repositories::Secret;
 
 /// The root of the copy of the commit that an address asks for. `tenant`: on whose behalf, if not this machine's user.
@@ -71,8 +71,9 @@ fn ssh_key(text: &str) -> Result<SshKey, String> {
     if !identity.contains("-----BEGIN ") {
         return Err(wrong());
     }
-    let known = [user_home().join(".ssh/known_hosts"), PathBuf::from("/etc/ssh/ssh_known_hosts")];
+    let own = known_home().map(|home| home.join(".ssh/known_hosts"));
+    let known = own.into_iter().chain([PathBuf::from("/etc/ssh/ssh_known_hosts")]);
     let known_hosts: String =
-        known.iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n");
+        known.filter_map(|path| std::fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n");
     Ok(SshKey { identity: Secret(identity), known_hosts, password: Secret(String::new()) })
 }

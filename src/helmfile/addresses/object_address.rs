@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::address::Address;
 use crate::source::http::{Http, Tls};
 use crate::source::location::Location;
-use crate::source::{ObjectBucket, ObjectStorage, S3Keys, object};
+use crate::source::{ObjectBucket, ObjectStorage, S3Keys, check_aws_region, object};
 
 /// Parameters of addresses of objects, which no server sees.
 const OWN: [&str; 8] = [
@@ -56,9 +56,8 @@ impl ObjectAddress {
             (_, "http" | "https") => Self::of_s3_url(&url, region)?,
             (_, other) => return Err(format!("buckets by {other:?} are not supported; there is https")),
         };
-        let plain = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if let Some(region) = out.region.as_ref().filter(|region| !plain(region)) {
-            return Err(format!("{region:?} is not a region of AWS"));
+        if let Some(region) = &out.region {
+            check_aws_region(region).map_err(|error| format!("the parameter \"region\": {error}"))?;
         }
         // Requests escape the key themselves.
         let key = percent_decode_str(&out.object.path).decode_utf8_lossy().into_owned();
@@ -114,9 +113,7 @@ impl ObjectAddress {
             let hint = if other == "aws_profile" { "; set AWS_PROFILE" } else { "" };
             return Err(format!("the parameter {other:?} is not supported{hint}"));
         }
-        let keys = address.parameter("aws_access_key_id").zip(address.parameter("aws_access_key_secret"));
-        let session = address.parameter("aws_access_token");
-        let keys = keys.map(|(access, secret)| S3Keys { access, secret, session });
+        let keys = keys_of(address)?;
         let version = address.parameter("version");
         if self.server.is_none() && keys.is_none() {
             let bytes = object(&self.object, self.region.as_deref(), version.as_deref(), http, limit).await;
@@ -140,6 +137,20 @@ impl ObjectAddress {
         let found = bucket.get(key, limit).await.map_err(|error| error.to_string())?;
         found.ok_or_else(|| format!("the bucket {} has no object {key:?}", self.object.host))
     }
+}
+
+/// The keys of an address, if it has some.
+fn keys_of(address: &Address) -> Result<Option<S3Keys>, String> {
+    let parameter = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
+    let session = parameter("aws_access_token");
+    let missing = match (parameter("aws_access_key_id"), parameter("aws_access_key_secret")) {
+        (Some(access), Some(secret)) => return Ok(Some(S3Keys { access, secret, session })),
+        (None, None) if session.is_none() => return Ok(None),
+        (Some(_), None) => "aws_access_key_secret is",
+        (None, Some(_)) => "aws_access_key_id is",
+        (None, None) => "aws_access_key_id and aws_access_key_secret are",
+    };
+    Err(format!("{missing} missing: set both aws_access_key_id and aws_access_key_secret"))
 }
 
 /// An object of a bucket.
@@ -195,6 +206,30 @@ mod tests {
             "s3://bucket/x?region=a.evil.example/",
         ] {
             assert!(of(text).is_err(), "{text}");
+        }
+        assert!(of("s3://bucket/x?region=").unwrap_err().contains("name one, or set AWS_REGION"));
+    }
+
+    #[test]
+    fn keys_come_in_pairs() {
+        let keys = |query: &str| keys_of(&Address::parse(&format!("s3://bucket/x?{query}")).unwrap());
+        assert!(keys("region=r").unwrap().is_none());
+        let both = keys("aws_access_key_id=a&aws_access_key_secret=b&aws_access_token=c").unwrap().unwrap();
+        assert_eq!(
+            (both.access.as_str(), both.secret.as_str(), both.session.as_deref()),
+            ("a", "b", Some("c"))
+        );
+        for (query, words) in [
+            ("aws_access_key_id=hunter2", "aws_access_key_secret is missing"),
+            ("aws_access_key_secret=hunter2", "aws_access_key_id is missing"),
+            ("aws_access_key_id=&aws_access_key_secret=hunter2", "aws_access_key_id is missing"),
+            ("aws_access_token=hunter2", "aws_access_key_id and aws_access_key_secret are missing"),
+        ] {
+            let told = keys(query).err().unwrap();
+            assert!(
+                told.starts_with(words) && told.contains("set both") && !told.contains("hunter2"),
+                "{told}"
+            );
         }
     }
 }

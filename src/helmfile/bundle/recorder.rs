@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +13,7 @@ use tempfile::TempDir;
 
 use super::bundle_archive::{self, MAX_BYTES, MAX_FILES, is_executable, too_large, write};
 use super::bundle_manifest::{BundleManifest, FILES, MachineNeeds, PackedInput, REMOTE};
+use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::helmfile::state::host::Entry;
 use crate::source;
@@ -100,9 +100,7 @@ impl Recorder {
                 self.root.display()
             ));
         }
-        let mut content = Vec::new();
-        let file = fs::File::open(path).map_err(failed)?;
-        file.take(MAX_BYTES + 1).read_to_end(&mut content).map_err(failed)?;
+        let content = bounded_read::read_file(path, MAX_BYTES).map_err(failed)?;
         self.put(place, &content, is_executable(path))
     }
 

@@ -7,38 +7,67 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::Document;
 use super::local_secrets::MAX_DEPTH;
 use super::secret_reference::Reference;
+use super::{Document, Remote};
 use crate::helmfile::state::document;
 use crate::helmfile::state::value::{Map, Value};
 use crate::source::http::Http;
-use crate::source::{AwsApi, CloudCredentials};
+use crate::source::{AwsApi, AwsSession, BucketError, CloudCredentials};
 
 /// Most pages of parameters, of 10 each.
 const MAX_PAGES: usize = 1000;
 /// The key of the list of suffixes in the secret `PATH/meta`.
 const META: &str = "github.com/helmfile/vals";
 
+/// Why there is no secret.
+struct SecretError {
+    /// Whether none has the name.
+    is_missing: bool,
+    reason: String,
+}
+
+impl From<BucketError> for SecretError {
+    fn from(error: BucketError) -> Self {
+        Self { is_missing: error.is_missing_resource(), reason: error.to_string() }
+    }
+}
+
+impl From<&str> for SecretError {
+    fn from(reason: &str) -> Self {
+        Self { is_missing: false, reason: reason.to_owned() }
+    }
+}
+
 /// Operations for one reference.
 struct Calls<'c> {
     http: &'c Http,
     reference: &'c Reference,
     api: AwsApi,
+    session: AwsSession,
 }
 
-impl Calls<'_> {
-    async fn call(&self, operation: &str, body: &serde_json::Value) -> Result<serde_json::Value, String> {
-        self.reference.refuse("profile", "set AWS_PROFILE")?;
-        self.reference.refuse("role_arn", "set AWS_PROFILE to a profile with a role_arn")?;
-        let region = self.reference.parameter("region");
-        let cloud = CloudCredentials(self.http);
-        let answer = cloud.own_aws_json(self.api, region.as_deref(), operation, body).await;
-        answer.map_err(|error| error.to_string())
+impl<'c> Calls<'c> {
+    async fn new(remote: &'c Remote, reference: &'c Reference, api: AwsApi) -> Result<Self, String> {
+        reference.refuse("profile", "set AWS_PROFILE")?;
+        reference.refuse("role_arn", "set AWS_PROFILE to a profile with a role_arn")?;
+        let (http, region) = (&remote.http, reference.parameter("region"));
+        let cloud = CloudCredentials(http);
+        let session = remote.logins.aws.get(region.clone(), cloud.own_aws_session(region.as_deref()));
+        let session = session.await.map_err(|error| error.to_string())?;
+        Ok(Self { http, reference, api, session })
+    }
+
+    async fn call(
+        &self,
+        operation: &str,
+        body: &serde_json::Value,
+    ) -> Result<serde_json::Value, BucketError> {
+        CloudCredentials(self.http).aws_json(&self.session, self.api, operation, body).await
     }
 
     /// The text of a secret.
-    async fn secret(&self, name: &str) -> Result<String, String> {
+    async fn secret(&self, name: &str) -> Result<String, SecretError> {
         let mut body = json!({ "SecretId": name });
         for (key, parameter) in [("VersionStage", "version_stage"), ("VersionId", "version_id")] {
             if let Some(value) = self.reference.parameter(parameter) {
@@ -51,7 +80,7 @@ impl Calls<'_> {
         }
         let bytes = answer["SecretBinary"].as_str().and_then(|data| STANDARD.decode(data).ok());
         let bytes = bytes.ok_or("the answer has neither SecretString nor SecretBinary")?;
-        String::from_utf8(bytes).map_err(|_| "the secret is not UTF-8 text".to_owned())
+        String::from_utf8(bytes).map_err(|_| "the secret is not UTF-8 text".into())
     }
 
     /// The value of a parameter, in the version that is asked for.
@@ -63,7 +92,7 @@ impl Calls<'_> {
             None => name.to_owned(),
         };
         let body = json!({ "Name": selected, "WithDecryption": true });
-        let answer = self.call("GetParameter", &body).await?;
+        let answer = self.call("GetParameter", &body).await.map_err(|error| error.to_string())?;
         let text = answer["Parameter"]["Value"].as_str();
         text.map(str::to_owned).ok_or_else(|| "the answer has no value".to_owned())
     }
@@ -77,7 +106,7 @@ impl Calls<'_> {
             if let Some(token) = &next {
                 body["NextToken"] = token.as_str().into();
             }
-            let answer = self.call("GetParametersByPath", &body).await?;
+            let answer = self.call("GetParametersByPath", &body).await.map_err(|error| error.to_string())?;
             for parameter in answer["Parameters"].as_array().into_iter().flatten() {
                 let name = parameter["Name"].as_str().unwrap_or_default();
                 let value = parameter["Value"].as_str().unwrap_or_default();
@@ -119,16 +148,13 @@ fn insert(map: &mut Map, path: &[&str], value: &str) {
 }
 
 /// A secret of Secrets Manager. With keys, one that does not exist may be several below a path, which `PATH/meta` lists.
-pub(super) async fn of_manager(http: &Http, reference: &Reference) -> Result<Document, String> {
-    let calls = Calls { http, reference, api: AwsApi::SecretsManager };
+pub(super) async fn of_manager(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+    let calls = Calls::new(remote, reference, AwsApi::SecretsManager).await?;
     let path = reference.path.trim_end_matches('/');
-    let found = calls.secret(&reference.path).await;
-    let missing = match found {
+    let missing = match calls.secret(&reference.path).await {
         Ok(text) => return Ok(Document::Text(text)),
-        Err(error) if reference.keys.is_empty() || !error.contains("ResourceNotFoundException") => {
-            return Err(error);
-        }
-        Err(error) => error,
+        Err(error) if reference.keys.is_empty() || !error.is_missing => return Err(error.reason),
+        Err(error) => error.reason,
     };
     let Ok(meta) = calls.secret(&format!("{path}/meta")).await else { return Err(missing) };
     let listed = document::map(&meta).ok().and_then(|mut map| map.remove(META));
@@ -139,14 +165,15 @@ pub(super) async fn of_manager(http: &Http, reference: &Reference) -> Result<Doc
     for suffix in suffixes {
         let suffix = suffix.shown();
         let suffix = suffix.trim_start_matches('/');
-        out.insert(suffix.to_owned(), Value::String(calls.secret(&format!("{path}/{suffix}")).await?));
+        let text = calls.secret(&format!("{path}/{suffix}")).await.map_err(|error| error.reason)?;
+        out.insert(suffix.to_owned(), Value::String(text));
     }
     Ok(Document::Map(out))
 }
 
 /// A parameter, or those below a path.
-pub(super) async fn of_parameters(http: &Http, reference: &Reference) -> Result<Document, String> {
-    let calls = Calls { http, reference, api: AwsApi::SystemsManager };
+pub(super) async fn of_parameters(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+    let calls = Calls::new(remote, reference, AwsApi::SystemsManager).await?;
     let path = format!("/{}", reference.path.trim_start_matches('/'));
     let single = reference.parameter("mode").as_deref() == Some("singleparam");
     if reference.keys.is_empty() || single {

@@ -33,32 +33,34 @@ pub(super) async fn read(options: &ConnectOptions, reference: &Reference) -> Res
     let object = ObjectRef::new(Gvk::new("v1", kind), Some(namespace), name);
     let found = cluster.get(&object).await.map_err(|error| error.to_string())?;
     let found = found.ok_or_else(|| format!("{kind} {namespace}/{name} not found"))?;
+    let found = found["data"].as_object();
+    if let Some(key) = key {
+        let value = found.and_then(|data| data.get(key));
+        let value = value.ok_or_else(|| format!("key {key} does not exist in {namespace}/{name}"))?;
+        return text_of(kind, key, value).map(Document::Text);
+    }
     let mut data = Map::new();
-    for (key, value) in found["data"].as_object().into_iter().flatten() {
-        let text = value.as_str().unwrap_or_default();
-        let text = match kind {
-            "Secret" => {
-                let bytes = STANDARD.decode(text).map_err(|_| format!("the key {key} is not base64"))?;
-                String::from_utf8(bytes).map_err(|_| format!("the key {key} is not UTF-8 text"))
-            }
-            _ => Ok(text.to_owned()),
-        };
-        // Only the value that is asked for must be a text.
-        if let Ok(text) = text {
-            data.insert(key.clone(), Value::String(text));
-        } else if Some(key.as_str()) == reference.keys.first().map(String::as_str).or(parts.get(4).copied()) {
-            text?;
+    for (key, value) in found.into_iter().flatten() {
+        match text_of(kind, key, value) {
+            Ok(text) => drop(data.insert(key.clone(), Value::String(text))),
+            // Only the value that is asked for must be a text.
+            Err(error) if reference.keys.first() == Some(key) => return Err(error),
+            Err(_) => {}
         }
     }
-    match key {
-        Some(key) => match data.remove(key) {
-            Some(Value::String(text)) => Ok(Document::Text(text)),
-            _ => Err(format!("key {key} does not exist in {namespace}/{name}")),
-        },
-        None if reference.keys.is_empty() => {
-            let json = data.into_iter().map(|(key, value)| (key, serde_json::Value::String(value.shown())));
-            Ok(Document::Text(serde_json::Value::Object(json.collect()).to_string()))
-        }
-        None => Ok(Document::Map(data)),
+    if !reference.keys.is_empty() {
+        return Ok(Document::Map(data));
     }
+    let json = data.into_iter().map(|(key, value)| (key, serde_json::Value::String(value.shown())));
+    Ok(Document::Text(serde_json::Value::Object(json.collect()).to_string()))
+}
+
+/// The text of a key of an object.
+fn text_of(kind: &str, key: &str, value: &serde_json::Value) -> Result<String, String> {
+    let text = value.as_str().unwrap_or_default();
+    if kind != "Secret" {
+        return Ok(text.to_owned());
+    }
+    let bytes = STANDARD.decode(text).map_err(|_| format!("the key {key} is not base64"))?;
+    String::from_utf8(bytes).map_err(|_| format!("the key {key} is not UTF-8 text"))
 }

@@ -4,11 +4,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chart_compat::go::parse_bool;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::Document;
 use super::secret_reference::Reference;
-use crate::source::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls};
+use super::{Document, Remote};
+use crate::source::http::{Credentials, MAX_CREDENTIALS, Request, Tls};
 use crate::source::location::Location;
 use crate::source::{CloudCredentials, GOOGLE_PLATFORM};
 
@@ -16,7 +17,7 @@ use crate::source::{CloudCredentials, GOOGLE_PLATFORM};
 const SERVER: &str = "https://secretmanager.googleapis.com/";
 
 /// The text of a secret.
-pub(super) async fn read(http: &Http, reference: &Reference) -> Result<Document, String> {
+pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, String> {
     let (project, name) = match reference.path.split_once('/') {
         Some((project, name)) => (project.to_owned(), name),
         None => (std::env::var("GCP_PROJECT").unwrap_or_default(), reference.path.as_str()),
@@ -24,13 +25,9 @@ pub(super) async fn read(http: &Http, reference: &Reference) -> Result<Document,
     if project.is_empty() {
         return Err("the path has the form PROJECT/NAME, unless GCP_PROJECT is set".to_owned());
     }
-    let flag = |name: &str| {
-        reference
-            .parameter(name)
-            .is_some_and(|value| matches!(value.as_str(), "1" | "t" | "T" | "true" | "TRUE" | "True"))
-    };
+    let flag = |name: &str| reference.parameter(name).is_some_and(|value| parse_bool(&value) == Some(true));
     let version = reference.parameter("version").unwrap_or_else(|| "latest".to_owned());
-    let found = access(http, &project, name, &version).await;
+    let found = access(remote, &project, name, &version).await;
     let text = match (found, reference.parameter("fallback_value")) {
         (Ok(Some(text)), _) => text,
         // Only a secret that does not exist is replaced; vals replaces one that cannot be read, too.
@@ -47,7 +44,7 @@ pub(super) async fn read(http: &Http, reference: &Reference) -> Result<Document,
 }
 
 /// A version of a secret; `None` if it does not exist.
-async fn access(http: &Http, project: &str, name: &str, version: &str) -> Result<Option<String>, String> {
+async fn access(remote: &Remote, project: &str, name: &str, version: &str) -> Result<Option<String>, String> {
     let server = std::env::var("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER").ok();
     let server = server.filter(|server| !server.is_empty()).unwrap_or_else(|| SERVER.to_owned());
     let part = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
@@ -59,12 +56,13 @@ async fn access(http: &Http, project: &str, name: &str, version: &str) -> Result
         part(version)
     );
     let url = Location::parse(&url).map_err(|error| error.to_string())?;
-    let token =
-        CloudCredentials(http).own_google(GOOGLE_PLATFORM).await.map_err(|error| error.to_string())?;
+    let cloud = CloudCredentials(&remote.http);
+    let token = remote.logins.google.get((), cloud.own_google(GOOGLE_PLATFORM)).await;
+    let token = token.map_err(|error| error.to_string())?;
     let tls = Tls::default();
     let credentials = Some(Credentials::Bearer(token));
     let request = Request { credentials, confined: true, ..Request::get(url.clone(), &tls, MAX_CREDENTIALS) };
-    let answer = match http.fetch(request).await {
+    let answer = match remote.http.fetch(request).await {
         Ok(answer) => answer,
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.to_string()),

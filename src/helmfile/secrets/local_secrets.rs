@@ -1,14 +1,14 @@
 //! Secrets of this machine: variables, files, and files that sops encrypted.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 
 use super::secret_reference::Reference;
-use crate::causes;
+use crate::bounded_read;
+use crate::causes::of_the_system;
 use crate::helmfile::sops::{self, Keys};
 use crate::helmfile::state::paths;
 use crate::helmfile::state::value::{Map, Value};
@@ -131,14 +131,7 @@ impl LocalSecrets {
 
 /// The bytes of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| causes::of_the_system(&error);
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(format!("the file is larger than {} MiB", MAX_FILE >> 20));
-    }
-    Ok(bytes)
+    bounded_read::read_file(path, MAX_FILE).map_err(|error| of_the_system(&error))
 }
 
 /// A text in base64, decoded.

@@ -1,7 +1,7 @@
 //! Secret references: `ref+PROVIDER://PATH?PARAMETERS#/KEY/KEY`.
 //!
-//! Owns the providers and what was read: a document once in a run. Errors name the provider and the path, never a secret, and no
-//! parameters.
+//! Owns the providers, and what a run has: each document is read once, and each login made once, without a lock on others. Errors name the
+//! provider and the path, never a secret, and no parameters.
 //!
 //! - [`secret_reference`]: a reference in its parts
 //! - [`local_secrets`]: variables and files; [`cluster_secrets`]: objects of Kubernetes
@@ -16,7 +16,7 @@ mod secret_reference;
 mod vault_secrets;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -30,8 +30,11 @@ use super::sops;
 use super::state::document;
 use super::state::value::{Map, Value};
 use crate::cluster::ConnectOptions;
+use crate::source::AwsSession;
+use crate::source::byte_budget::ByteBudget;
 use crate::source::http::Http;
 use crate::source::location::without_secrets;
+use crate::source::once_map::OnceMap;
 
 /// Providers that helmfile has and that are not supported here.
 const KNOWN: &[&str] = &[
@@ -61,6 +64,9 @@ const KNOWN: &[&str] = &[
     "yclockbox",
 ];
 
+/// Most bytes of all documents of one run.
+const MAX_BYTES: u64 = 64 << 20;
+
 /// What a provider has at a path.
 #[derive(Clone, Debug)]
 enum Document {
@@ -71,6 +77,14 @@ enum Document {
 }
 
 impl Document {
+    /// The bytes of its texts.
+    fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Map(map) => map.iter().map(|(key, value)| key.len() + value.size()).sum(),
+        }
+    }
+
     /// The document as a map: a text is YAML.
     fn into_map(self) -> Result<Map, String> {
         match self {
@@ -84,34 +98,65 @@ impl Document {
 /// Resolves references and decrypts files.
 pub struct Secrets {
     local: LocalSecrets,
-    /// How servers and the cluster are reached; `None`: not at all, for it would be with the rights of this process.
-    remote: Option<(Http, ConnectOptions)>,
-    known: Mutex<Known>,
+    /// `None`: neither servers nor the cluster are asked, for it would be with the rights of this process.
+    remote: Option<Remote>,
+    documents: Mutex<Documents>,
+    budget: ByteBudget,
 }
 
-/// What was read in this run.
-#[derive(Default)]
-struct Known {
-    /// By folder, reference without keys, and whether a map was asked for.
-    documents: HashMap<(String, String, bool), Result<Document, String>>,
-    vault: VaultSessions,
+/// How servers and the cluster are reached.
+struct Remote {
+    http: Http,
+    cluster: ConnectOptions,
+    logins: Logins,
 }
+
+/// Tokens and keys of this run.
+#[derive(Default)]
+struct Logins {
+    vault: VaultSessions,
+    /// By region, if a reference names one.
+    aws: OnceMap<Option<String>, AwsSession>,
+    google: OnceMap<(), String>,
+    /// By the domain of key vaults.
+    azure: OnceMap<&'static str, String>,
+}
+
+/// What was read in this run, by folder, reference without keys, and whether a map was asked for.
+type Documents = HashMap<(String, String, bool), Arc<OnceLock<Result<Document, String>>>>;
 
 impl Secrets {
     /// Secrets of the servers that `http` reaches, and of the cluster of the run.
     #[must_use]
     pub fn new(http: Http, cluster: ConnectOptions) -> Self {
-        Self { local: LocalSecrets::default(), remote: Some((http, cluster)), known: Mutex::default() }
+        let remote = Remote { http, cluster, logins: Logins::default() };
+        Self { remote: Some(remote), ..Self::of_tenant(LocalSecrets::default()) }
     }
 
     /// Secrets of a tenant: its own variables, files and keys alone.
     #[must_use]
     pub fn of_tenant(local: LocalSecrets) -> Self {
-        Self { local, remote: None, known: Mutex::default() }
+        Self { local, remote: None, documents: Mutex::default(), budget: ByteBudget::new(MAX_BYTES) }
+    }
+
+    /// The document of a reference, which is read once. Others that want it wait, and no one else does.
+    fn document(&self, reference: &Reference, dir: &str) -> Result<Document, String> {
+        let key = (dir.to_owned(), reference.document.clone(), !reference.keys.is_empty());
+        let cell = {
+            let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(documents.entry(key).or_default())
+        };
+        let read = || {
+            let document = self.read(reference, dir)?;
+            let bytes = document.size() + dir.len() + reference.document.len();
+            let taken = self.budget.take(bytes as u64);
+            taken.map(|()| document).map_err(|error| format!("secret documents: {error}"))
+        };
+        cell.get_or_init(read).clone()
     }
 
     /// Asks the provider for a document: for a map, if the reference has keys.
-    fn read(&self, vault: &mut VaultSessions, reference: &Reference, dir: &str) -> Result<Document, String> {
+    fn read(&self, reference: &Reference, dir: &str) -> Result<Document, String> {
         let path = reference.path.as_str();
         let wants_map = !reference.keys.is_empty();
         let provider = reference.provider.as_str();
@@ -123,7 +168,7 @@ impl Secrets {
             "file" => self.local.file(dir, path).map(Document::Text),
             "sops" => self.local.encrypted(dir, reference).map(Document::Text),
             "vault" | "awssecrets" | "awsssm" | "gcpsecrets" | "azurekeyvault" | "k8s" => {
-                self.read_remote(vault, reference)
+                self.read_remote(reference)
             }
             other if KNOWN.contains(&other) => Err(format!(
                 "the provider {other:?} is not supported; pass the secret in a variable: ref+env://NAME"
@@ -135,25 +180,25 @@ impl Secrets {
 
 impl Secrets {
     /// Asks a server, or the cluster.
-    fn read_remote(&self, vault: &mut VaultSessions, reference: &Reference) -> Result<Document, String> {
+    fn read_remote(&self, reference: &Reference) -> Result<Document, String> {
         let provider = reference.provider.as_str();
-        let Some((http, cluster)) = &self.remote else {
+        let Some(remote) = &self.remote else {
             return Err(format!(
                 "a Helmfile may not ask {provider} with the operator's rights; put the secret into spec.secretRefs.env: ref+env://NAME"
             ));
         };
         if provider == "k8s" {
-            return own_thread::wait(|| cluster_secrets::read(cluster, reference));
+            return own_thread::wait(|| cluster_secrets::read(&remote.cluster, reference));
         }
-        if http.is_offline() {
+        if remote.http.is_offline() {
             return Err("offline mode forbids asking for it".to_owned());
         }
         match provider {
-            "vault" => own_thread::wait(|| vault_secrets::read(http, vault, reference)),
-            "awssecrets" => own_thread::wait(|| aws_secrets::of_manager(http, reference)),
-            "awsssm" => own_thread::wait(|| aws_secrets::of_parameters(http, reference)),
-            "gcpsecrets" => own_thread::wait(|| google_secrets::read(http, reference)),
-            _ => own_thread::wait(|| azure_secrets::read(http, reference)),
+            "vault" => own_thread::wait(|| vault_secrets::read(remote, reference)),
+            "awssecrets" => own_thread::wait(|| aws_secrets::of_manager(remote, reference)),
+            "awsssm" => own_thread::wait(|| aws_secrets::of_parameters(remote, reference)),
+            "gcpsecrets" => own_thread::wait(|| google_secrets::read(remote, reference)),
+            _ => own_thread::wait(|| azure_secrets::read(remote, reference)),
         }
     }
 }
@@ -163,19 +208,7 @@ impl SecretStore for Secrets {
         let mut reference = Reference::parse(text)?;
         reference.has_defaults = self.remote.is_some();
         let place = |error: String| format!("expand {}: {}", reference.shown(), without_secrets(&error));
-        let document = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let key = (dir.to_owned(), reference.document.clone(), !reference.keys.is_empty());
-            match known.documents.get(&key) {
-                Some(document) => document.clone(),
-                None => {
-                    let document = self.read(&mut known.vault, &reference, dir);
-                    known.documents.insert(key, document.clone());
-                    document
-                }
-            }
-        };
-        let document = document.map_err(place)?;
+        let document = self.document(&reference, dir).map_err(place)?;
         if !reference.keys.is_empty() {
             return document.into_map().and_then(|map| reference.value(map)).map_err(place);
         }
@@ -218,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn documents_count_against_a_budget_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a"), "x".repeat(600)).unwrap();
+        let store = Secrets { budget: ByteBudget::new(1000), ..secrets(false) };
+        let read = |reference: &str| store.secret(reference, dir.path().to_str().unwrap());
+        assert!(read("file://a").is_ok() && read("file://a").is_ok());
+        assert!(read("file://a?x=1").unwrap_err().contains("secret documents: a run may take"));
+        assert_eq!(read("echo://b"), Ok(Value::String("b".to_owned())));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_refused_without_secrets() {
         for (reference, words) in [
             ("op://a/b?token=hunter2#/c", "\"op\" is not supported; pass the secret in a variable"),
@@ -226,6 +270,9 @@ mod tests {
             ("awssecrets://a?profile=hunter2", "set AWS_PROFILE"),
             ("awssecrets://a?role_arn=hunter2", "role_arn"),
             ("azurekeyvault://evil.example/a", "is not a host of a key vault"),
+            ("azurekeyvault://127.0.0.1:1/a", "is not a host of a key vault"),
+            ("azurekeyvault://evil.example%2F.vault.azure.net/a", "is not a host of a key vault"),
+            ("azurekeyvault://a.b.vault.azure.net/a", "is not a host of a key vault"),
             ("azurekeyvault://a", "VAULT/NAME"),
             ("k8s://v1/Pod/n/a/k", "Secret and ConfigMap"),
             ("k8s://apps/v1/a", "v1/KIND/NAMESPACE/NAME"),

@@ -4,31 +4,30 @@
 //! `VAULT_NAMESPACE`, `VAULT_TOKEN`, `VAULT_CACERT`, `VAULT_CLIENT_CERT`, `VAULT_CLIENT_KEY`, `VAULT_SKIP_VERIFY`. The user's own
 //! token, in `VAULT_TOKEN` or a file, is for `VAULT_ADDR`, if that is set.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use chart_compat::go::parse_bool;
 use http::{HeaderName, Method, StatusCode};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde_json::{Value as Json, json};
 
-use super::Document;
-use super::local_secrets;
 use super::secret_reference::Reference;
+use super::{Document, Remote, local_secrets};
 use crate::helmfile::state::document;
 use crate::helmfile::state::value::Value;
-use crate::source::helm_paths::user_home;
+use crate::source::helm_paths::known_home;
 use crate::source::http::{Credentials, Http, Pem, Request, Tls};
-use crate::source::location::Location;
+use crate::source::location::{Location, PATH};
+use crate::source::once_map::OnceMap;
 
 /// The token of a Pod's service account.
 const POD_TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 /// The size limit of an answer, in bytes: a secret has at most 1 MiB.
 const MAX_ANSWER: u64 = 16 << 20;
-/// What is left as it is in a path.
-const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Logins of a run, by the parameters that they depend on.
-pub(super) type VaultSessions = HashMap<Vec<Option<String>>, Session>;
+pub(super) type VaultSessions = OnceMap<Vec<Option<String>>, Arc<Session>>;
 
 /// A server and a login.
 pub(super) struct Session {
@@ -37,7 +36,7 @@ pub(super) struct Session {
     tls: Tls,
     token: Option<String>,
     /// Mounts of engines, with a slash at their ends, and whether they are of version 2.
-    mounts: Vec<(String, bool)>,
+    mounts: Mutex<Vec<(String, bool)>>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -50,11 +49,7 @@ fn setting(reference: &Reference, name: &str, other: &str) -> Option<String> {
 }
 
 /// The map at a path; without keys, the value of its last part.
-pub(super) async fn read(
-    http: &Http,
-    sessions: &mut VaultSessions,
-    reference: &Reference,
-) -> Result<Document, String> {
+pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, String> {
     const OF_LOGIN: [&str; 12] = [
         "address",
         "proto",
@@ -70,11 +65,9 @@ pub(super) async fn read(
         "password_file",
     ];
     let parameters: Vec<Option<String>> = OF_LOGIN.iter().map(|name| reference.parameter(name)).collect();
-    let session = match sessions.remove(&parameters) {
-        Some(session) => session,
-        None => Session::open(http, reference).await?,
-    };
-    let session = sessions.entry(parameters).or_insert(session);
+    let http = &remote.http;
+    let open = async { Session::open(http, reference).await.map(Arc::new) };
+    let session = remote.logins.vault.get(parameters, open).await?;
     let path = reference.path.trim_matches('/');
     let (path, key) = match path.rsplit_once('/') {
         Some((path, key)) if reference.keys.is_empty() => (path, Some(key)),
@@ -112,11 +105,10 @@ impl Session {
             ca: pem("VAULT_CACERT"),
             certificate: pem("VAULT_CLIENT_CERT"),
             key: pem("VAULT_CLIENT_KEY"),
-            insecure: variable("VAULT_SKIP_VERIFY")
-                .is_some_and(|value| matches!(value.as_str(), "1" | "t" | "true")),
+            insecure: variable("VAULT_SKIP_VERIFY").is_some_and(|value| parse_bool(&value) == Some(true)),
         };
         let namespace = setting(reference, "namespace", "VAULT_NAMESPACE");
-        let mut session = Self { server, namespace, tls, token: None, mounts: Vec::new() };
+        let mut session = Self { server, namespace, tls, token: None, mounts: Mutex::default() };
         let method =
             setting(reference, "auth_method", "VAULT_AUTH_METHOD").unwrap_or_else(|| "token".to_owned());
         let mount = |name: &str, default: &str| variable(name).unwrap_or_else(|| default.to_owned());
@@ -181,8 +173,9 @@ impl Session {
         if let Some(token) = variable("VAULT_TOKEN") {
             return Ok(token);
         }
-        let file =
-            variable("VAULT_TOKEN_FILE").map_or_else(|| user_home().join(".vault-token"), PathBuf::from);
+        let own = || known_home().map(|home| home.join(".vault-token"));
+        let file = variable("VAULT_TOKEN_FILE").map(PathBuf::from).or_else(own);
+        let file = file.ok_or("there is no token: none of VAULT_TOKEN, VAULT_TOKEN_FILE and HOME is set")?;
         of_file(&file).map_err(|error| format!("there is no token: VAULT_TOKEN is not set, and {error}"))
     }
 
@@ -208,7 +201,7 @@ impl Session {
     }
 
     /// The data of a secret.
-    async fn secret(&mut self, http: &Http, path: &str, version: Option<&str>) -> Result<Json, String> {
+    async fn secret(&self, http: &Http, path: &str, version: Option<&str>) -> Result<Json, String> {
         let (mount, is_v2) = self.engine(http, path).await?;
         let full = match path.strip_prefix(mount.as_str()) {
             Some(rest) if is_v2 => format!("{mount}data/{rest}"),
@@ -229,9 +222,9 @@ impl Session {
     }
 
     /// The mount of the engine that has a path, and whether it is of version 2. Old servers do not tell.
-    async fn engine(&mut self, http: &Http, path: &str) -> Result<(String, bool), String> {
+    async fn engine(&self, http: &Http, path: &str) -> Result<(String, bool), String> {
         let whole = format!("{path}/");
-        if let Some(known) = self.mounts.iter().find(|(mount, _)| whole.starts_with(mount)) {
+        if let Some(known) = self.mounts().iter().find(|(mount, _)| whole.starts_with(mount)) {
             return Ok(known.clone());
         }
         let question = format!("sys/internal/ui/mounts/{path}");
@@ -240,8 +233,12 @@ impl Session {
         let mount = data["path"].as_str().filter(|mount| !mount.is_empty());
         let mount = mount.map(|mount| format!("{}/", mount.trim_matches('/')));
         let found = (mount.unwrap_or(whole), data["options"]["version"].as_str() == Some("2"));
-        self.mounts.push(found.clone());
+        self.mounts().push(found.clone());
         Ok(found)
+    }
+
+    fn mounts(&self) -> MutexGuard<'_, Vec<(String, bool)>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sends a request; `None` if nothing is at the path.
@@ -289,9 +286,8 @@ impl Session {
 
 /// The text of a file without blanks around it.
 fn of_file(path: &Path) -> Result<String, String> {
-    let shown = path.display().to_string();
-    let bytes =
-        local_secrets::read(std::path::Path::new(&shown)).map_err(|error| format!("{shown}: {error}"))?;
+    let shown = path.display();
+    let bytes = local_secrets::read(path).map_err(|error| format!("{shown}: {error}"))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))?;
     Ok(text.trim().to_owned())
 }

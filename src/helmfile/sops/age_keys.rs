@@ -11,7 +11,9 @@ use age::armor::ArmoredReader;
 use age::{Decryptor, Identity, ssh, x25519};
 
 use super::Keys;
-use crate::source::helm_paths::user_home;
+use crate::bounded_read;
+use crate::causes::of_the_system;
+use crate::source::helm_paths::known_home;
 
 /// The size limit of a file of identities, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -42,48 +44,65 @@ fn of_user() -> Result<Identities, String> {
         // Several may be in a line.
         native(&mut found, "SOPS_AGE_KEY", &text.split_whitespace().collect::<Vec<_>>().join("\n"))?;
     }
-    let own = config_directory().join("sops/age/keys.txt");
-    let named = variable("SOPS_AGE_KEY_FILE").map(|path| (PathBuf::from(path), true));
-    for (path, must_exist) in named.into_iter().chain([(own, false)]) {
-        if let Some(text) = read(&path, must_exist)? {
-            native(&mut found, &path.display().to_string(), &text)?;
+    if let Some(path) = variable("SOPS_AGE_KEY_FILE") {
+        of_file(&mut found, Path::new(&path))?;
+    }
+    if let Some(path) = variable("SOPS_AGE_SSH_PRIVATE_KEY_FILE") {
+        of_ssh_file(&mut found, Path::new(&path))?;
+    }
+    // Files that nobody named are used if they can be: another identity may decrypt.
+    let mut unusable = Vec::new();
+    if let Some(directory) = config_directory() {
+        let path = directory.join("sops/age/keys.txt");
+        if path.exists() {
+            unusable.extend(of_file(&mut found, &path).err());
         }
     }
-    let named = variable("SOPS_AGE_SSH_PRIVATE_KEY_FILE").map(|path| (PathBuf::from(path), true));
-    let own = ["id_ed25519", "id_rsa"].map(|name| (user_home().join(".ssh").join(name), false));
-    for (path, must_exist) in named.into_iter().chain(own) {
-        let Some(text) = read(&path, must_exist)? else { continue };
-        match ssh::Identity::from_buffer(text.as_bytes(), None) {
-            Ok(key @ ssh::Identity::Unencrypted(_)) => found.push(Box::new(key)),
-            _ if !must_exist => {}
-            _ => return Err(format!("{} is not a key of ssh without a passphrase", path.display())),
+    let ssh = known_home().map(|home| home.join(".ssh"));
+    for path in ssh.iter().flat_map(|ssh| ["id_ed25519", "id_rsa"].map(|name| ssh.join(name))) {
+        if path.exists() {
+            unusable.extend(of_ssh_file(&mut found, &path).err());
         }
     }
     if found.is_empty() {
-        return Err("there is no identity of age: set SOPS_AGE_KEY or SOPS_AGE_KEY_FILE".to_owned());
+        let why = unusable.iter().map(|why| format!("; {why}")).collect::<String>();
+        return Err(format!("there is no identity of age: set SOPS_AGE_KEY or SOPS_AGE_KEY_FILE{why}"));
     }
     Ok(found)
 }
 
 /// The user's directory of configuration, as Go finds it.
-fn config_directory() -> PathBuf {
+fn config_directory() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
     let usual = if cfg!(target_os = "macos") { "Library/Application Support" } else { ".config" };
-    named.unwrap_or_else(|| user_home().join(usual))
+    named.or_else(|| known_home().map(|home| home.join(usual)))
 }
 
-/// Reads a file; `None` if it need not exist and does not.
-fn read(path: &Path, must_exist: bool) -> Result<Option<String>, String> {
-    let failed =
-        |error: std::io::Error| format!("{}: {}", path.display(), crate::causes::of_the_system(&error));
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(error) if !must_exist && error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut text = String::new();
-    file.take(MAX_FILE).read_to_string(&mut text).map_err(failed)?;
-    Ok(Some(text))
+/// The text of a file.
+fn read(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let bytes = bounded_read::read_file(path, MAX_FILE)
+        .map_err(|error| format!("{shown}: {}", of_the_system(&error)))?;
+    String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))
+}
+
+/// Adds the identities of a file, one a line; none of them if one is malformed.
+fn of_file(found: &mut Identities, path: &Path) -> Result<(), String> {
+    let mut own = Identities::new();
+    native(&mut own, &path.display().to_string(), &read(path)?)?;
+    found.append(&mut own);
+    Ok(())
+}
+
+/// Adds the identity of a private key of ssh.
+fn of_ssh_file(found: &mut Identities, path: &Path) -> Result<(), String> {
+    match ssh::Identity::from_buffer(read(path)?.as_bytes(), None) {
+        Ok(key @ ssh::Identity::Unencrypted(_)) => {
+            found.push(Box::new(key));
+            Ok(())
+        }
+        _ => Err(format!("{} is not a key of ssh without a passphrase", path.display())),
+    }
 }
 
 /// Adds the identities of a text, one a line.

@@ -11,7 +11,7 @@ use pgp::composed::{Deserializable as _, Message, SignedSecretKey};
 use pgp::types::{KeyDetails as _, Password};
 
 use super::Keys;
-use crate::source::helm_paths::user_home;
+use crate::source::helm_paths::known_home;
 
 /// The size limit of a data key, in bytes.
 const MAX_KEY: u64 = 1024;
@@ -60,8 +60,9 @@ fn keyring(keys: &Keys) -> Result<Vec<SignedSecretKey>, String> {
         }
         return Ok(all);
     }
-    let home = std::env::var_os("GNUPGHOME").map_or_else(|| user_home().join(".gnupg"), PathBuf::from);
-    let path = home.join("secring.gpg");
+    let own = std::env::var_os("GNUPGHOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = own.or_else(|| known_home().map(|home| home.join(".gnupg")));
+    let path = home.ok_or("there is no keyring: neither GNUPGHOME nor HOME is set")?.join("secring.gpg");
     let shown = path.display();
     let file = File::open(&path).map_err(|_| {
         format!("there is no {shown}; gpg-agent is not asked: export the key by gpg --export-secret-keys --output {shown}")

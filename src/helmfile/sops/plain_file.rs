@@ -22,12 +22,12 @@ pub(super) fn write(tree: &Tree, format: Format) -> Result<Vec<u8>, String> {
             text.lines().map(tabs).collect()
         }
         Format::Dotenv => {
-            let pairs = tree.documents.iter().flat_map(|document| document.content.chunks_exact(2));
-            pairs
-                .filter_map(|pair| Some((pair.first()?, pair.get(1)?)))
-                .fold(String::new(), |text, (key, value)| {
-                    format!("{text}{}={}\n", key.value, value.value.replace('\n', "\\n"))
-                })
+            let mut text = String::new();
+            for pair in tree.documents.iter().flat_map(|document| document.content.chunks_exact(2)) {
+                let [key, value] = pair else { continue };
+                text.extend([key.value.as_str(), "=", &value.value.replace('\n', "\\n"), "\n"]);
+            }
+            text
         }
         Format::Binary => {
             let data = tree.documents.first().and_then(|document| document.get("data"));

@@ -1,4 +1,4 @@
-//! What a file says about its encryption: the part `sops`.
+//! What a file says about its encryption: the key `sops`.
 
 use regex::Regex;
 
@@ -64,9 +64,9 @@ impl Metadata {
         rules.extend(text("encrypted_regex").map(regex).transpose()?.map(Rule::EncryptedRegex));
         rules.extend(text("unencrypted_regex").map(regex).transpose()?.map(Rule::UnencryptedRegex));
         if rules.len() > 1 {
-            return Err("the part sops has more than one rule which values are encrypted".to_owned());
+            return Err("sops has more than one rule for which values are encrypted".to_owned());
         }
-        let missing = |name: &str| format!("the part sops has no {name}");
+        let missing = |name: &str| format!("sops.{name} is missing");
         let mut out = Self {
             keys: Vec::new(),
             unsupported: Vec::new(),

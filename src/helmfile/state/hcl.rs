@@ -1,7 +1,7 @@
 //! Values of environments in HCL.
 //!
-//! Owns the blocks that helmfile knows (`values`, `locals`), their references and the order of evaluation. The language itself is
-//! the crate's; its functions are in `functions`.
+//! Owns the blocks that helmfile knows (`values`, `locals`), their references, the order of evaluation, and its bound: how many bytes
+//! all values have, and all copies of them. The language itself is the crate's; its functions are in `functions`.
 
 mod cidr_functions;
 mod date_functions;
@@ -15,6 +15,50 @@ use hcl::eval::{Context, Evaluate};
 
 use super::value::{Map, Value};
 
+/// The maximal size of all values of an evaluation, in bytes.
+const MAX_VALUES: usize = 64 << 20;
+/// The most bytes of values that are copied for the expressions that refer to them.
+const MAX_COPIES: usize = 16 * MAX_VALUES;
+
+/// What an evaluation has made.
+#[derive(Default)]
+struct Made {
+    values: usize,
+    copies: usize,
+}
+
+impl Made {
+    fn value(&mut self, value: &hcl::Value) -> Result<(), String> {
+        self.values = self.values.saturating_add(size(value));
+        match self.values <= MAX_VALUES {
+            true => Ok(()),
+            false => Err(format!("the values have more than {} MiB in all", MAX_VALUES >> 20)),
+        }
+    }
+
+    /// The entries that an expression refers to by an accessor.
+    fn referenced(
+        &mut self,
+        expression: &Expression,
+        accessor: &str,
+        all: &BTreeMap<String, hcl::Value>,
+    ) -> Result<hcl::Value, String> {
+        let mut names = BTreeSet::new();
+        // An expression may refer to all of them, too.
+        let is_whole = references::collect(expression, accessor, &mut names).is_err();
+        let mut out = hcl::Map::new();
+        for (name, value) in all.iter().filter(|(name, _)| is_whole || names.contains(*name)) {
+            self.copies = self.copies.saturating_add(size(value));
+            if self.copies > MAX_COPIES {
+                let limit = MAX_COPIES >> 20;
+                return Err(format!("the expressions refer to more than {limit} MiB of values in all"));
+            }
+            out.insert(name.clone(), value.clone());
+        }
+        Ok(hcl::Value::Object(out))
+    }
+}
+
 /// A definition in a `values` or `locals` block.
 struct Definition<'f> {
     file: &'f str,
@@ -27,7 +71,9 @@ struct Definition<'f> {
 /// A file cannot be parsed, has another block, or a value refers to something that does not exist or to itself.
 pub fn evaluate(files: &[(String, String)]) -> Result<Map, String> {
     let mut values: BTreeMap<String, Vec<Definition<'_>>> = BTreeMap::new();
-    let mut locals: BTreeMap<&str, hcl::Value> = BTreeMap::new();
+    let mut locals: BTreeMap<&str, BTreeMap<String, hcl::Value>> = BTreeMap::new();
+    let mut made = Made::default();
+    functions::begin_evaluation();
     for (file, text) in files {
         let body = hcl::parse(text).map_err(|error| format!("{file}: {error}"))?;
         let mut own: BTreeMap<String, Vec<Definition<'_>>> = BTreeMap::new();
@@ -62,10 +108,10 @@ pub fn evaluate(files: &[(String, String)]) -> Result<Map, String> {
         if let Some((name, _)) = own.iter().find(|(_, definitions)| definitions.len() > 1) {
             return Err(format!("{file}: local {name} is defined twice"));
         }
-        let evaluated = in_order(&own, "local", &BTreeMap::new())?;
-        locals.insert(file, hcl::Value::Object(evaluated.into_iter().collect()));
+        let evaluated = in_order(&own, "local", &BTreeMap::new(), &mut made)?;
+        locals.insert(file, evaluated);
     }
-    let evaluated = in_order(&values, "hv", &locals)?;
+    let evaluated = in_order(&values, "hv", &locals, &mut made)?;
     evaluated.into_iter().map(|(name, value)| Ok((name, from_hcl(&value)?))).collect()
 }
 
@@ -73,7 +119,8 @@ pub fn evaluate(files: &[(String, String)]) -> Result<Map, String> {
 fn in_order(
     definitions: &BTreeMap<String, Vec<Definition<'_>>>,
     accessor: &str,
-    locals: &BTreeMap<&str, hcl::Value>,
+    locals: &BTreeMap<&str, BTreeMap<String, hcl::Value>>,
+    made: &mut Made,
 ) -> Result<BTreeMap<String, hcl::Value>, String> {
     let mut needs: BTreeMap<&String, BTreeSet<String>> = BTreeMap::new();
     for (name, all) in definitions {
@@ -105,25 +152,21 @@ fn in_order(
             ));
         }
         for name in ready {
-            let known = hcl::Value::Object(done.clone().into_iter().collect());
             let mut value: Option<hcl::Value> = None;
             for definition in definitions.get(name).into_iter().flatten() {
+                let (file, expression) = (definition.file, &definition.expression);
+                let failed = |error: String| format!("variable {name} in {file}: {error}");
                 let mut context = Context::new();
                 functions::declare(&mut context);
-                context.declare_var(accessor, known.clone());
-                if let Some(own) = locals.get(definition.file) {
-                    context.declare_var("local", own.clone());
+                let known = made.referenced(expression, accessor, &done).map_err(failed)?;
+                context.declare_var(accessor, known);
+                if let Some(own) = locals.get(file) {
+                    context.declare_var("local", made.referenced(expression, "local", own).map_err(failed)?);
                 }
-                let evaluated = definition.expression.evaluate(&context).map_err(|error| {
-                    format!("error when trying to evaluate variable {name} in {}: {error}", definition.file)
+                let evaluated = expression.evaluate(&context).map_err(|error| {
+                    format!("error when trying to evaluate variable {name} in {file}: {error}")
                 })?;
-                if size(&evaluated) > functions::MAX_TEXT {
-                    return Err(format!(
-                        "variable {name} in {} has more than {} MiB",
-                        definition.file,
-                        functions::MAX_TEXT >> 20
-                    ));
-                }
+                made.value(&evaluated).map_err(failed)?;
                 value = Some(match value {
                     None => evaluated,
                     Some(lower) => merge(lower, evaluated)?,
@@ -180,4 +223,46 @@ fn from_hcl(value: &hcl::Value) -> Result<Value, String> {
                 .collect::<Result<_, String>>()?,
         ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluated(text: &str) -> Result<Map, String> {
+        evaluate(&[("values.hcl".to_owned(), text.to_owned())])
+    }
+
+    #[test]
+    fn values_refer_to_each_other() {
+        let text = "locals {\n a = 1\n}\nvalues {\n c = \"${hv.b}-${local.a}\"\n b = \"x\"\n d = local\n}\n";
+        let values = evaluated(text).unwrap();
+        assert_eq!(values.get("c"), Some(&Value::String("x-1".to_owned())));
+        assert_eq!(values.get("d"), Some(&Value::Map(Map::from([("a".to_owned(), Value::Float(1.0))]))));
+        assert!(evaluated("values {\n a = hv.a\n}\n").unwrap_err().contains("cycle"));
+    }
+
+    #[test]
+    fn an_evaluation_is_bounded_in_all() {
+        // 4 MiB, which is quicker than to parse as many.
+        let big = format!("locals {{\n big = join(\"{}\", range(100000))\n}}\n", "0123456789".repeat(4));
+        let values = |count: usize, expression: &str| {
+            let lines: String = (0..count).map(|at| format!(" v{at} = {expression}\n")).collect();
+            evaluated(&format!("{big}values {{\n{lines}}}\n"))
+        };
+        assert_eq!(values(10, "local.big").unwrap().len(), 10);
+        assert!(values(16, "local.big").unwrap_err().contains("more than 64 MiB in all"));
+        assert!(values(300, "local.big == 1").unwrap_err().contains("more than 1024 MiB of values"));
+        let join = "join(local.big, [\"\", \"\", \"\", \"\", \"\", \"\", \"\", \"\", \"\"]) == 1";
+        assert_eq!(values(2, join).unwrap().len(), 2);
+        assert!(values(9, join).unwrap_err().contains("functions make more than 256 MiB"));
+        for expression in [
+            "join(\"\", [local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, \
+             local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big])",
+            "replace(local.big, \"0\", local.big)",
+        ] {
+            assert!(values(1, expression).unwrap_err().contains("more than 64 MiB"), "{expression}");
+        }
+        assert!(values(200, "length(range(100000))").unwrap_err().contains("functions make more than"));
+    }
 }

@@ -30,6 +30,10 @@ impl Timestamp {
             return None;
         }
         let days = days_from_civil(year, month, day);
+        // No date has a day that its month lacks.
+        if civil_from_days(days) != (year, month, day) {
+            return None;
+        }
         let clock = rest.trim_start_matches(['T', 't', ' ']);
         if clock.is_empty() {
             return Some(Self { days, second: 0, nanos: 0, offset: 0 });
@@ -152,6 +156,8 @@ mod tests {
             assert_eq!((time.text().as_str(), time.shown().as_str()), (rfc3339, shown), "{text}");
         }
         assert_eq!(Timestamp::parse("1970-01-01T01:00:00+01:00").unwrap().parts(), (0, 0, 3600));
-        assert_eq!(Timestamp::parse("no"), None);
+        for text in ["no", "2024-02-30", "2024-02-31T00:00:00Z", "2023-02-29", "2024-04-31"] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
     }
 }

@@ -61,6 +61,20 @@ impl Value {
         }
     }
 
+    /// The bytes of its texts and keys, and one for each other value: how much memory it takes, roughly.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::String(text) => text.len() + 1,
+            Self::List(items) => items.iter().map(Self::size).sum::<usize>() + 1,
+            Self::Map(map) => map.iter().map(|(key, value)| key.len() + value.size()).sum::<usize>() + 1,
+            Self::AnyMap(pairs) => {
+                pairs.iter().map(|(key, value)| key.size() + value.size()).sum::<usize>() + 1
+            }
+            Self::Null | Self::Bool(_) | Self::Int(_) | Self::Uint(_) | Self::Float(_) | Self::Time(_) => 1,
+        }
+    }
+
     /// The text inside, if this is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {

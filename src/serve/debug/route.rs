@@ -1,6 +1,8 @@
 //! Routes of the debug endpoint: from a path to a query. Pure. The paths are addon-operator's and shell-operator's, except for
 //! runs of hooks, which they do not have.
 
+use chart_compat::go::parse_bool;
+
 use super::Request;
 
 /// All paths, for the index page.
@@ -115,11 +117,9 @@ pub fn parse(request: &Request) -> Option<(Question, Format)> {
         let (name, value, duration) = (field("name"), field("value"), field("duration"));
         return (path == "config/set").then_some((Question::Set { name, value, duration }, Format::Text));
     }
-    // Like Go's ParseBool; a flag without a value is true.
-    let flag = |name: &str| {
-        let on = |text: &String| matches!(text.as_str(), "" | "1" | "t" | "T" | "true" | "TRUE" | "True");
-        request.fields.get(name).is_some_and(on)
-    };
+    // A flag without a value is true.
+    let on = |text: &String| text.is_empty() || parse_bool(text) == Some(true);
+    let flag = |name: &str| request.fields.get(name).is_some_and(on);
     let question = match path {
         "" => Question::Alive,
         "discovery" => Question::Routes,

@@ -28,7 +28,7 @@ use super::super::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls, addre
 use super::super::location::{Location, is_host_label};
 use super::environment::{key, read, variable};
 use super::security_tokens::{self, no_keys};
-use super::{Asker, BucketError, S3Keys};
+use super::{Asker, BucketError, S3Keys, check_aws_region};
 
 /// Maximum number of profiles in a chain of sources.
 const MAX_PROFILES: u8 = 8;
@@ -50,12 +50,13 @@ pub(super) async fn place(
 ) -> Result<(Location, Option<Asker>), BucketError> {
     let profiles = Profiles::load()?;
     let region = region.map_or_else(|| profiles.region(), str::to_owned);
+    check_aws_region(&region)?;
     let (key, host) = (key(bucket), &bucket.host);
     let url = match profiles.endpoint() {
         Some(endpoint) => format!("{}/{host}/{key}", endpoint.trim_end_matches('/')),
         // A name with dots is not a host name under the server's certificate.
-        None if host.contains('.') => format!("https://s3.{region}.amazonaws.com/{host}/{key}"),
-        None => format!("https://{host}.s3.{region}.amazonaws.com/{key}"),
+        None if is_host_label(host) => format!("https://{host}.s3.{region}.amazonaws.com/{key}"),
+        None => format!("https://s3.{region}.amazonaws.com/{host}/{key}"),
     };
     let url = Location::parse(&url)?;
     let sts = variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"]);
@@ -84,10 +85,7 @@ pub(super) async fn own_keys(
     region: &str,
     sts: Option<Location>,
 ) -> Result<S3Keys, BucketError> {
-    // It becomes a part of the name of Amazon's servers.
-    if !is_host_label(region) {
-        return Err(BucketError::Answer(format!("{region:?} is not the name of a region of AWS")));
-    }
+    check_aws_region(region)?;
     let replaced = || variable(&["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"]);
     let sts = match sts {
         Some(sts) => Some(sts),
@@ -264,6 +262,7 @@ impl Chain<'_> {
         else {
             return Ok(None);
         };
+        check_aws_region(region)?;
         let provider = SSOCredentialProvider::new()
             .with_account_id(account)
             .with_role_name(role)
@@ -352,7 +351,9 @@ mod tests {
     #[tokio::test]
     async fn a_region_names_no_other_server() {
         let http = Http::new(Duration::from_secs(1), true);
-        for region in ["", "evil.example/", "x@evil.example/", "evil.example#", "a?", "a:1", "a b", "a\n"] {
+        let error = own_keys(&http, "", None).await.err().unwrap().to_string();
+        assert_eq!(error, "the region of AWS is empty: name one, or set AWS_REGION");
+        for region in ["evil.example/", "x@evil.example/", "evil.example#", "a?", "a:1", "a b", "a\n"] {
             let error = own_keys(&http, region, None).await.err().expect(region).to_string();
             assert_eq!(error, format!("{region:?} is not the name of a region of AWS"));
         }

@@ -54,8 +54,7 @@ pub(super) async fn call(
         let why: Option<Value> = serde_json::from_slice(&answer.complaint().await).ok();
         let kind = why.as_ref().and_then(|why| why["__type"].as_str()).unwrap_or_default();
         let kind = kind.rsplit('#').next().unwrap_or_default();
-        let text = format!("{place} answered {status}: {kind}");
-        return Err(BucketError::Answer(text.trim_end_matches(": ").to_owned()));
+        return Err(BucketError::Refused { place: place.to_owned(), status, kind: kind.to_owned() });
     }
     // The parser's error would quote the answer.
     let malformed = |_| BucketError::Answer(format!("{place} did not answer with JSON"));

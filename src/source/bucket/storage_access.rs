@@ -4,7 +4,7 @@
 //! A build without the feature of a cloud refuses it here.
 
 use super::super::http::{Http, Tls};
-use super::super::location::Location;
+use super::super::location::{Location, is_host_label};
 use super::BucketError;
 use super::object_bucket::ObjectStorage;
 
@@ -84,6 +84,26 @@ pub enum AwsApi {
     SystemsManager,
 }
 
+/// Keys of this process for a region of AWS.
+#[derive(Clone)]
+#[cfg_attr(not(feature = "s3"), expect(dead_code, reason = "all is refused"))]
+pub struct AwsSession {
+    region: String,
+    keys: S3Keys,
+}
+
+/// Refuses what is not a region of AWS: it becomes a part of the names of Amazon's servers.
+///
+/// # Errors
+/// It is empty, or is not a part of a host name.
+pub fn check_aws_region(region: &str) -> Result<(), BucketError> {
+    match region {
+        "" => Err(BucketError::Answer("the region of AWS is empty: name one, or set AWS_REGION".to_owned())),
+        region if is_host_label(region) => Ok(()),
+        region => Err(BucketError::Answer(format!("{region:?} is not the name of a region of AWS"))),
+    }
+}
+
 /// Asks clouds for credentials, with a client.
 pub struct CloudCredentials<'h>(pub &'h Http);
 
@@ -150,14 +170,24 @@ impl CloudCredentials<'_> {
         super::aws::own_keys(self.0, region, sts).await
     }
 
-    /// Calls an operation of an API of AWS, by the keys of this process. `region`: in place of the environment's.
+    /// The keys of this process for calls of [`Self::aws_json`]. `region`: in place of the environment's.
     ///
     /// # Errors
-    /// There are no keys, the API cannot be reached, or it refuses.
-    pub async fn own_aws_json(
+    /// As [`Self::own_aws`].
+    pub async fn own_aws_session(&self, region: Option<&str>) -> Result<AwsSession, BucketError> {
+        let region = region.map_or_else(super::aws::own_region, |region| Ok(region.to_owned()))?;
+        let keys = self.own_aws(&region, None).await?;
+        Ok(AwsSession { region, keys })
+    }
+
+    /// Calls an operation of an API of AWS.
+    ///
+    /// # Errors
+    /// The API cannot be reached, or it refuses ([`BucketError::Refused`]).
+    pub async fn aws_json(
         &self,
+        session: &AwsSession,
         api: AwsApi,
-        region: Option<&str>,
         operation: &str,
         body: &serde_json::Value,
     ) -> Result<serde_json::Value, BucketError> {
@@ -167,18 +197,13 @@ impl CloudCredentials<'_> {
             }
             AwsApi::SystemsManager => ("ssm", "AmazonSSM", "AWS_ENDPOINT_URL_SSM"),
         };
-        let region = region.map_or_else(super::aws::own_region, |region| Ok(region.to_owned()))?;
-        // It becomes part of a host name.
-        if !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
-            return Err(BucketError::Answer(format!("{region:?} is not a region of AWS")));
-        }
+        let AwsSession { region, keys } = session;
         let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let place = super::environment::variable(&[endpoint, "AWS_ENDPOINT_URL"])
             .unwrap_or_else(|| format!("https://{service}.{region}.{domain}"));
         let target = format!("{version}.{operation}");
         let operation = super::aws_json::Operation { place: &place, service, target: &target };
-        let keys = self.own_aws(&region, None).await?;
-        super::aws_json::call(self.0, keys, &region, &operation, body).await
+        super::aws_json::call(self.0, keys.clone(), region, &operation, body).await
     }
 
     /// User and password for registries of AWS, by the keys of this process. The host is that of their API; `true`: they are the public
@@ -278,10 +303,18 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no identities of AWS.
-    pub async fn own_aws_json(
+    pub async fn own_aws_session(&self, _region: Option<&str>) -> Result<AwsSession, BucketError> {
+        Err(absent("s3", "s3"))
+    }
+
+    /// Fails.
+    ///
+    /// # Errors
+    /// Always: the build has no identities of AWS.
+    pub async fn aws_json(
         &self,
+        _session: &AwsSession,
         _api: AwsApi,
-        _region: Option<&str>,
         _operation: &str,
         _body: &serde_json::Value,
     ) -> Result<serde_json::Value, BucketError> {

@@ -2,28 +2,26 @@
 //!
 //! Owns the temporary directory of all copies, which is removed with them. Callers may ask for several at once.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
 
 use super::GitError;
-use super::remote::{GitRemote, Point, ResolvedCommit};
-
-/// What one caller finds, and others wait for.
-type Shared<K, V> = Mutex<HashMap<K, Arc<OnceCell<V>>>>;
+use super::remote::{GitAccess, GitRemote, Point, ResolvedCommit, directory_size};
+use crate::source::byte_budget::ByteBudget;
+use crate::source::once_map::OnceMap;
 
 /// The copies of one run.
 pub struct GitCopies {
     home: TempDir,
     /// By URL and what was asked for.
-    commits: Shared<(String, Point), ResolvedCommit>,
+    commits: OnceMap<(String, Point), ResolvedCommit>,
     /// By URL, commit, and whether with submodules.
-    checkouts: Shared<(String, String, bool), PathBuf>,
+    checkouts: OnceMap<(String, String, bool), PathBuf>,
+    /// What all copies count against.
+    budget: Option<Arc<ByteBudget>>,
 }
 
 impl GitCopies {
@@ -39,7 +37,13 @@ impl GitCopies {
             Some(directory) => home.tempdir_in(directory)?,
             None => home.tempdir()?,
         };
-        Ok(Self { home, commits: Mutex::default(), checkouts: Mutex::default() })
+        Ok(Self { home, commits: OnceMap::default(), checkouts: OnceMap::default(), budget: None })
+    }
+
+    /// The same with a budget that all copies count against, with git's own files.
+    #[must_use]
+    pub fn with_budget(self, budget: Arc<ByteBudget>) -> Self {
+        Self { budget: Some(budget), ..self }
     }
 
     /// The directory of all copies.
@@ -51,8 +55,7 @@ impl GitCopies {
     /// URL and commit of each copy.
     #[must_use]
     pub fn commits(&self) -> Vec<(String, String)> {
-        let checkouts = self.checkouts.lock().unwrap_or_else(PoisonError::into_inner);
-        checkouts.keys().map(|(url, commit, _)| (url.clone(), commit.clone())).collect()
+        self.checkouts.keys().into_iter().map(|(url, commit, _)| (url, commit)).collect()
     }
 
     /// The root of the copy of a commit, without symbolic links in its path.
@@ -65,10 +68,10 @@ impl GitCopies {
         point: &Point,
         submodules: bool,
     ) -> Result<PathBuf, GitError> {
-        let commit = entry(&self.commits, (git.url.to_owned(), point.clone()));
-        let commit = commit.get_or_try_init(|| self.resolve(git, point)).await?;
-        let checkout = entry(&self.checkouts, (git.url.to_owned(), commit.commit.clone(), submodules));
-        checkout.get_or_try_init(|| self.check_out(git, commit, submodules)).await.cloned()
+        let key = (git.url.to_owned(), point.clone());
+        let commit = self.commits.get(key, self.resolve(git, point)).await?;
+        let key = (git.url.to_owned(), commit.commit.clone(), submodules);
+        self.checkouts.get(key, self.check_out(git, &commit, submodules)).await
     }
 
     async fn resolve(&self, git: &GitRemote<'_>, point: &Point) -> Result<ResolvedCommit, GitError> {
@@ -84,7 +87,17 @@ impl GitCopies {
         submodules: bool,
     ) -> Result<PathBuf, GitError> {
         let scratch = tempfile::tempdir()?;
+        let size_limit = self.budget.as_ref().map(|budget| budget.at_most(u64::MAX));
+        let access = GitAccess { size_limit, ..git.access.clone() };
+        let git = GitRemote { url: git.url, access: &access };
         let checkout = git.checkout(scratch.path(), commit, submodules, &[]).await?;
+        if let Some(budget) = &self.budget {
+            budget.take(directory_size(&checkout)).map_err(|error| GitError::Bound {
+                verb: "checkout".to_owned(),
+                url: git.url.to_owned(),
+                reason: error.to_string(),
+            })?;
+        }
         // Removed with all copies.
         let root = tempfile::tempdir_in(self.home())?.keep().join("checkout");
         std::fs::rename(checkout, &root)?;
@@ -92,6 +105,37 @@ impl GitCopies {
     }
 }
 
-fn entry<K: Hash + Eq, V>(all: &Shared<K, V>, key: K) -> Arc<OnceCell<V>> {
-    Arc::clone(all.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default())
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn copies_count_once_against_the_budget() {
+        let repository = tempfile::tempdir().unwrap();
+        std::fs::write(repository.path().join("a"), "x".repeat(100_000)).unwrap();
+        for words in [&["init", "--quiet"][..], &["add", "a"], &["commit", "--quiet", "--message", "one"]] {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(words);
+            assert!(git.current_dir(&repository).env("HOME", repository.path()).status().unwrap().success());
+        }
+        let url = format!("file://{}", repository.path().display());
+        let access = GitAccess { isolated: true, ..GitAccess::default() };
+        let git = GitRemote { url: &url, access: &access };
+        let copies = |total| {
+            let budget = Arc::new(ByteBudget::new(total));
+            (GitCopies::new("windlass-test-", None).unwrap().with_budget(Arc::clone(&budget)), budget)
+        };
+        let (own, budget) = copies(10 << 20);
+        own.copy(&git, &Point::Head, false).await.unwrap();
+        let left = budget.at_most(u64::MAX);
+        assert!(left < (10 << 20) - 100_000, "{left}");
+        own.copy(&git, &Point::Head, false).await.unwrap();
+        assert_eq!((budget.at_most(u64::MAX), own.commits().len()), (left, 1));
+        let (own, _) = copies(50_000);
+        let error = own.copy(&git, &Point::Head, false).await.unwrap_err().to_string();
+        assert!(error.contains("larger than 50000 bytes") || error.contains("in all"), "{error}");
+        assert!(own.commits().is_empty() && own.home().read_dir().unwrap().next().is_none());
+    }
 }

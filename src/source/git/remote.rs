@@ -106,6 +106,8 @@ pub struct GitAccess {
     pub no_redirects: bool,
     /// Time limit of one call; `None`: five minutes.
     pub timeout: Option<Duration>,
+    /// Size limit of a clone, in bytes; never more than 2 GiB, which is that of `None`.
+    pub size_limit: Option<u64>,
 }
 
 /// A repository.
@@ -353,6 +355,7 @@ impl GitRemote<'_> {
         tokio::pin!(work);
         let patience = self.access.timeout.unwrap_or(PATIENCE);
         let end = tokio::time::Instant::now() + patience;
+        let limit = self.access.size_limit.map_or(MAX_CLONE, |own| own.min(MAX_CLONE));
         let output: Output = loop {
             tokio::select! {
                 output = &mut work => break output.map_err(GitError::Program)?,
@@ -361,8 +364,8 @@ impl GitRemote<'_> {
             if tokio::time::Instant::now() >= end {
                 return Err(bound(format!("no end within {} seconds", patience.as_secs())));
             }
-            if size(directory) > MAX_CLONE {
-                return Err(bound(format!("the repository is larger than {MAX_CLONE} bytes")));
+            if directory_size(directory) > limit {
+                return Err(bound(format!("the repository is larger than {limit} bytes")));
             }
         };
         if output.status.success() && output.stdout.len() <= MAX_OUTPUT {
@@ -405,10 +408,11 @@ fn executable(_: &Path) -> Result<(), GitError> {
     Ok(())
 }
 
-fn size(directory: &Path) -> u64 {
+/// The bytes of all files below a directory.
+pub(super) fn directory_size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let of = |e: std::fs::DirEntry| match e.metadata() {
-        Ok(meta) if meta.is_dir() => size(&e.path()),
+        Ok(meta) if meta.is_dir() => directory_size(&e.path()),
         Ok(meta) => meta.len(),
         Err(_) => 0,
     };

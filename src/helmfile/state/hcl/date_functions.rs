@@ -167,9 +167,12 @@ mod tests {
             assert_eq!(format_date(format, "2018-01-02T23:12:01Z").unwrap(), want, "{format}");
         }
         assert_eq!(format_date("hhZ ZZZ", "2018-01-02T23:12:01-05:30").unwrap(), "23-05:30 -0530");
-        for (format, time) in
-            [("YYY", "2018-01-02T23:12:01Z"), ("'x", "2018-01-02T23:12:01Z"), ("YY", "2018-01-02")]
-        {
+        for (format, time) in [
+            ("YYY", "2018-01-02T23:12:01Z"),
+            ("'x", "2018-01-02T23:12:01Z"),
+            ("YY", "2018-01-02"),
+            ("YY", "2024-02-31T00:00:00Z"),
+        ] {
             assert!(format_date(format, time).is_err(), "{format} {time}");
         }
     }

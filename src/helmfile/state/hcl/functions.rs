@@ -1,7 +1,9 @@
 //! Functions of HCL expressions: those of Terraform that helmfile offers and that need no lazy evaluation.
 //!
-//! Owns the table. `can` and `try` see the errors of their arguments and cannot be written as functions here; `csvdecode` does not
+//! Owns the table, and the bound of what all functions of an evaluation make. `can` and `try` see the errors of their arguments and cannot be written as functions here; `csvdecode` does not
 //! exist either. Using one is an error that names it.
+
+use std::cell::Cell;
 
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
 use hcl::{Map, Number, Value};
@@ -86,7 +88,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("indent", |a| {
         let args = Args(a);
         let (spaces, whole) = (args.size(0)?, args.text(1)?);
-        bounded(whole.matches('\n').count(), spaces)?;
+        bounded(whole.len(), whole.matches('\n').count(), spaces)?;
         text(&whole.replace('\n', &format!("\n{}", " ".repeat(spaces))))
     }),
     ("int", |a| number(Args(a).number(0)?.trunc())),
@@ -99,7 +101,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
             }
         }
         let between = args.text(0)?;
-        bounded(parts.len(), between.len())?;
+        bounded(parts.iter().map(String::len).sum(), parts.len(), between.len())?;
         text(&parts.join(&between))
     }),
     ("jsondecode", |a| serde_json::from_str(&Args(a).text(0)?).map_err(|error| error.to_string())),
@@ -142,7 +144,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("replace", |a| {
         let args = Args(a);
         let (whole, from, to) = (args.text(0)?, args.text(1)?, args.text(2)?);
-        bounded(whole.matches(from.as_str()).count(), to.len())?;
+        bounded(whole.len(), whole.matches(from.as_str()).count(), to.len())?;
         text(&whole.replace(&from, &to))
     }),
     ("reverselist", |a| {
@@ -226,7 +228,26 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
 /// The maximal number of items that a function makes.
 const MAX_ITEMS: f64 = 100_000.0;
 /// The maximal size of a text, in bytes.
-pub(super) const MAX_TEXT: usize = 64 << 20;
+const MAX_TEXT: usize = 64 << 20;
+/// The most bytes of all that functions make in one evaluation.
+const MAX_MADE: usize = 4 * MAX_TEXT;
+
+thread_local! {
+    /// What functions may still make. They are plain functions for the crate, without a state of their own.
+    static LEFT: Cell<usize> = const { Cell::new(MAX_MADE) };
+}
+
+/// Begins an evaluation on this thread, which it does not leave.
+pub(super) fn begin_evaluation() {
+    LEFT.set(MAX_MADE);
+}
+
+/// Counts bytes that a function makes.
+fn count_made(bytes: usize) -> Result<(), String> {
+    let left = LEFT.get().checked_sub(bytes);
+    LEFT.set(left.unwrap_or_default());
+    left.map(drop).ok_or_else(|| format!("functions make more than {} MiB in all", MAX_MADE >> 20))
+}
 
 /// Arguments with checked access.
 struct Args(FuncArgs);
@@ -284,15 +305,16 @@ impl Args {
     }
 }
 
-/// Refuses a text of more than [`MAX_TEXT`] bytes: `count` parts of `length`.
-fn bounded(count: usize, length: usize) -> Result<(), String> {
-    match count.checked_mul(length) {
+/// Refuses a text of more than [`MAX_TEXT`] bytes: `own` ones, and `count` parts of `length`.
+fn bounded(own: usize, count: usize, length: usize) -> Result<(), String> {
+    match count.checked_mul(length).and_then(|bytes| bytes.checked_add(own)) {
         Some(bytes) if bytes <= MAX_TEXT => Ok(()),
         _ => Err(format!("the text would have more than {} MiB", MAX_TEXT >> 20)),
     }
 }
 
 fn text(text: &str) -> Out {
+    count_made(text.len())?;
     Ok(Value::from(text))
 }
 
@@ -426,6 +448,8 @@ fn range(arguments: FuncArgs) -> Out {
     if step == 0.0 || count.is_nan() || count > MAX_ITEMS {
         return Err(format!("a range from {from} to {to} by {step} has too many items"));
     }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
+    count_made(count as usize * size_of::<Value>())?;
     let mut out = Vec::new();
     let mut at = 0.0;
     while at < count {
