@@ -4,9 +4,12 @@
 //! the crate's; its functions are in `functions`.
 
 mod cidr_functions;
+mod csv_functions;
 mod date_functions;
+mod fallible_calls;
 mod functions;
 mod references;
+mod yaml_functions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,10 +114,14 @@ fn in_order(
                 let mut context = Context::new();
                 functions::declare(&mut context);
                 context.declare_var(accessor, known.clone());
+                let mut variables = vec![accessor];
                 if let Some(own) = locals.get(definition.file) {
                     context.declare_var("local", own.clone());
+                    variables.push("local");
                 }
-                let evaluated = definition.expression.evaluate(&context).map_err(|error| {
+                let evaluated = fallible_calls::deferred(&definition.expression, &variables)
+                    .and_then(|expression| expression.evaluate(&context).map_err(|error| error.to_string()));
+                let evaluated = evaluated.map_err(|error| {
                     format!("error when trying to evaluate variable {name} in {}: {error}", definition.file)
                 })?;
                 if size(&evaluated) > functions::MAX_TEXT {
@@ -129,7 +136,8 @@ fn in_order(
                     Some(lower) => merge(lower, evaluated)?,
                 });
             }
-            done.insert(name.clone(), value.unwrap_or_default());
+            // `for` goes through an object in the order of its keys.
+            done.insert(name.clone(), functions::sorted(value.unwrap_or_default()));
         }
     }
     Ok(done)
