@@ -18,7 +18,8 @@ use super::state::record::Record;
 use super::state::{Error, release_values};
 use crate::controller::{PostRender, ReleaseSpec};
 use crate::release::RenderedRelease;
-use crate::render::{RenderBounds, crds, note_secrets, release as converted};
+use crate::release::record::Record as ReleaseRecord;
+use crate::render::{RenderBounds, crds, note_secrets, recorded_values, release as converted};
 
 /// A program that changes what a chart rendered. Returns the manifest as the program printed it, if that is recorded.
 pub type PostProgram = Arc<dyn Fn(&mut Rendered) -> Result<Option<Vec<u8>>, String> + Send + Sync>;
@@ -29,6 +30,8 @@ pub struct SpecContext<'c> {
     pub charts: &'c ReleaseCharts<'c>,
     /// Further `--set` values.
     pub set: &'c [String],
+    /// Arguments for helm before those of the state.
+    pub arguments: &'c str,
     /// Further values files.
     pub files: &'c [String],
     /// Bounds of one render.
@@ -60,7 +63,8 @@ pub fn release_spec(
     let mut options = release_options::options(state, release)?;
     let mut skip_schema_validation = release_options::flag(state, release, "skipSchemaValidation");
     let mut set = context.set.to_vec();
-    for argument in helm_arguments::helm_arguments(&helm_arguments::own_arguments(state, &["args"]))? {
+    let own = helm_arguments::own_arguments(state, &["args"]);
+    for argument in helm_arguments::helm_arguments(&format!("{} {own}", context.arguments))? {
         match argument {
             HelmArgument::Set(text) => set.push(text),
             HelmArgument::NoHooks => options.run_hooks = false,
@@ -97,6 +101,21 @@ pub fn release_spec(
             .then(|| post_render(changes, program, charts.profile, context.bounds, context.warn)),
         options,
     })
+}
+
+/// Makes the values of a release's newest record the defaults under those of the state file: `reuseValues`.
+///
+/// # Errors
+/// The recorded values do not fit together.
+pub fn reuse_values(spec: &mut ReleaseSpec, newest: &ReleaseRecord) -> Result<(), String> {
+    let profile = spec.chart.profile();
+    let (mut chart, mut user) = (spec.chart.chart().clone(), (*spec.values).clone());
+    recorded_values::reuse_as_defaults(newest, &mut chart, profile)?;
+    recorded_values::fill(&mut user, recorded_values::user_values(newest));
+    note_secrets(&chart, &user);
+    spec.chart = Arc::new(CompiledChart::new(chart, profile));
+    spec.values = Arc::new(user);
+    Ok(())
 }
 
 /// Applies patches, then the program, after the real render, so that lookups, revisions and notes stay what the chart makes of them.
