@@ -199,10 +199,12 @@ fn a_bundle_runs_when_its_sources_are_gone_and_without_a_network() {
     }
     let said = from_bundle(&["template", "--output-dir", "out"]);
     assert!(said.ok && !user.files("empty/out").is_empty(), "{}", said.err);
+    let template = "values/{{ .Release.Name }}.yaml";
+    let said = from_bundle(&["-e", "production", "write-values", "--output-file-template", template]);
+    assert!(said.ok && user.files("empty/values").contains(&"web.yaml".to_owned()), "{}", said.err);
     for (args, words) in [
         (&["-e", "staging", "list"][..], "the bundle has the environments default, production"),
         (&["-f", "x.yaml", "list"], "a bundle has its own state file"),
-        (&["write-values"], "nothing is written"),
     ] {
         let said = from_bundle(args);
         assert!(!said.ok && said.err.contains(words), "{args:?}: {}", said.err);

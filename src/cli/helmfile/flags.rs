@@ -287,6 +287,11 @@ impl Options {
         if self.opened.is_some() { paths::within(&cwd(), path) } else { path.to_owned() }
     }
 
+    /// The folder of relative paths that are written: that of the process with a bundle, else that of each state file.
+    pub(super) fn output_folder(&self) -> Option<String> {
+        self.opened.is_some().then(cwd)
+    }
+
     /// Refuses to write into the bundle's temporary directory.
     pub(super) fn check_output(&self, path: &Path, flag: &str) -> Result<(), Error> {
         match self.opened.as_ref().and_then(|bundle| bundle.place(path)) {
