@@ -290,6 +290,22 @@ fn fields_and_flags_about_helms_upgrade_count_while_deploying() {
     ];
     assert_eq!(apply(&[force], &flags), done);
     assert_eq!(found(), ["1", "x"]);
+    // The kubeconfig of the command line counts, not that of the environment.
+    let kubeconfig = control_plane().kubeconfig().display().to_string();
+    let mut diff = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    diff.args([
+        "helmfile",
+        "--state-values-set",
+        &format!("ns={n}"),
+        "diff",
+        "--detailed-exitcode",
+        "--kubeconfig",
+    ]);
+    diff.args([&kubeconfig, "--args", "--set more=x"])
+        .current_dir(folder.0.path())
+        .env("KUBECONFIG", "/none");
+    let diff = diff.output().unwrap();
+    assert_eq!(diff.status.code(), Some(0), "{}", String::from_utf8_lossy(&diff.stderr));
     let history = control_plane().helm4(["history", "web", "-n", n, "-o", "json"]).unwrap();
     assert!(history.contains("by hand"), "{history}");
 }
