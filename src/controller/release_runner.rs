@@ -43,6 +43,8 @@ pub struct ReleaseSpec {
     pub owner: String,
     /// Why the release is reconciled, for its record.
     pub cause: String,
+    /// The description of a new revision; `None` for the engine's own.
+    pub description: Option<String>,
     /// Labels of the record beside Helm's.
     pub record_labels: BTreeMap<String, String>,
     /// Label of the record that gets the checksum of the post-rendered manifests.
@@ -161,7 +163,7 @@ impl ReleaseRunner {
             .await
             .map_err(ReconcileError::Replay)?;
         }
-        let description = replay::description(&renewed);
+        let description = spec.description.clone().or_else(|| replay::description(&renewed));
         let request = ReleaseRequest { description, ..request(spec, rendered, checksum, chart) };
         let (request, rendered) = (Arc::new(request), began.elapsed());
         let outcome = match past {
@@ -229,7 +231,6 @@ fn request(
         labels,
         cause: spec.cause,
         options: spec.options,
-        ..ReleaseRequest::default()
     }
 }
 
@@ -243,6 +244,7 @@ pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, ClusterErro
     let text = |key: &str| version[key].as_str().unwrap_or_default().to_owned();
     Ok(Capabilities {
         kube_version: KubeVersion::of_cluster(&text("gitVersion"), &text("major"), &text("minor")),
+        description: spec.description,
         api_versions: kinds.api_versions(),
         ..Capabilities::default()
     })

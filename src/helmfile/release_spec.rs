@@ -42,7 +42,7 @@ pub struct SpecContext<'c> {
     pub default_namespace: &'c str,
     /// Mark of the releases; empty for none.
     pub owner: &'c str,
-    /// Why releases are reconciled, unless a release has a description.
+    /// Why releases are reconciled.
     pub cause: &'c str,
     /// Further labels of records.
     pub record_labels: &'c BTreeMap<String, String>,
@@ -80,7 +80,6 @@ pub fn release_spec(
     note_secrets(&source.chart, &user);
     let compiled = CompiledChart::new(source.chart, charts.profile);
     let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
-    let description = release.text("description");
     let mut labels = match release_options::syncs_labels(state, release) {
         true => release.text_map("labels"),
         false => BTreeMap::new(),
@@ -94,7 +93,8 @@ pub fn release_spec(
         skip_schema_validation,
         crds: files,
         owner: context.owner.to_owned(),
-        cause: if description.is_empty() { context.cause.to_owned() } else { description },
+        cause: context.cause.to_owned(),
+        description: Some(release.text("description")).filter(|text| !text.is_empty()),
         record_labels: labels,
         checksum_label: None,
         post_render: (!changes.is_empty() || program.is_some())
