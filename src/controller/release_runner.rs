@@ -20,7 +20,7 @@ use crate::release::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
     UninstallRequest, Uninstalled,
 };
-use crate::render::{self as rendering, RenderBounds, replay, replay::LookupQuery, replay::store};
+use crate::render::{self as rendering, Documents, RenderBounds, replay, replay::LookupQuery, replay::store};
 
 /// Changes what a chart rendered before it is compared and applied: extra labels, patches. Returns the checksum for
 /// [`ReleaseSpec::checksum_label`], or an empty text.
@@ -94,6 +94,8 @@ pub struct ReleaseRunner {
     /// One permit for each render that may run now.
     pub(super) renders: Arc<Semaphore>,
     crds_as_operator: bool,
+    /// Loads documents that schemas of values refer to; `None` refuses them.
+    pub(super) documents: Option<Arc<dyn Documents>>,
 }
 
 impl ReleaseRunner {
@@ -102,7 +104,20 @@ impl ReleaseRunner {
     #[must_use]
     pub fn new(engine: Engine, bounds: RenderBounds, crds_as_operator: bool) -> Self {
         let renders = Arc::new(Semaphore::new(bounds.at_once()));
-        Self { engine, impersonation: Impersonation::default(), bounds, renders, crds_as_operator }
+        Self {
+            engine,
+            impersonation: Impersonation::default(),
+            bounds,
+            renders,
+            crds_as_operator,
+            documents: None,
+        }
+    }
+
+    /// The same runner for schemas of values that refer to other documents, with what loads these.
+    #[must_use]
+    pub fn with_documents(self, documents: Arc<dyn Documents>) -> Self {
+        Self { documents: Some(documents), ..self }
     }
 
     /// The engine, acting as this runner does.
@@ -230,6 +245,7 @@ fn request(
         owner: Some(spec.owner).filter(|owner| !owner.is_empty()),
         labels,
         cause: spec.cause,
+        description: spec.description,
         options: spec.options,
     }
 }
@@ -244,7 +260,6 @@ pub async fn capabilities(cluster: &Cluster) -> Result<Capabilities, ClusterErro
     let text = |key: &str| version[key].as_str().unwrap_or_default().to_owned();
     Ok(Capabilities {
         kube_version: KubeVersion::of_cluster(&text("gitVersion"), &text("major"), &text("minor")),
-        description: spec.description,
         api_versions: kinds.api_versions(),
         ..Capabilities::default()
     })

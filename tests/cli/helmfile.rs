@@ -311,6 +311,22 @@ fn fields_and_flags_about_helms_upgrade_count_while_deploying() {
 }
 
 #[test]
+fn documents_of_schemas_count_while_deploying() {
+    let ns = control_plane().namespace("helmfile-schema").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(FIELDS);
+    folder.write("size.json", "{\"maximum\": 5}");
+    let reference = folder.0.path().join("size.json").display().to_string();
+    let schema = format!("{{\"properties\": {{\"size\": {{\"$ref\": \"file://{reference}\"}}}}}}");
+    folder.write("chart/values.schema.json", &schema);
+    folder.expect(n, &["--state-values-set", "values.size=3", "apply"], 0);
+    let out = folder.run(n, &["--state-values-set", "values.size=6", "apply"]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && told.contains("maximum"), "{told}");
+    assert_eq!(data(n, "web")["data"]["size"], "3");
+}
+
+#[test]
 fn charts_of_addresses_overrides_and_contexts_count_while_deploying() {
     let ns = control_plane().namespace("helmfile-charts").unwrap();
     let n = ns.name();

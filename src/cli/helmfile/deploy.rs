@@ -17,6 +17,7 @@ use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
+use crate::cli::schemas::Schemas;
 use crate::cli::{Connected, Ended, Failure, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
@@ -386,6 +387,7 @@ impl Session<'_> {
 
     fn runner(&self, connected: &Connected) -> ReleaseRunner {
         ReleaseRunner::new(connected.engine.clone(), self.globals.render_bounds(), false)
+            .with_documents(Arc::new(Schemas::new(self.globals)))
     }
 
     /// What would change, in order.
