@@ -114,6 +114,12 @@ impl ReleaseRunner {
         }
     }
 
+    /// The same runner that takes its renders' permits from a bound that it shares with others.
+    #[must_use]
+    pub fn with_renders(self, renders: Arc<Semaphore>) -> Self {
+        Self { renders, ..self }
+    }
+
     /// The same runner for schemas of values that refer to other documents, with what loads these.
     #[must_use]
     pub fn with_documents(self, documents: Arc<dyn Documents>) -> Self {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 
 use super::connections::Connections;
@@ -181,6 +182,7 @@ pub(super) fn run(
         begun: 0,
         uncleaned: Mutex::default(),
         connections: Connections::new(globals),
+        renders: Arc::new(Semaphore::new(globals.render_bounds().at_once())),
         interrupted: Arc::default(),
     };
     let done = session.prepare(&query).and_then(|()| {
@@ -230,6 +232,8 @@ pub(super) struct Session<'s> {
     /// Targets that have run `prepare` and not yet `cleanup`.
     uncleaned: Mutex<BTreeSet<usize>>,
     connections: Connections<'s>,
+    /// One permit for each render that may run now, whatever the number of releases and clusters.
+    renders: Arc<Semaphore>,
     /// Whether a signal asked to stop.
     interrupted: Arc<AtomicBool>,
 }
@@ -387,6 +391,7 @@ impl Session<'_> {
 
     fn runner(&self, connected: &Connected) -> ReleaseRunner {
         ReleaseRunner::new(connected.engine.clone(), self.globals.render_bounds(), false)
+            .with_renders(Arc::clone(&self.renders))
             .with_documents(Arc::new(Schemas::new(self.globals)))
     }
 
