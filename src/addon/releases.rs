@@ -182,6 +182,7 @@ impl Releases {
             values,
             owner: self.owner.clone(),
             cause: String::new(),
+            description: None,
             record_labels: BTreeMap::from([(MAINTENANCE_LABEL.to_owned(), self.held.to_string())]),
             checksum_label: Some(CHECKSUM_LABEL),
             post_render: Some(post_render),

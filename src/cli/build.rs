@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use chart_compat::data::{Data, Map};
+use chart_compat::data::Data;
 use chart_compat::profile::Profile;
 use chart_compat::render::{self, Capabilities, CompiledChart, Release};
 
@@ -14,7 +14,7 @@ use super::post_render::{PostRender, PostRenderer};
 use super::release_flags::{Crds, ReleaseFlags, lenient};
 use super::schemas::Schemas;
 use super::values::{self, User};
-use super::{Connected, Failure, chart, get, tell};
+use super::{Connected, Failure, chart, tell};
 use crate::controller::capabilities;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
@@ -22,7 +22,8 @@ use crate::release::{
 };
 use crate::render::replay::{self, GeneratedValues, store};
 use crate::render::{
-    ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, from_json, note_secrets, release, to_json,
+    ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, note_secrets, recorded_values, release,
+    to_json,
 };
 use crate::source::Loaded;
 
@@ -265,10 +266,7 @@ fn old_values(
     material: &mut Material,
     profile: Profile,
 ) -> Result<(), Failure> {
-    let old = match from_json(&last.config) {
-        Data::Map(map) => map,
-        _ => Map::new(),
-    };
+    let old = recorded_values::user_values(last);
     let name = format!("values of revision {}", last.version);
     match choice {
         OldValues::Reset => {}
@@ -278,11 +276,8 @@ fn old_values(
             }
         }
         OldValues::Reuse => {
-            let defaults =
-                get::computed(last, profile).map_err(|e| format!("failed to rebuild old values: {e}"))?;
+            recorded_values::reuse_as_defaults(last, &mut material.loaded.chart, profile)?;
             material.user = std::mem::take(&mut material.user).over(&name, old);
-            material.loaded.chart.values = Arc::new(defaults);
-            material.loaded.chart.values_text = None;
         }
         OldValues::ResetThenReuse => material.user = std::mem::take(&mut material.user).over(&name, old),
     }

@@ -1,9 +1,7 @@
 //! `windlass get`: manifest, values, notes, hooks and metadata of a recorded revision.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use chart_compat::chart::{Chart, coalesce_values};
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use serde::{Deserialize, Serialize};
@@ -14,6 +12,7 @@ use super::output::{self, Format};
 use super::status::{self, Shown};
 use super::{Failure, go_template, print, with_engine};
 use crate::release::record::Record;
+use crate::render::recorded_values::computed_values;
 use crate::render::{from_json, to_json};
 
 /// The release and the revision.
@@ -70,20 +69,10 @@ fn load(globals: &Globals, which: &Which) -> Result<Record, Failure> {
     })
 }
 
-/// The values of the templates, as far as the record contains them: the chart's defaults, overridden by the user's values.
-pub(super) fn computed(record: &Record, profile: Profile) -> Result<Map, Failure> {
-    let map = |value: &Value| match from_json(value) {
-        Data::Map(map) => map,
-        _ => Map::new(),
-    };
-    let chart = Chart { values: Arc::new(map(&record.chart["values"])), ..Chart::default() };
-    coalesce_values(&chart, &map(&record.config), profile, &mut |_| {}).map_err(|e| e.to_string())
-}
-
 /// The values of a release in an output format: the user's, or all.
 pub(super) fn values_text(record: &Record, all: bool, format: Format) -> Result<String, Failure> {
     if all {
-        let values = to_json(&Data::Map(computed(record, Profile::Helm4)?));
+        let values = to_json(&Data::Map(computed_values(record, Profile::Helm4)?));
         return output::structured(&values, format);
     }
     // Helm prints null if no values were given.

@@ -1,7 +1,8 @@
 //! Loads documents that a `values.schema.json` refers to, from files and HTTP servers, as Helm does.
 //!
-//! Owns the limits of such a request. The operator loads no such documents.
+//! Owns the limits of such a request, and what a bundle has of them. The operator loads no such documents.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chart_compat::Bytes;
@@ -13,6 +14,7 @@ use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::render::Documents;
 use crate::source::http::{Http, Request, Tls};
+use crate::source::input_store::{InputKind, InputStore, RemoteInput};
 use crate::source::location::Location;
 
 /// Time limit of one request, as in Helm.
@@ -22,23 +24,44 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_DOCUMENT: u64 = 20 * 1024 * 1024;
 
 /// The loader for files and HTTP servers (`FileLoader`, `HTTPURLLoader`).
-pub(super) struct Schemas(Http);
+pub(super) struct Schemas {
+    http: Http,
+    /// Records the documents for a bundle, or has them.
+    inputs: Option<Arc<dyn InputStore>>,
+}
 
 impl Schemas {
     pub(super) fn new(globals: &Globals) -> Self {
-        Self(fetch::http(globals, TIMEOUT))
+        Self { http: fetch::http(globals, TIMEOUT), inputs: globals.inputs.clone() }
+    }
+
+    /// A document of a file or a server.
+    fn load(&self, url: &str, location: Location) -> Result<Bytes, String> {
+        if location.scheme == "file" {
+            return file(&percent_decode_str(&location.path).decode_utf8_lossy());
+        }
+        // The caller can run in a runtime, which must not block on another one.
+        std::thread::scope(|threads| threads.spawn(|| remote(&self.http, url, location)).join())
+            .map_err(|_| format!("HTTP request failed for {url}"))?
     }
 }
 
 impl Documents for Schemas {
     fn document(&self, url: &str) -> Result<Bytes, String> {
         let location = Location::parse(url).map_err(|e| e.to_string())?;
+        let Some(inputs) = &self.inputs else { return self.load(url, location) };
         if location.scheme == "file" {
-            return file(&percent_decode_str(&location.path).decode_utf8_lossy());
+            return Err(format!(
+                "{url} is a file of this machine, which a bundle does not have: write it into the schema"
+            ));
         }
-        // The caller can run in a runtime, which must not block on another one.
-        std::thread::scope(|threads| threads.spawn(|| remote(&self.0, url, location)).join())
-            .map_err(|_| format!("HTTP request failed for {url}"))?
+        let input = RemoteInput::new(InputKind::File, url, "");
+        if let Some(packed) = inputs.find(&input)? {
+            return file(&packed.to_string_lossy());
+        }
+        let document = self.load(url, location)?;
+        inputs.take_files(&input, &[("schema.json", &document)])?;
+        Ok(document)
     }
 }
 

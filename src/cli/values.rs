@@ -12,6 +12,7 @@ use super::flags::{Globals, Values};
 use super::{block_on, fetch};
 use crate::bounded_read;
 use crate::causes::of_the_system;
+use crate::render::recorded_values::fill;
 use crate::source::http::{Request, TIMEOUT, Tls};
 use crate::source::location::Location;
 
@@ -157,23 +158,6 @@ impl User {
             drop(layers.add(&source.name, text.is_some(), text, |values| source.apply(values, self.profile)));
         }
         layers
-    }
-}
-
-/// Merges old values under new ones: adds missing keys, and merges maps recursively. A new null removes an old value
-/// (`CoalesceTables`).
-fn fill(new: &mut Map, old: Map) {
-    for (key, value) in old {
-        match (new.get_mut(&key), value) {
-            (None, value) => {
-                new.insert(key, value);
-            }
-            (Some(Data::Null), value) if value != Data::Null => {
-                new.remove(&key);
-            }
-            (Some(Data::Map(new)), Data::Map(old)) => fill(new, old),
-            (Some(_), _) => {}
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::release::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
     UninstallRequest, Uninstalled,
 };
-use crate::render::{self as rendering, RenderBounds, replay, replay::LookupQuery, replay::store};
+use crate::render::{self as rendering, Documents, RenderBounds, replay, replay::LookupQuery, replay::store};
 
 /// Changes what a chart rendered before it is compared and applied: extra labels, patches. Returns the checksum for
 /// [`ReleaseSpec::checksum_label`], or an empty text.
@@ -43,6 +43,8 @@ pub struct ReleaseSpec {
     pub owner: String,
     /// Why the release is reconciled, for its record.
     pub cause: String,
+    /// The description of a new revision; `None` for the engine's own.
+    pub description: Option<String>,
     /// Labels of the record beside Helm's.
     pub record_labels: BTreeMap<String, String>,
     /// Label of the record that gets the checksum of the post-rendered manifests.
@@ -92,6 +94,8 @@ pub struct ReleaseRunner {
     /// One permit for each render that may run now.
     pub(super) renders: Arc<Semaphore>,
     crds_as_operator: bool,
+    /// Loads documents that schemas of values refer to; `None` refuses them.
+    pub(super) documents: Option<Arc<dyn Documents>>,
 }
 
 impl ReleaseRunner {
@@ -100,7 +104,26 @@ impl ReleaseRunner {
     #[must_use]
     pub fn new(engine: Engine, bounds: RenderBounds, crds_as_operator: bool) -> Self {
         let renders = Arc::new(Semaphore::new(bounds.at_once()));
-        Self { engine, impersonation: Impersonation::default(), bounds, renders, crds_as_operator }
+        Self {
+            engine,
+            impersonation: Impersonation::default(),
+            bounds,
+            renders,
+            crds_as_operator,
+            documents: None,
+        }
+    }
+
+    /// The same runner that takes its renders' permits from a bound that it shares with others.
+    #[must_use]
+    pub fn with_renders(self, renders: Arc<Semaphore>) -> Self {
+        Self { renders, ..self }
+    }
+
+    /// The same runner for schemas of values that refer to other documents, with what loads these.
+    #[must_use]
+    pub fn with_documents(self, documents: Arc<dyn Documents>) -> Self {
+        Self { documents: Some(documents), ..self }
     }
 
     /// The engine, acting as this runner does.
@@ -161,7 +184,7 @@ impl ReleaseRunner {
             .await
             .map_err(ReconcileError::Replay)?;
         }
-        let description = replay::description(&renewed);
+        let description = spec.description.clone().or_else(|| replay::description(&renewed));
         let request = ReleaseRequest { description, ..request(spec, rendered, checksum, chart) };
         let (request, rendered) = (Arc::new(request), began.elapsed());
         let outcome = match past {
@@ -228,8 +251,8 @@ fn request(
         owner: Some(spec.owner).filter(|owner| !owner.is_empty()),
         labels,
         cause: spec.cause,
+        description: spec.description,
         options: spec.options,
-        ..ReleaseRequest::default()
     }
 }
 

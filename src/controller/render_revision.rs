@@ -169,13 +169,14 @@ impl Renders<'_> {
         let memories = runner.engine().record_client().clone();
         let storage = runner.engine().storage_namespace_of(&self.spec.id).to_owned();
         let runtime = tokio::runtime::Handle::current();
-        let (bounds, deadline) = (runner.bounds, Some(self.deadline));
+        let (bounds, deadline, documents) = (runner.bounds, Some(self.deadline), runner.documents.clone());
         // Parallel renders share the memory that the process has.
         let permit = Arc::clone(&runner.renders).acquire_owned().await;
         let work = move || {
             let _permit = permit;
             rendering::note_secrets(chart.chart(), &user);
-            let world = SystemWorld { cluster: Some(&lookup), deadline, ..Default::default() };
+            let documents = documents.as_deref();
+            let world = SystemWorld { cluster: Some(&lookup), documents, deadline, ..Default::default() };
             let mut warnings = Vec::new();
             let load = || match &generated {
                 Some(memory) => Ok(memory.clone()),

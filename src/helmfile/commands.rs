@@ -306,7 +306,8 @@ pub struct OutputFile {
     pub text: String,
 }
 
-/// `write-values`: the merged values of each release. `extra`: values files of the command line.
+/// `write-values`: the merged values of each release. `extra`: values files of the command line. `dir`: the folder of relative
+/// paths of the files; `None` for that of each state file.
 ///
 /// # Errors
 /// As [`for_each`], and values that cannot be merged.
@@ -315,6 +316,7 @@ pub fn write_values(
     query: &Query,
     cwd: &str,
     template: &str,
+    dir: Option<&str>,
     extra: &[String],
     with_needs: bool,
 ) -> Result<Vec<OutputFile>, Error> {
@@ -332,7 +334,8 @@ pub fn write_values(
                 }
                 let merged = release_values::merged(&entries)?;
                 let path = output::path_of(host, state, one, template, None)?;
-                files.push(OutputFile { path: paths::within(&state.cwd, &path), text: map_to_yaml(&merged) });
+                let path = paths::within(dir.unwrap_or(&state.cwd), &path);
+                files.push(OutputFile { path, text: map_to_yaml(&merged) });
                 hooks::trigger(
                     host,
                     state,

@@ -9,8 +9,8 @@ use super::state::load::State;
 use super::state::record::Record;
 use crate::cluster::Propagation;
 use crate::release::{
-    Adoption, CrdPolicy, FailureOptions, Mode, OnFailure, OwnershipOptions, ReleaseId, ReleaseOptions,
-    RevisionOptions, UninstallRequest, Wait,
+    Adoption, CrdPolicy, FailureOptions, Immutable, Mode, ObjectOptions, OnFailure, OwnershipOptions,
+    ReleaseId, ReleaseOptions, RevisionOptions, UninstallRequest, Wait,
 };
 
 /// Helm's default for a wait.
@@ -57,17 +57,11 @@ pub fn release_id(release: &Record, default_namespace: &str) -> ReleaseId {
 /// The engine's options for an install or upgrade.
 ///
 /// # Errors
-/// `atomic` and `rollbackOnFailure` are both set.
+/// Two fields exclude each other, a field has no meaning any more, or an object to adopt is not written as `Kind/name`.
 pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error> {
     let fields = Fields::new(state, release);
-    let (atomic, rollback) = (fields.flag("atomic"), fields.flag("rollbackOnFailure"));
-    if release.flag("atomic") == Some(true) && release.flag("rollbackOnFailure") == Some(true) {
-        let name = release.text("name");
-        return Err(
-            format!("release {name:?}: atomic and rollbackOnFailure mean the same; set one of them").into()
-        );
-    }
-    let undo = atomic || rollback;
+    check(&fields).map_err(|error| format!("release {:?}: {error}", release.text("name")))?;
+    let undo = fields.flag("atomic") || fields.flag("rollbackOnFailure");
     let waits = fields.flag("wait") || undo;
     let history = release.int("historyMax").or_else(|| fields.defaults.int("historyMax"));
     let create =
@@ -92,8 +86,13 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
         },
         ownership: OwnershipOptions {
             adoption: if fields.flag("takeOwnership") { Adoption::Any } else { Adoption::Marked },
+            adopted: release.texts("adopt"),
             force_conflicts: fields.flag("forceConflicts"),
             ..OwnershipOptions::default()
+        },
+        objects: ObjectOptions {
+            immutable: if fields.flag("force") { Immutable::Recreate } else { Immutable::Fail },
+            ..ObjectOptions::default()
         },
         failure: FailureOptions {
             on_failure: if undo { OnFailure::Undo } else { OnFailure::default() },
@@ -101,6 +100,29 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
         },
         ..ReleaseOptions::default()
     })
+}
+
+/// Refuses fields that exclude each other or mean nothing.
+fn check(fields: &Fields<'_>) -> Result<(), String> {
+    let release = fields.release;
+    if release.flag("atomic") == Some(true) && release.flag("rollbackOnFailure") == Some(true) {
+        return Err("atomic and rollbackOnFailure mean the same; set one of them".to_owned());
+    }
+    if fields.flag("force") && fields.flag("forceConflicts") {
+        return Err(
+            "force and forceConflicts exclude each other, in helmDefaults too; set one of them".to_owned()
+        );
+    }
+    if fields.flag("recreatePods") {
+        return Err("recreatePods: Helm has removed it; remove the field, and let an annotation of the Pod template change, \
+                    such as a checksum of the configuration"
+            .to_owned());
+    }
+    let is_object = |text: &String| matches!(text.split('/').collect::<Vec<_>>().as_slice(), [kind, name] if !kind.is_empty() && !name.is_empty());
+    match release.texts("adopt").iter().find(|text| !is_object(text)) {
+        Some(text) => Err(format!("adopt: {text:?} is not KIND/NAME, such as Deployment/web")),
+        None => Ok(()),
+    }
 }
 
 /// The engine's request to uninstall a release.
@@ -147,14 +169,13 @@ pub fn kube_context(state: &State, release: &Record) -> String {
 
 /// Fields that change nothing when a release is deployed, with the reason.
 const IGNORED: &[(&str, &str)] = &[
-    ("adopt", "set takeOwnership to take over existing objects"),
     ("diffArgs", "helm-diff is not run"),
     ("enableDNS", "getHostByName returns an empty string while deploying"),
-    ("force", "objects are applied server-side; an immutable field is an error"),
-    ("recreatePods", "Helm has removed it"),
-    ("reuseValues", "values come from the state file alone"),
     ("syncArgs", "helm is not run"),
-    ("updateStrategy", "objects are applied server-side; an immutable field is an error"),
+    (
+        "updateStrategy",
+        "objects are applied server-side; set force to recreate those with an immutable field",
+    ),
 ];
 
 /// Warnings about fields of a release and its defaults that are set and change nothing, with the reason.

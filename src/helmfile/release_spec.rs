@@ -18,7 +18,8 @@ use super::state::record::Record;
 use super::state::{Error, release_values};
 use crate::controller::{PostRender, ReleaseSpec};
 use crate::release::RenderedRelease;
-use crate::render::{RenderBounds, crds, note_secrets, release as converted};
+use crate::release::record::Record as ReleaseRecord;
+use crate::render::{RenderBounds, crds, note_secrets, recorded_values, release as converted};
 
 /// A program that changes what a chart rendered. Returns the manifest as the program printed it, if that is recorded.
 pub type PostProgram = Arc<dyn Fn(&mut Rendered) -> Result<Option<Vec<u8>>, String> + Send + Sync>;
@@ -29,6 +30,8 @@ pub struct SpecContext<'c> {
     pub charts: &'c ReleaseCharts<'c>,
     /// Further `--set` values.
     pub set: &'c [String],
+    /// Arguments for helm before those of the state.
+    pub arguments: &'c str,
     /// Further values files.
     pub files: &'c [String],
     /// Bounds of one render.
@@ -39,7 +42,7 @@ pub struct SpecContext<'c> {
     pub default_namespace: &'c str,
     /// Mark of the releases; empty for none.
     pub owner: &'c str,
-    /// Why releases are reconciled, unless a release has a description.
+    /// Why releases are reconciled.
     pub cause: &'c str,
     /// Further labels of records.
     pub record_labels: &'c BTreeMap<String, String>,
@@ -60,7 +63,8 @@ pub fn release_spec(
     let mut options = release_options::options(state, release)?;
     let mut skip_schema_validation = release_options::flag(state, release, "skipSchemaValidation");
     let mut set = context.set.to_vec();
-    for argument in helm_arguments::helm_arguments(&helm_arguments::own_arguments(state, &["args"]))? {
+    let own = helm_arguments::own_arguments(state, &["args"]);
+    for argument in helm_arguments::helm_arguments(&format!("{} {own}", context.arguments))? {
         match argument {
             HelmArgument::Set(text) => set.push(text),
             HelmArgument::NoHooks => options.run_hooks = false,
@@ -76,7 +80,6 @@ pub fn release_spec(
     note_secrets(&source.chart, &user);
     let compiled = CompiledChart::new(source.chart, charts.profile);
     let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
-    let description = release.text("description");
     let mut labels = match release_options::syncs_labels(state, release) {
         true => release.text_map("labels"),
         false => BTreeMap::new(),
@@ -90,13 +93,29 @@ pub fn release_spec(
         skip_schema_validation,
         crds: files,
         owner: context.owner.to_owned(),
-        cause: if description.is_empty() { context.cause.to_owned() } else { description },
+        cause: context.cause.to_owned(),
+        description: Some(release.text("description")).filter(|text| !text.is_empty()),
         record_labels: labels,
         checksum_label: None,
         post_render: (!changes.is_empty() || program.is_some())
             .then(|| post_render(changes, program, charts.profile, context.bounds, context.warn)),
         options,
     })
+}
+
+/// Makes the values of a release's newest record the defaults under those of the state file: `reuseValues`.
+///
+/// # Errors
+/// The recorded values do not fit together.
+pub fn reuse_values(spec: &mut ReleaseSpec, newest: &ReleaseRecord) -> Result<(), String> {
+    let profile = spec.chart.profile();
+    let (mut chart, mut user) = (spec.chart.chart().clone(), (*spec.values).clone());
+    recorded_values::reuse_as_defaults(newest, &mut chart, profile)?;
+    recorded_values::fill(&mut user, recorded_values::user_values(newest));
+    note_secrets(&chart, &user);
+    spec.chart = Arc::new(CompiledChart::new(chart, profile));
+    spec.values = Arc::new(user);
+    Ok(())
 }
 
 /// Applies patches, then the program, after the real render, so that lookups, revisions and notes stay what the chart makes of them.

@@ -44,6 +44,7 @@ impl ReleaseInputs<'_> {
             },
             owner: OWNER.to_owned(),
             cause: cause_of(self.object),
+            description: None,
             record_labels: uid_labels(self.object),
             checksum_label: None,
             post_render: Some(options::post_render(self.spec, origin, self.bounds)?),

@@ -1,6 +1,6 @@
 //! What a front end requests of the engine. Plain data.
 
-use crate::cluster::Validation;
+use crate::cluster::{ObjectRef, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
@@ -303,6 +303,9 @@ pub struct HealthCheck {
 pub struct OwnershipOptions {
     /// Which existing objects without the release's ownership metadata are taken over.
     pub adoption: Adoption,
+    /// Objects that are taken over in each mode, those of other releases included: `Kind/name`, the kind in any case.
+    #[serde(default)]
+    pub adopted: Vec<String>,
     /// Takes over fields of other managers, except those owned through the `scale` subresource.
     pub force_conflicts: bool,
     /// Conflicting fields that stay with their owners: paths such as `spec.replicas`, or `Kind/name:path`.
@@ -311,6 +314,31 @@ pub struct OwnershipOptions {
     /// lacks go.
     #[serde(default)]
     pub adopt_kubectl_fields: bool,
+}
+
+impl OwnershipOptions {
+    /// The mode for an object of the release.
+    pub(crate) fn adoption_of(&self, object: &ObjectRef) -> Adoption {
+        match self.adopted.iter().any(|adopted| is_named(adopted, object)) {
+            true => Adoption::Any,
+            false => self.adoption,
+        }
+    }
+
+    /// What [`Self::adopted`] names that is not among the objects of the release.
+    pub(crate) fn without_object<'o>(
+        &'o self,
+        objects: &'o [&'o ObjectRef],
+    ) -> impl Iterator<Item = &'o str> {
+        let named = |adopted: &str| objects.iter().any(|object| is_named(adopted, object));
+        self.adopted.iter().map(String::as_str).filter(move |adopted| !named(adopted))
+    }
+}
+
+/// Whether `Kind/name` is an object.
+fn is_named(text: &str, object: &ObjectRef) -> bool {
+    text.split_once('/')
+        .is_some_and(|(kind, name)| kind.eq_ignore_ascii_case(&object.gvk.kind) && name == object.name)
 }
 
 /// How objects that the API server may reject are written.

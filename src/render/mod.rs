@@ -8,6 +8,7 @@ mod finished_manifests;
 mod labels;
 mod name_template;
 pub mod post_renderers;
+pub mod recorded_values;
 pub mod replay;
 mod secrets;
 mod world;

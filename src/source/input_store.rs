@@ -25,7 +25,7 @@ pub enum InputKind {
     Address,
     /// A repository of a kustomization: the directory of its copy.
     Repository,
-    /// A file that a kustomization names by URL.
+    /// A file that a kustomization or a schema of values names by URL.
     File,
 }
 

@@ -202,6 +202,130 @@ fn a_failed_release_stops_what_needs_it() {
     assert!(String::from_utf8_lossy(&out.stderr).contains("cycle detected: "));
 }
 
+/// A release with a ConfigMap of its name that cannot be changed, and fields that the state's values choose.
+const FIELDS: &str = r#"
+releases:
+- name: web
+  namespace: {{ .Values.ns }}
+  chart: ./chart
+  values: [{{ .Values | get "values" dict | toJson }}]
+{{- range $field, $value := .Values | get "fields" dict }}
+  {{ $field }}: {{ $value | toJson }}
+{{- end }}
+"#;
+
+#[test]
+fn fields_and_flags_about_helms_upgrade_count_while_deploying() {
+    let ns = control_plane().namespace("helmfile-fields").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(FIELDS);
+    folder.write(
+        "chart/templates/cm.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nimmutable: true\n\
+         data: {size: \"{{ .Values.size }}\", more: \"{{ .Values.more }}\"}\n",
+    );
+    let apply = |sets: &[&str], flags: &[&str]| {
+        let sets = sets.iter().flat_map(|set| ["--state-values-set", set]);
+        let args: Vec<&str> = sets.chain(["apply"]).chain(flags.iter().copied()).collect();
+        let out = folder.run(n, &args);
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let done = (Some(0), String::new());
+    let found = || {
+        let map = data(n, "web");
+        ["size", "more"].map(|key| map["data"][key].as_str().unwrap_or_default().to_owned())
+    };
+
+    // Somebody else's object.
+    control_plane().kubectl(["create", "configmap", "web", "-n", n, "--from-literal=old=0"]).unwrap();
+    let (status, told) = apply(&[], &[]);
+    assert!(status == Some(1) && told.contains("invalid ownership metadata"), "{told}");
+    let (status, told) = apply(&["fields.adopt[0]=Secret/web"], &[]);
+    assert!(status == Some(1) && told.contains("invalid ownership metadata"), "{told}");
+    let (status, told) = apply(&["fields.adopt[0]=web"], &[]);
+    assert!(status == Some(1) && told.contains("adopt: \"web\" is not KIND/NAME"), "{told}");
+    assert_eq!(apply(&["fields.adopt[0]=configmap/web", "values.size=5"], &[]), done);
+    assert_eq!(found(), ["5", ""]);
+
+    // An immutable object.
+    let more = ["values.size=5", "values.more=yes"];
+    let (status, told) = apply(&more, &[]);
+    assert!(status == Some(1) && told.contains("immutable"), "{told}");
+    let uid = || data(n, "web")["metadata"]["uid"].clone();
+    let before = uid();
+    let force = "fields.force=true";
+    assert_eq!(apply(&[&more[..], &[force]].concat(), &[]), done);
+    assert_eq!(found(), ["5", "yes"]);
+    assert_ne!(uid(), before, "it was created again");
+
+    // Values of the last revision.
+    let reuse = "fields.reuseValues=true";
+    assert_eq!(apply(&[force, reuse, "values.more=no"], &[]), done);
+    assert_eq!(found(), ["5", "no"]);
+    assert_eq!(apply(&[force, "values.size=6"], &["--reuse-values"]), done);
+    assert_eq!(found(), ["6", "no"]);
+    assert_eq!(apply(&[force, reuse], &["--reset-values"]), done);
+    assert_eq!(found(), ["1", ""]);
+
+    for (fields, words) in [
+        (&["fields.recreatePods=true"][..], "recreatePods: Helm has removed it"),
+        (&[force, "fields.forceConflicts=true"], "exclude each other"),
+    ] {
+        let (status, told) = apply(fields, &[]);
+        assert!(status == Some(1) && told.contains(words), "{told}");
+    }
+
+    // Flags over the fields of all releases.
+    folder.expect(n, &["destroy", "--deleteWait", "--cascade", "foreground"], 0);
+    control_plane().kubectl(["create", "configmap", "web", "-n", n, "--from-literal=old=0"]).unwrap();
+    let flags = [
+        "--take-ownership",
+        "--wait",
+        "--timeout",
+        "60",
+        "--description",
+        "by hand",
+        "--args",
+        "--set more=x",
+    ];
+    assert_eq!(apply(&[force], &flags), done);
+    assert_eq!(found(), ["1", "x"]);
+    // The kubeconfig of the command line counts, not that of the environment.
+    let kubeconfig = control_plane().kubeconfig().display().to_string();
+    let mut diff = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    diff.args([
+        "helmfile",
+        "--state-values-set",
+        &format!("ns={n}"),
+        "diff",
+        "--detailed-exitcode",
+        "--kubeconfig",
+    ]);
+    diff.args([&kubeconfig, "--args", "--set more=x"])
+        .current_dir(folder.0.path())
+        .env("KUBECONFIG", "/none");
+    let diff = diff.output().unwrap();
+    assert_eq!(diff.status.code(), Some(0), "{}", String::from_utf8_lossy(&diff.stderr));
+    let history = control_plane().helm4(["history", "web", "-n", n, "-o", "json"]).unwrap();
+    assert!(history.contains("by hand"), "{history}");
+}
+
+#[test]
+fn documents_of_schemas_count_while_deploying() {
+    let ns = control_plane().namespace("helmfile-schema").unwrap();
+    let n = ns.name();
+    let folder = Folder::new(FIELDS);
+    folder.write("size.json", "{\"maximum\": 5}");
+    let reference = folder.0.path().join("size.json").display().to_string();
+    let schema = format!("{{\"properties\": {{\"size\": {{\"$ref\": \"file://{reference}\"}}}}}}");
+    folder.write("chart/values.schema.json", &schema);
+    folder.expect(n, &["--state-values-set", "values.size=3", "apply"], 0);
+    let out = folder.run(n, &["--state-values-set", "values.size=6", "apply"]);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && told.contains("maximum"), "{told}");
+    assert_eq!(data(n, "web")["data"]["size"], "3");
+}
+
 #[test]
 fn charts_of_addresses_overrides_and_contexts_count_while_deploying() {
     let ns = control_plane().namespace("helmfile-charts").unwrap();

@@ -328,6 +328,31 @@ async fn releases_that_leave_the_file_are_pruned_and_an_empty_file_needs_consent
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn objects_are_adopted_by_name_and_values_of_the_last_revision_are_reused() {
+    let mut running = Running::start().await;
+    let ns = running.ns.name().to_owned();
+    running.cp.kubectl(["create", "configmap", "web", "-n", &ns, "--from-literal=old=0"]).unwrap();
+    let repository = Repository::new("releases: [{name: web, chart: ./web, values: [{size: 5}]}]").await;
+    running.apply("stack", &json!({"source": repository.source(), "interval": "1s"}));
+    let message = running.ready("stack", "False ReleaseFailed");
+    assert!(message.contains("invalid ownership metadata"), "{message}");
+    repository.push("releases: [{name: web, chart: ./web, values: [{size: 5}], adopt: [ConfigMap/web]}]");
+    running.wait("the object is adopted", || running.size("web") == "5");
+    running.ready("stack", "True Deployed");
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: \"{{ .Values.size }}-{{ .Values.more }}\"}\n";
+    write(repository.root.path(), "web/templates/config.yaml", object);
+    repository.push("releases: [{name: web, chart: ./web, values: [{more: 1}], reuseValues: true}]");
+    running.wait("the size is that of the last revision", || running.size("web") == "5-1");
+    let values = running.cp.helm4(["get", "values", "web", "-n", &ns, "-o", "json"]).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&values).unwrap(), json!({"size": 5, "more": 1}));
+    repository.push("releases: [{name: web, chart: ./web, recreatePods: true}]");
+    running.wait("what Helm has removed is refused", || {
+        running.status("stack")["conditions"].to_string().contains("recreatePods: Helm has removed it")
+    });
+    running.pause().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn suspension_dry_runs_orphans_and_uninstallation() {
     let mut running = Running::start().await;
     let state = |chart: &str| format!("releases: [{{name: raw, chart: '{chart}'}}]");

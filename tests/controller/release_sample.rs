@@ -131,6 +131,7 @@ impl FrontEnd for ReleaseSamples {
             values: Arc::new(values),
             owner: self.name().to_owned(),
             cause: format!("generation {} of ReleaseSample", object["metadata"]["generation"]),
+            description: None,
             record_labels: BTreeMap::new(),
             checksum_label: None,
             post_render: None,

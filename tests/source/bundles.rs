@@ -199,10 +199,12 @@ fn a_bundle_runs_when_its_sources_are_gone_and_without_a_network() {
     }
     let said = from_bundle(&["template", "--output-dir", "out"]);
     assert!(said.ok && !user.files("empty/out").is_empty(), "{}", said.err);
+    let template = "values/{{ .Release.Name }}.yaml";
+    let said = from_bundle(&["-e", "production", "write-values", "--output-file-template", template]);
+    assert!(said.ok && user.files("empty/values").contains(&"web.yaml".to_owned()), "{}", said.err);
     for (args, words) in [
         (&["-e", "staging", "list"][..], "the bundle has the environments default, production"),
         (&["-f", "x.yaml", "list"], "a bundle has its own state file"),
-        (&["write-values"], "nothing is written"),
     ] {
         let said = from_bundle(args);
         assert!(!said.ok && said.err.contains(words), "{args:?}: {}", said.err);
@@ -288,6 +290,79 @@ fn a_bundle_has_what_is_read_and_nothing_else() {
     assert_eq!(names.len(), 5, "{names:?}");
     assert_eq!(manifest["needs"]["programs"], serde_json::json!([]));
     assert!(!String::from_utf8_lossy(&blobs.concat()).contains(&*user.path("project").to_string_lossy()));
+}
+
+#[test]
+fn files_with_secrets_are_packed_if_they_are_encrypted_or_named() {
+    let project = Project::new();
+    let user = &project.user;
+    let keys = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sops");
+    let write = |reference: &str| {
+        user.write("small/chart/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n");
+        user.write("small/chart/templates/a.yaml", "a: {{ .Values.a }}\n");
+        user.write(
+            "small/helmfile.yaml",
+            &format!("releases: [{{name: a, chart: ./chart, values: [{{a: '{reference}'}}]}}]\n"),
+        );
+    };
+    let run = |args: &[&str]| -> Said {
+        let mut command = user.command(ours(), args);
+        command.env("SOPS_AGE_KEY_FILE", keys.join("keys/age.txt"));
+        command.current_dir(user.path("small")).output().unwrap().into()
+    };
+    user.write("small/plain", "hunter2");
+    user.write("small/values.yaml", &fs::read_to_string(keys.join("encrypted/values.yaml")).unwrap());
+    write("ref+file://plain");
+    let said = run(&["bundle", "-o", "out.tar"]);
+    assert!(
+        !said.ok && said.err.contains("--include plain") && !said.err.contains("hunter2"),
+        "{}",
+        said.err
+    );
+    for (reference, more) in
+        [("ref+file://plain", &["--include", "plain"][..]), ("ref+sops://values.yaml#/number", &[])]
+    {
+        write(reference);
+        let expected = run(&["helmfile", "template"]);
+        assert!(expected.ok && expected.out.contains("a: "), "{}", expected.err);
+        let said = run(&[&["bundle", "-o", "out.tar"], more].concat());
+        assert!(said.ok, "{}", said.err);
+        for name in ["plain", "values.yaml"] {
+            fs::rename(user.path(&format!("small/{name}")), user.path(&format!("gone-{name}"))).unwrap();
+        }
+        assert_eq!(run(&["helmfile", "--bundle", "out.tar", "template"]).out, expected.out);
+        for name in ["plain", "values.yaml"] {
+            fs::rename(user.path(&format!("gone-{name}")), user.path(&format!("small/{name}"))).unwrap();
+        }
+    }
+}
+
+#[test]
+fn documents_of_schemas_are_packed() {
+    let project = Project::new();
+    let user = &project.user;
+    let url = &project.server.url;
+    project.server.body("/size.json", r#"{"type": "integer", "maximum": 5}"#);
+    let write = |reference: &str| {
+        user.write("small/chart/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n");
+        user.write("small/chart/templates/a.yaml", "a: {{ .Values.size }}\n");
+        let schema = format!(r#"{{"properties": {{"size": {{"$ref": "{reference}"}}}}}}"#);
+        user.write("small/chart/values.schema.json", &schema);
+    };
+    user.write("small/helmfile.yaml", "releases: [{name: a, chart: ./chart, values: [{size: 3}]}]\n");
+    write(&format!("{url}/size.json"));
+    let said = project.run("small", &["bundle", "-o", "out.tar"]);
+    assert!(said.ok, "{}", said.err);
+    project.server.asked();
+    let said = project.run("small", &["helmfile", "--bundle", "out.tar", "template"]);
+    assert!(said.ok && said.out.contains("a: 3"), "{}", said.err);
+    // The document counts.
+    let said = project.run("small", &["helmfile", "--bundle", "out.tar", "template", "--set", "size=6"]);
+    assert!(!said.ok && said.err.contains("maximum"), "{}", said.err);
+    assert_eq!(project.server.asked().len(), 0, "no server is asked");
+    write(&format!("file://{}", user.path("size.json").display()));
+    let said = project.run("small", &["bundle", "-o", "out.tar"]);
+    assert!(!said.ok && said.err.contains("write it into the schema"), "{}", said.err);
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn charts_are_linted_with_the_values_of_their_releases() {
     let place = Place::new();
     // All are linted before the run fails: the charts of the repository have a bad file below crds.
     let said = place.user.ours(&["helmfile", "lint"]);
-    for name in ["team/web", "team/database", "./near", "./raw"] {
+    for name in ["team/web", "team/database", "near", "raw"] {
         assert!(said.out.contains(&format!("==> Linting {name}\n")), "{}", said.out);
     }
     assert!(!said.ok && said.err.contains("5 chart(s) linted, 4 chart(s) failed: web, again, db, near"));
@@ -150,7 +150,7 @@ fn charts_are_linted_with_the_values_of_their_releases() {
     place.fails(&["lint"], "2 chart(s) linted, 1 chart(s) failed: own");
     assert!(place.ok(&["lint", "--set", "size=1"]).contains("1 chart(s) linted, 0 chart(s) failed"));
     place.ok(&["lint", "--args", "--set size=1"]);
-    place.fails(&["lint", "--args", "--strict"], "args: --strict is not supported");
+    place.fails(&["lint", "--args", "--nope"], "args: --nope is not supported");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn fetched_charts_stand_in_for_their_repository() {
         "--output-dir-template",
         "{{ .OutputDir }}/../x/{{ .Release.Name }}",
     ];
-    place.fails(&[&["-l", "name=near"], &template[..]].concat(), "is not below --output-dir");
+    place.fails(&[&["-l", "name=near"], &template[..]].concat(), "is not below ");
     // What is there is replaced.
     user.write("out/raw/raw/latest/old.yaml", "a: 1\n");
     place.ok(&["-l", "name=raw", "fetch", "--output-dir", "out"]);
@@ -191,6 +191,6 @@ fn fetched_charts_stand_in_for_their_repository() {
     user.write("two.yaml", "helmfiles: [offline.yaml]\nreleases: [{name: raw, chart: ./raw}]\n");
     place.fails(&["-f", "two.yaml", "fetch", "--output-dir", "out", "--write-output"], "there are several");
     assert!(place.ok(&["cache", "info"]).contains(".cache/helm/content"));
-    assert!(place.ok(&["cache", "cleanup"]).starts_with("Nothing is deleted"));
+    assert_eq!(place.ok(&["cache", "cleanup"]), "");
     assert!(place.ok(&["init"]).contains("not needed"));
 }

@@ -82,6 +82,9 @@ fn bundle(globals: &Globals, line: &CommandLine, environments: &BTreeSet<String>
     }
     let scope = Scope::new(line.options.file()?, line.root.as_deref())?;
     let recorder = Arc::new(Recorder::new(&scope.root)?);
+    for path in &line.include {
+        recorder.include(path)?;
+    }
     let mut recorded = globals.clone();
     recorded.inputs = Some(Arc::<Recorder>::clone(&recorder));
     let mut images = BTreeSet::new();
@@ -103,9 +106,6 @@ fn bundle(globals: &Globals, line: &CommandLine, environments: &BTreeSet<String>
         print(text.as_bytes())?;
     }
     let Some(output) = &line.output else { return Ok(()) };
-    for path in &line.include {
-        recorder.include(path)?;
-    }
     let (mut manifest, layer) = recorder.finish(scope.directory, scope.file)?;
     (manifest.environments, manifest.images) = (environments.clone(), images);
     let artifact = PackedArtifact { config: manifest.to_json()?.into(), layer: layer.into() };

@@ -1,7 +1,7 @@
 //! `cache` and `init`, which have little to do here: no directory outlives a run, and no other program is needed.
 
 use crate::cli::flags::Globals;
-use crate::cli::print;
+use crate::cli::{print, tell};
 use crate::helmfile::state::Error;
 
 /// Subcommands of `cache`.
@@ -23,20 +23,20 @@ pub(super) struct InitArgs {
 
 pub(super) fn cache(globals: &Globals, command: &CacheCommand) -> Result<(), Error> {
     let charts = globals.home().content;
-    let text = match command {
-        CacheCommand::Info => format!(
-            "Files of addresses are fetched in each run and deleted at its end. Charts of repositories and registries are in \
-             Helm's cache: {}\n",
-            charts.display()
-        ),
-        CacheCommand::Cleanup => {
-            format!(
-                "Nothing is deleted: no file of an address outlives a run. Helm's cache of charts is {}\n",
-                charts.display()
-            )
+    let charts = charts.display();
+    match command {
+        CacheCommand::Info => {
+            let text = format!(
+                "Files of addresses are fetched in each run and deleted at its end. Charts of repositories and registries are in \
+                 Helm's cache: {charts}\n"
+            );
+            print(text.as_bytes())?;
         }
-    };
-    Ok(print(text.as_bytes())?)
+        CacheCommand::Cleanup => tell(&format!(
+            "Nothing is deleted: no file of an address outlives a run. Helm's cache of charts is {charts}"
+        )),
+    }
+    Ok(())
 }
 
 pub(super) fn init() -> Result<(), Error> {

@@ -2,6 +2,7 @@
 //!
 //! Owns where a chart is written and what may be replaced. Charts come from the store.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use chart_compat::chart::File;
@@ -20,7 +21,7 @@ use crate::source::{self, chart_package};
 /// Flags of `fetch`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The directory for the charts; without it they are fetched into Helm's cache alone
+    /// The directory for the charts; without it and a template they are fetched into Helm's cache alone
     #[arg(long, default_value = "", hide_default_value = true)]
     output_dir: String,
     /// A template of the directory of each chart, with .OutputDir, .ChartName, .Release and .Environment
@@ -52,7 +53,10 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             let copies =
                 ChartCopies { charts: options.charts(globals, &*host, &store), store: &store, options, args };
             let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
-            for one in releases.iter_mut().filter(|one| release::is_desired(one)) {
+            let enabled: BTreeSet<String> =
+                commands::selected(state, false)?.iter().map(release::id).collect();
+            let is_due = |one: &&mut Record| release::is_desired(one) && enabled.contains(&release::id(one));
+            for one in releases.iter_mut().filter(is_due) {
                 let written = copies
                     .write(state, one)
                     .map_err(|error| error.within(&format!("release {:?}", one.text("name"))))?;
@@ -94,7 +98,7 @@ impl ChartCopies<'_> {
                 (files, Some(dir.clone()))
             }
         };
-        if self.args.output_dir.is_empty() {
+        if self.args.output_dir.is_empty() && self.args.output_dir_template == output::CHART_DIR {
             return Ok(None);
         }
         let name = match &on_disk {
@@ -118,11 +122,12 @@ impl ChartCopies<'_> {
     }
 }
 
-/// Writes the files of a chart in place of what is there. `root`: the directory that it must be below.
+/// Writes the files of a chart in place of what is there. `root`: the directory that it must be below, `--output-dir` or the folder of
+/// the state file.
 fn replace(files: &[File], dir: &Path, root: &Path) -> Result<(), Error> {
     let (dir, root) = (source::absolute(dir), source::absolute(root));
     if dir == root || !dir.starts_with(&root) {
-        let text = format!("{} is not below --output-dir: change --output-dir-template", dir.display());
+        let text = format!("{} is not below {}: change --output-dir-template", dir.display(), root.display());
         return Err(text.into());
     }
     if dir.exists() {

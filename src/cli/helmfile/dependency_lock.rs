@@ -90,7 +90,9 @@ fn update_local_charts(
             && request.update_dependencies
             && updated.insert(request.reference.clone())
         {
-            dependency::update(globals, request.reference.as_ref(), &FetchOptions::default())
+            // Standard output has the names of lock files alone.
+            let say = &mut |text: String| tell(text.trim_end());
+            dependency::bring(globals, request.reference.as_ref(), &FetchOptions::default(), say)
                 .map_err(|error| format!("release {:?}: {error}", one.text("name")))?;
         }
     }

@@ -9,28 +9,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
 
 use super::connections::Connections;
+use super::deploy_flags::{FieldFlags, WithoutEffect};
 use super::flags::Options;
 use super::post_renderer::PostRendererFlags;
 use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
+use crate::cli::schemas::Schemas;
 use crate::cli::{Connected, Ended, Failure, hints, print, prompt, tell, with_runtime};
 use crate::controller::{ReleaseRunner, ReleaseSpec};
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
 use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::release_options;
-use crate::helmfile::release_spec::{SpecContext, release_spec};
+use crate::helmfile::release_spec::{SpecContext, release_spec, reuse_values};
 use crate::helmfile::state::hooks::{self, Event};
 use crate::helmfile::state::load::State;
 use crate::helmfile::state::record::{Record, Slot};
 use crate::helmfile::state::visit::Query;
 use crate::helmfile::state::{Error, lock, release, visit};
-use crate::release::record::ReleaseStatus;
-use crate::release::{ChangeVerb, Preview, ReleaseId};
+use crate::release::record::{Record as ReleaseRecord, ReleaseStatus};
+use crate::release::{ChangeVerb, CrdPolicy, Preview, ReleaseId};
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;
@@ -56,9 +59,10 @@ pub(super) struct Shared {
     /// Releases of a step that are handled at a time; 0 for all
     #[arg(long, default_value_t = 0)]
     concurrency: usize,
-    /// No effect: temporary files are not made
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    skip_cleanup: Option<bool>,
+    #[command(flatten)]
+    fields: FieldFlags,
+    #[command(flatten)]
+    without_effect: WithoutEffect,
 }
 
 impl Shared {
@@ -179,6 +183,7 @@ pub(super) fn run(
         begun: 0,
         uncleaned: Mutex::default(),
         connections: Connections::new(globals),
+        renders: Arc::new(Semaphore::new(globals.render_bounds().at_once())),
         interrupted: Arc::default(),
     };
     let done = session.prepare(&query).and_then(|()| {
@@ -228,6 +233,8 @@ pub(super) struct Session<'s> {
     /// Targets that have run `prepare` and not yet `cleanup`.
     uncleaned: Mutex<BTreeSet<usize>>,
     connections: Connections<'s>,
+    /// One permit for each render that may run now, whatever the number of releases and clusters.
+    renders: Arc<Semaphore>,
     /// Whether a signal asked to stop.
     interrupted: Arc<AtomicBool>,
 }
@@ -248,6 +255,7 @@ impl Session<'_> {
             if !chart.is_empty() {
                 release.set("chart", Slot::Text(chart));
             }
+            self.shared.fields.apply(&mut release);
             self.targets.push(Target { state: number, installed, release: release.clone() });
             if installed {
                 self.uncleaned().insert(self.targets.len() - 1);
@@ -359,6 +367,7 @@ impl Session<'_> {
         let context = SpecContext {
             charts: &self.charts,
             set: &self.shared.set,
+            arguments: &self.shared.fields.args,
             files: &files,
             bounds: globals.render_bounds(),
             warn: tell,
@@ -367,11 +376,30 @@ impl Session<'_> {
             cause: &connected.cause(&format!("helmfile {}", self.command)),
             record_labels: &BTreeMap::new(),
         };
-        release_spec(&context, state, release, program.map(PostRenderer::into_program))
+        let mut spec = release_spec(&context, state, release, program.map(PostRenderer::into_program))?;
+        if self.shared.fields.skip_crds {
+            spec.options.crds = CrdPolicy::Skip;
+        }
+        Ok(spec)
+    }
+
+    /// The release as the engine gets it, with its newest revision's values if it reuses them.
+    async fn spec_of_next_revision(&self, at: usize, connected: &Connected) -> Result<ReleaseSpec, Error> {
+        // Charts are fetched by a runtime of their own.
+        let mut spec = block_in_place(|| self.spec(at, connected))?;
+        let target = self.target(at)?;
+        if release_options::flag(self.state(target)?, &target.release, "reuseValues")
+            && let Some(newest) = newest(connected, &spec.id).await?
+        {
+            reuse_values(&mut spec, &newest)?;
+        }
+        Ok(spec)
     }
 
     fn runner(&self, connected: &Connected) -> ReleaseRunner {
         ReleaseRunner::new(connected.engine.clone(), self.globals.render_bounds(), false)
+            .with_renders(Arc::clone(&self.renders))
+            .with_documents(Arc::new(Schemas::new(self.globals)))
     }
 
     /// What would change, in order.
@@ -426,11 +454,11 @@ impl Session<'_> {
         let place =
             |error: String| Error::Other(format!("release {:?}: {error}", target.release.text("name")));
         if !target.installed {
-            let newest = connected.engine.newest(&id).await.map_err(|error| place(error.to_string()))?;
-            let is_there = newest.is_some_and(|newest| newest.info.status != ReleaseStatus::Uninstalled);
+            let is_there = newest(connected, &id).await.map_err(|error| place(error.to_string()))?.is_some();
             return Ok(is_there.then_some(Change { target: at, verb: "uninstall", preview: None }));
         }
-        let spec = block_in_place(|| self.spec(at, connected)).map_err(|error| place(error.to_string()))?;
+        let spec =
+            self.spec_of_next_revision(at, connected).await.map_err(|error| place(error.to_string()))?;
         let request = self.runner(connected).preview(spec).await.map_err(|error| place(error.to_string()))?;
         let preview = connected.run(connected.engine.plan(&request)).await.map_err(place)?;
         let verb = if preview.revision == 1 { "install" } else { "upgrade" };
@@ -533,9 +561,8 @@ impl Session<'_> {
         self.each_hook(&[at], "presync")?;
         let target = self.target(at)?;
         let (name, state) = (target.release.text("name"), self.state(target)?);
-        // Charts are fetched by a runtime of their own.
-        let spec = block_in_place(|| self.spec(at, connected))
-            .map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
+        let spec = self.spec_of_next_revision(at, connected).await;
+        let spec = spec.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
         let done =
             connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let failure = done.as_ref().err().cloned();
@@ -564,8 +591,7 @@ impl Session<'_> {
         let id = release_options::release_id(release, &connected.namespace);
         let name = release.text("name");
         let failed = |error: String| Error::Other(format!("release {name:?} failed: {error}"));
-        let newest = connected.engine.newest(&id).await.map_err(|error| failed(error.to_string()))?;
-        if newest.is_none_or(|newest| newest.info.status == ReleaseStatus::Uninstalled) {
+        if newest(&connected, &id).await.map_err(|error| failed(error.to_string()))?.is_none() {
             return Ok(());
         }
         self.each_hook(&[at], "preuninstall")?;
@@ -598,6 +624,12 @@ impl Session<'_> {
         }
         done
     }
+}
+
+/// The newest revision of a release that is not uninstalled.
+async fn newest(connected: &Connected, id: &ReleaseId) -> Result<Option<ReleaseRecord>, Error> {
+    let newest = connected.engine.newest(id).await.map_err(|error| error.to_string())?;
+    Ok(newest.filter(|newest| newest.info.status != ReleaseStatus::Uninstalled))
 }
 
 /// An error if there are names of failed releases.

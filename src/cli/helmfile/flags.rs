@@ -1,6 +1,6 @@
 //! helmfile's flags of every command.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chart_compat::go::parse_bool;
@@ -56,6 +56,9 @@ pub(super) struct Options {
     /// The chart of every release
     #[arg(short, long, global = true, default_value = "", hide_default_value = true)]
     chart: String,
+    /// The kubeconfig file
+    #[arg(long, global = true)]
+    kubeconfig: Option<PathBuf>,
     /// The kubeconfig context
     #[arg(long, global = true, env = "HELMFILE_KUBE_CONTEXT", default_value = "", hide_default_value = true)]
     kube_context: String,
@@ -104,6 +107,7 @@ struct StateValues {
 
 /// Flags of helmfile that change nothing here: no helm, kustomize or plugin is run.
 #[derive(clap::Args, Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 struct WithoutEffect {
     /// Shown by `build`: helm is not run
     #[arg(
@@ -143,6 +147,15 @@ struct WithoutEffect {
     /// No effect
     #[arg(long, global = true)]
     log_level: Option<String>,
+    /// No effect: plugins are not installed
+    #[arg(long, global = true)]
+    enforce_plugin_verification: bool,
+    /// No effect: requests are repeated as those of the other commands
+    #[arg(long, global = true)]
+    repo_retries: Option<u32>,
+    /// No effect
+    #[arg(long, global = true)]
+    otel_tracing: bool,
     /// No effect
     #[arg(long, global = true)]
     color: bool,
@@ -241,19 +254,21 @@ impl Options {
 
     /// Opens the bundle of `--bundle`, or the one beside the program, if there is one.
     pub(super) fn opened(&self, globals: &Globals) -> Result<(Globals, Self), Error> {
+        let mut globals = globals.clone();
+        globals.kubeconfig = self.kubeconfig.clone().or(globals.kubeconfig);
         let place = match self.bundle.as_str() {
             "" => self.side_bundle(),
             place => Some(place.to_owned()),
         };
-        let Some(place) = place else { return Ok((globals.clone(), self.clone())) };
+        let Some(place) = place else { return Ok((globals, self.clone())) };
         if !self.file.is_empty() {
             let text = "a bundle has its own state file: give --bundle without --file and HELMFILE_FILE_PATH";
             return Err(text.to_owned().into());
         }
-        let artifact = bundle_place::read(globals, &place, self.plain_http)?;
+        let artifact = bundle_place::read(&globals, &place, self.plain_http)?;
         let failed = |error: String| format!("bundle {place}: {error}");
         let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(failed)?;
-        self.with_bundle(globals, &Arc::new(opened))
+        self.with_bundle(&globals, &Arc::new(opened))
     }
 
     /// The flags of a run from a bundle: nothing is fetched.
@@ -286,6 +301,11 @@ impl Options {
     /// A path of the command line, relative to the folder of the state file; with a bundle, to that of the process.
     pub(super) fn given_path(&self, path: &str) -> String {
         if self.opened.is_some() { paths::within(&cwd(), path) } else { path.to_owned() }
+    }
+
+    /// The folder of relative paths that are written: that of the process with a bundle, else that of each state file.
+    pub(super) fn output_folder(&self) -> Option<String> {
+        self.opened.is_some().then(cwd)
     }
 
     /// Refuses to write into the bundle's temporary directory.

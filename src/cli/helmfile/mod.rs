@@ -11,6 +11,7 @@ mod chart_copies;
 mod connections;
 mod dependency_lock;
 mod deploy;
+mod deploy_flags;
 mod flags;
 mod post_renderer;
 mod reading;

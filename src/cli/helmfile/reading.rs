@@ -99,12 +99,14 @@ pub(super) fn write_values(
     args: &WriteValuesArgs,
 ) -> Result<(), Error> {
     let query = options.query()?;
+    let extra: Vec<String> = args.values.iter().map(|path| options.given_path(path)).collect();
     let files = commands::write_values(
         &*options.host(globals),
         &query,
         &options.cwd(),
         &args.output_file_template,
-        &args.values,
+        options.output_folder().as_deref(),
+        &extra,
         args.include_transitive_needs,
     )?;
     for file in files {

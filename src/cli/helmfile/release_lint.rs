@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// Further values files for every chart
     #[arg(long)]
     values: Vec<String>,
-    /// Arguments of `helm lint`: --set, --skip-schema-validation
+    /// Arguments of `helm lint`: --set, --skip-schema-validation, --strict
     #[arg(long, default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     args: String,
     /// No effect: charts are linted one after the other
@@ -47,11 +47,14 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
     let (host, store) = (options.host(globals), options.store(globals));
     let (query, cwd) = (options.query()?, options.cwd());
     let (mut count, mut failed) = (0_usize, Vec::new());
+    let (strict, others): (Vec<&str>, Vec<&str>) =
+        args.args.split_whitespace().partition(|word| *word == "--strict");
+    let least = if strict.is_empty() { Severity::Error } else { Severity::Warning };
     commands::with_needs(&*host, &query, &cwd, "lint", args.needs.rule(), |state, releases| {
         let mut flags = RenderFlags {
             set: args.set.clone(),
             values: args.values.iter().map(|path| options.given_path(path)).collect(),
-            args: args.args.clone(),
+            args: others.join(" "),
             ..RenderFlags::default()
         };
         apply_args(&mut flags, state, &["args"])?;
@@ -59,7 +62,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
         let renderer = Renderer { globals, options, charts, flags: &flags };
         for release in releases {
             count += 1;
-            if !lint(&renderer, &store, state, release)? {
+            if !lint(&renderer, &store, state, release, least)? {
                 failed.push(release.text("name"));
             }
             let event = Event { name: "cleanup", error: None, command: "lint" };
@@ -79,8 +82,10 @@ fn lint(
     store: &ChartFetcher,
     state: &State,
     release: &Record,
+    least: Severity,
 ) -> Result<bool, Error> {
-    let (name, chart) = (release.text("name"), release.text("chart"));
+    let path = release.optional_text("chartPath").filter(|path| !path.is_empty());
+    let (name, chart) = (release.text("name"), path.unwrap_or_else(|| release.text("chart")));
     tell(&format!("Linting release={name}, chart={chart}"));
     let globals = renderer.globals;
     let (entries, user) = renderer.values(state, release)?;
@@ -97,7 +102,7 @@ fn lint(
         profile: globals.profile(),
         world: &world,
     };
-    let linter = Linter { options, least: Severity::Error, quiet: false, only_helm: false };
+    let linter = Linter { options, least, quiet: false, only_helm: false };
     let place = renderer.charts.place(state, release)?;
     let changes = changes(renderer.charts.host, state, release, place.made())?;
     let is_changed = !release.list("dependencies").is_empty() || !changes.is_empty();

@@ -135,6 +135,12 @@ impl Recorder {
         if path.is_dir() { self.note_directory(path) } else { self.note_file(path) }
     }
 
+    /// Whether a file is among those that are packed.
+    #[must_use]
+    pub fn is_packed(&self, path: &Path) -> bool {
+        self.place(path).is_some_and(|place| self.staged(&place).is_file())
+    }
+
     /// Notes what a path was: a folder, a file, or missing.
     pub fn note_path(&self, path: &str, is_dir: Option<bool>) {
         if let Some(place) = self.place(Path::new(path)) {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chart_compat::world::World;
+use percent_encoding::percent_decode_str;
 
 use super::recorder::Recorder;
 use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
@@ -42,6 +43,30 @@ impl RecordingHost {
             needs.programs.insert(command.to_owned());
         });
         Ok(())
+    }
+}
+
+impl RecordingHost {
+    /// Packs an encrypted file of a secret reference. One that is not encrypted is refused, unless it is packed on request: a run from
+    /// the bundle does not have what lies beside its state files.
+    fn note_secret_file(&self, reference: &str, provider: &str, path: &str, dir: &str) -> Result<(), String> {
+        if path.starts_with('/') {
+            return Ok(());
+        }
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let file = paths::within(dir, path.trim_end_matches('/'));
+        let file = Path::new(&file);
+        match provider {
+            // Another `key_type` has no file at this path.
+            "sops" if file.is_file() && !reference.contains("key_type=base64") => {
+                self.recorder.note_file(file)
+            }
+            "file" if !self.recorder.is_packed(file) => Err(format!(
+                "ref+file://{path}: a file with a secret beside the state file is not packed: give its absolute path on the machines of \
+                 the runs, take a variable (ref+env://NAME), encrypt it (ref+sops://FILE), or pack it as it is by --include {path}"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -99,10 +124,12 @@ impl Host for RecordingHost {
     fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
         let (provider, path) = reference.split_once("://").unwrap_or((reference, ""));
         let path = path.split(['#', '?']).next().unwrap_or_default().to_owned();
+        self.note_secret_file(reference, provider, &path, dir)?;
         self.recorder.note_need(|needs| {
             match provider {
                 "env" => needs.variables.insert(path),
-                "file" => needs.secrets.insert(format!("file://{path}")),
+                "file" if path.starts_with('/') => needs.secrets.insert(format!("file://{path}")),
+                "file" => true,
                 // The path of other providers may be the secret.
                 other => needs.secrets.insert(other.to_owned()),
             };

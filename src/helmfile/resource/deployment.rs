@@ -12,6 +12,7 @@ use super::evaluation::{EvaluatedRelease, Evaluation, ReleaseAction};
 use super::helmfiles::{Helmfiles, OwnerLabels};
 use crate::cluster::ClusterError;
 use crate::controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseSpec, RenderInputs};
+use crate::helmfile::release_spec;
 use crate::redact;
 use crate::release::record::{Record, ReleaseStatus as RecordStatus};
 use crate::release::{ChangeVerb, ReleaseId, ReleaseRequest, UninstallRequest};
@@ -208,6 +209,9 @@ impl Deployment<'_> {
             Err(error) => return Err(failed(error)),
         };
         self.adopt(&id, &mut spec).await.map_err(|error| failed(error.to_string()))?;
+        if release.reuses_values {
+            self.reuse_values(&id, &mut spec).await.map_err(|error| failed(error.to_string()))?;
+        }
         let (chart, version) = {
             let chart = spec.chart.chart();
             (chart.name().to_owned(), chart.metadata.version.clone())
@@ -268,6 +272,11 @@ impl Deployment<'_> {
             ))),
             ownership => Ok(ownership),
         }
+    }
+
+    async fn reuse_values(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
+        let Some(newest) = self.newest(id).await? else { return Ok(()) };
+        release_spec::reuse_values(spec, &newest).map_err(ReconcileError::Chart)
     }
 
     async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>, ReconcileError> {
@@ -373,7 +382,7 @@ impl Deployment<'_> {
         let wanted: BTreeSet<ReleaseId> =
             evaluation.releases.iter().map(|one| one.id.clone()).chain(evaluation.ignored).collect();
         for release in evaluation.releases {
-            let id = release.id;
+            let (id, reuses_values) = (release.id, release.reuses_values);
             let place = |error: String| ReconcileError::Chart(format!("release {id}: {error}"));
             let action = release.action.map_err(place)?;
             self.ownership_of(&id).await?;
@@ -381,7 +390,10 @@ impl Deployment<'_> {
                 ReleaseAction::Uninstall(_) => {
                     counts.releases += usize::from(self.newest(&id).await?.is_some());
                 }
-                ReleaseAction::Deploy(spec) => {
+                ReleaseAction::Deploy(mut spec) => {
+                    if reuses_values {
+                        self.reuse_values(&id, &mut spec).await?;
+                    }
                     let runner = self.front_end.release_runner(self.pass, &id)?;
                     let request = runner.preview(*spec).await?;
                     let preview = runner.engine().plan(&request).await?;

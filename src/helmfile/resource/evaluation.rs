@@ -91,6 +91,8 @@ pub(super) struct EvaluatedRelease {
     pub(super) key: String,
     /// Identities of releases that it needs.
     pub(super) needs: Vec<String>,
+    /// Whether its newest record's values are the defaults of the next revision.
+    pub(super) reuses_values: bool,
     /// What happens to it.
     pub(super) action: Result<ReleaseAction, String>,
 }
@@ -196,6 +198,7 @@ fn evaluate_in(
     let context = SpecContext {
         charts: &charts,
         set: &[],
+        arguments: "",
         files: &[],
         bounds: context.bounds,
         warn,
@@ -333,7 +336,8 @@ fn releases(
         let needs = release.texts("needs");
         let key = release::id(&release);
         items.push(Item { file: number, id: key.clone(), needs: needs.clone() });
-        releases.push(EvaluatedRelease { id, key, needs, action });
+        let reuses_values = release_options::flag(state, &release, "reuseValues");
+        releases.push(EvaluatedRelease { id, key, needs, reuses_values, action });
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = releases.iter().find(|one| !seen.insert(one.id.clone())) {

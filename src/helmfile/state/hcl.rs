@@ -4,9 +4,12 @@
 //! all values have, and all copies of them. The language itself is the crate's; its functions are in `functions`.
 
 mod cidr_functions;
+mod csv_functions;
 mod date_functions;
+mod fallible_calls;
 mod functions;
 mod references;
+mod yaml_functions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -160,10 +163,14 @@ fn in_order(
                 functions::declare(&mut context);
                 let known = made.referenced(expression, accessor, &done).map_err(failed)?;
                 context.declare_var(accessor, known);
+                let mut variables = vec![accessor];
                 if let Some(own) = locals.get(file) {
                     context.declare_var("local", made.referenced(expression, "local", own).map_err(failed)?);
+                    variables.push("local");
                 }
-                let evaluated = expression.evaluate(&context).map_err(|error| {
+                let evaluated = fallible_calls::deferred(expression, &variables)
+                    .and_then(|expression| expression.evaluate(&context).map_err(|error| error.to_string()));
+                let evaluated = evaluated.map_err(|error| {
                     format!("error when trying to evaluate variable {name} in {file}: {error}")
                 })?;
                 made.value(&evaluated).map_err(failed)?;
@@ -172,7 +179,8 @@ fn in_order(
                     Some(lower) => merge(lower, evaluated)?,
                 });
             }
-            done.insert(name.clone(), value.unwrap_or_default());
+            // `for` goes through an object in the order of its keys.
+            done.insert(name.clone(), functions::sorted(value.unwrap_or_default()));
         }
     }
     Ok(done)
@@ -256,13 +264,15 @@ mod tests {
         let join = "join(local.big, [\"\", \"\", \"\", \"\", \"\", \"\", \"\", \"\", \"\"]) == 1";
         assert_eq!(values(2, join).unwrap().len(), 2);
         assert!(values(9, join).unwrap_err().contains("functions make more than 256 MiB"));
-        for expression in [
-            "join(\"\", [local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, \
-             local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big])",
-            "replace(local.big, \"0\", local.big)",
-        ] {
-            assert!(values(1, expression).unwrap_err().contains("more than 64 MiB"), "{expression}");
+        let join = "join(\"\", [local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, \
+                    local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big])";
+        assert!(values(1, join).unwrap_err().contains("more than 64 MiB"));
+        for expression in ["try(local.big, 1) == 1", "length(setproduct([local.big, 1], [1, 2])) == 1"] {
+            assert!(values(80, expression).unwrap_err().contains("functions make more than"), "{expression}");
         }
+        // Escapes grow with each call within a call.
+        let nested = format!("{}\"\\\"\"{}", "try(".repeat(40), ")".repeat(40));
+        assert!(values(1, &nested).unwrap_err().contains("too many calls in calls"));
         assert!(values(200, "length(range(100000))").unwrap_err().contains("functions make more than"));
     }
 }

@@ -52,6 +52,12 @@ impl Timestamp {
         Some(Self { days, second: hour * 3600 + minute * 60 + whole, nanos: digits.parse().ok()?, offset })
     }
 
+    /// The time without its fraction of a second.
+    #[must_use]
+    pub fn whole_seconds(self) -> Self {
+        Self { nanos: 0, ..self }
+    }
+
     /// The text in RFC 3339, with the digits of a second that are not zero.
     #[must_use]
     pub fn text(&self) -> String {

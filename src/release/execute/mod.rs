@@ -222,16 +222,20 @@ impl RevisionExecution<'_> {
         engine.watch_kinds(all()).await?;
         let manager = &engine.options.field_manager;
         let wanted: BTreeMap<ObjectKey, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
-        let adoption = input.options.ownership.adoption;
+        let ownership = &input.options.ownership;
+        let objects: Vec<&ObjectRef> = targets.iter().map(|target| &target.object).collect();
+        for adopted in ownership.without_object(&objects) {
+            outcome.warnings.push(format!("{adopted} is to be adopted, and is no object of the release"));
+        }
         // A first revision that may take over whatever there is need not know it beforehand: the answer to the apply tells.
-        let blind = base.is_empty() && adoption == Adoption::Any && !input.options.dry_run;
+        let blind = base.is_empty() && ownership.adoption == Adoption::Any && !input.options.dry_run;
         let needs_read = |object: &&ObjectRef| {
             let absent = |watches: &Watches| matches!(watches.lookup(object, None), CacheLookup::Absent);
             !blind || crds::is_crd(object) || !engine.watches.as_ref().is_some_and(absent)
         };
         let wanted = wanted.into_values().filter(needs_read);
         let seen = observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted).await?;
-        plan::check_ownership(&targets, &base, &seen, input.id, adoption, input.operation.continued())?;
+        plan::check_ownership(&targets, &base, &seen, input.id, ownership, input.operation.continued())?;
         let plan = plan::plan(&targets, order, &base, &seen, input.id);
         outcome.unchanged = plan.unchanged.len();
         outcome.kept.extend(plan.kept.iter().cloned());

@@ -411,13 +411,14 @@ impl Engine {
         );
         if !step.known {
             looked.verb = ChangeVerb::Adopt;
-            looked.reason = match input.options.ownership.adoption {
+            let ownership = &input.options.ownership;
+            looked.reason = match ownership.adoption_of(&target.object) {
                 Adoption::Any => "it exists, and this release takes it over",
                 Adoption::Unowned => "it exists and belongs to no other release",
                 Adoption::Marked => "it exists and has this release's ownership metadata",
             }
             .to_owned();
-            let forced = input.options.ownership.adoption == Adoption::Any;
+            let forced = ownership.adoption == Adoption::Any;
             looked.option = forced.then_some(DecidingOption::TakeOwnership);
         } else if looked.fields.is_empty() {
             looked.verb = ChangeVerb::Unchanged;

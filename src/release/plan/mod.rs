@@ -19,7 +19,7 @@ use crate::release::{
     desired_objects::{DesiredObject, Digest},
     error::EngineError,
     plan::dependency_graph::{Order, Wave},
-    request::{Adoption, ReleaseId},
+    request::{OwnershipOptions, ReleaseId},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,7 +73,7 @@ pub(crate) fn check_ownership(
     base: &[Vec<BaseObject>],
     seen: &ObservedObjects,
     id: &ReleaseId,
-    adoption: Adoption,
+    ownership: &OwnershipOptions,
     operation: &'static str,
 ) -> Result<(), EngineError> {
     let ours: BTreeSet<ObjectKey> = base.iter().flatten().map(|o| o.object.key()).collect();
@@ -85,7 +85,7 @@ pub(crate) fn check_ownership(
         if ours.contains(&target.key) && lost {
             continue;
         }
-        if let Some(reason) = ownership::refusal(found, id, adoption) {
+        if let Some(reason) = ownership::refusal(found, id, ownership.adoption_of(&target.object)) {
             if ours.contains(&target.key) && found.release_name.as_deref() == Some(&id.name) {
                 continue;
             }

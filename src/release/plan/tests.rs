@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::Gvk;
-use crate::release::ReleaseAction;
 use crate::release::plan::dry_run::{ChangeVerb, PlannedChange, Preview};
+use crate::release::{Adoption, ReleaseAction};
 use serde_json::Value;
 
 fn object(kind: &str, name: &str) -> ObjectRef {
@@ -145,7 +145,7 @@ fn ownership_of_what_exists() {
             base,
             &cluster(&[("ConfigMap", "c", Some(seen))]),
             &id(),
-            Adoption::Marked,
+            &OwnershipOptions::default(),
             "install",
         )
         .map_err(|e| e.to_string())
@@ -165,9 +165,10 @@ fn ownership_of_what_exists() {
         ("ConfigMap", "d", Some(ours())),
         ("ConfigMap", "e", Some(foreign.clone())),
     ];
-    let error = check_ownership(&several, &[], &cluster(&seen), &id(), Adoption::Marked, "install")
-        .unwrap_err()
-        .to_string();
+    let error =
+        check_ownership(&several, &[], &cluster(&seen), &id(), &OwnershipOptions::default(), "install")
+            .unwrap_err()
+            .to_string();
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines[0], check(&[], foreign.clone()).unwrap_err());
     assert_eq!(
@@ -180,18 +181,40 @@ fn ownership_of_what_exists() {
     assert!(check(&[], bare.clone()).is_err(), "never ours");
     assert_eq!(check(&base, bare), Ok(()), "ours, and someone took the marks away");
     assert!(check(&base, foreign.clone()).is_err(), "ours once, another release's now");
-    let unowned = |seen: ObservedMeta| {
+    let taken = |seen: ObservedMeta, ownership: OwnershipOptions| {
         let seen = cluster(&[("ConfigMap", "c", Some(seen))]);
-        check_ownership(&c, &[], &seen, &id(), Adoption::Unowned, "install").is_ok()
+        check_ownership(&c, &[], &seen, &id(), &ownership, "install").is_ok()
+    };
+    let unowned = |seen: ObservedMeta| {
+        taken(seen, OwnershipOptions { adoption: Adoption::Unowned, ..OwnershipOptions::default() })
+    };
+    let adopted = |name: &str| {
+        let adopted = vec![name.to_owned()];
+        let ownership = OwnershipOptions { adopted, ..OwnershipOptions::default() };
+        let target = target("ConfigMap", "c", 1);
+        let unmatched = ownership.without_object(&[&target.object]).count();
+        (taken(foreign.clone(), ownership), unmatched)
     };
     assert_eq!(
-        (unowned(ObservedMeta::default()), unowned(foreign)),
+        ["ConfigMap/c", "configmap/c", "ConfigMap/d", "Secret/c"].map(adopted),
+        [(true, 0), (true, 0), (false, 1), (false, 1)],
+        "adopted by name"
+    );
+    assert_eq!(
+        (unowned(ObservedMeta::default()), unowned(foreign.clone())),
         (true, false),
         "forced, but not from another release"
     );
     assert_eq!(
-        check_ownership(&c, &[], &cluster(&[("ConfigMap", "c", None)]), &id(), Adoption::Marked, "install")
-            .map_err(|e| e.to_string()),
+        check_ownership(
+            &c,
+            &[],
+            &cluster(&[("ConfigMap", "c", None)]),
+            &id(),
+            &OwnershipOptions::default(),
+            "install"
+        )
+        .map_err(|e| e.to_string()),
         Ok(())
     );
 }

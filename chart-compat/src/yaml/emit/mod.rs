@@ -53,6 +53,8 @@ pub struct Emitter<'o> {
     error: Option<EmitError>,
     /// Whether strings that the conversion through JSON would change are written unchanged.
     verbatim: bool,
+    /// Whether each string is in double quotes or a literal block.
+    quotes: bool,
 }
 
 /// An open container.
@@ -84,6 +86,11 @@ impl<'o> Emitter<'o> {
         Self::with_layout(out, Layout::Pretty)
     }
 
+    /// An emitter with the layout of go-cty-yaml: sigs', with each string in double quotes or, with line breaks, as a literal block.
+    pub fn quoted(out: &'o mut String) -> Self {
+        Self { verbatim: true, quotes: true, ..Self::with_layout(out, Layout::Sigs) }
+    }
+
     /// An emitter for values that were already converted through JSON.
     pub(super) fn verbatim(out: &'o mut String) -> Self {
         Self { verbatim: true, ..Self::with_layout(out, Layout::Sigs) }
@@ -100,6 +107,7 @@ impl<'o> Emitter<'o> {
             indention: true,
             error: None,
             verbatim: layout == Layout::Pretty,
+            quotes: false,
         }
     }
 
@@ -218,7 +226,8 @@ impl<'o> Emitter<'o> {
         }
     }
 
-    fn plain(&mut self, text: &str) {
+    /// Writes a scalar that is known to be plain.
+    pub fn plain(&mut self, text: &str) {
         self.before_value();
         self.write_plain(text);
     }

@@ -47,7 +47,7 @@ impl Emitter<'_> {
             } else {
                 self.write_double(text, role);
             }
-        } else if needs_quotes(text, dialect) {
+        } else if self.quotes || needs_quotes(text, dialect) {
             self.write_double(text, role);
         } else if analysis.plain {
             self.write_plain_text(text, role);

@@ -1,7 +1,6 @@
-//! Functions of HCL expressions: those of Terraform that helmfile offers and that need no lazy evaluation.
+//! Functions of HCL expressions: those of Terraform that helmfile offers.
 //!
-//! Owns the table, and the bound of what all functions of an evaluation make. `can` and `try` see the errors of their arguments and cannot be written as functions here; `csvdecode` does not
-//! exist either. Using one is an error that names it.
+//! Owns the table, the functions that need no module of their own, and the bound of what all functions of an evaluation make.
 
 use std::cell::Cell;
 
@@ -10,6 +9,7 @@ use hcl::{Map, Number, Value};
 
 use super::cidr_functions::Network;
 use super::date_functions::{add_time, format_date};
+use super::{csv_functions, fallible_calls, yaml_functions};
 
 type Out = Result<Value, String>;
 
@@ -25,6 +25,7 @@ pub(super) fn declare(context: &mut Context<'_>) {
 /// Functions by name. They check their arguments themselves.
 const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("abs", |a| number(Args(a).number(0)?.abs())),
+    ("can", |a| Ok(Value::Bool(fallible_calls::first_success(&a).is_ok()))),
     ("ceil", |a| number(Args(a).number(0)?.ceil())),
     ("cidrhost", |a| {
         let args = Args(a);
@@ -76,15 +77,20 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         let wanted = args.get(1)?;
         Ok(Value::Bool(args.list(0)?.contains(&wanted)))
     }),
+    ("csvdecode", |a| csv_functions::decode(&Args(a).text(0)?)),
     ("distinct", |a| Ok(Value::Array(distinct(Args(a).list(0)?)))),
     ("element", element),
     ("flatten", |a| Ok(Value::Array(flatten(Args(a).list(0)?)))),
     ("floor", |a| number(Args(a).number(0)?.floor())),
-    ("format", format),
+    ("format", |a| {
+        let args = Args(a);
+        text(&format(&args.text(0)?, args.0.get(1..).unwrap_or_default())?)
+    }),
     ("formatdate", |a| {
         let args = Args(a);
         text(&format_date(&args.text(0)?, &args.text(1)?)?)
     }),
+    ("formatlist", formatlist),
     ("indent", |a| {
         let args = Args(a);
         let (spaces, whole) = (args.size(0)?, args.text(1)?);
@@ -141,18 +147,13 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("range", range),
     ("regex", |a| regex(&Args(a), false)),
     ("regexall", |a| regex(&Args(a), true)),
-    ("replace", |a| {
-        let args = Args(a);
-        let (whole, from, to) = (args.text(0)?, args.text(1)?, args.text(2)?);
-        bounded(whole.len(), whole.matches(from.as_str()).count(), to.len())?;
-        text(&whole.replace(&from, &to))
-    }),
     ("reverselist", |a| {
         let mut items = Args(a).list(0)?;
         items.reverse();
         Ok(Value::Array(items))
     }),
     ("setintersection", |a| sets(&Args(a), |own, other| own.retain(|item| other.contains(item)))),
+    ("setproduct", |a| Ok(Value::Array(product(&Args(a))?))),
     ("setsubtract", |a| sets(&Args(a), |own, other| own.retain(|item| !other.contains(item)))),
     ("setunion", |a| sets(&Args(a), |own, other| own.extend(other.iter().cloned()))),
     ("signum", |a| {
@@ -205,12 +206,15 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         let (whole, suffix) = (args.text(0)?, args.text(1)?);
         text(whole.strip_suffix(suffix.as_str()).unwrap_or(&whole))
     }),
+    ("try", |a| fallible_calls::first_success(&a)),
     ("upper", |a| text(&Args(a).text(0)?.to_uppercase())),
     ("values", |a| {
         let mut entries: Vec<(String, Value)> = Args(a).object(0)?.into_iter().collect();
         entries.sort_by(|x, y| x.0.cmp(&y.0));
         Ok(entries.into_iter().map(|(_, value)| value).collect())
     }),
+    ("yamldecode", |a| yaml_functions::decode(&Args(a).text(0)?)),
+    ("yamlencode", |a| text(&yaml_functions::encode(Args(a).get(0)?)?)),
     ("zipmap", |a| {
         let args = Args(a);
         let (keys, values) = (args.list(0)?, args.list(1)?);
@@ -226,7 +230,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
 ];
 
 /// The maximal number of items that a function makes.
-const MAX_ITEMS: f64 = 100_000.0;
+const MAX_ITEMS: u32 = 100_000;
 /// The maximal size of a text, in bytes.
 const MAX_TEXT: usize = 64 << 20;
 /// The most bytes of all that functions make in one evaluation.
@@ -243,7 +247,7 @@ pub(super) fn begin_evaluation() {
 }
 
 /// Counts bytes that a function makes.
-fn count_made(bytes: usize) -> Result<(), String> {
+pub(super) fn count_made(bytes: usize) -> Result<(), String> {
     let left = LEFT.get().checked_sub(bytes);
     LEFT.set(left.unwrap_or_default());
     left.map(drop).ok_or_else(|| format!("functions make more than {} MiB in all", MAX_MADE >> 20))
@@ -272,7 +276,7 @@ impl Args {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
     fn size(&self, at: usize) -> Result<usize, String> {
         let n = self.number(at)?;
-        if n.fract() == 0.0 && (0.0..=MAX_ITEMS).contains(&n) {
+        if n.fract() == 0.0 && (0.0..=f64::from(MAX_ITEMS)).contains(&n) {
             Ok(n as usize)
         } else {
             Err(format!("{n} is not a count"))
@@ -357,7 +361,7 @@ fn shown(value: &Value) -> Result<String, String> {
 }
 
 /// A value with objects in order of their keys, as Go's encoder writes them.
-fn sorted(value: Value) -> Value {
+pub(super) fn sorted(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(sorted).collect(),
         Value::Object(map) => {
@@ -445,7 +449,7 @@ fn range(arguments: FuncArgs) -> Out {
     };
     let step = step.unwrap_or(if from > to { -1.0 } else { 1.0 });
     let count = ((to - from) / step).ceil().max(0.0);
-    if step == 0.0 || count.is_nan() || count > MAX_ITEMS {
+    if step == 0.0 || count.is_nan() || count > f64::from(MAX_ITEMS) {
         return Err(format!("a range from {from} to {to} by {step} has too many items"));
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the bounds are checked")]
@@ -507,12 +511,10 @@ fn title(whole: &str) -> String {
 }
 
 /// `%s`, `%d`, `%v`, `%q`, `%%` and `%t`.
-fn format(arguments: FuncArgs) -> Out {
-    let args = Args(arguments);
-    let pattern = args.text(0)?;
+fn format(pattern: &str, values: &[Value]) -> Result<String, String> {
     let mut out = String::new();
     let mut chars = pattern.chars();
-    let mut at = 1;
+    let mut values = values.iter();
     while let Some(c) = chars.next() {
         if c != '%' {
             out.push(c);
@@ -521,14 +523,14 @@ fn format(arguments: FuncArgs) -> Out {
         match chars.next() {
             Some('%') => out.push('%'),
             Some(verb @ ('s' | 'd' | 'v' | 't' | 'q')) => {
-                let value = args.get(at)?;
-                at += 1;
-                match (verb, &value) {
+                let value = values.next().ok_or_else(|| format!("%{verb} has no value"))?;
+                match (verb, value) {
                     ('d', value) => out.push_str(&shown(&number(to_number(value)?.trunc())?)?),
                     ('q', value) => out.push_str(&format!("{:?}", shown(value)?)),
                     ('v', Value::Array(_) | Value::Object(_) | Value::Null) => {
                         out.push_str(
-                            &serde_json::to_string(&sorted(value)).map_err(|error| error.to_string())?,
+                            &serde_json::to_string(&sorted(value.clone()))
+                                .map_err(|error| error.to_string())?,
                         );
                     }
                     (_, value) => out.push_str(&shown(value)?),
@@ -542,7 +544,58 @@ fn format(arguments: FuncArgs) -> Out {
             }
         }
     }
-    text(&out)
+    Ok(out)
+}
+
+/// [`format`] once for each item of the lists among the values.
+fn formatlist(arguments: FuncArgs) -> Out {
+    let args = Args(arguments);
+    let pattern = args.text(0)?;
+    let values = args.0.get(1..).unwrap_or_default();
+    let mut lengths = values.iter().filter_map(Value::as_array).map(Vec::len);
+    let length = lengths.next().unwrap_or(1);
+    if let Some(other) = lengths.find(|other| *other != length) {
+        return Err(format!("the lists have different lengths: {length} and {other}"));
+    }
+    let of_round = |round: usize| -> Vec<Value> {
+        let item = |value: &Value| match value {
+            Value::Array(items) => items.get(round).cloned().unwrap_or_default(),
+            single => single.clone(),
+        };
+        values.iter().map(item).collect()
+    };
+    (0..length).map(|round| text(&format(&pattern, &of_round(round))?)).collect()
+}
+
+/// Each combination of an item of each list, the last list's items in turn first.
+fn product(args: &Args) -> Result<Vec<Value>, String> {
+    let lists: Vec<Vec<Value>> =
+        args.all().into_iter().map(|value| of_one_type(list(value)?)).collect::<Result<_, String>>()?;
+    if lists.len() < 2 {
+        return Err("at least two lists are needed".to_owned());
+    }
+    let count = lists.iter().try_fold(1_usize, |count, list| count.checked_mul(list.len()));
+    if count.and_then(|count| u32::try_from(count).ok()).is_none_or(|count| count > MAX_ITEMS) {
+        return Err(format!("the product of the lists has more than {MAX_ITEMS} items"));
+    }
+    let sizes = lists.iter().flatten().map(super::size).max().unwrap_or_default();
+    count_made(count.unwrap_or_default().saturating_mul(lists.len()).saturating_mul(sizes))?;
+    let mut rows: Vec<Vec<Value>> = vec![Vec::new()];
+    for list in &lists {
+        let extended = |row: &Vec<Value>, item: &Value| row.iter().chain([item]).cloned().collect();
+        rows = rows.iter().flat_map(|row| list.iter().map(move |item| extended(row, item))).collect();
+    }
+    Ok(rows.into_iter().map(Value::Array).collect())
+}
+
+/// Items of one type: plain values of several types become texts.
+fn of_one_type(items: Vec<Value>) -> Result<Vec<Value>, String> {
+    let differ =
+        |pair: &[Value]| pair.first().map(std::mem::discriminant) != pair.last().map(std::mem::discriminant);
+    if !items.windows(2).any(differ) {
+        return Ok(items);
+    }
+    items.iter().map(|item| shown(item).map(Value::from)).collect()
 }
 
 /// The groups of the first match, or of all.

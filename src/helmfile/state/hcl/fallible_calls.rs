@@ -1,0 +1,202 @@
+//! `can` and `try`: calls whose arguments may fail.
+//!
+//! Owns how their arguments are evaluated. The crate evaluates arguments before a call and ends with the first error. So an expression
+//! is rewritten before it is evaluated: each argument of these calls becomes its text, after an object of the variables that it may
+//! name; the functions evaluate the texts.
+
+use std::str::FromStr as _;
+
+use hcl::eval::{Context, Evaluate};
+use hcl::expr::{
+    Expression, FuncCall, Object, ObjectKey, Operation, TemplateExpr, TraversalOperator, Variable,
+};
+use hcl::template::{Directive, Element, Template};
+use hcl::{Identifier, Value};
+
+use super::functions;
+
+/// The maximal size of an argument as a text, in bytes: each call around it nearly doubles the escapes of a call.
+const MAX_ARGUMENT: usize = 64 << 10;
+
+/// An expression whose calls of `can` and `try` have texts as arguments. `variables` are those of the context that it is for.
+///
+/// # Errors
+/// A template within it cannot be parsed; or such a call has no argument, more than it takes, or a list to expand.
+pub(super) fn deferred(expression: &Expression, variables: &[&str]) -> Result<Expression, String> {
+    let mut out = expression.clone();
+    let variables = variables.iter().map(|name| Identifier::sanitized(*name)).collect();
+    Scope { variables, printed: false }.expression(&mut out)?;
+    Ok(out)
+}
+
+/// The value of the first argument that can be evaluated: that of `try`. The arguments are as [`deferred`] writes them.
+pub(super) fn first_success(arguments: &[Value]) -> Result<Value, String> {
+    let (scope, arguments) =
+        arguments.split_first().ok_or_else(|| "the call was not rewritten".to_owned())?;
+    let mut errors = Vec::new();
+    for argument in arguments {
+        functions::count_made(super::size(scope))?;
+        match evaluated(scope, argument) {
+            Ok(value) => return Ok(value),
+            Err(error) => errors.push(error),
+        }
+    }
+    Err(format!("no argument can be evaluated: {}", errors.join("; ")))
+}
+
+/// The value of an argument that was made a text, with the variables of an object.
+fn evaluated(scope: &Value, argument: &Value) -> Result<Value, String> {
+    let (Value::Object(variables), Value::String(text)) = (scope, argument) else {
+        return Err("an argument is no expression".to_owned());
+    };
+    let expression = Expression::from_str(text).map_err(|error| error.to_string())?;
+    let mut context = Context::new();
+    functions::declare(&mut context);
+    for (name, value) in variables {
+        context.declare_var(Identifier::sanitized(name), value.clone());
+    }
+    expression.evaluate(&context).map_err(|error| error.to_string())
+}
+
+/// Where an expression stands.
+struct Scope {
+    /// The variables that it may name.
+    variables: Vec<Identifier>,
+    /// Whether it becomes a text: the crate prints the literals of templates as they are, without the escapes of a quoted template.
+    printed: bool,
+}
+
+impl Scope {
+    /// The scope of the body of a loop.
+    fn within(&self, key: Option<&Identifier>, value: &Identifier) -> Self {
+        let mut variables = self.variables.clone();
+        for name in key.into_iter().chain([value]) {
+            if !variables.contains(name) {
+                variables.push(name.clone());
+            }
+        }
+        Self { variables, printed: self.printed }
+    }
+
+    fn expression(&self, expression: &mut Expression) -> Result<(), String> {
+        match expression {
+            Expression::Array(items) => items.iter_mut().try_for_each(|item| self.expression(item)),
+            Expression::Object(object) => {
+                for (mut key, mut value) in std::mem::take(object) {
+                    if let ObjectKey::Expression(key) = &mut key {
+                        self.expression(key)?;
+                    }
+                    self.expression(&mut value)?;
+                    object.insert(key, value);
+                }
+                Ok(())
+            }
+            Expression::TemplateExpr(text) => {
+                let mut template = Template::from_expr(text).map_err(|error| error.to_string())?;
+                self.template(&mut template)?;
+                **text = TemplateExpr::QuotedString(template.to_string());
+                Ok(())
+            }
+            Expression::Traversal(traversal) => {
+                self.expression(&mut traversal.expr)?;
+                traversal.operators.iter_mut().try_for_each(|operator| match operator {
+                    TraversalOperator::Index(index) => self.expression(index),
+                    _ => Ok(()),
+                })
+            }
+            Expression::FuncCall(call) => self.call(call),
+            Expression::Parenthesis(inner) => self.expression(inner),
+            Expression::Conditional(choice) => {
+                self.expression(&mut choice.cond_expr)?;
+                self.expression(&mut choice.true_expr)?;
+                self.expression(&mut choice.false_expr)
+            }
+            Expression::Operation(operation) => match &mut **operation {
+                Operation::Unary(unary) => self.expression(&mut unary.expr),
+                Operation::Binary(binary) => {
+                    self.expression(&mut binary.lhs_expr)?;
+                    self.expression(&mut binary.rhs_expr)
+                }
+            },
+            Expression::ForExpr(each) => {
+                self.expression(&mut each.collection_expr)?;
+                let inner = self.within(each.key_var.as_ref(), &each.value_var);
+                let parts = [each.key_expr.as_mut(), Some(&mut each.value_expr), each.cond_expr.as_mut()];
+                parts.into_iter().flatten().try_for_each(|part| inner.expression(part))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn call(&self, call: &mut FuncCall) -> Result<(), String> {
+        let name = call.name.to_string();
+        if !matches!(name.as_str(), "can" | "try") {
+            return call.args.iter_mut().try_for_each(|argument| self.expression(argument));
+        }
+        match (name.as_str(), call.args.len()) {
+            _ if call.expand_final => {
+                return Err(format!("{name} takes no list to expand (...): write its items as arguments"));
+            }
+            ("can", 1) | ("try", 1..) => {}
+            ("can", count) => return Err(format!("can takes one argument, and has {count}")),
+            _ => return Err("try needs an argument".to_owned()),
+        }
+        let printed = Self { variables: self.variables.clone(), printed: true };
+        for argument in &mut call.args {
+            printed.expression(argument)?;
+            let text = argument.to_string();
+            if text.len() > MAX_ARGUMENT {
+                return Err(format!(
+                    "an argument of {name} has more than {} KiB, or too many calls in calls",
+                    MAX_ARGUMENT >> 10
+                ));
+            }
+            *argument = Expression::String(text);
+        }
+        let named = |name: &Identifier| {
+            (ObjectKey::Identifier(name.clone()), Expression::from(Variable::from(name.clone())))
+        };
+        let variables: Object<ObjectKey, Expression> = self.variables.iter().map(named).collect();
+        call.args.insert(0, Expression::Object(variables));
+        Ok(())
+    }
+
+    fn template(&self, template: &mut Template) -> Result<(), String> {
+        template.elements_mut().iter_mut().try_for_each(|element| match element {
+            Element::Literal(text) => {
+                if self.printed {
+                    *text = escaped(text);
+                }
+                Ok(())
+            }
+            Element::Interpolation(interpolation) => self.expression(&mut interpolation.expr),
+            Element::Directive(directive) => match &mut **directive {
+                Directive::If(choice) => {
+                    self.expression(&mut choice.cond_expr)?;
+                    self.template(&mut choice.true_template)?;
+                    choice.false_template.as_mut().map_or(Ok(()), |template| self.template(template))
+                }
+                Directive::For(each) => {
+                    self.expression(&mut each.collection_expr)?;
+                    self.within(each.key_var.as_ref(), &each.value_var).template(&mut each.template)
+                }
+            },
+        })
+    }
+}
+
+/// A text with the escapes of a quoted template.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
+}
