@@ -235,8 +235,10 @@ impl LongNames {
             EntryType::GNULongName => self.name = Some(long_name(entry)?),
             EntryType::GNULongLink => self.link = Some(long_name(entry)?),
             EntryType::XHeader => {
-                let text = bounded_read::read_to_end(entry, MAX_PAX)
-                    .map_err(|error| format!("a pax header is {error}"))?;
+                let text = bounded_read::read_to_end(entry, MAX_PAX).map_err(|error| match error.kind() {
+                    io::ErrorKind::FileTooLarge => format!("a pax header is {error}"),
+                    _ => damaged(&error),
+                })?;
                 for field in PaxExtensions::new(&text) {
                     let field = field.map_err(|error| damaged(&error))?;
                     let slot = match field.key_bytes() {
