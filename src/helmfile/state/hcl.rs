@@ -6,9 +6,9 @@
 mod cidr_functions;
 mod csv_functions;
 mod date_functions;
-mod fallible_calls;
 mod functions;
 mod references;
+mod rewritten_expression;
 mod yaml_functions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,7 +168,7 @@ fn in_order(
                     context.declare_var("local", made.referenced(expression, "local", own).map_err(failed)?);
                     variables.push("local");
                 }
-                let evaluated = fallible_calls::deferred(expression, &variables)
+                let evaluated = rewritten_expression::rewritten(expression, &variables)
                     .and_then(|expression| expression.evaluate(&context).map_err(|error| error.to_string()));
                 let evaluated = evaluated.map_err(|error| {
                     format!("error when trying to evaluate variable {name} in {file}: {error}")
@@ -269,6 +269,21 @@ mod tests {
         assert!(values(1, join).unwrap_err().contains("more than 64 MiB"));
         for expression in ["try(local.big, 1) == 1", "length(setproduct([local.big, 1], [1, 2])) == 1"] {
             assert!(values(80, expression).unwrap_err().contains("functions make more than"), "{expression}");
+        }
+        // 100,000 rounds of as many: each loop counts.
+        for expression in [
+            "[for a in local.many : [for b in local.many : local.big]]",
+            "length([for a in local.many : \"${local.big}\"]) == 1",
+            &format!(
+                "\"%{{ for a in local.many }}%{{ for b in local.many }}{}%{{ endfor }}%{{ endfor }}\" == 1",
+                "x".repeat(4096)
+            ),
+            "\"%{ for a in local.many }${local.big}%{ endfor }\" == 1",
+        ] {
+            let text =
+                format!("{big}locals {{\n many = range(100000)\n}}\nvalues {{\n v = {expression}\n}}\n");
+            let told = evaluated(&text).unwrap_err();
+            assert!(told.contains("functions make more than"), "{told}");
         }
         // Escapes grow with each call within a call.
         let nested = format!("{}\"\\\"\"{}", "try(".repeat(40), ")".repeat(40));

@@ -9,7 +9,8 @@ use hcl::{Map, Number, Value};
 
 use super::cidr_functions::Network;
 use super::date_functions::{add_time, format_date};
-use super::{csv_functions, fallible_calls, yaml_functions};
+use super::rewritten_expression::{self, COUNTED};
+use super::{csv_functions, yaml_functions};
 
 type Out = Result<Value, String>;
 
@@ -25,7 +26,7 @@ pub(super) fn declare(context: &mut Context<'_>) {
 /// Functions by name. They check their arguments themselves.
 const TABLE: &[(&str, hcl::eval::Func)] = &[
     ("abs", |a| number(Args(a).number(0)?.abs())),
-    ("can", |a| Ok(Value::Bool(fallible_calls::first_success(&a).is_ok()))),
+    ("can", |a| Ok(Value::Bool(rewritten_expression::first_success(&a).is_ok()))),
     ("ceil", |a| number(Args(a).number(0)?.ceil())),
     ("cidrhost", |a| {
         let args = Args(a);
@@ -206,7 +207,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         let (whole, suffix) = (args.text(0)?, args.text(1)?);
         text(whole.strip_suffix(suffix.as_str()).unwrap_or(&whole))
     }),
-    ("try", |a| fallible_calls::first_success(&a)),
+    ("try", |a| rewritten_expression::first_success(&a)),
     ("upper", |a| text(&Args(a).text(0)?.to_uppercase())),
     ("values", |a| {
         let mut entries: Vec<(String, Value)> = Args(a).object(0)?.into_iter().collect();
@@ -215,6 +216,18 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     }),
     ("yamldecode", |a| yaml_functions::decode(&Args(a).text(0)?)),
     ("yamlencode", |a| text(&yaml_functions::encode(Args(a).get(0)?)?)),
+    (COUNTED, |a| {
+        let args = Args(a);
+        let (value, of_item) = (args.get(0)?, args.size(1)?);
+        let items = match &value {
+            Value::Array(items) => items.len(),
+            Value::Object(map) => map.len(),
+            _ => 0,
+        };
+        let per_item = of_item.saturating_add(size_of::<Value>());
+        count_made(super::size(&value).saturating_add(items.saturating_mul(per_item)))?;
+        Ok(value)
+    }),
     ("zipmap", |a| {
         let args = Args(a);
         let (keys, values) = (args.list(0)?, args.list(1)?);

@@ -1,8 +1,8 @@
-//! `can` and `try`: calls whose arguments may fail.
+//! Expressions as the crate can evaluate them: calls whose arguments may fail (`can`, `try`), and loops within bounds.
 //!
-//! Owns how their arguments are evaluated. The crate evaluates arguments before a call and ends with the first error. So an expression
-//! is rewritten before it is evaluated: each argument of these calls becomes its text, after an object of the variables that it may
-//! name; the functions evaluate the texts.
+//! Owns what is rewritten before an evaluation. The crate evaluates arguments before a call and ends with the first error: each argument
+//! of such a call becomes its text, after an object of the variables that it may name; the functions evaluate the texts. The crate counts
+//! nothing that loops make: what they go through and each part of a result goes through the function [`COUNTED`].
 
 use std::str::FromStr as _;
 
@@ -18,18 +18,22 @@ use super::functions;
 /// The maximal size of an argument as a text, in bytes: each call around it nearly doubles the escapes of a call.
 const MAX_ARGUMENT: usize = 64 << 10;
 
-/// An expression whose calls of `can` and `try` have texts as arguments. `variables` are those of the context that it is for.
+/// Name of the function that counts a value and returns it.
+pub(super) const COUNTED: &str = "windlass_counted";
+
+/// An expression whose calls of `can` and `try` have texts as arguments, and whose loops count what they make. `variables` are those of
+/// the context that it is for.
 ///
 /// # Errors
 /// A template within it cannot be parsed; or such a call has no argument, more than it takes, or a list to expand.
-pub(super) fn deferred(expression: &Expression, variables: &[&str]) -> Result<Expression, String> {
+pub(super) fn rewritten(expression: &Expression, variables: &[&str]) -> Result<Expression, String> {
     let mut out = expression.clone();
     let variables = variables.iter().map(|name| Identifier::sanitized(*name)).collect();
-    Scope { variables, printed: false }.expression(&mut out)?;
+    Scope { variables, printed: false, loops: false }.expression(&mut out)?;
     Ok(out)
 }
 
-/// The value of the first argument that can be evaluated: that of `try`. The arguments are as [`deferred`] writes them.
+/// The value of the first argument that can be evaluated: that of `try`. The arguments are as [`rewritten`] writes them.
 pub(super) fn first_success(arguments: &[Value]) -> Result<Value, String> {
     let (scope, arguments) =
         arguments.split_first().ok_or_else(|| "the call was not rewritten".to_owned())?;
@@ -64,6 +68,8 @@ struct Scope {
     variables: Vec<Identifier>,
     /// Whether it becomes a text: the crate prints the literals of templates as they are, without the escapes of a quoted template.
     printed: bool,
+    /// Whether it is evaluated once for each item of a loop.
+    loops: bool,
 }
 
 impl Scope {
@@ -75,7 +81,7 @@ impl Scope {
                 variables.push(name.clone());
             }
         }
-        Self { variables, printed: self.printed }
+        Self { variables, printed: self.printed, loops: true }
     }
 
     fn expression(&self, expression: &mut Expression) -> Result<(), String> {
@@ -122,7 +128,11 @@ impl Scope {
                 self.expression(&mut each.collection_expr)?;
                 let inner = self.within(each.key_var.as_ref(), &each.value_var);
                 let parts = [each.key_expr.as_mut(), Some(&mut each.value_expr), each.cond_expr.as_mut()];
-                parts.into_iter().flatten().try_for_each(|part| inner.expression(part))
+                parts.into_iter().flatten().try_for_each(|part| inner.expression(part))?;
+                // With a literal body, what the loop goes through bounds what it makes.
+                count(&mut each.collection_expr, 0);
+                count(&mut each.value_expr, 0);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -141,7 +151,7 @@ impl Scope {
             ("can", count) => return Err(format!("can takes one argument, and has {count}")),
             _ => return Err("try needs an argument".to_owned()),
         }
-        let printed = Self { variables: self.variables.clone(), printed: true };
+        let printed = Self { variables: self.variables.clone(), printed: true, loops: self.loops };
         for argument in &mut call.args {
             printed.expression(argument)?;
             let text = argument.to_string();
@@ -169,7 +179,13 @@ impl Scope {
                 }
                 Ok(())
             }
-            Element::Interpolation(interpolation) => self.expression(&mut interpolation.expr),
+            Element::Interpolation(interpolation) => {
+                self.expression(&mut interpolation.expr)?;
+                if self.loops {
+                    count(&mut interpolation.expr, 0);
+                }
+                Ok(())
+            }
             Element::Directive(directive) => match &mut **directive {
                 Directive::If(choice) => {
                     self.expression(&mut choice.cond_expr)?;
@@ -178,11 +194,35 @@ impl Scope {
                 }
                 Directive::For(each) => {
                     self.expression(&mut each.collection_expr)?;
-                    self.within(each.key_var.as_ref(), &each.value_var).template(&mut each.template)
+                    self.within(each.key_var.as_ref(), &each.value_var).template(&mut each.template)?;
+                    count(&mut each.collection_expr, literal_bytes(&each.template));
+                    Ok(())
                 }
             },
         })
     }
+}
+
+/// Lets an expression count its value when it is evaluated; `of_item`: further bytes for each of its items.
+fn count(expression: &mut Expression, of_item: usize) {
+    let value = std::mem::replace(expression, Expression::Null);
+    *expression = FuncCall::builder(COUNTED).arg(value).arg(of_item).build().into();
+}
+
+/// Bytes of the texts between the expressions of a template.
+fn literal_bytes(template: &Template) -> usize {
+    let of_element = |element: &Element| match element {
+        Element::Literal(text) => text.len(),
+        Element::Interpolation(_) => 0,
+        Element::Directive(directive) => match &**directive {
+            Directive::If(choice) => {
+                literal_bytes(&choice.true_template) + choice.false_template.as_ref().map_or(0, literal_bytes)
+            }
+            // Its own count has them.
+            Directive::For(_) => 0,
+        },
+    };
+    template.elements().iter().map(of_element).sum()
 }
 
 /// A text with the escapes of a quoted template.
