@@ -2,7 +2,11 @@
 
 use crate::support::*;
 use serde_json::json;
-use windlass::release::{Disposition, Mode, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseRequest, Wait};
+use std::time::Duration;
+use windlass::release::{
+    Disposition, Engine, EngineOptions, Mode, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseRequest, Wait,
+};
+use windlass_test_cluster::wait_until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn from_install_to_uninstall() {
@@ -143,6 +147,40 @@ async fn waiting_tells_what_is_not_ready() {
     );
     assert_eq!(error.disposition(), Disposition::Retry);
     assert_eq!(history(ns, "bad"), ["1:failed"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_before_the_rights_went_is_deleted() {
+    let plane = control_plane();
+    let namespace = plane.namespace("rights").unwrap();
+    let ns = namespace.name();
+    let cluster = cluster_as(ns, "weak", &["--verb=create,patch", "--resource=configmaps"]).await;
+    for (name, verbs, kinds) in [
+        ("records", "get,list,create,update,patch,delete", "secrets,leases.coordination.k8s.io"),
+        ("reads", "get,list", "configmaps,services"),
+    ] {
+        let (verbs, kinds) = (format!("--verb={verbs}"), format!("--resource={kinds}"));
+        plane.kubectl(["create", "role", name, "-n", ns, &verbs, &kinds]).unwrap();
+        let role = format!("--role={name}");
+        plane.kubectl(["create", "rolebinding", name, "-n", ns, &role, "--user=weak"]).unwrap();
+    }
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let wanted = request(ns, "web", &[config_map("a", "1"), service], vec![]);
+    let weak = Engine::new(cluster, parse, EngineOptions::once("test"));
+    let failed = |error: String| assert!(error.contains("forbidden"), "{error}");
+    failed(weak.reconcile(&wanted).await.unwrap_err().to_string());
+    assert_eq!(value(ns, "a").as_deref(), Some("1"));
+    // The same revision again, all of which is forbidden now.
+    plane.kubectl(["delete", "rolebinding", "weak", "-n", ns]).unwrap();
+    let may = ["auth", "can-i", "patch", "configmaps", "-n", ns, "--as=weak"];
+    wait_until("the right is gone", Duration::from_secs(30), || {
+        Ok(plane.kubectl(may).is_err().then_some(()))
+    })
+    .unwrap();
+    failed(weak.reconcile(&wanted).await.unwrap_err().to_string());
+    assert_eq!(history(ns, "web"), ["1:failed"]);
+    engine().await.uninstall(&uninstall(ns, "web")).await.unwrap();
+    assert_eq!((value(ns, "a"), history(ns, "web").len()), (None, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -170,6 +170,9 @@ impl RevisionExecution<'_> {
     ) -> Result<ReleaseOutcome> {
         let engine = self.engine;
         let History { revisions, records, .. } = history;
+        // Of a revision that is tried again, something may be there from before.
+        let mut tried = records.iter().filter(|stored| stored.record.version == decision.revision);
+        let untouched = tried.all(|stored| stored.record.extension.refused);
         let (mut current, others) = self.begin(decision, &revisions, records).await?;
         let mut expected = BTreeMap::new();
         let result = tokio::select! {
@@ -181,7 +184,7 @@ impl RevisionExecution<'_> {
             let pre = self.input.operation.pre();
             let ran_hooks = self.input.rendered.hooks.iter().any(|hook| hook.events.contains(&pre));
             current.record.extension.refused =
-                expected.is_empty() && !ran_hooks && error.forbids_all_writes();
+                untouched && expected.is_empty() && !ran_hooks && error.forbids_all_writes();
             if tokio::time::timeout(RECORD_FAILURE_TIMEOUT, self.fail(&mut current, &error)).await.is_err() {
                 tracing::warn!(release = %self.input.id, "cannot record the failure: the server does not answer");
             }
