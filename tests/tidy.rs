@@ -103,7 +103,7 @@ const ROOT: [(&str, &[&str]); 26] = [
         ],
     ),
     ("openapi", &["cel_expression", "redact", "render"]),
-    ("shell_hooks", &["backoff", "cluster", "redact", "render", "serve"]),
+    ("shell_hooks", &["backoff", "bounded_read", "cluster", "redact", "render", "serve"]),
     (
         "addon",
         &[

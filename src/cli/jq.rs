@@ -3,7 +3,7 @@
 //! Supports the flags of jq that hooks use.
 
 use std::ffi::OsString;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +11,8 @@ use clap::Parser as _;
 use serde_json::{Deserializer, Value, json};
 
 use super::Failure;
+use crate::bounded_read;
+use crate::causes::of_the_system;
 use crate::shell_hooks::jq::Filter;
 
 /// The maximal size of the input, in bytes.
@@ -146,13 +148,12 @@ fn inputs(args: &Args) -> Result<Vec<Value>, Failure> {
     }
     let mut text = String::new();
     if args.files.is_empty() {
-        let input = std::io::stdin().lock();
-        input.take(MAX_INPUT).read_to_string(&mut text).map_err(|e| format!("standard input: {e}"))?;
+        text = utf8(bounded_read::read_to_end(std::io::stdin().lock(), MAX_INPUT))
+            .map_err(|e| format!("standard input: {e}"))?;
     }
     for path in &args.files {
-        let failed = |e: std::io::Error| format!("{}: {e}", path.display());
-        let file = std::fs::File::open(path).map_err(failed)?;
-        file.take(MAX_INPUT).read_to_string(&mut text).map_err(failed)?;
+        let read = utf8(bounded_read::read_file(path, MAX_INPUT));
+        text.push_str(&read.map_err(|e| format!("{}: {e}", path.display()))?);
     }
     if args.raw_input {
         return Ok(if args.slurp { vec![text.into()] } else { text.lines().map(Value::from).collect() });
@@ -160,6 +161,10 @@ fn inputs(args: &Args) -> Result<Vec<Value>, Failure> {
     let values: Result<Vec<Value>, _> = Deserializer::from_str(&text).into_iter().collect();
     let values = values.map_err(|e| e.to_string())?;
     Ok(if args.slurp { vec![json!(values)] } else { values })
+}
+
+fn utf8(read: std::io::Result<Vec<u8>>) -> Result<String, String> {
+    String::from_utf8(read.map_err(|e| of_the_system(&e))?).map_err(|_| "not UTF-8 text".to_owned())
 }
 
 fn shown(args: &Args, result: &Value) -> String {

@@ -4,13 +4,13 @@
 //! `plugin.PrepareCommands`). Plugins of other types and runtimes are ignored.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use chart_compat::yaml;
 use serde::Deserialize;
 
 use super::Failure;
+use crate::bounded_read;
 use crate::render::to_json;
 
 /// The largest `plugin.yaml`, in bytes.
@@ -82,8 +82,7 @@ pub(super) fn find(directories: &std::ffi::OsStr, name: &str) -> Result<Option<P
 }
 
 fn read(path: &Path) -> Option<Metadata> {
-    let mut text = Vec::new();
-    std::fs::File::open(path).ok()?.take(MAX_FILE).read_to_end(&mut text).ok()?;
+    let text = bounded_read::read_file(path, MAX_FILE).ok()?;
     let metadata: Metadata = serde_json::from_value(to_json(&yaml::from_slice(&text).ok()?)).ok()?;
     (metadata.api_version == "v1").then_some(metadata)
 }

@@ -8,13 +8,15 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 
 use super::{Ended, Failure, print, tell};
 
+use crate::bounded_read;
+
 /// The maximal length of an answer, in bytes.
 const MAX: u64 = 64 << 10;
 
 /// A password from standard input, without its line end.
 pub(super) fn password_from_stdin() -> Result<String, Failure> {
-    let mut text = String::new();
-    std::io::stdin().lock().take(MAX).read_to_string(&mut text).map_err(|e| format!("stdin: {e}"))?;
+    let read = bounded_read::read_to_end(std::io::stdin().lock(), MAX).map_err(|e| format!("stdin: {e}"))?;
+    let text = String::from_utf8(read).map_err(|_| "stdin: the password is not UTF-8 text".to_owned())?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }

@@ -63,6 +63,7 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
     check(&fields).map_err(|error| format!("release {:?}: {error}", release.text("name")))?;
     let undo = fields.flag("atomic") || fields.flag("rollbackOnFailure");
     let waits = fields.flag("wait") || undo;
+    let recreates = fields.flag("force") || release.text("updateStrategy") == REINSTALL_IF_FORBIDDEN;
     let history = release.int("historyMax").or_else(|| fields.defaults.int("historyMax"));
     let create =
         release.flag("createNamespace").or_else(|| fields.defaults.flag("createNamespace")).unwrap_or(true);
@@ -91,7 +92,7 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
             ..OwnershipOptions::default()
         },
         objects: ObjectOptions {
-            immutable: if fields.flag("force") { Immutable::Recreate } else { Immutable::Fail },
+            immutable: if recreates { Immutable::Recreate } else { Immutable::Fail },
             ..ObjectOptions::default()
         },
         failure: FailureOptions {
@@ -167,15 +168,15 @@ pub fn kube_context(state: &State, release: &Record) -> String {
     }
 }
 
+/// The `updateStrategy` of a release that is installed anew where the server forbids its upgrade. Here the forbidden objects alone are
+/// created again.
+const REINSTALL_IF_FORBIDDEN: &str = "reinstallIfForbidden";
+
 /// Fields that change nothing when a release is deployed, with the reason.
 const IGNORED: &[(&str, &str)] = &[
     ("diffArgs", "helm-diff is not run"),
     ("enableDNS", "getHostByName returns an empty string while deploying"),
     ("syncArgs", "helm is not run"),
-    (
-        "updateStrategy",
-        "objects are applied server-side; set force to recreate those with an immutable field",
-    ),
 ];
 
 /// Warnings about fields of a release and its defaults that are set and change nothing, with the reason.

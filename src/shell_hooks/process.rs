@@ -19,6 +19,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use wait4::{ResUse, Wait4 as _};
 
+use crate::bounded_read;
+
 /// A longer line of output is cut, as addon-operator cuts it.
 const MAX_LINE: usize = 10_000;
 /// Output beyond this is counted and dropped.
@@ -445,20 +447,14 @@ impl Scratch {
     /// # Errors
     /// It cannot be read or is too large.
     pub fn read(&self, name: &str) -> Result<String, ProcessError> {
-        use std::io::Read as _;
         let path = self.directory.path().join(name);
         let failed = |reason| ProcessError::Io { what: name.to_owned(), reason };
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
-            Err(e) => return Err(failed(e)),
-        };
-        let mut text = String::new();
-        file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(failed)?;
-        if text.len() as u64 > MAX_FILE {
-            return Err(failed(io::Error::other(format!("it has more than {MAX_FILE} bytes"))));
+        match bounded_read::read_file(&path, MAX_FILE) {
+            Ok(bytes) => String::from_utf8(bytes)
+                .map_err(|e| failed(io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(e) => Err(failed(e)),
         }
-        Ok(text)
     }
 }
 

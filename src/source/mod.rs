@@ -52,12 +52,14 @@ pub use bucket::{
 };
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader};
 use std::path::{Component, Path, PathBuf};
 
 use chart_compat::chart::{self, Chart, MAX_CHART_BYTES, MAX_FILE_BYTES_HELM3};
 use chart_compat::profile::Profile;
 use chart_compat::render::{CompiledChart, Prefetch};
+
+use crate::bounded_read;
 
 /// Why a chart could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -205,10 +207,8 @@ fn package(path: &Path) -> Result<File, Error> {
 /// # Errors
 /// It cannot be read or is too large.
 pub fn package_bytes(path: &Path) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    let read = package(path)?.take(MAX_CHART_BYTES).read_to_end(&mut bytes);
-    read.map_err(|source| Error::Read { step: "read", path: absolute(path), source })?;
-    Ok(bytes)
+    let read = bounded_read::read_to_end(package(path)?, MAX_CHART_BYTES);
+    read.map_err(|source| Error::Read { step: "read", path: absolute(path), source })
 }
 
 /// Loads a packaged chart, named `path` in errors.

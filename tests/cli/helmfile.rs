@@ -258,6 +258,10 @@ fn fields_and_flags_about_helms_upgrade_count_while_deploying() {
     assert_eq!(found(), ["5", "yes"]);
     assert_ne!(uid(), before, "it was created again");
 
+    let strategy = "fields.updateStrategy=reinstallIfForbidden";
+    assert_eq!(apply(&["values.size=5", "values.more=again", strategy], &[]), done);
+    assert_eq!(found(), ["5", "again"]);
+
     // Values of the last revision.
     let reuse = "fields.reuseValues=true";
     assert_eq!(apply(&[force, reuse, "values.more=no"], &[]), done);

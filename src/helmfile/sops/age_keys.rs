@@ -4,7 +4,6 @@
 //! configuration, `SOPS_AGE_SSH_PRIVATE_KEY_FILE`, `~/.ssh/id_ed25519` and `~/.ssh/id_rsa`. Commands (`SOPS_AGE_KEY_CMD`) are not run,
 //! and nobody is asked for a passphrase.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use age::armor::ArmoredReader;
@@ -129,8 +128,5 @@ pub(super) fn decrypt(armored: &str, identities: &Identities) -> Result<Vec<u8>,
     let decryptor = Decryptor::new_buffered(ArmoredReader::new(armored.as_bytes())).map_err(malformed)?;
     let known = identities.iter().map(|identity| &**identity as &dyn Identity);
     let reader = decryptor.decrypt(known).map_err(|_| "no identity of age is a recipient".to_owned())?;
-    let mut key = Vec::new();
-    let read = reader.take(MAX_KEY).read_to_end(&mut key);
-    read.map_err(|_| "the data key is not a message of age".to_owned())?;
-    Ok(key)
+    bounded_read::read_to_end(reader, MAX_KEY).map_err(|_| "the data key is not a message of age".to_owned())
 }

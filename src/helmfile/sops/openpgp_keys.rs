@@ -3,14 +3,15 @@
 //! Owns where secret keys come from: `secring.gpg` in GnuPG's directory, which `gpg --export-secret-keys` writes. GnuPG's own store of
 //! secret keys is its agent's, which is not asked. Keys with a passphrase are refused.
 
-use std::fs::File;
-use std::io::{BufReader, Read as _};
+use std::io::{BufReader, ErrorKind};
 use std::path::PathBuf;
 
 use pgp::composed::{Deserializable as _, Message, SignedSecretKey};
 use pgp::types::{KeyDetails as _, Password};
 
 use super::Keys;
+use crate::bounded_read;
+use crate::causes::of_the_system;
 use crate::source::helm_paths::known_home;
 
 /// The size limit of a data key, in bytes.
@@ -43,9 +44,7 @@ pub(super) fn decrypt(fingerprint: &str, armored: &str, keys: &Keys) -> Result<V
     if message.is_compressed() {
         message = message.decompress().map_err(malformed)?;
     }
-    let mut plain = Vec::new();
-    message.take(MAX_KEY).read_to_end(&mut plain).map_err(|_| MALFORMED.to_owned())?;
-    Ok(plain)
+    bounded_read::read_to_end(message, MAX_KEY).map_err(|_| MALFORMED.to_owned())
 }
 
 /// The given secret keys, or those of the user's exported ring.
@@ -64,10 +63,13 @@ fn keyring(keys: &Keys) -> Result<Vec<SignedSecretKey>, String> {
     let home = own.or_else(|| known_home().map(|home| home.join(".gnupg")));
     let path = home.ok_or("there is no keyring: neither GNUPGHOME nor HOME is set")?.join("secring.gpg");
     let shown = path.display();
-    let file = File::open(&path).map_err(|_| {
-        format!("there is no {shown}; gpg-agent is not asked: export the key by gpg --export-secret-keys --output {shown}")
+    let bytes = bounded_read::read_file(&path, MAX_KEYRING).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!(
+            "there is no {shown}; gpg-agent is not asked: export the key by gpg --export-secret-keys --output {shown}"
+        ),
+        _ => format!("{shown}: {}", of_the_system(&error)),
     })?;
-    let reader = BufReader::new(file.take(MAX_KEYRING));
-    let (keys, _) = SignedSecretKey::from_reader_many(reader).map_err(|error| format!("{shown}: {error}"))?;
+    let (keys, _) =
+        SignedSecretKey::from_reader_many(&*bytes).map_err(|error| format!("{shown}: {error}"))?;
     Ok(keys.filter_map(Result::ok).collect())
 }

@@ -11,7 +11,7 @@ pub mod write;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
+use std::io::{self, BufRead as _, BufReader, Seek as _};
 use std::path::Path;
 
 use chart_compat::data::Data;
@@ -20,6 +20,8 @@ use chart_compat::yaml::{self, Key, Sink};
 
 use self::entry::{ChartVersion, Item};
 use self::stream_entries::{Stop, Visitor, scan};
+
+use crate::bounded_read;
 
 /// Size limit of an index whose layout cannot be streamed.
 const MAX_WHOLE: u64 = 256 << 20;
@@ -173,13 +175,12 @@ fn api_version(data: &Data) -> Result<(), IndexError> {
 fn whole(file: &mut File, items: &mut impl Items) -> Result<(), IndexError> {
     file.rewind()?;
     items.restart();
-    let mut bytes = Vec::new();
-    file.take(MAX_WHOLE + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_WHOLE {
-        let text =
-            format!("the index is larger than {MAX_WHOLE} bytes and not in the layout that tools write");
-        return Err(IndexError::Wrong(text));
-    }
+    let bytes = bounded_read::read_to_end(file, MAX_WHOLE).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            IndexError::Wrong(format!("the index is {error} and not in the layout that tools write"))
+        }
+        _ => error.into(),
+    })?;
     let wrong = |e: yaml::Error| IndexError::Wrong(format!("error converting YAML to JSON: {e}"));
     let data = yaml::from_slice_strict(&bytes).map_err(wrong)?;
     api_version(&data)?;
