@@ -1,12 +1,11 @@
 //! Files that addresses name, fetched once in a run.
 //!
 //! Owns what was fetched: into one temporary directory, one copy for each address and for each commit of a repository, within one budget
-//! of bytes. What is on a
-//! server is asked anew in each run; helmfile keeps a branch for ever. Errors name no login and no query.
+//! of bytes. What is on a server is asked anew in each run; helmfile keeps a branch for ever. Errors name no login and no query.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::addresses::address::Address;
 use super::addresses::{download, git_address};
@@ -70,23 +69,21 @@ pub struct RemoteFiles {
     /// Keeps what is fetched, or has it in place of servers.
     inputs: Option<Arc<dyn InputStore>>,
     budget: Arc<ByteBudget>,
-    copies: Mutex<Copies>,
+    /// Made for the first address.
+    git: OnceLock<Result<GitCopies, String>>,
+    /// Paths by address. No lock is held while one is fetched: who wants the same waits for it.
+    files: Mutex<HashMap<String, FetchedPath>>,
 }
 
-#[derive(Default)]
-struct Copies {
-    /// Made for the first address.
-    git: Option<GitCopies>,
-    /// By address.
-    files: HashMap<String, Result<String, String>>,
-}
+/// Where the file of an address is, or why it could not be fetched.
+type FetchedPath = Arc<OnceLock<Result<String, String>>>;
 
 impl RemoteFiles {
     /// Files that `http` reaches; repositories are reached by git, unless `http` is offline.
     #[must_use]
     pub fn new(http: Http) -> Self {
         let budget = Arc::new(ByteBudget::new(MAX_BYTES));
-        Self { http, tenant: None, inputs: None, budget, copies: Mutex::default() }
+        Self { http, tenant: None, inputs: None, budget, git: OnceLock::new(), files: Mutex::default() }
     }
 
     /// The same for a tenant: nothing of this process' user is used.
@@ -106,8 +103,8 @@ impl RemoteFiles {
     /// The commits that were copied, each as `URL@sha1:COMMIT`, sorted.
     #[must_use]
     pub fn revisions(&self) -> Vec<String> {
-        let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = copies.git.as_ref().map(GitCopies::commits).unwrap_or_default();
+        let all =
+            self.git.get().and_then(|git| git.as_ref().ok()).map(GitCopies::commits).unwrap_or_default();
         let mut all: Vec<String> =
             all.into_iter().map(|(url, commit)| format!("{url}@sha1:{commit}")).collect();
         all.sort();
@@ -115,14 +112,14 @@ impl RemoteFiles {
     }
 
     /// Fetches an address, unless the store has it.
-    fn get_or_find(&self, copies: &mut Copies, address: &Address, text: &str) -> Result<String, String> {
-        let Some(inputs) = &self.inputs else { return self.get(copies, address) };
+    fn get_or_find(&self, address: &Address, text: &str) -> Result<String, String> {
+        let Some(inputs) = &self.inputs else { return self.get(address) };
         let input = RemoteInput::new(InputKind::Address, text, "");
         if let Some(path) = inputs.find(&input)? {
             return Ok(path.to_string_lossy().into_owned());
         }
-        let path = self.get(copies, address)?;
-        let home = copies.git.as_ref().ok_or("no temporary directory")?.home();
+        let path = self.get(address)?;
+        let home = self.git()?.home();
         // Roots of repositories are without symbolic links, those of other copies as they were made.
         let real = home.canonicalize().map_err(|error| error.to_string())?;
         let below = Path::new(&path).strip_prefix(&real).or_else(|_| Path::new(&path).strip_prefix(home));
@@ -132,22 +129,21 @@ impl RemoteFiles {
         Ok(path)
     }
 
-    fn get(&self, copies: &mut Copies, address: &Address) -> Result<String, String> {
+    fn git(&self) -> Result<&GitCopies, String> {
+        let made = self.git.get_or_init(|| {
+            let within = self.tenant.as_ref().map(|tenant| tenant.directory.as_path());
+            let git = GitCopies::new("windlass-helmfile-", within);
+            let git = git.map_err(|error| format!("no temporary directory: {error}"))?;
+            Ok(git.with_budget(Arc::clone(&self.budget)))
+        });
+        made.as_ref().map_err(Clone::clone)
+    }
+
+    fn get(&self, address: &Address) -> Result<String, String> {
         if self.http.is_offline() {
             return Err("offline mode forbids fetching it".to_owned());
         }
-        if copies.files.len() >= MAX_ADDRESSES {
-            return Err(format!("a run fetches at most {MAX_ADDRESSES} addresses"));
-        }
-        let git = match &mut copies.git {
-            Some(git) => git,
-            empty => {
-                let within = self.tenant.as_ref().map(|tenant| tenant.directory.as_path());
-                let git = GitCopies::new("windlass-helmfile-", within);
-                let git = git.map_err(|error| format!("no temporary directory: {error}"))?;
-                empty.insert(git.with_budget(Arc::clone(&self.budget)))
-            }
-        };
+        let git = self.git()?;
         match (address.getter.as_deref(), address.location.scheme.as_str()) {
             (Some("git"), _) => {
                 let root = own_thread::wait(|| git_address::copy(git, address, self.tenant.as_ref()))?;
@@ -174,18 +170,23 @@ impl RemoteFiles {
 
 impl Fetcher for RemoteFiles {
     fn fetch(&self, text: &str, _: &str) -> Result<String, String> {
-        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = copies.files.get(text) {
-            return known.clone();
-        }
-        let done = match Address::parse(text) {
+        let fetched = {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            if files.len() >= MAX_ADDRESSES && !files.contains_key(text) {
+                return Err(format!(
+                    "{}: a run fetches at most {MAX_ADDRESSES} addresses",
+                    without_secrets(text)
+                ));
+            }
+            Arc::clone(files.entry(text.to_owned()).or_default())
+        };
+        let fetch = || match Address::parse(text) {
             Ok(address) => self
-                .get_or_find(&mut copies, &address, text)
+                .get_or_find(&address, text)
                 .map_err(|error| format!("{}: {}", address.shown(), without_secrets(&error))),
             Err(error) => Err(format!("{}: {error}", without_secrets(text))),
         };
-        copies.files.insert(text.to_owned(), done.clone());
-        done
+        fetched.get_or_init(fetch).clone()
     }
 }
 
