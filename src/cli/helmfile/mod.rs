@@ -12,6 +12,7 @@ mod connections;
 mod dependency_lock;
 mod deploy;
 mod deploy_flags;
+mod deploy_session;
 mod flags;
 mod post_renderer;
 mod reading;
@@ -60,7 +61,7 @@ enum Command {
     /// Update the dependencies of local charts, and write lock files with the versions of the other charts
     Deps(dependency_lock::Args),
     /// Uninstall the releases
-    Destroy(Box<deploy::Shared>),
+    Destroy(Box<deploy_session::Shared>),
     /// Show what `apply` would change
     Diff(Box<deploy::ChangeArgs>),
     /// Write the charts of the releases into a directory
@@ -80,7 +81,7 @@ enum Command {
     /// Print the status of the releases
     Status(release_verbs::StatusArgs),
     /// Deploy all releases, whether they differ or not
-    Sync(Box<deploy::Shared>),
+    Sync(Box<deploy_session::Shared>),
     /// Render the charts of the releases
     Template(Box<template::Args>),
     /// Run the tests of the releases

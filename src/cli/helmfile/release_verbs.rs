@@ -1,11 +1,11 @@
 //! `status` and `test`: what the releases of all state files are on their clusters, and whether their tests pass.
 //!
-//! The walk over the releases is that of `deploy`, and what is printed of a release is that of `windlass status` and `windlass test`.
+//! The walk over the releases is that of `deploy_session`, and what is printed of a release is that of `windlass status` and `windlass test`.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::deploy;
+use super::deploy_session;
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{Connected, status, test};
@@ -39,7 +39,7 @@ pub(super) struct TestArgs {
 
 pub(super) fn print_statuses(globals: &Globals, options: &Options) -> Result<ExitCode, Error> {
     let flags = status::StatusFlags::default();
-    deploy::run(globals, options, &deploy::Shared::default(), "status", async |session| {
+    deploy_session::run(globals, options, &deploy_session::Shared::default(), "status", async |session| {
         let print =
             async |connected: &Connected, id| status::print_status(globals, connected, &id, &flags).await;
         session.each_installed(print).await
@@ -47,7 +47,7 @@ pub(super) fn print_statuses(globals: &Globals, options: &Options) -> Result<Exi
 }
 
 pub(super) fn run_tests(globals: &Globals, options: &Options, args: &TestArgs) -> Result<ExitCode, Error> {
-    deploy::run(globals, options, &deploy::Shared::default(), "test", async |session| {
+    deploy_session::run(globals, options, &deploy_session::Shared::default(), "test", async |session| {
         let test = async |connected: &Connected, id| {
             let request = TestRequest {
                 id,

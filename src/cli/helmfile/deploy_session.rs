@@ -1,0 +1,417 @@
+//! A run on the releases of all state files: what is chosen, its order, its clusters and its hooks.
+//!
+//! Owns the walk that verbs on clusters share. Releases that are worked on side by side have a thread each: reading their charts and
+//! running their hooks blocks. What is done with a release is the verb's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
+
+use super::connections::Connections;
+use super::deploy_flags::{FieldFlags, WithoutEffect};
+use super::flags::Options;
+use super::post_renderer::PostRendererFlags;
+use super::template::Needs;
+use crate::cli::flags::Globals;
+use crate::cli::post_render::PostRenderer;
+use crate::cli::schemas::Schemas;
+use crate::cli::{Connected, Ended, Failure, tell, with_runtime};
+use crate::controller::{ReleaseRunner, ReleaseSpec};
+use crate::helmfile::commands::{self, NeedsRule};
+use crate::helmfile::deploy_order::{self, Item, Scope};
+use crate::helmfile::release_chart::ReleaseCharts;
+use crate::helmfile::release_options;
+use crate::helmfile::release_spec::{SpecContext, release_spec, reuse_values};
+use crate::helmfile::state::hooks::{self, Event};
+use crate::helmfile::state::load::State;
+use crate::helmfile::state::record::{Record, Slot};
+use crate::helmfile::state::visit::Query;
+use crate::helmfile::state::{Error, lock, release, visit};
+use crate::release::record::{Record as ReleaseRecord, ReleaseStatus};
+use crate::release::{CrdPolicy, ReleaseId};
+
+/// The most releases that are handled at a time: each has renders, requests and waits of its own.
+const MAX_CONCURRENCY: usize = 16;
+
+/// Flags that all of these commands share.
+#[derive(clap::Args, Default)]
+pub(super) struct Shared {
+    #[command(flatten)]
+    needs: Needs,
+    /// Where `needs` may lead: all (releases of all files) or file (those of the same file, as in helmfile)
+    #[arg(long = "needs", value_enum, default_value_t = NeedsScope::All, value_name = "SCOPE")]
+    needs_scope: NeedsScope,
+    /// Further `--set` values for every chart
+    #[arg(long)]
+    set: Vec<String>,
+    /// Further values files for every chart
+    #[arg(long)]
+    values: Vec<String>,
+    #[command(flatten)]
+    post_renderer: PostRendererFlags,
+    /// Releases of a step that are handled at a time; 0 for all
+    #[arg(long, default_value_t = 0)]
+    concurrency: usize,
+    #[command(flatten)]
+    fields: FieldFlags,
+    #[command(flatten)]
+    without_effect: WithoutEffect,
+}
+
+impl Shared {
+    /// Releases that are handled at a time.
+    fn at_once(&self) -> usize {
+        match self.concurrency {
+            0 => MAX_CONCURRENCY,
+            some => some.min(MAX_CONCURRENCY),
+        }
+    }
+}
+
+/// Where `needs` may lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum NeedsScope {
+    /// Releases of all files
+    #[default]
+    All,
+    /// Releases of the same file
+    File,
+}
+
+/// A release of a run.
+pub(super) struct Target {
+    state: usize,
+    pub(super) release: Record,
+    /// Whether it is to be installed, and not uninstalled.
+    pub(super) installed: bool,
+}
+
+/// A run on one or more clusters.
+pub(super) struct Session<'s> {
+    pub(super) globals: &'s Globals,
+    pub(super) options: &'s Options,
+    pub(super) charts: ReleaseCharts<'s>,
+    shared: &'s Shared,
+    pub(super) command: &'static str,
+    states: Vec<State>,
+    pub(super) targets: Vec<Target>,
+    /// Indexes of targets, each step after all that it needs.
+    pub(super) steps: Vec<Vec<usize>>,
+    /// How many states have run their `prepare` hooks.
+    begun: usize,
+    /// Targets that have run `prepare` and not yet `cleanup`.
+    uncleaned: Mutex<BTreeSet<usize>>,
+    connections: Connections<'s>,
+    /// One permit for each render that may run now, whatever the number of releases and clusters.
+    renders: Arc<Semaphore>,
+    /// Whether a signal asked to stop.
+    interrupted: Arc<AtomicBool>,
+}
+
+/// Evaluates the states, orders their releases, and works on them within their hooks.
+pub(super) fn run(
+    globals: &Globals,
+    options: &Options,
+    shared: &Shared,
+    command: &'static str,
+    work: impl AsyncFnOnce(&mut Session<'_>) -> Result<ExitCode, Error>,
+) -> Result<ExitCode, Error> {
+    let (host, store) = (options.host(globals), options.store(globals));
+    let query = options.query()?;
+    let mut session = Session {
+        globals,
+        options,
+        charts: options.charts(globals, &*host, &store),
+        shared,
+        command,
+        states: visit::states(&*host, &query, &options.cwd())?,
+        targets: Vec::new(),
+        steps: Vec::new(),
+        begun: 0,
+        uncleaned: Mutex::default(),
+        connections: Connections::new(globals),
+        renders: Arc::new(Semaphore::new(globals.render_bounds().at_once())),
+        interrupted: Arc::default(),
+    };
+    let done = session.prepare(&query).and_then(|()| {
+        with_runtime(async {
+            let interrupted = Arc::clone(&session.interrupted);
+            let listener = tokio::spawn(async move {
+                let Ok(mut ended) = Ended::listen() else { return };
+                ended.next().await;
+                interrupted.store(true, Ordering::Relaxed);
+            });
+            let done = work(&mut session).await;
+            listener.abort();
+            done
+        })?
+    });
+    session.end(done)
+}
+
+/// The chosen releases of all states, in the order of the states.
+fn chosen(states: &[State], shared: &Shared) -> Result<Vec<(usize, Record)>, Error> {
+    match shared.needs_scope {
+        NeedsScope::All => commands::chosen_across(states, shared.needs.rule()),
+        NeedsScope::File => {
+            let mut chosen = Vec::new();
+            for (number, state) in states.iter().enumerate() {
+                let own = commands::chosen_with_needs(state, shared.needs.rule())?;
+                chosen.extend(own.into_iter().map(|one| (number, one)));
+            }
+            Ok(chosen)
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Runs the `prepare` hooks, chooses the releases and puts them in order.
+    fn prepare(&mut self, query: &Query) -> Result<(), Error> {
+        let (host, command) = (self.charts.host, self.command);
+        for state in &mut self.states {
+            self.begun += 1;
+            hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
+            lock::apply(host, state)?;
+        }
+        for (number, mut release) in chosen(&self.states, self.shared)? {
+            let installed = release::is_desired(&release);
+            let Some(state) = self.states.get(number) else { continue };
+            let chart = state.fields.text("chart");
+            if !chart.is_empty() {
+                release.set("chart", Slot::Text(chart));
+            }
+            self.shared.fields.apply(&mut release);
+            self.targets.push(Target { state: number, installed, release: release.clone() });
+            if installed {
+                self.uncleaned().insert(self.targets.len() - 1);
+                let event = Event { name: "prepare", error: None, command };
+                hooks::trigger(host, state, Some(&release), event)?;
+            }
+        }
+        if self.targets.is_empty() {
+            return Err(commands::no_match(query));
+        }
+        let releases: Vec<Record> = self.targets.iter().map(|target| target.release.clone()).collect();
+        commands::check_duplicates(&releases)?;
+        let chosen: BTreeSet<String> = releases.iter().map(release::id).collect();
+        let item = |target: &Target| Item {
+            file: target.state,
+            id: release::id(&target.release),
+            needs: match self.shared.needs.rule() {
+                // What is not chosen is left alone, and does not count.
+                NeedsRule::Skip => {
+                    target.release.texts("needs").into_iter().filter(|id| chosen.contains(id)).collect()
+                }
+                NeedsRule::Include | NeedsRule::Refuse => target.release.texts("needs"),
+            },
+        };
+        let items: Vec<Item> = self.targets.iter().map(item).collect();
+        let scope = match self.shared.needs_scope {
+            NeedsScope::All => Scope::All,
+            NeedsScope::File => Scope::File,
+        };
+        self.steps = deploy_order::steps(&items, scope)?;
+        Ok(())
+    }
+
+    pub(super) fn uncleaned(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.uncleaned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Works on each release that is to be installed, in order. All are worked on before an error ends the run.
+    pub(super) async fn each_installed(
+        &mut self,
+        work: impl AsyncFn(&Connected, ReleaseId) -> Result<(), Failure>,
+    ) -> Result<ExitCode, Error> {
+        let mut failed = Vec::new();
+        for at in self.steps.clone().into_iter().flatten() {
+            let target = self.target(at)?;
+            if !target.installed {
+                continue;
+            }
+            let release = target.release.clone();
+            self.check_interrupted()?;
+            let done = match self.connection(at).await {
+                Ok(connected) => {
+                    let id = release_options::release_id(&release, &connected.namespace);
+                    work(&connected, id).await
+                }
+                Err(error) => Err(error.to_string()),
+            };
+            if let Err(error) = done {
+                let name = release.text("name");
+                tell(&format!("release {name:?}: {error}"));
+                failed.push(name);
+            }
+        }
+        failures(&failed).map(|()| ExitCode::SUCCESS)
+    }
+
+    /// Fails if a signal asked to stop.
+    pub(super) fn check_interrupted(&self) -> Result<(), Error> {
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => Err("interrupted: the remaining releases are unchanged".to_owned().into()),
+            false => Ok(()),
+        }
+    }
+
+    /// The cluster of a release.
+    pub(super) async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
+        self.check_interrupted()?;
+        let missing = || Error::Other(format!("there is no release {target}"));
+        let target = self.targets.get(target).ok_or_else(missing)?;
+        let state = self.states.get(target.state).ok_or_else(missing)?;
+        self.connections.of(state, &target.release).await
+    }
+
+    /// Releases with their clusters.
+    pub(super) async fn connected(&mut self, all: &[usize]) -> Result<Vec<(usize, Arc<Connected>)>, Error> {
+        let mut out = Vec::with_capacity(all.len());
+        for at in all {
+            out.push((*at, self.connection(*at).await?));
+        }
+        Ok(out)
+    }
+
+    pub(super) fn target(&self, at: usize) -> Result<&Target, Error> {
+        self.targets.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
+    }
+
+    pub(super) fn state(&self, target: &Target) -> Result<&State, Error> {
+        self.states.get(target.state).ok_or_else(|| Error::Other("there is no such state".to_owned()))
+    }
+
+    /// The release as the engine gets it.
+    fn spec(&self, at: usize, connected: &Connected) -> Result<ReleaseSpec, Error> {
+        let target = self.target(at)?;
+        let state = self.state(target)?;
+        let (release, globals) = (&target.release, self.globals);
+        let program = self.shared.post_renderer.of(state, release).find(globals)?;
+        let files: Vec<String> =
+            self.shared.values.iter().map(|path| self.options.given_path(path)).collect();
+        let context = SpecContext {
+            charts: &self.charts,
+            set: &self.shared.set,
+            arguments: &self.shared.fields.args,
+            files: &files,
+            bounds: globals.render_bounds(),
+            warn: tell,
+            default_namespace: &connected.namespace,
+            owner: "",
+            cause: &connected.cause(&format!("helmfile {}", self.command)),
+            record_labels: &BTreeMap::new(),
+        };
+        let mut spec = release_spec(&context, state, release, program.map(PostRenderer::into_program))?;
+        if self.shared.fields.skip_crds {
+            spec.options.crds = CrdPolicy::Skip;
+        }
+        Ok(spec)
+    }
+
+    /// The release as the engine gets it, with its newest revision's values if it reuses them.
+    pub(super) async fn spec_of_next_revision(
+        &self,
+        at: usize,
+        connected: &Connected,
+    ) -> Result<ReleaseSpec, Error> {
+        // Charts are fetched by a runtime of their own.
+        let mut spec = block_in_place(|| self.spec(at, connected))?;
+        let target = self.target(at)?;
+        if release_options::flag(self.state(target)?, &target.release, "reuseValues")
+            && let Some(newest) = newest(connected, &spec.id).await?
+        {
+            reuse_values(&mut spec, &newest)?;
+        }
+        Ok(spec)
+    }
+
+    pub(super) fn runner(&self, connected: &Connected) -> ReleaseRunner {
+        ReleaseRunner::new(connected.engine.clone(), self.globals.render_bounds(), false)
+            .with_renders(Arc::clone(&self.renders))
+            .with_documents(Arc::new(Schemas::new(self.globals)))
+    }
+
+    /// Works on releases side by side, as many at a time as the flags allow. Results are in the order of the releases.
+    pub(super) fn side_by_side<T: Send>(
+        &self,
+        all: &[(usize, Arc<Connected>)],
+        work: impl AsyncFn(usize, &Connected) -> T + Sync,
+    ) -> Vec<T> {
+        let runtime = Handle::current();
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
+        let worker = || loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((at, connected)) = all.get(number) else { break };
+            let result = runtime.block_on(work(*at, connected));
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+        };
+        block_in_place(|| {
+            std::thread::scope(|scope| {
+                for _ in 0..self.shared.at_once().min(all.len()) {
+                    scope.spawn(worker);
+                }
+            });
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(number, _)| *number);
+        done.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Triggers an event of some releases.
+    pub(super) fn each_hook(&self, targets: &[usize], name: &str) -> Result<(), Error> {
+        for at in targets {
+            let target = self.target(*at)?;
+            let event = Event { name, error: None, command: self.command };
+            hooks::trigger(self.charts.host, self.state(target)?, Some(&target.release), event)?;
+        }
+        Ok(())
+    }
+
+    /// Runs the `cleanup` hooks that have not run: of releases, then of state files.
+    fn end<T>(&self, mut done: Result<T, Error>) -> Result<T, Error> {
+        let failure = done.as_ref().err().map(ToString::to_string);
+        let event = || Event { name: "cleanup", error: failure.as_deref(), command: self.command };
+        let uncleaned = self.uncleaned().clone();
+        for target in uncleaned.iter().filter_map(|at| self.targets.get(*at)) {
+            if let Some(state) = self.states.get(target.state) {
+                let hook = hooks::trigger(self.charts.host, state, Some(&target.release), event());
+                done = with_hook(done, hook);
+            }
+        }
+        for state in self.states.iter().take(self.begun) {
+            done = with_hook(done, hooks::trigger(self.charts.host, state, None, event()));
+        }
+        done
+    }
+}
+
+/// The newest revision of a release that is not uninstalled.
+pub(super) async fn newest(connected: &Connected, id: &ReleaseId) -> Result<Option<ReleaseRecord>, Error> {
+    let newest = connected.engine.newest(id).await.map_err(|error| error.to_string())?;
+    Ok(newest.filter(|newest| newest.info.status != ReleaseStatus::Uninstalled))
+}
+
+/// An error if there are names of failed releases.
+pub(super) fn failures(names: &[String]) -> Result<(), Error> {
+    match names {
+        [] => Ok(()),
+        names => Err(format!("{} release(s) failed: {}", names.len(), names.join(", ")).into()),
+    }
+}
+
+/// A result with that of a hook that ran after it: an earlier error stays, and the hook's is reported.
+pub(super) fn with_hook<T>(done: Result<T, Error>, hook: Result<(), Error>) -> Result<T, Error> {
+    match (done, hook) {
+        (Ok(_), Err(error)) => Err(error),
+        (Err(error), Err(hook)) => {
+            tell(&hook.to_string());
+            Err(error)
+        }
+        (done, Ok(())) => done,
+    }
+}
