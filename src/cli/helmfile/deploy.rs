@@ -100,15 +100,19 @@ impl Session<'_> {
         let all: Vec<usize> = self.steps.iter().flatten().copied().collect();
         let all = self.connected(&all).await?;
         let (session, is_failed) = (&*self, AtomicBool::new(false));
-        let changes = session.side_by_side(&all, async |at, connected: &Connected| {
-            // An error ends the run.
-            if is_failed.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            let change = session.change(at, connected).await;
-            is_failed.fetch_or(change.is_err(), Ordering::Relaxed);
-            change
-        });
+        let changes = session.side_by_side(
+            &all,
+            session.shared.compared_at_once(),
+            async |at, connected: &Connected| {
+                // An error ends the run.
+                if is_failed.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                let change = session.change(at, connected).await;
+                is_failed.fetch_or(change.is_err(), Ordering::Relaxed);
+                change
+            },
+        );
         let changes: Vec<Option<Change>> = changes.into_iter().collect::<Result<_, Error>>()?;
         Ok(changes.into_iter().flatten().collect())
     }
@@ -194,11 +198,15 @@ impl Session<'_> {
                 step.iter().filter(|at| chosen.contains(at)).filter(installed).copied().collect();
             let due = self.connected(&due).await?;
             let session = &*self;
-            let failed = session.side_by_side(&due, async |at, connected: &Connected| {
-                let error = session.upgrade(at, connected).await.err()?;
-                tell(&error.to_string());
-                session.target(at).ok().map(|target| target.release.text("name"))
-            });
+            let failed = session.side_by_side(
+                &due,
+                session.shared.deployed_at_once(),
+                async |at, connected: &Connected| {
+                    let error = session.upgrade(at, connected).await.err()?;
+                    tell(&error.to_string());
+                    session.target(at).ok().map(|target| target.release.text("name"))
+                },
+            );
             failures(&failed.into_iter().flatten().collect::<Vec<_>>())?;
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! running their hooks blocks. What is done with a release is the verb's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +36,7 @@ use crate::helmfile::state::{Error, lock, release, visit};
 use crate::release::record::{Record as ReleaseRecord, ReleaseStatus};
 use crate::release::{CrdPolicy, ReleaseId};
 
-/// The most releases that are handled at a time: each has renders, requests and waits of its own.
+/// The most releases that are handled at a time: each has a thread, requests and waits of its own.
 const MAX_CONCURRENCY: usize = 16;
 
 /// Flags that all of these commands share.
@@ -54,7 +55,7 @@ pub(super) struct Shared {
     values: Vec<String>,
     #[command(flatten)]
     post_renderer: PostRendererFlags,
-    /// Releases of a step that are handled at a time; 0 for all
+    /// Releases of a step that are handled at a time; 0 for 16, and for as many comparisons as there are processors
     #[arg(long, default_value_t = 0)]
     concurrency: usize,
     #[command(flatten)]
@@ -64,12 +65,19 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Releases that are handled at a time.
-    fn at_once(&self) -> usize {
-        match self.concurrency {
-            0 => MAX_CONCURRENCY,
-            some => some.min(MAX_CONCURRENCY),
-        }
+    /// Releases that are deployed at a time. Most of that is waiting.
+    pub(super) fn deployed_at_once(&self) -> usize {
+        self.at_once(MAX_CONCURRENCY)
+    }
+
+    /// Releases that are compared at a time: each needs a processor, and has all its objects in memory.
+    pub(super) fn compared_at_once(&self) -> usize {
+        self.at_once(std::thread::available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+
+    fn at_once(&self, unless_given: usize) -> usize {
+        let number = if self.concurrency == 0 { unless_given } else { self.concurrency };
+        number.min(MAX_CONCURRENCY)
     }
 }
 
@@ -96,7 +104,7 @@ pub(super) struct Session<'s> {
     pub(super) globals: &'s Globals,
     pub(super) options: &'s Options,
     pub(super) charts: ReleaseCharts<'s>,
-    shared: &'s Shared,
+    pub(super) shared: &'s Shared,
     pub(super) command: &'static str,
     states: Vec<State>,
     pub(super) targets: Vec<Target>,
@@ -336,10 +344,11 @@ impl Session<'_> {
             .with_documents(Arc::new(Schemas::new(self.globals)))
     }
 
-    /// Works on releases side by side, as many at a time as the flags allow. Results are in the order of the releases.
+    /// Works on releases side by side, `at_once` at a time. Results are in the order of the releases.
     pub(super) fn side_by_side<T: Send>(
         &self,
         all: &[(usize, Arc<Connected>)],
+        at_once: usize,
         work: impl AsyncFn(usize, &Connected) -> T + Sync,
     ) -> Vec<T> {
         let runtime = Handle::current();
@@ -352,7 +361,7 @@ impl Session<'_> {
         };
         block_in_place(|| {
             std::thread::scope(|scope| {
-                for _ in 0..self.shared.at_once().min(all.len()) {
+                for _ in 0..at_once.min(all.len()) {
                     scope.spawn(worker);
                 }
             });
