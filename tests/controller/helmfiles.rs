@@ -620,15 +620,16 @@ async fn a_service_account_bounds_what_is_deployed() {
     running.pause().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kind_of_users_stands_for_helmfiles() {
-    let cp = control_plane();
+/// Defines a kind of users in the group test.windlass.dev. `scope`: Namespaced or Cluster.
+fn define_kind(cp: &ControlPlane, kind: &str, scope: &str) {
+    let singular = kind.to_lowercase();
+    let name = format!("{singular}s.test.windlass.dev");
     let crd = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "appliances.test.windlass.dev"},
+        "metadata": {"name": name},
         "spec": {
-            "group": "test.windlass.dev", "scope": "Namespaced",
-            "names": {"kind": "Appliance", "plural": "appliances", "singular": "appliance"},
+            "group": "test.windlass.dev", "scope": scope,
+            "names": {"kind": kind, "plural": format!("{singular}s"), "singular": singular},
             "versions": [{
                 "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
@@ -636,7 +637,13 @@ async fn a_kind_of_users_stands_for_helmfiles() {
         },
     });
     cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
-    cp.kubectl(["wait", "--for=condition=Established", "crd/appliances.test.windlass.dev"]).unwrap();
+    cp.kubectl(["wait", "--for=condition=Established", &format!("crd/{name}")]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_of_users_stands_for_helmfiles() {
+    let cp = control_plane();
+    define_kind(cp, "Appliance", "Namespaced");
     let mut running = Running::start().await;
     running.pause().await;
     let repository = Repository::new("releases: [{name: '{{ .Values.name }}', chart: ./web}]").await;
@@ -659,20 +666,7 @@ async fn a_kind_of_users_stands_for_helmfiles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cluster_scoped_kinds_are_refused() {
     let cp = control_plane();
-    let crd = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "planets.test.windlass.dev"},
-        "spec": {
-            "group": "test.windlass.dev", "scope": "Cluster",
-            "names": {"kind": "Planet", "plural": "planets", "singular": "planet"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    });
-    cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
-    cp.kubectl(["wait", "--for=condition=Established", "crd/planets.test.windlass.dev"]).unwrap();
+    define_kind(cp, "Planet", "Cluster");
     let object =
         json!({"apiVersion": "test.windlass.dev/v1", "kind": "Planet", "metadata": {"name": "mars"}});
     cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
