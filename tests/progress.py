@@ -16,7 +16,7 @@ SLOWEST = 10
 # Seconds between two lines about a binary that is still running.
 EVERY = 10
 # Seconds without the end of a test after which its binary is killed, as nothing else would end it: more than the first test of a fresh
-# clone waits for the programs of the control plane to be built (7 minutes on 2 cores).
+# clone waits for the programs of the control plane to be built (about 8 minutes).
 STUCK = 1200
 RUNNING = re.compile(r"\s+Running (?:unittests )?(\S+) \((\S+)\)")
 EXECUTABLE = re.compile(r"\s+Executable (?:unittests )?(\S+) \((\S+)\)")
