@@ -3,14 +3,14 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// Longest delay before jitter.
-const MAX_DELAY: Duration = Duration::from_secs(32);
+/// Longest delay before jitter; with it, a minute.
+const MAX_DELAY: Duration = Duration::from_secs(48);
 
-/// Delay after this many failures in a row: 1 s doubling to 32 s, and up to a quarter more, so that what fails for the same
+/// Delay after this many failures in a row: 1 s doubling to 48 s, and up to a quarter more, so that what fails for the same
 /// reason is not tried again all at once.
 #[must_use]
 pub fn delay(failures: u32) -> Duration {
-    let base = Duration::from_secs(1 << failures.saturating_sub(1).min(5)).min(MAX_DELAY);
+    let base = Duration::from_secs(1 << failures.saturating_sub(1).min(6)).min(MAX_DELAY);
     let chance = RandomState::new().build_hasher().finish() % 1000;
     base + base.mul_f64(chance as f64 / 4000.0)
 }
@@ -25,17 +25,17 @@ mod tests {
         while elapsed < Duration::from_hours(1) {
             tries += 1;
             let delay = delay(tries);
-            assert!(delay <= Duration::from_secs(40), "try {tries}: {delay:?}");
+            assert!(delay <= Duration::from_mins(1), "try {tries}: {delay:?}");
             elapsed += delay;
         }
-        // Neither forgotten nor overrun: one try in 32 to 40 seconds.
-        assert!((90..=120).contains(&tries), "{tries}");
-        assert!(delay(u32::MAX) <= Duration::from_secs(40));
+        // Neither forgotten nor overrun: one try in 48 to 60 seconds.
+        assert!((60..=85).contains(&tries), "{tries}");
+        assert!(delay(u32::MAX) <= Duration::from_mins(1));
     }
 
     #[test]
     fn delays_double_up_to_a_bound_with_jitter() {
-        for (failures, seconds) in [(0, 1), (1, 1), (2, 2), (3, 4), (5, 16), (6, 32), (60, 32)] {
+        for (failures, seconds) in [(0, 1), (1, 1), (2, 2), (3, 4), (5, 16), (6, 32), (7, 48), (60, 48)] {
             let (least, most) = (Duration::from_secs(seconds), Duration::from_millis(1250 * seconds));
             let delay = delay(failures);
             assert!(delay >= least && delay <= most, "{failures}: {delay:?}");

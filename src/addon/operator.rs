@@ -37,7 +37,8 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::controller::{
-    ControllerContext, Done, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers, until,
+    ControllerContext, Done, FailureLog, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers,
+    until,
 };
 use crate::release::{Adoption, DriftPolicy, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
@@ -50,6 +51,9 @@ const TICK: Duration = Duration::from_secs(10);
 
 /// How often an invalid ConfigMap is counted, until it is corrected.
 const COMPLAINT: Duration = Duration::from_secs(5);
+
+/// The front end's name in logs and metrics.
+const CONTROLLER: &str = "modules";
 
 /// What an operator of modules works on.
 #[derive(Clone, Debug)]
@@ -301,6 +305,7 @@ struct Operator {
     hooks: Arc<Hooks>,
     /// What hooks have changed.
     changes: mpsc::UnboundedReceiver<Change>,
+    failures: FailureLog,
     cycle: Cycle,
     scripts: Scripts,
     config_map: ConfigMapState,
@@ -320,7 +325,7 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let started = Instant::now();
-    let ControllerContext { runner, events, state } = context;
+    let ControllerContext { runner, events, state, .. } = context;
     let cluster = runner.engine().cluster().clone();
     let roots = options.directories.modules.clone();
     let (unnumbered, profile) = (options.directories.unnumbered_order, options.releases.profile);
@@ -429,7 +434,8 @@ pub async fn run(
         releases,
         modules,
         state,
-        workers: Workers::new(WorkQueue::new(gate, usize::MAX)),
+        workers: Workers::new(WorkQueue::new(gate, usize::MAX)).with_kinds_of(&cluster),
+        failures: FailureLog::default(),
         module_states: BTreeMap::new(),
         hooks,
         changes,
@@ -462,6 +468,7 @@ impl Operator {
             self.report_statuses();
             let scripts_at = self.scripts.retry_at;
             let patience = self.next_unblock_check();
+            let summary = self.failures.next_summary();
             tokio::select! {
                 () = &mut stop => break,
                 event = config.next() => match event {
@@ -492,7 +499,12 @@ impl Operator {
                         self.configure(object.as_ref(), false).await;
                     }
                     WorkerEvent::InputsChanged(name) => {
+                        self.workers.queue.reset_failures(&name);
                         self.render_again(&name, "what its templates looked up has changed");
+                    }
+                    WorkerEvent::KindServed(name) => {
+                        self.workers.queue.reset_failures(&name);
+                        self.render_again(&name, "a kind that it needs is served");
                     }
                     WorkerEvent::RenewalDue(name) => self.render_again(&name, "a certificate needs renewal"),
                     WorkerEvent::RetriesDue | WorkerEvent::IntervalElapsed(_) | WorkerEvent::PlacesChanged => {}
@@ -509,6 +521,7 @@ impl Operator {
                     self.converge(false);
                 }
                 () = until(patience) => self.unblock_hung_modules(),
+                () = until(summary) => self.failures.summarize(CONTROLLER, Instant::now()),
             }
         }
         tracing::info!(running = self.workers.queue.running(), "operator stops");

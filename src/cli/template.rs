@@ -298,7 +298,7 @@ impl Job {
         let done =
             replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
         done.map(|d| d.rendered).map_err(|e| match e {
-            replay::Error::Render(e) => self.failed(&e, options, &world),
+            replay::Error::Render { error, .. } => self.failed(&error, options, &world),
             other @ replay::Error::GeneratedValues(_) => other.to_string().into(),
         })
     }

@@ -1,7 +1,8 @@
 //! Which kinds the cluster serves, under which resource name and scope.
 //!
 //! Read lazily through aggregated discovery (two requests for everything), kept until someone asks for a fresh one or
-//! for a kind that is not there.
+//! for a kind that is not there. In a process with a [kind watch](super::kind_watch) it is also read after each change of a
+//! definition. Whoever waits for a kind subscribes to the changes.
 
 use super::{
     api_client::{ApiCall, Cluster},
@@ -15,6 +16,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
+use tokio::sync::{Notify, watch};
 
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
     application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
@@ -36,7 +38,7 @@ pub struct ServedResource {
 }
 
 /// Everything that the cluster serves, at one moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServedKinds {
     resources: BTreeMap<Gvk, ServedResource>,
     /// The same kinds in the order in which the server prefers them.
@@ -91,6 +93,10 @@ pub(crate) struct Discovery {
     known: RwLock<Option<(Instant, Arc<ServedKinds>)>>,
     /// One refresh at a time; the others take its result.
     refreshing: tokio::sync::Mutex<()>,
+    /// Number of reads that found other kinds than the read before.
+    changes: watch::Sender<u64>,
+    /// A definition of kinds was created, changed or deleted.
+    pub(super) definitions: Notify,
 }
 
 #[derive(Deserialize)]
@@ -179,8 +185,13 @@ fn read(kinds: &mut ServedKinds, answer: &str) -> Option<()> {
     Some(())
 }
 
+/// A read since then is new enough to say that a kind is missing.
+fn miss_pause() -> Instant {
+    Instant::now().checked_sub(MISS_PAUSE).unwrap_or_else(Instant::now)
+}
+
 impl Cluster {
-    /// All served kinds, cached after the first read.
+    /// All served kinds as they were last read. Whoever needs certain kinds asks [`Self::kinds_with`].
     pub async fn kinds(&self) -> Result<Arc<ServedKinds>> {
         match self.known() {
             Some((_, kinds)) => Ok(kinds),
@@ -212,9 +223,50 @@ impl Cluster {
             })?;
         }
         let kinds = Arc::new(kinds);
-        *self.discovery().known.write().unwrap_or_else(PoisonError::into_inner) =
-            Some((started, Arc::clone(&kinds)));
+        let mut known = self.discovery().known.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.replace((started, Arc::clone(&kinds)));
+        drop(known);
+        if before.is_some_and(|(_, before)| before != kinds) {
+            self.discovery().changes.send_modify(|changes| *changes += 1);
+        }
         Ok(kinds)
+    }
+
+    /// All served kinds. Read again, at most once a second, if one of those that are needed is missing.
+    ///
+    /// # Errors
+    /// Discovery cannot be read.
+    pub async fn kinds_with(&self, needed: impl IntoIterator<Item = Gvk>) -> Result<Arc<ServedKinds>> {
+        let kinds = self.kinds().await?;
+        if needed.into_iter().all(|gvk| kinds.get(&gvk).is_some()) {
+            return Ok(kinds);
+        }
+        self.refresh_kinds(miss_pause()).await
+    }
+
+    /// All served kinds, as they were a second ago at most.
+    ///
+    /// # Errors
+    /// Discovery cannot be read.
+    pub async fn current_kinds(&self) -> Result<Arc<ServedKinds>> {
+        self.refresh_kinds(miss_pause()).await
+    }
+
+    /// Becomes different each time that a read finds other kinds than the one before.
+    #[must_use]
+    pub fn kind_changes(&self) -> watch::Receiver<u64> {
+        self.discovery().changes.subscribe()
+    }
+
+    /// A definition of kinds was created, changed or deleted: a [kind watch](super::kind_watch) reads discovery again.
+    pub fn note_definition_change(&self) {
+        self.discovery().definitions.notify_one();
+    }
+
+    /// Whether the last read found a kind.
+    #[must_use]
+    pub fn is_known_to_serve(&self, gvk: &Gvk) -> bool {
+        self.known().is_some_and(|(_, kinds)| kinds.get(gvk).is_some())
     }
 
     fn known(&self) -> Option<(Instant, Arc<ServedKinds>)> {
@@ -226,8 +278,7 @@ impl Cluster {
         if let Some(found) = self.kinds().await?.get(gvk) {
             return Ok(found.clone());
         }
-        let since = Instant::now().checked_sub(MISS_PAUSE).unwrap_or_else(Instant::now);
-        let kinds = self.refresh_kinds(since).await?;
+        let kinds = self.refresh_kinds(miss_pause()).await?;
         kinds.get(gvk).cloned().ok_or_else(|| ClusterError::NoKind(Box::new(gvk.clone())))
     }
 
@@ -236,8 +287,7 @@ impl Cluster {
         if let Some(found) = self.kinds().await?.find(api_version, name) {
             return Ok(found.clone());
         }
-        let since = Instant::now().checked_sub(MISS_PAUSE).unwrap_or_else(Instant::now);
-        let kinds = self.refresh_kinds(since).await?;
+        let kinds = self.refresh_kinds(miss_pause()).await?;
         let missing = || ClusterError::NoKind(Box::new(Gvk::new(api_version, name)));
         kinds.find(api_version, name).cloned().ok_or_else(missing)
     }

@@ -307,6 +307,7 @@ type Metadata = kube::core::PartialObjectMeta<kube::api::DynamicObject>;
 /// Runs one watch for the life of the cache.
 async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: WatchKey) {
     let mut pause = Duration::from_millis(100);
+    let mut kinds = cluster.kind_changes();
     // Streaming lists save the server a copy of everything; servers without them refuse.
     let mut strategy = watcher::InitialListStrategy::StreamingList;
     loop {
@@ -347,7 +348,8 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
                                 shared.listed.notify_waiters();
                                 wait = shared.refused_pause(&key);
                             }
-                            tokio::time::sleep(wait).await;
+                            // A kind that was removed may be served again.
+                            drop(tokio::time::timeout(wait, kinds.changed()).await);
                             pause = (pause * 2).min(MAX_PAUSE);
                         }
                     }
@@ -358,7 +360,7 @@ async fn run(cluster: Cluster, scope: WatchScope, shared: Arc<Shared>, key: Watc
                 tracing::warn!(kind = %key.0.kind, %error, "cannot watch");
                 shared.table(&key, |t| t.refused = true);
                 shared.listed.notify_waiters();
-                tokio::time::sleep(pause).await;
+                drop(tokio::time::timeout(pause, kinds.changed()).await);
                 pause = (pause * 2).min(MAX_PAUSE);
             }
         }

@@ -7,6 +7,7 @@ mod api_client;
 mod discovery;
 mod error;
 mod follow_named;
+mod kind_watch;
 mod leader_election;
 mod lease;
 mod logs_and_events;
@@ -26,6 +27,7 @@ pub use api_client::{Cluster, ConnectOptions};
 pub use discovery::{ServedKinds, ServedResource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub(crate) use follow_named::{Followed, POLL};
+pub use kind_watch::KindWatch;
 pub use leader_election::{Election, Leadership};
 pub(crate) use lease::{
     HeldLease, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,

@@ -20,7 +20,7 @@ const MAX_WATCHED: usize = 50;
 /// Changes within this time are one: a list can change many times a second.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// After this time a watch that could not begin is tried again: its kind may exist by then.
+/// After this time a watch that could not begin is tried again; sooner if other kinds are served.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The watches of one key; they end when this is dropped.
@@ -64,6 +64,7 @@ async fn is_current(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Res
 }
 
 async fn until_changed(cluster: &Cluster, query: &LookupQuery, digest: &str) {
+    let mut kinds = cluster.kind_changes();
     loop {
         match follow(cluster, query, digest).await {
             Ok(()) => return,
@@ -78,7 +79,8 @@ async fn until_changed(cluster: &Cluster, query: &LookupQuery, digest: &str) {
                 );
             }
         }
-        tokio::time::sleep(RETRY).await;
+        // Its kind may be served now.
+        drop(tokio::time::timeout(RETRY, kinds.changed()).await);
         if matches!(is_current(cluster, query, digest).await, Ok(false)) {
             return;
         }

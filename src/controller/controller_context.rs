@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::events::{EventRecorder, EventSink};
 use super::log_progress::log_progress;
 use super::release_runner::ReleaseRunner;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, KindWatch};
 use crate::release::record::Storage;
 use crate::release::{Engine, EngineOptions};
 use crate::render::{RenderBounds, parse_manifest};
@@ -31,6 +31,8 @@ pub struct ControllerContext {
     pub events: EventRecorder,
     /// Metrics, probes and what is served beside them.
     pub state: Arc<State>,
+    /// Keeps the served kinds current.
+    _kinds: Option<Arc<KindWatch>>,
 }
 
 impl ControllerContext {
@@ -42,7 +44,9 @@ impl ControllerContext {
             EngineOptions { storage: options.storage.clone(), ..EngineOptions::watching(&holder) };
         let engine =
             Engine::new(cluster.clone(), parse_manifest, engine_options).with_progress(log_progress(), true);
+        let kinds = engine.watch_kind_definitions().map(Arc::new);
         Self {
+            _kinds: kinds,
             runner: ReleaseRunner::new(engine, options.render_bounds, options.crds_as_operator),
             events: EventRecorder::new(cluster),
             state,

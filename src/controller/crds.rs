@@ -43,7 +43,8 @@ impl ReleaseRunner {
         if crds.is_empty() {
             return Ok(());
         }
-        let kinds = self.engine().cluster().kinds().await?;
+        let defined = crds.iter().flat_map(|f| &f.objects).flat_map(served_kinds);
+        let kinds = self.engine().cluster().kinds_with(defined).await?;
         if crds.iter().flat_map(|f| &f.objects).flat_map(served_kinds).any(|gvk| kinds.get(&gvk).is_none()) {
             self.engine().install_crds(id, crds, rules(options)).await?;
         }

@@ -1,18 +1,21 @@
 //! Why a reconcile failed, and what to do about it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chart_compat::render;
 
+use super::release_runner::RenderInputs;
 use crate::backoff;
-use crate::cluster::ClusterError;
-use crate::release::{Disposition, EngineError};
-use crate::render::replay;
+use crate::cluster::{ClusterError, Gvk};
+use crate::release::{Disposition, EngineError, ReleaseId};
 
-/// A failure that only a change can end is retried this seldom.
-const STALLED_DELAY: Duration = Duration::from_secs(300);
-/// A failure that ends by itself is retried after this time.
-const WAIT_DELAY: Duration = Duration::from_secs(5);
+/// A failure that only a change can end is retried this seldom, unless the object has an interval.
+pub(super) const STALLED_DELAY: Duration = Duration::from_secs(300);
+/// An operation that another one blocks is retried after this time.
+pub(super) const WAIT_DELAY: Duration = Duration::from_secs(5);
+/// A dependency whose change triggers a reconcile is looked at after this time at the latest.
+pub(super) const DEPENDENCY_DELAY: Duration = Duration::from_secs(60);
 
 /// Why a job of a release failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +32,13 @@ pub enum ReconcileError {
     /// A shell hook failed; the text names it.
     #[error("{0}")]
     Hook(String),
-    #[error("render: {0}")]
-    Render(#[from] render::Error),
+    #[error("render: {error}")]
+    Render {
+        /// Why.
+        error: render::Error,
+        /// What was looked up: another answer may make the render succeed.
+        inputs: Option<Box<RenderInputs>>,
+    },
     /// The generated values of the release (passwords, certificates) cannot be read or stored.
     #[error("{0}")]
     Replay(String),
@@ -48,17 +56,17 @@ pub enum ReconcileError {
         /// What to do about it.
         disposition: Disposition,
     },
+    /// Several releases of one object failed.
+    #[error("{}", .0.iter().map(|(id, error)| format!("release {id}: {error}")).collect::<Vec<_>>().join("; "))]
+    Releases(Vec<(ReleaseId, ReconcileError)>),
     /// The job's task panicked or was aborted.
     #[error("the task ended unexpectedly: {0}")]
     Task(String),
 }
 
-impl From<replay::Error> for ReconcileError {
-    fn from(error: replay::Error) -> Self {
-        match error {
-            replay::Error::Render(e) => Self::Render(e),
-            other @ replay::Error::GeneratedValues(_) => Self::Replay(other.to_string()),
-        }
+impl From<render::Error> for ReconcileError {
+    fn from(error: render::Error) -> Self {
+        Self::Render { error, inputs: None }
     }
 }
 
@@ -67,20 +75,54 @@ impl ReconcileError {
     #[must_use]
     pub fn disposition(&self) -> Disposition {
         match self {
-            Self::Chart(_) | Self::Config(_) | Self::Values(_) | Self::Render(_) => Disposition::Stall,
+            Self::Chart(_) | Self::Config(_) | Self::Values(_) | Self::Render { .. } => Disposition::Stall,
             Self::Engine(e) => e.disposition(),
             Self::Reason { disposition, .. } => *disposition,
+            Self::Releases(all) => {
+                let stalls = all.iter().all(|(_, error)| error.disposition() == Disposition::Stall);
+                if stalls { Disposition::Stall } else { Disposition::Retry }
+            }
             Self::Cluster(_) | Self::Task(_) | Self::Replay(_) | Self::Hook(_) => Disposition::Retry,
         }
     }
 
-    /// How long to wait before the next try, after this many failures in a row.
+    /// How long to wait before the next try, after this many failures in a row. `interval`: how often the object is reconciled anyway.
     #[must_use]
-    pub fn retry_delay(&self, failures: u32) -> Duration {
+    pub fn retry_delay(&self, failures: u32, interval: Option<Duration>) -> Duration {
         match self.disposition() {
-            Disposition::Stall => STALLED_DELAY,
+            Disposition::Stall => interval.unwrap_or(STALLED_DELAY),
             Disposition::Wait => WAIT_DELAY,
+            Disposition::Dependency => interval.map_or(DEPENDENCY_DELAY, |own| own.min(DEPENDENCY_DELAY)),
             Disposition::Retry | Disposition::Ignore => backoff::delay(failures),
+        }
+    }
+
+    /// Whether the failure is an expected state that ends by itself: another operation runs, or a dependency is not ready yet.
+    #[must_use]
+    pub fn is_wait(&self) -> bool {
+        matches!(self.disposition(), Disposition::Wait | Disposition::Dependency)
+    }
+
+    /// The kinds that the API server does not serve, and without which the pass cannot succeed.
+    #[must_use]
+    pub fn missing_kinds(&self) -> BTreeSet<Gvk> {
+        match self {
+            Self::Engine(error) => error.missing_kinds(),
+            Self::Cluster(ClusterError::NoKind(gvk)) => BTreeSet::from([(**gvk).clone()]),
+            Self::Releases(all) => all.iter().flat_map(|(_, error)| error.missing_kinds()).collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Takes out what failed renders have looked up: a change of it triggers a reconcile.
+    pub fn take_inputs(&mut self) -> Option<RenderInputs> {
+        match self {
+            Self::Render { inputs, .. } => inputs.take().map(|inputs| *inputs),
+            Self::Releases(all) => {
+                let found = all.iter_mut().filter_map(|(_, error)| error.take_inputs());
+                found.reduce(|one, other| one.merged(other))
+            }
+            _ => None,
         }
     }
 
@@ -92,8 +134,8 @@ impl ReconcileError {
             Self::Config(_) => "ConfigInvalid",
             Self::Values(_) => "ValuesInvalid",
             Self::Hook(_) => "HookFailed",
-            Self::Render(_) | Self::Replay(_) => "RenderFailed",
-            Self::Engine(_) => "ReleaseFailed",
+            Self::Render { .. } | Self::Replay(_) => "RenderFailed",
+            Self::Engine(_) | Self::Releases(_) => "ReleaseFailed",
             Self::Cluster(_) => "ClusterFailed",
             Self::Reason { reason, .. } => reason,
             Self::Task(_) => "TaskFailed",

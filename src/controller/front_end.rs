@@ -112,6 +112,11 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         related["metadata"]["generation"].clone()
     }
 
+    /// How often the object is reconciled if nothing changes, whatever the last pass ended with; `None`: the front end has no intervals.
+    fn interval(&self, _object: &Value) -> Option<Duration> {
+        None
+    }
+
     /// Whether the object is left alone for the time being.
     fn is_suspended(&self, _object: &Value) -> bool {
         false
@@ -176,7 +181,8 @@ pub enum Requeue {
     Never,
     /// After this time.
     After(Duration),
-    /// Soon: after a delay that grows with each such pass in a row.
+    /// As the failure asks for ([`ReconcileError::retry_delay`]); without one, soon: after a delay that grows with each such pass in
+    /// a row.
     Backoff,
 }
 
@@ -203,13 +209,21 @@ pub struct Reconciled {
     pub inputs: Option<RenderInputs>,
     /// Whatever the front end wants to know in the next pass over this object. Lost with the process.
     pub memo: Option<Arc<Value>>,
+    /// Why the pass failed, if the front end has written that into the status itself.
+    pub failure: Option<ReconcileError>,
 }
 
 impl Reconciled {
     /// An object that is as desired, or not, and when it is reconciled again.
     #[must_use]
     pub fn new(ready: bool, requeue: Requeue) -> Self {
-        Self { ready, requeue, requests: Vec::new(), inputs: None, memo: None }
+        Self { ready, requeue, requests: Vec::new(), inputs: None, memo: None, failure: None }
+    }
+
+    /// A pass that failed, whose status is written: repeated as the error asks for.
+    #[must_use]
+    pub fn failed(error: ReconcileError) -> Self {
+        Self { failure: Some(error), ..Self::new(false, Requeue::Backoff) }
     }
 }
 

@@ -12,6 +12,7 @@ pub mod dependencies;
 mod drift_policy;
 mod error;
 mod events;
+mod failure_log;
 mod finalizer;
 mod front_end;
 mod go_duration;
@@ -39,6 +40,7 @@ pub use custom_kind::{register_absent_kind, register_kind};
 pub use drift_policy::{drift_policy_of, report_drift};
 pub use error::ReconcileError;
 pub use events::{EventNote, EventRecorder, EventSink, EventType};
+pub(crate) use failure_log::{FailureLog, PassFailure};
 pub use front_end::{
     DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };

@@ -14,13 +14,14 @@ use serde_json::Value;
 use super::controller_context::ControllerContext;
 use super::dependencies::reaches;
 use super::error::ReconcileError;
+use super::failure_log::{FailureLog, PassFailure};
 use super::finalizer::has_finalizer;
 use super::front_end::{FrontEnd, Reconciled, Requeue};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
 use super::release_claims::ReleaseClaims;
 use super::work_queue::{Gate, Job, WorkQueue};
-use super::workers::{WorkerEvent, Workers};
+use super::workers::{WorkerEvent, Workers, until};
 use crate::backoff;
 use crate::cluster::{ClusterError, ObjectEvent, ObjectRef};
 use crate::release::{ReconcileTrigger, ReleaseId, ReleaseRequest};
@@ -100,6 +101,7 @@ struct Controller<F> {
     /// Objects whose reconcile has ended at least once. Only kept if the loop ends when all have.
     tried: BTreeSet<String>,
     related: RelatedWatch,
+    failures: FailureLog,
 }
 
 /// Runs a front end until `stop` resolves; then waits for running jobs.
@@ -112,8 +114,8 @@ pub async fn run<F: FrontEnd>(
     options: ControllerOptions,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let workers = Workers::new(WorkQueue::new(Gate::Open, options.concurrency));
     let client = context.runner.engine().operator_client();
+    let workers = Workers::new(WorkQueue::new(Gate::Open, options.concurrency)).with_kinds_of(client);
     let related = RelatedWatch::start(client, options.namespace.as_deref(), front_end.related_kinds()).await;
     let controller = Controller {
         front_end: Arc::new(front_end),
@@ -124,6 +126,7 @@ pub async fn run<F: FrontEnd>(
         claims: ReleaseClaims::default(),
         tried: BTreeSet::new(),
         related,
+        failures: FailureLog::default(),
     };
     controller.work(stop).await
 }
@@ -142,6 +145,7 @@ impl<F: FrontEnd> Controller<F> {
         let mut complete = false;
         loop {
             self.start_jobs();
+            let summary = self.failures.next_summary();
             if complete && self.options.once && self.all_tried() {
                 break;
             }
@@ -178,11 +182,17 @@ impl<F: FrontEnd> Controller<F> {
                 (id, trigger) = engine.next_trigger_for(&owners) => self.take_trigger(&id, &trigger),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(key, job, result) => self.finish(&key, job, result),
-                    WorkerEvent::InputsChanged(key) => self.reconcile(&key, "an object that it was rendered from has changed"),
+                    WorkerEvent::InputsChanged(key) => {
+                        self.reconcile_anew(&key, "an object that it was rendered from has changed");
+                    }
+                    WorkerEvent::KindServed(key) => {
+                        self.reconcile_anew(&key, "a kind that it needs is served");
+                    }
                     WorkerEvent::RenewalDue(key) => self.reconcile(&key, "a certificate needs renewal"),
                     WorkerEvent::IntervalElapsed(key) => self.reconcile(&key, "its interval has elapsed"),
                     WorkerEvent::RetriesDue | WorkerEvent::PlacesChanged => {}
                 },
+                () = until(summary) => self.failures.summarize(self.front_end.name(), Instant::now()),
             }
         }
         tracing::info!(
@@ -247,6 +257,7 @@ impl<F: FrontEnd> Controller<F> {
         self.objects.insert(key.to_owned(), known);
         self.set_releases(key, releases);
         self.workers.queue.cancel_retry(key);
+        self.workers.queue.reset_failures(key);
         let job = if deleted { Job::Uninstall } else { Job::Reconcile };
         self.workers.queue.request(key, 0, job);
         if is_newer {
@@ -297,7 +308,7 @@ impl<F: FrontEnd> Controller<F> {
         let ready = waiting.filter(|(_, other)| !blocks(other));
         let ready: Vec<String> = ready.map(|(other, _)| other.clone()).collect();
         for other in ready {
-            self.reconcile(&other, "a dependency is ready");
+            self.reconcile_anew(&other, "a dependency is ready");
         }
     }
 
@@ -312,7 +323,7 @@ impl<F: FrontEnd> Controller<F> {
             let keys: Vec<String> =
                 self.objects.iter().filter(|(_, known)| refers(known)).map(|(key, _)| key.clone()).collect();
             for key in keys {
-                self.reconcile(&key, "an object that it refers to has changed");
+                self.reconcile_anew(&key, "an object that it refers to has changed");
             }
         }
     }
@@ -321,6 +332,7 @@ impl<F: FrontEnd> Controller<F> {
     fn forget(&mut self, key: &str) {
         self.workers.stop_watching(key);
         self.workers.queue.forget(key);
+        self.failures.clear(key);
         let object = self.reference(key);
         let metrics = &self.context.state.metrics;
         metrics.remove("windlass_drifted_objects", &[("object", &object.to_string())]);
@@ -329,6 +341,13 @@ impl<F: FrontEnd> Controller<F> {
         }
         self.objects.remove(key);
         self.set_releases(key, BTreeSet::new());
+    }
+
+    /// Requests a reconcile of an object of which something has changed that its passes depend on: earlier failures do not count.
+    fn reconcile_anew(&mut self, key: &str, reason: &str) {
+        self.workers.queue.cancel_retry(key);
+        self.workers.queue.reset_failures(key);
+        self.reconcile(key, reason);
     }
 
     /// Requests a reconcile of an object whose render may be out of date.
@@ -469,7 +488,7 @@ impl<F: FrontEnd> Controller<F> {
             let failed = Finished::Failed { error: ReconcileError::Task(text), retry_in, inputs: None };
             (failed, Value::Null)
         });
-        let repeated = |done: &Reconciled| done.requeue == Requeue::Backoff;
+        let repeated = |done: &Reconciled| done.failure.is_some() || done.requeue == Requeue::Backoff;
         let succeeded = match &finished {
             Finished::Reconciled(done) => !repeated(done),
             Finished::Failed { .. } => false,
@@ -498,7 +517,7 @@ impl<F: FrontEnd> Controller<F> {
         }
         let Some(known) = self.objects.get_mut(key) else { return };
         match finished {
-            Finished::Reconciled(Reconciled { ready, requeue, requests, inputs, memo }) => {
+            Finished::Reconciled(Reconciled { ready, requeue, requests, inputs, memo, failure }) => {
                 // A later generation that came meanwhile is not ready yet.
                 known.readiness = if ready && !busy { Readiness::Ready } else { Readiness::Pending };
                 known.requests = requests.into_iter().map(|request| (request.id.clone(), request)).collect();
@@ -506,16 +525,28 @@ impl<F: FrontEnd> Controller<F> {
                 if let Some(inputs) = inputs {
                     self.workers.watch_inputs(key, inputs);
                 }
+                let failures = self.workers.queue.failures(key);
+                let own = self.front_end.interval(&known.object);
+                let retry = || match &failure {
+                    Some(error) => error.retry_delay(failures, own),
+                    None => backoff::delay(failures),
+                };
                 let interval = match requeue {
                     Requeue::Never => None,
                     Requeue::After(interval) => Some(interval),
-                    Requeue::Backoff => Some(backoff::delay(self.workers.queue.failures(key))),
+                    Requeue::Backoff => Some(retry()),
                 };
                 self.workers.set_interval(key, interval);
+                match (&failure, ready) {
+                    (Some(error), _) => self.note_failure(key, error, interval.unwrap_or_default()),
+                    (None, true) => self.note_success(key),
+                    (None, false) => {}
+                }
                 self.wake_dependents(key);
             }
             Finished::Corrected => {
                 known.readiness = if busy { Readiness::Pending } else { Readiness::Ready };
+                self.note_success(key);
                 self.wake_dependents(key);
             }
             Finished::Waiting { elsewhere } => {
@@ -536,16 +567,26 @@ impl<F: FrontEnd> Controller<F> {
                 if job == Job::Reconcile && !self.front_end.keeps_state_on_error() {
                     known.requests.clear();
                 }
-                tracing::error!(
-                    controller = self.front_end.name(),
-                    object = key,
-                    retry_in_s = retry_in.as_secs(),
-                    "{error}"
-                );
+                self.note_failure(key, &error, retry_in);
                 if !busy {
                     self.workers.queue.retry_at(key, job, Instant::now() + retry_in);
                 }
             }
+        }
+    }
+
+    /// What follows from each failed pass, whatever the front end.
+    fn note_failure(&mut self, key: &str, error: &ReconcileError, retry_in: Duration) {
+        let failures = self.workers.queue.failures(key);
+        let failure = PassFailure { error, retry_in, failures };
+        self.failures.note(self.front_end.name(), key, &failure, Instant::now());
+        self.workers.wait_for_kinds(key, error.missing_kinds());
+    }
+
+    fn note_success(&mut self, key: &str) {
+        self.workers.wait_for_kinds(key, BTreeSet::new());
+        if self.failures.clear(key) {
+            tracing::info!(controller = self.front_end.name(), object = key, "reconciled after failures");
         }
     }
 }

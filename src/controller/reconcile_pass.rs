@@ -97,14 +97,14 @@ impl ReconcilePass {
         }
         let finished = match result {
             Ok(finished) => finished,
-            Err(error) => {
-                let retry_in = error.retry_delay(self.failures + 1);
+            Err(mut error) => {
+                let retry_in = error.retry_delay(self.failures + 1, front_end.interval(&self.object));
                 if let Err(failure) =
                     self.report(&*front_end, &Report::Failed { error: &error, retry_in }).await
                 {
                     tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
                 }
-                let inputs = self.inputs();
+                let inputs = self.inputs_with(error.take_inputs());
                 Finished::Failed { error, retry_in, inputs }
             }
         };
@@ -155,15 +155,16 @@ impl ReconcilePass {
             self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
         }
         let mut reconciled = front_end.reconcile(self).await?;
-        let read = self.inputs();
-        reconciled.inputs = match (reconciled.inputs.take(), read) {
-            (Some(mut inputs), Some(read)) => {
-                inputs.lookups.extend(read.lookups);
-                Some(inputs)
-            }
-            (inputs, read) => inputs.or(read),
-        };
+        let failed = reconciled.failure.as_mut().and_then(ReconcileError::take_inputs);
+        let rendered = [reconciled.inputs.take(), failed].into_iter().flatten().reduce(RenderInputs::merged);
+        reconciled.inputs = self.inputs_with(rendered);
         Ok(Finished::Reconciled(reconciled))
+    }
+
+    /// What renders have looked up, and the references, as inputs to watch.
+    fn inputs_with(&mut self, rendered: Option<RenderInputs>) -> Option<RenderInputs> {
+        let read = self.inputs();
+        rendered.into_iter().chain(read).reduce(RenderInputs::merged)
     }
 
     /// Whether a dependency is ready. `observed`: `None` if this process does not watch it: of another namespace or another shard.

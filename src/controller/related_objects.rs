@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll};
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::front_end::RelatedObjects;
 use super::reconcile_loop::without_managed_fields;
@@ -32,12 +33,15 @@ pub struct RelatedWatch {
     retry_at: Instant,
     /// Kinds whose first list is not through: objects may exist that are not known.
     unlisted: BTreeSet<Gvk>,
+    /// Changes when other kinds are served.
+    kinds: watch::Receiver<u64>,
 }
 
 impl RelatedWatch {
     /// Starts the watches of the kinds that are served.
     pub async fn start(client: &Cluster, namespace: Option<&str>, kinds: Vec<Gvk>) -> Self {
         let mut watch = Self {
+            kinds: client.kind_changes(),
             client: client.clone(),
             namespace: namespace.map(str::to_owned),
             events: SelectAll::new(),
@@ -95,6 +99,10 @@ impl RelatedWatch {
             let retry = (!self.missing.is_empty()).then_some(self.retry_at);
             let (kind, event) = tokio::select! {
                 Some(event) = self.events.next() => event,
+                Ok(()) = self.kinds.changed(), if retry.is_some() => {
+                    self.start_missing().await;
+                    continue;
+                }
                 () = until(retry) => {
                     self.retry_at = Instant::now() + RETRY;
                     self.start_missing().await;

@@ -68,6 +68,7 @@ pub struct Done {
 }
 
 /// What makes a render out of date beyond chart and values.
+#[derive(Clone)]
 pub struct RenderInputs {
     /// When a certificate must be renewed, in seconds since 1970.
     pub renew_at: Option<i64>,
@@ -77,11 +78,25 @@ pub struct RenderInputs {
     pub lookups: BTreeMap<LookupQuery, String>,
 }
 
+impl std::fmt::Debug for RenderInputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RenderInputs").field("lookups", &self.lookups.keys()).finish_non_exhaustive()
+    }
+}
+
 impl RenderInputs {
     /// Nothing looked up yet, by this client.
     #[must_use]
     pub fn new(client: Cluster) -> Self {
         Self { renew_at: None, client, lookups: BTreeMap::new() }
+    }
+
+    /// Those of two renders that the same client read.
+    #[must_use]
+    pub fn merged(mut self, other: Self) -> Self {
+        self.lookups.extend(other.lookups);
+        self.renew_at = [self.renew_at, other.renew_at].into_iter().flatten().min();
+        self
     }
 }
 

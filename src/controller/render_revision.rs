@@ -4,7 +4,7 @@
 //! that revision, as with Helm; as long as the chart still renders what the newest revision was made of, that revision stays.
 //! Owns the choice between the two. Writes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use chart_compat::render::{self, Capabilities, Release, Rendered};
@@ -113,33 +113,48 @@ impl ReleaseRunner {
             logged: BTreeSet::new(),
             deadline: self.bounds.deadline(),
         };
-        let canonical = match renders.at(RevisionView::CANONICAL).await {
-            Ok(one) if !one.reads_revision => return Ok(renders.finish(one, None, None)),
+        let result = renders.choose().await;
+        match result {
+            Ok((one, canonical, past)) => Ok(renders.finish(one, canonical, past)),
+            Err(ReconcileError::Render { error, .. }) => {
+                Err(ReconcileError::Render { error, inputs: Some(Box::new(renders.inputs)) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Renders<'_> {
+    /// The render at the revision that is due, the checksum of the canonical one if that is another, and the history if it was read.
+    async fn choose(&mut self) -> Result<(One, Option<String>, Option<History>), ReconcileError> {
+        let (runner, spec) = (self.runner, self.spec);
+        let canonical = match self.at(RevisionView::CANONICAL).await {
+            Ok(one) if !one.reads_revision => return Ok((one, None, None)),
             Ok(one) => Some(one.checksum),
             // A chart that refuses to be an upgrade can be installed.
-            Err(ReconcileError::Render(_)) => None,
+            Err(ReconcileError::Render { .. }) => None,
             Err(error) => return Err(error),
         };
-        let past = self.engine().history_of(&spec.id).await?;
+        let past = runner.engine().history_of(&spec.id).await?;
         let newest = past.newest();
         let mut unchanged = None;
         if let Some(newest) = newest.filter(|record| record.info.status != ReleaseStatus::Uninstalled) {
-            match renders.at(RevisionView::of(newest)).await {
+            match self.at(RevisionView::of(newest)).await {
                 Ok(one)
                     if has_checksum(newest, spec.checksum_label, canonical.as_deref(), &one)
-                        && self.engine().has_same_state(newest, &one.rendered) =>
+                        && runner.engine().has_same_state(newest, &one.rendered) =>
                 {
                     unchanged = Some(one);
                 }
-                Ok(_) | Err(ReconcileError::Render(_)) => {}
+                Ok(_) | Err(ReconcileError::Render { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
         let one = match unchanged {
             Some(one) => one,
-            None => renders.at(RevisionView::next(newest)).await?,
+            None => self.at(RevisionView::next(newest)).await?,
         };
-        Ok(renders.finish(one, canonical, Some(past)))
+        Ok((one, canonical, Some(past)))
     }
 }
 
@@ -182,9 +197,19 @@ impl Renders<'_> {
                 Some(memory) => Ok(memory.clone()),
                 None => runtime.block_on(store::load(&memories, &storage, &id.name)),
             };
+            let mut failed_lookups = BTreeMap::new();
             let mut render = || -> Result<_, ReconcileError> {
                 let done =
-                    replay::render(&chart, &user, &options, &world, &load, &mut |text| warnings.push(text))?;
+                    replay::render(&chart, &user, &options, &world, &load, &mut |text| warnings.push(text))
+                        .map_err(|error| match error {
+                        replay::Error::Render { error, lookups } => {
+                            failed_lookups = lookups;
+                            error.into()
+                        }
+                        other @ replay::Error::GeneratedValues(_) => {
+                            ReconcileError::Replay(other.to_string())
+                        }
+                    })?;
                 let mut rendered = rendering::release(&done.rendered, &bounds)?;
                 let checksum = match &post_render {
                     Some(post_render) => post_render(&mut rendered).map_err(ReconcileError::Chart)?,
@@ -192,10 +217,11 @@ impl Renders<'_> {
                 };
                 Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
             };
-            (render(), warnings)
+            (render(), warnings, failed_lookups)
         };
         let done = tokio::task::spawn_blocking(work).await;
-        let (done, warnings) = done.map_err(|e| ReconcileError::Task(e.to_string()))?;
+        let (done, warnings, failed_lookups) = done.map_err(|e| ReconcileError::Task(e.to_string()))?;
+        self.inputs.lookups.extend(failed_lookups);
         for text in warnings {
             if self.logged.insert(text.clone()) {
                 tracing::warn!(release = %spec.id, "{text}");

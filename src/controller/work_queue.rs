@@ -149,6 +149,11 @@ impl WorkQueue {
         self.retries.insert(key.to_owned(), (at, job));
     }
 
+    /// Takes out the retry of a key.
+    pub fn take_retry(&mut self, key: &str) -> Option<Job> {
+        self.retries.remove(key).map(|(_, job)| job)
+    }
+
     /// Forgets a retry: something else was requested.
     pub fn cancel_retry(&mut self, key: &str) {
         self.retries.remove(key);
@@ -335,6 +340,13 @@ impl WorkQueue {
             slots.min_by_key(|s| s.0).map(|(_, key, job)| (key, job))
         };
         first(|s| s.running).or_else(|| first(|s| s.waiting))
+    }
+
+    /// Starts the count of failures anew: what a key is made of has changed.
+    pub fn reset_failures(&mut self, key: &str) {
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.failures = 0;
+        }
     }
 
     /// How often a key's job has failed in a row.

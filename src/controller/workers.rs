@@ -3,7 +3,7 @@
 //! Owns the tasks, the work queue, the renewals of certificates and the watches of render inputs. What a job is and what
 //! follows from its result is the caller's.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -14,7 +14,7 @@ use super::answer_watch::AnswerWatch;
 use super::release_runner::RenderInputs;
 use super::work_queue::{Job, WorkQueue};
 use super::worker_slot::{SlotEvent, WorkerSlot};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Gvk};
 use crate::release::Engine;
 use crate::render::replay::LookupQuery;
 
@@ -36,6 +36,8 @@ pub enum WorkerEvent<T> {
     IntervalElapsed(String),
     /// What the last render of this key looked up has changed.
     InputsChanged(String),
+    /// A kind without which this key has failed is served.
+    KindServed(String),
     /// A job has left its place or wants it back: others may start.
     PlacesChanged,
 }
@@ -66,6 +68,37 @@ pub struct Workers<T> {
     waits: BTreeMap<String, Wait>,
     /// Jobs whose wait is over, in that order, and what lets them go on.
     resuming: VecDeque<(String, oneshot::Sender<()>)>,
+    kinds: KindWaits,
+}
+
+/// Keys that have failed for want of kinds.
+#[derive(Default)]
+struct KindWaits {
+    /// Tells that other kinds are served.
+    changes: Option<(Cluster, watch::Receiver<u64>)>,
+    missing: BTreeMap<String, BTreeSet<Gvk>>,
+    /// Keys for which one is served now.
+    served: Vec<String>,
+}
+
+impl KindWaits {
+    /// Waits until a missing kind of a key is served; for ever without one.
+    async fn next(&mut self) -> String {
+        loop {
+            if let Some(key) = self.served.pop() {
+                return key;
+            }
+            let Some((cluster, changes)) = self.changes.as_mut().filter(|_| !self.missing.is_empty()) else {
+                return std::future::pending().await;
+            };
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+            let is_served = |kinds: &BTreeSet<Gvk>| kinds.iter().any(|kind| cluster.is_known_to_serve(kind));
+            let served = self.missing.extract_if(.., |_, kinds| is_served(kinds));
+            self.served = served.map(|(key, _)| key).collect();
+        }
+    }
 }
 
 impl<T: Send + 'static> Workers<T> {
@@ -87,6 +120,24 @@ impl<T: Send + 'static> Workers<T> {
             slot_sender,
             waits: BTreeMap::new(),
             resuming: VecDeque::new(),
+            kinds: KindWaits::default(),
+        }
+    }
+
+    /// The same workers, which report when a kind is served that a key waits for.
+    #[must_use]
+    pub fn with_kinds_of(mut self, cluster: &Cluster) -> Self {
+        self.kinds.changes = Some((cluster.clone(), cluster.kind_changes()));
+        self
+    }
+
+    /// Notes the kinds without which a key has failed, in place of those before. One that has been served meanwhile counts at once.
+    pub fn wait_for_kinds(&mut self, key: &str, missing: BTreeSet<Gvk>) {
+        self.kinds.missing.remove(key);
+        let Some((cluster, _)) = self.kinds.changes.as_ref().filter(|_| !missing.is_empty()) else { return };
+        match missing.iter().any(|kind| cluster.is_known_to_serve(kind)) {
+            true => self.kinds.served.push(key.to_owned()),
+            false => drop(self.kinds.missing.insert(key.to_owned(), missing)),
         }
     }
 
@@ -179,6 +230,7 @@ impl<T: Send + 'static> Workers<T> {
         self.renewals.remove(key);
         self.intervals.remove(key);
         self.watches.remove(key);
+        self.kinds.missing.remove(key);
     }
 
     /// Waits for the next event. Cancel-safe.
@@ -198,6 +250,7 @@ impl<T: Send + 'static> Workers<T> {
                         return WorkerEvent::Finished(key, job, Err(error.to_string()));
                     },
                 },
+                key = self.kinds.next() => return WorkerEvent::KindServed(key),
                 Some(key) = self.changed.recv() => return WorkerEvent::InputsChanged(key),
                 Some(event) = self.slot_events.recv() => {
                     self.take_slot_event(event);

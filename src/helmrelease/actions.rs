@@ -52,6 +52,8 @@ pub(super) struct ReleasePass<'a> {
     pub(super) force: bool,
     /// The newest record, if this pass has just written it: the release is as applied.
     pub(super) written: Option<Arc<Record>>,
+    /// Why an action of this pass failed.
+    pub(super) failure: Option<ReconcileError>,
 }
 
 /// How an action ended.
@@ -307,10 +309,11 @@ impl ReleasePass<'_> {
                 let text = self.failure_text(verb, &error);
                 self.note_failure(verb, &text, stored);
                 self.event(EventType::Warning, failed, &text, self.about_chart());
+                self.failure = Some(error);
                 if !stored {
                     self.conditions().set(RECONCILING, Truth::True, "ProgressingWithRetry", &text);
                     self.save().await?;
-                    return Ok(Ended::Stop(self.failed_pass(&error)));
+                    return Ok(Ended::Stop(self.failed_pass()));
                 }
                 Ok(Ended::Continue)
             }
@@ -340,13 +343,10 @@ impl ReleasePass<'_> {
         }
     }
 
-    /// How a pass ends whose action wrote nothing: it is repeated as the error asks for, or after the strategy's interval.
-    fn failed_pass(&self, error: &ReconcileError) -> Reconciled {
-        let requeue = match state::active_retry(&self.status, self.spec) {
-            Some(interval) => Requeue::After(interval),
-            None => Requeue::After(error.retry_delay(self.pass.failures + 1)),
-        };
-        Reconciled::new(false, requeue)
+    /// How a pass ends whose action wrote nothing: it is repeated as the failure asks for, or after the strategy's interval.
+    fn failed_pass(&self) -> Reconciled {
+        let interval = state::active_retry(&self.status, self.spec);
+        Reconciled::new(false, interval.map_or(Requeue::Backoff, Requeue::After))
     }
 
     fn release_spec(&self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
@@ -436,6 +436,7 @@ impl ReleasePass<'_> {
         let about = event_annotations::of_snapshot(latest);
         if let Some(error) = failed_test {
             let text = format!("Helm test failed for release {release} with chart {chart}: {error}");
+            self.failure = Some(super::chart_artifact::failed("TestFailed", text.clone()));
             self.status.failures += 1;
             self.conditions().set(TEST_SUCCESS, Truth::False, "TestFailed", &text);
             self.event(EventType::Warning, "TestFailed", &text, about);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use chart_compat::data::Map;
 use serde_json::{Value, json};
@@ -163,6 +164,10 @@ impl FrontEnd for HelmReleases {
         ])
     }
 
+    fn interval(&self, object: &Value) -> Option<Duration> {
+        spec_of(object).ok().map(|spec| options::interval(&spec))
+    }
+
     fn is_suspended(&self, object: &Value) -> bool {
         object["spec"]["suspend"] == true
     }
@@ -179,7 +184,7 @@ impl FrontEnd for HelmReleases {
         let not_found = || ReconcileError::Reason {
             reason: "SourceNotReady",
             text: format!("{} '{name}' is not ready: it does not exist yet", source.gvk.kind),
-            disposition: Disposition::Wait,
+            disposition: Disposition::Dependency,
         };
         let artifact = Artifact::of(&*found.ok_or_else(not_found)?, &source.gvk.kind, &name)?;
         let (client, namespace) =
@@ -241,13 +246,16 @@ impl FrontEnd for HelmReleases {
             status,
             force,
             written: None,
+            failure: None,
         };
         let result = release.run().await;
-        let status = release.status;
+        let (status, failure) = (release.status, release.failure);
         pass.replace_status(&status).await?;
         let reconciled = result?;
         let memo = reconciled.ready.then_some(memo);
-        Ok(Reconciled { memo, ..reconciled })
+        // A failed test that is ignored leaves the release ready.
+        let failure = failure.filter(|_| !reconciled.ready);
+        Ok(Reconciled { memo, failure, ..reconciled })
     }
 
     async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {

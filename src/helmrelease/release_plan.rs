@@ -202,7 +202,7 @@ impl HelmReleases {
         let missing = || ReconcileError::Reason {
             reason: "SourceNotReady",
             text: format!("{} '{name}' is not ready: it does not exist yet", source.gvk.kind),
-            disposition: Disposition::Wait,
+            disposition: Disposition::Dependency,
         };
         let artifact = Artifact::of(&live.ok_or_else(missing)?, &source.gvk.kind, &name)?;
         let bytes = match self.artifacts.fetch(&artifact).await {

@@ -8,7 +8,7 @@ use crate::release::{
 };
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) type Digest = [u8; 32];
 
@@ -93,6 +93,15 @@ pub(crate) fn items(document: &Value) -> impl Iterator<Item = &Value> {
     let items = document["items"].as_array().filter(|_| is_list);
     let own = if items.is_some() { None } else { Some(document) };
     items.into_iter().flatten().chain(own)
+}
+
+/// The kinds of the objects of documents that neither the documents nor the CRDs of the request define themselves.
+pub(crate) fn needed_kinds<'v>(
+    documents: impl Iterator<Item = &'v Value> + Clone,
+    crds: &'v [CrdFile],
+) -> BTreeSet<Gvk> {
+    let scopes = Scopes::new(&ServedKinds::default(), crds, documents.clone()).from_crds;
+    documents.flat_map(items).filter_map(Gvk::of).filter(|gvk| !scopes.contains_key(gvk)).collect()
 }
 
 /// As [`items`], mutable.

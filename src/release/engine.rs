@@ -1,6 +1,6 @@
 //! The engine that a front end holds: its clients, caches and options, and the entry points of a reconcile.
 
-use crate::cluster::{CacheEvent, Cluster, ObjectRef, WatchScope, Watches};
+use crate::cluster::{CacheEvent, Cluster, KindWatch, ObjectRef, WatchScope, Watches};
 use crate::redact;
 use crate::release::{
     decide::{self, Decision, ReleaseAction, reason::ActionReason},
@@ -74,7 +74,7 @@ pub struct Engine {
     pub(crate) state: Arc<EngineState>,
     pub(crate) watches: Option<Watches>,
     pub(crate) records: Option<Watches>,
-    /// Watch of all CRDs; starts with the first release that has any.
+    /// Watch of all CRDs and APIServices.
     pub(crate) crds: Option<Watches>,
     /// Client for records; `None`: the operator's own.
     record_client: Option<Cluster>,
@@ -102,7 +102,14 @@ impl Engine {
         };
         let watches = cache("app.kubernetes.io/managed-by=Helm", EngineState::on_object_event);
         let records = cache("owner=helm", EngineState::on_record_event);
-        let crds = cache("", EngineState::on_crd_event);
+        let crds = options.watch.then(|| {
+            let scope = WatchScope { labels: String::new(), manager: options.field_manager.clone() };
+            let (state, client) = (Arc::clone(&state), cluster.clone());
+            Watches::new(cluster.clone(), scope, move |change| {
+                state.on_crd_event(change);
+                client.note_definition_change();
+            })
+        });
         Self {
             operator_client: cluster.clone(),
             crd_client: cluster.clone(),
@@ -121,6 +128,12 @@ impl Engine {
             cancel: None,
             until: None,
         }
+    }
+
+    /// Keeps the engine's knowledge of served kinds current until the result is dropped. `None` for an engine that does not watch.
+    #[must_use]
+    pub fn watch_kind_definitions(&self) -> Option<KindWatch> {
+        Some(KindWatch::start(self.operator_client.clone(), self.crds.clone()?))
     }
 
     /// The same engine, with a listener for progress. `diagnoses`: also reports why objects are not ready, which
@@ -435,7 +448,8 @@ impl Engine {
         let record = newest.record.clone();
         let mut rendered = self.rendered_of(&record)?;
         let state = state_of(&rendered);
-        for warning in served_kinds::to_applicable(&mut rendered, &*self.cluster.kinds().await?) {
+        let kinds = self.kinds_for(rendered.manifests.iter().map(|m| &m.object), &[]).await?;
+        for warning in served_kinds::to_applicable(&mut rendered, &kinds) {
             tracing::info!(release = %id, "{warning}");
         }
         let input = RevisionInput {

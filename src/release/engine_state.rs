@@ -217,6 +217,10 @@ impl EngineState {
 
     /// Takes an event of the CRDs' watch.
     pub(crate) fn on_crd_event(&self, change: &CacheEvent) {
+        let (CacheEvent::Present(object, _) | CacheEvent::Gone(object, _)) = change;
+        if object.gvk.kind != "CustomResourceDefinition" {
+            return;
+        }
         let mut inner = self.lock();
         match change {
             CacheEvent::Present(object, _) => inner.crd_tracker.mark_present(&object.name),

@@ -1,12 +1,12 @@
 //! Errors of the engine, in Helm's words where scripts read them, and how a caller should react.
 
-use crate::cluster::{ClusterError, ObjectRef};
+use crate::cluster::{ClusterError, Gvk, ObjectRef};
 use crate::release::{
     plan::field_conflicts::Conflict,
     record::{RecordError, ReleaseStatus},
     request::HookEvent,
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -17,6 +17,8 @@ pub enum Disposition {
     Retry,
     /// Another operation is running: retry after it.
     Wait,
+    /// An object that this one depends on is not ready: its change triggers the next try.
+    Dependency,
     /// Wait for a change of the request, the cluster or the rights.
     Stall,
     /// Not an error for the caller.
@@ -257,6 +259,17 @@ impl EngineError {
         }
     }
 
+    /// The kinds that the API server does not serve, and without which the operation cannot succeed.
+    pub fn missing_kinds(&self) -> BTreeSet<Gvk> {
+        let kind = |error: &Self| match error {
+            Self::NoKind { source: ClusterError::NoKind(gvk), .. }
+            | Self::Cluster(ClusterError::NoKind(gvk))
+            | Self::Object { source: ClusterError::NoKind(gvk), .. } => Some((**gvk).clone()),
+            _ => None,
+        };
+        self.leaves().into_iter().filter_map(kind).collect()
+    }
+
     pub fn disposition(&self) -> Disposition {
         match self {
             Self::InProgress
@@ -280,13 +293,13 @@ impl EngineError {
             Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {
                 Disposition::Retry
             }
-            Self::Moved(_) | Self::Blocked(_) | Self::CrdLoss { .. } | Self::NotRecreated { .. } => {
-                Disposition::Stall
-            }
+            Self::Moved(_)
+            | Self::Blocked(_)
+            | Self::CrdLoss { .. }
+            | Self::NotRecreated { .. }
+            | Self::Immutable { .. } => Disposition::Stall,
             Self::Conflict { source, .. } => of_cluster(source),
-            Self::Object { source, .. } | Self::Immutable { source, .. } | Self::Cluster(source) => {
-                of_cluster(source)
-            }
+            Self::Object { source, .. } | Self::Cluster(source) => of_cluster(source),
             Self::Several(all) => {
                 let stalls = all.iter().all(|e| e.disposition() == Disposition::Stall);
                 if stalls { Disposition::Stall } else { Disposition::Retry }
@@ -310,7 +323,11 @@ impl EngineError {
     }
 }
 
+/// What the server refuses it may accept later, without a change of the request: rights are granted, webhooks start, policies and
+/// definitions of kinds change. Only what never reached it stalls.
 fn of_cluster(error: &ClusterError) -> Disposition {
-    // Rights may be granted and webhooks may start at any time: only invalid requests stall.
-    if error.is_transient() || error.is_forbidden() { Disposition::Retry } else { Disposition::Stall }
+    match error {
+        ClusterError::Config(_) | ClusterError::Name { .. } => Disposition::Stall,
+        _ => Disposition::Retry,
+    }
 }

@@ -2,11 +2,17 @@
 //! allow.
 
 use crate::cluster::{
-    CacheLookup, Cluster, ClusterError, Gvk, Listed, ObjectKey, ObjectRef, ObservedMeta, Watches,
+    CacheLookup, Cluster, ClusterError, Gvk, Listed, ObjectKey, ObjectRef, ObservedMeta, ServedKinds, Watches,
 };
-use crate::release::{engine::Engine, error::Result, plan::ObservedObjects};
+use crate::release::{
+    desired_objects, engine::Engine, error::Result, plan::ObservedObjects, request::CrdFile,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Up to this many objects of a kind are read one by one; more are read as a list.
 const MAX_SINGLE_READS: usize = 2;
@@ -97,6 +103,15 @@ async fn read(
 }
 
 impl Engine {
+    /// The served kinds, for the objects of documents and the CRDs that a request brings: read again if one of theirs is missing.
+    pub(crate) async fn kinds_for<'v>(
+        &self,
+        documents: impl Iterator<Item = &'v Value> + Clone,
+        crds: &'v [CrdFile],
+    ) -> Result<Arc<ServedKinds>> {
+        Ok(self.cluster.kinds_with(desired_objects::needed_kinds(documents, crds)).await?)
+    }
+
     /// Starts watches for the kinds of these objects, if this engine watches.
     pub(crate) async fn watch_kinds(&self, objects: impl Iterator<Item = &ObjectRef>) -> Result<()> {
         let Some(watches) = &self.watches else { return Ok(()) };

@@ -51,9 +51,10 @@ pub struct Replayed {
 /// An error of a replayed render.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The render failed.
-    #[error(transparent)]
-    Render(#[from] render::Error),
+    /// The render failed; `lookups` as in [`Replayed`], with an empty digest for one that had no answer: another answer may make it
+    /// succeed.
+    #[error("{error}")]
+    Render { error: render::Error, lookups: BTreeMap<LookupQuery, String> },
     /// Stored values of earlier renders cannot be decoded: generating new ones would change passwords.
     #[error("what earlier renders made by chance cannot be read: {0}")]
     GeneratedValues(String),
@@ -89,8 +90,11 @@ pub fn render(
         if let Some(Err(why)) = memory.get() {
             return Err(Error::GeneratedValues(why.clone()));
         }
-        let rendered = rendered?;
         let state = replay.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let rendered = match rendered {
+            Ok(rendered) => rendered,
+            Err(error) => return Err(Error::Render { error, lookups: state.lookups }),
+        };
         let known = memory.get().and_then(|m| m.as_ref().ok());
         // The lookups are known only now: a render with an old time but new results is repeated.
         if let Some(known) = known
@@ -276,7 +280,7 @@ impl World for Replay<'_> {
     }
 
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
-        let answer = self.world.lookup(api_version, kind, namespace, name)?;
+        let answer = self.world.lookup(api_version, kind, namespace, name);
         let text = |s: &str| s.to_owned();
         let query = LookupQuery {
             api_version: text(api_version),
@@ -284,9 +288,9 @@ impl World for Replay<'_> {
             namespace: text(namespace),
             name: text(name),
         };
-        let digest = answer_digest(&answer);
+        let digest = answer.as_ref().map(answer_digest).unwrap_or_default();
         self.state().lookups.insert(query, digest);
-        Ok(answer)
+        answer
     }
 
     fn schema_document(&self, url: &str) -> Result<Bytes, String> {

@@ -21,6 +21,9 @@ pub use queue_dump::{OperatorTasks, dump_all, dump_main};
 /// With more runs than that in a queue those of a hook are one, also where others are between them.
 const LONG: usize = 100;
 
+/// How long a failed run waits at most before it is tried again: addon-operator's pause.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// The number of the next event.
 static EVENTS: AtomicU64 = AtomicU64::new(1);
 
@@ -158,6 +161,11 @@ impl Drop for Line {
 /// Owner and name.
 type Id = (String, String);
 
+/// How long a failed run waits: addon-operator's pause at most.
+fn pause(failures: u32) -> Duration {
+    crate::backoff::delay(failures).min(LONGEST_PAUSE)
+}
+
 /// All queues.
 pub struct Queues {
     lines: Mutex<BTreeMap<Id, Line>>,
@@ -171,7 +179,7 @@ pub struct Queues {
 impl Queues {
     #[must_use]
     pub fn new(runner: Runner) -> Self {
-        Self { lines: Mutex::default(), runner, pause: crate::backoff::delay, failed: Arc::default() }
+        Self { lines: Mutex::default(), runner, pause, failed: Arc::default() }
     }
 
     /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. What is given resolves
@@ -328,11 +336,28 @@ async fn work(
                 break;
             }
             let pause = pause(*failures);
-            tracing::error!(module, hook, queue, binding = kind, retry_in_s = pause.as_secs_f32(), "{error}");
-            if let Some(head) = &mut content().head {
-                head.run.failures = *failures;
-                head.error = error;
-                head.rests_until = Some(Instant::now() + pause);
+            let known = {
+                let mut content = content();
+                let head = content.head.as_mut();
+                let known = head.as_ref().is_some_and(|head| head.error == error);
+                if let Some(head) = head {
+                    head.run.failures = *failures;
+                    head.error.clone_from(&error);
+                    head.rests_until = Some(Instant::now() + pause);
+                }
+                known
+            };
+            let retry_in_s = pause.as_secs_f32();
+            match known {
+                true => tracing::info!(
+                    module,
+                    hook,
+                    queue,
+                    failures,
+                    retry_in_s,
+                    "the hook failed again for the same reason"
+                ),
+                false => tracing::error!(module, hook, queue, binding = kind, retry_in_s, "{error}"),
             }
             failed.notify_waiters();
             tokio::time::sleep(pause).await;

@@ -180,8 +180,12 @@ impl Hooks {
             patched.values |= more.values;
             patched.flags |= more.flags;
             if more.values || more.flags {
-                let change =
-                    Change { module: name.to_owned(), flags: more.flags, reload: reload && more.values };
+                let change = Change {
+                    module: name.to_owned(),
+                    flags: more.flags,
+                    reload: reload && more.values,
+                    ..Change::default()
+                };
                 self.tell(change);
             }
         }

@@ -41,7 +41,7 @@ pub(crate) struct Store {
 }
 
 /// Something that a hook changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     /// The module's name; empty for global values.
     pub(super) module: String,
@@ -49,6 +49,8 @@ pub(crate) struct Change {
     pub(super) flags: bool,
     /// Values have changed and the loop must apply them.
     pub(super) reload: bool,
+    /// A hook that the module's run waits for has succeeded.
+    pub(super) synchronized: bool,
 }
 
 /// All hooks of an operator.

@@ -10,7 +10,7 @@ use chart_compat::render::CompiledChart;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot, watch};
 
-use super::Hooks;
+use super::{Change, Hooks};
 use crate::addon::events;
 use crate::addon::module::Module;
 use crate::addon::releases::Releases;
@@ -300,7 +300,7 @@ impl Hooks {
             for other in others {
                 let done = self.queues.push(other.run.clone());
                 if other.waited_for {
-                    progress.elsewhere.push((other.run, done));
+                    progress.elsewhere.push((other.run, self.note_synchronization(&hooks.name, done)));
                 }
             }
             progress.synchronizations = Some(join_runs(main.into_iter().map(|s| s.run)));
@@ -325,6 +325,20 @@ impl Hooks {
         }
         set.schedule(&self.queues, &self.open());
         Ok(())
+    }
+
+    /// Lets the operator know when a first run in another queue has succeeded: a run of the module that gave up on it is due then.
+    fn note_synchronization(&self, module: &str, done: oneshot::Receiver<()>) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        let (changes, module) = (self.changes.clone(), module.to_owned());
+        tokio::spawn(async move {
+            if done.await.is_ok() {
+                // Nobody waits for it if the module's run has given up, or the operator stops.
+                sender.send(()).unwrap_or_default();
+                drop(changes.send(Change { module, synchronized: true, ..Change::default() }));
+            }
+        });
+        receiver
     }
 
     /// Runs what is left of the first runs in the main queue.

@@ -67,6 +67,7 @@ impl Hooks {
                 module: hook.module.to_owned(),
                 flags: patched.flags,
                 reload: reload && patched.values,
+                ..Change::default()
             });
             let written = match live {
                 // With the version that was read: the server refuses it where somebody was faster.

@@ -240,6 +240,9 @@ impl Operator {
 
     /// A hook has changed something.
     pub(super) fn on_hook_change(&mut self, change: &Change) {
+        if change.synchronized {
+            return self.retry_now(&change.module);
+        }
         if change.flags {
             let flags = self.hooks.store().flags.clone();
             self.config_map.config.enabled = flags;
@@ -271,6 +274,17 @@ impl Operator {
         }
     }
 
+    /// Repeats a failed run of a module at once.
+    fn retry_now(&mut self, name: &str) {
+        let order = self.order(name);
+        let queue = &mut self.workers.queue;
+        if let Some(job) = queue.take_retry(name) {
+            tracing::info!(module = name, "the hook that it waited for has succeeded: it runs again");
+            queue.reset_failures(name);
+            queue.request(name, order, job);
+        }
+    }
+
     /// Goes on to what comes after the modules, once each has had an outcome.
     pub(super) fn check_convergence(&mut self) {
         if !self.config_map.known || self.cycle.phase.precedes_modules() || !self.workers.queue.all_tried() {
@@ -296,7 +310,12 @@ impl Operator {
             let seconds = self.cycle.started.elapsed().as_secs_f64();
             let help = "Seconds from the start to the first outcome of every module.";
             self.state.metrics.set("windlass_first_converge_seconds", help, &[], seconds);
-            tracing::info!(seconds, "converged");
+            let failed = self.module_states.iter().filter(|(_, module)| module.failure.is_some());
+            let failed: Vec<&str> = failed.map(|(name, _)| name.as_str()).collect();
+            match failed.is_empty() {
+                true => tracing::info!(seconds, "converged"),
+                false => tracing::warn!(seconds, ?failed, "converged except for modules that failed"),
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Outcomes of module jobs: metrics, logs, retries, and the state of each module.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{JobOutcome, JobResult, Operator, report_status};
+use super::{CONTROLLER, JobOutcome, JobResult, Operator, report_status};
 use crate::cluster::ObjectRef;
-use crate::controller::{Done, Job, report_drift};
+use crate::controller::{Done, Job, PassFailure, report_drift};
 use crate::release::{ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
 impl Operator {
@@ -27,6 +28,12 @@ impl Operator {
             &[("module", name), ("result", outcome)],
             1.0,
         );
+        if result.is_ok() {
+            self.workers.wait_for_kinds(name, BTreeSet::new());
+            if self.failures.clear(name) {
+                tracing::info!(module = name, "reconciled after failures");
+            }
+        }
         match result {
             Ok(JobOutcome::Ran(ran)) => {
                 if let Some(done) = ran.done {
@@ -46,16 +53,21 @@ impl Operator {
                     wanted.revision = None;
                 }
             }
-            Err(error) => {
+            Err(mut error) => {
                 if job == Job::Reconcile
                     && let Some(wanted) = self.module_states.get_mut(name)
                 {
                     wanted.outdated = true;
                 }
-                let pause = error.retry_delay(failures);
-                tracing::error!(module = name, retry_in_s = pause.as_secs(), "{error}");
+                let retry_in = error.retry_delay(failures, None);
+                let failure = PassFailure { error: &error, retry_in, failures };
+                self.failures.note(CONTROLLER, name, &failure, Instant::now());
+                if let Some(inputs) = error.take_inputs().filter(|inputs| !inputs.lookups.is_empty()) {
+                    self.workers.watch_inputs(name, inputs);
+                }
+                self.workers.wait_for_kinds(name, error.missing_kinds());
                 if !self.workers.queue.is_busy(name) {
-                    self.workers.queue.retry_at(name, job, Instant::now() + pause);
+                    self.workers.queue.retry_at(name, job, Instant::now() + retry_in);
                 }
             }
         }

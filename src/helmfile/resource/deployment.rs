@@ -15,7 +15,7 @@ use crate::controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, Rele
 use crate::helmfile::release_spec;
 use crate::redact;
 use crate::release::record::{Record, ReleaseStatus as RecordStatus};
-use crate::release::{ChangeVerb, ReleaseId, ReleaseRequest, UninstallRequest};
+use crate::release::{ChangeVerb, Disposition, ReleaseId, ReleaseRequest, UninstallRequest};
 
 /// Releases of one object that are deployed at a time.
 const AT_ONCE: usize = 8;
@@ -44,8 +44,8 @@ pub(super) struct Deployed {
     uninstalled: BTreeSet<ReleaseId>,
     /// What was done, for Events.
     pub(super) notes: Vec<String>,
-    /// What failed, for the condition.
-    pub(super) failures: Vec<String>,
+    /// What failed.
+    pub(super) failures: Vec<(ReleaseId, ReconcileError)>,
 }
 
 impl Deployed {
@@ -73,7 +73,7 @@ pub(super) fn id_of(status: &ReleaseStatus) -> ReleaseId {
 }
 
 /// What was done for a release and what the status says of it, or why it failed.
-type DeployResult = Result<(Done, ReleaseStatus), ReleaseStatus>;
+type DeployResult = Result<(Done, ReleaseStatus), (ReleaseStatus, ReconcileError)>;
 
 /// Whose a record is.
 enum Ownership {
@@ -148,9 +148,9 @@ impl Deployment<'_> {
             for (key, result) in results {
                 match result {
                     Ok((outcome, status)) => self.take(outcome, status, &mut done),
-                    Err(status) => {
+                    Err((status, error)) => {
                         unready.insert(key);
-                        done.failures.push(format!("release {}: {}", id_of(&status), status.error));
+                        done.failures.push((id_of(&status), error));
                         done.releases.push(status);
                     }
                 }
@@ -200,25 +200,29 @@ impl Deployment<'_> {
 
     async fn deploy(&self, release: EvaluatedRelease) -> DeployResult {
         let id = release.id;
-        let failed = |error: String| self.failed(&id, &error);
+        let failed = |error: ReconcileError| (self.failed(&id, &error.to_string()), error);
         let mut spec = match release.action {
             Ok(ReleaseAction::Deploy(spec)) => spec,
             Ok(ReleaseAction::Uninstall(_)) => {
-                return Err(failed("installed is false: it is uninstalled".to_owned()));
+                let text = "installed is false: it is uninstalled".to_owned();
+                return Err(failed(ReconcileError::Config(text)));
             }
-            Err(error) => return Err(failed(error)),
+            // The chart may be there the next time.
+            Err(text) => {
+                let (reason, disposition) = ("ChartUnavailable", Disposition::Retry);
+                return Err(failed(ReconcileError::Reason { reason, text, disposition }));
+            }
         };
-        self.adopt(&id, &mut spec).await.map_err(|error| failed(error.to_string()))?;
+        self.adopt(&id, &mut spec).await.map_err(failed)?;
         if release.reuses_values {
-            self.reuse_values(&id, &mut spec).await.map_err(|error| failed(error.to_string()))?;
+            self.reuse_values(&id, &mut spec).await.map_err(failed)?;
         }
         let (chart, version) = {
             let chart = spec.chart.chart();
             (chart.name().to_owned(), chart.metadata.version.clone())
         };
-        let runner =
-            self.front_end.release_runner(self.pass, &id).map_err(|error| failed(error.to_string()))?;
-        let done = runner.run(*spec).await.map_err(|error| failed(error.to_string()))?;
+        let runner = self.front_end.release_runner(self.pass, &id).map_err(failed)?;
+        let done = runner.run(*spec).await.map_err(failed)?;
         let status =
             ReleaseStatus { revision: done.outcome.revision, chart, version, ..self.status(&id, DEPLOYED) };
         Ok((done, status))
@@ -230,14 +234,7 @@ impl Deployment<'_> {
             done.notes.push(format!("release {}: revision {} is deployed", id_of(&status), status.revision));
         }
         done.requests.push(outcome.request);
-        match (&mut done.inputs, outcome.inputs) {
-            (Some(all), Some(own)) => {
-                all.lookups.extend(own.lookups);
-                all.renew_at = [all.renew_at, own.renew_at].into_iter().flatten().min();
-            }
-            (all @ None, own) => *all = own,
-            (Some(_), None) => {}
-        }
+        done.inputs = done.inputs.take().into_iter().chain(outcome.inputs).reduce(RenderInputs::merged);
         done.releases.push(status);
     }
 
@@ -312,8 +309,8 @@ impl Deployment<'_> {
         match result.await {
             Ok(was_there) => done.note_uninstalled(id, was_there),
             Err(error) => {
-                done.failures.push(format!("release {id}: {error}"));
                 done.releases.push(self.failed(id, &error.to_string()));
+                done.failures.push((id.clone(), error));
             }
         }
     }
@@ -324,9 +321,9 @@ impl Deployment<'_> {
             Ok(was_there) => done.note_uninstalled(&id, was_there),
             Err(error) if was_never_there(known, &error) => done.note_uninstalled(&id, false),
             Err(error) => {
-                done.failures.push(format!("release {id}: {error}"));
                 done.releases
                     .push(ReleaseStatus { error: shown(&error.to_string()), ..self.status(&id, PRUNING) });
+                done.failures.push((id, error));
             }
         }
     }
@@ -422,6 +419,6 @@ fn was_never_there(known: &ReleaseStatus, error: &ReconcileError) -> bool {
 }
 
 /// An error as a status shows it: without secrets, and not too long for an object.
-fn shown(error: &str) -> String {
+pub(super) fn shown(error: &str) -> String {
     redact::process().mask(error).chars().take(MAX_ERROR).collect()
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::api::{HelmfileSpec, HelmfileStatus, ReleaseStatus};
 use super::custom_kinds::CustomKind;
 use super::definition::KIND;
-use super::deployment::{Deployed, Deployment, PENDING, id_of};
+use super::deployment::{Deployed, Deployment, PENDING, id_of, shown};
 use super::evaluation::{self, Evaluation, EvaluationContext};
 use super::object_inputs;
 use crate::cluster::{Gvk, ObjectRef};
@@ -164,6 +164,11 @@ fn status_of(object: &Value) -> HelmfileStatus {
     serde_json::from_value(object["status"].clone()).unwrap_or_default()
 }
 
+/// How often an object is reconciled.
+fn interval_of(spec: &HelmfileSpec) -> Duration {
+    spec.interval.as_ref().map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1)
+}
+
 fn generation_of(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
@@ -252,6 +257,10 @@ impl FrontEnd for Helmfiles {
         Ok(pass.runner(self)?.with_storage_namespace(&release.namespace, !own))
     }
 
+    fn interval(&self, object: &Value) -> Option<Duration> {
+        Some(interval_of(&self.spec(object).ok()?))
+    }
+
     fn is_suspended(&self, object: &Value) -> bool {
         self.spec(object).is_ok_and(|spec| spec.suspend)
     }
@@ -271,9 +280,7 @@ impl FrontEnd for Helmfiles {
         }
         let spec = self.spec(&pass.object)?;
         let labels = OwnerLabels::of_object(&pass.reference);
-        let interval =
-            spec.interval.as_ref().map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1);
-        let interval = Requeue::After(jittered(interval));
+        let interval = Requeue::After(jittered(interval_of(&spec)));
         let evaluation = self.evaluate(pass, &spec, &labels).await?;
         let mut status = status_of(&pass.object);
         evaluation.revision.clone_into(&mut status.resolved_revision);
@@ -376,19 +383,22 @@ impl Helmfiles {
             pass.record_event(note(EventType::Normal, "Deployed", text));
         }
         let succeeded = failures.is_empty();
+        let text = failures.iter().map(|(id, error)| format!("release {id}: {}", shown(&error.to_string())));
+        let text = text.collect::<Vec<_>>().join("; ");
         if succeeded {
             digest.clone_into(&mut status.last_applied_digest);
         }
         let ready = match succeeded {
             true => (Some(true), "Deployed", format!("{} releases are deployed", status.releases.len())),
-            false => (Some(false), "ReleaseFailed", failures.join("; ")),
+            false => (Some(false), "ReleaseFailed", text.clone()),
         };
         let phase = if succeeded { Phase::Settled } else { Phase::Reconciling };
         let written = with_ready(&pass.object, status, ready, phase);
         if pass.replace_status(&written).await? && !succeeded {
-            pass.record_event(note(EventType::Warning, "ReleaseFailed", failures.join("; ")));
+            pass.record_event(note(EventType::Warning, "ReleaseFailed", text));
         }
+        let failure = (!succeeded).then_some(ReconcileError::Releases(failures));
         let requeue = if succeeded { interval } else { Requeue::Backoff };
-        Ok(Reconciled { requests, inputs, ..Reconciled::new(succeeded, requeue) })
+        Ok(Reconciled { requests, inputs, failure, ..Reconciled::new(succeeded, requeue) })
     }
 }

@@ -49,8 +49,8 @@ impl Engine {
             }
         }
         let mut remember = self.correct_crds(input, &mut newest, &mut outcome).await?;
-        let kinds = self.cluster.kinds().await?;
         let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let kinds = self.kinds_for(documents().map(|(_, object)| object), &input.rendered.crds).await?;
         let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, o)| o));
         let mut targets = resolve(documents(), input.id, &scopes)?;
         self.watch_kinds(targets.iter().map(|t| &t.object)).await?;

@@ -4,8 +4,7 @@
 //! runs.
 
 use crate::cluster::{
-    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectRef, ObservedMeta, Propagation,
-    Validation,
+    ApplyOptions, Cluster, DeleteOptions, Deleted, Gvk, ObjectRef, ObservedMeta, Propagation, Validation,
 };
 use crate::release::{
     desired_objects,
@@ -302,15 +301,7 @@ impl HookRunner<'_> {
     }
 
     async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
-        if let Some(gvk) = Gvk::of(body) {
-            // Refreshes discovery if the kind is new.
-            if let Err(error) = self.cluster.resource(&gvk).await
-                && !matches!(error, ClusterError::NoKind(_))
-            {
-                return Err(error.into());
-            }
-        }
-        let kinds = self.cluster.kinds().await?;
+        let kinds = self.cluster.kinds_with(Gvk::of(body)).await?;
         desired_objects::reference(path, body, &self.id.namespace, |gvk| kinds.get(gvk).map(|r| r.namespaced))
     }
 

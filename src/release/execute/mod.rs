@@ -209,8 +209,8 @@ impl RevisionExecution<'_> {
         outcome: &mut ReleaseOutcome,
     ) -> Result<(Vec<DesiredObject>, Plan)> {
         let (engine, input) = (self.engine, self.input);
-        let kinds = engine.cluster.kinds().await?;
         let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let kinds = engine.kinds_for(documents().map(|(_, object)| object), &input.rendered.crds).await?;
         let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, object)| object));
         let targets = resolve(documents(), input.id, &scopes)?;
         let order = dependency_graph::order(&targets)?;

@@ -129,7 +129,8 @@ impl Engine {
         let old = store.get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
         let mut rendered = self.rendered_of(&old)?;
         let state = state_of(&rendered);
-        let warnings = served_kinds::to_applicable(&mut rendered, &*self.cluster.kinds().await?);
+        let kinds = self.kinds_for(rendered.manifests.iter().map(|m| &m.object), &[]).await?;
+        let warnings = served_kinds::to_applicable(&mut rendered, &kinds);
         let rows = self.rows(history, state, old.owner());
         let mut options = ReleaseOptions { mode: Mode::UpgradeInstall, ..request.options.clone() };
         options.revisions.skip_unchanged = false;

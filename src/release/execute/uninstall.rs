@@ -165,7 +165,8 @@ impl Engine {
         }
         let mut hooks = self.hooks_of(&current.record)?;
         let mut done = Uninstalled::default();
-        let kinds = self.cluster.kinds().await?;
+        // Objects of kinds that are not served are not deleted: what is served must be known as it is now.
+        let kinds = self.cluster.current_kinds().await?;
         for warning in served_kinds::to_served(hooks.iter_mut().map(|h| &mut h.object), &kinds) {
             tracing::warn!(release = %id, "{warning}");
         }

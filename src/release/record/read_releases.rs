@@ -17,10 +17,10 @@ impl Engine {
 
     /// The objects of a record's manifest, with their namespaces, in its order. Objects of kinds that are not served are left out.
     pub async fn objects_of(&self, record: &Record) -> Result<Vec<ObjectRef>> {
-        let kinds = self.cluster.kinds().await?;
+        let manifests = self.manifests_of(record).collect::<Result<Vec<_>, _>>()?;
+        let kinds = self.kinds_for(manifests.iter().map(|m| &m.object), &[]).await?;
         let mut objects = Vec::new();
-        for manifest in self.manifests_of(record) {
-            let manifest = manifest?;
+        for manifest in manifests {
             let namespaced = |gvk: &Gvk| kinds.get(gvk).map(|r| r.namespaced);
             if let Ok(object) =
                 desired_objects::reference(&manifest.source, &manifest.object, &record.namespace, namespaced)

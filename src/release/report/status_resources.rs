@@ -37,7 +37,7 @@ impl Engine {
     pub async fn resources(&self, record: &Record, tables: bool) -> Result<Resources> {
         let id = ReleaseId::new(&record.namespace, &record.name);
         let mut rendered = self.rendered_of(record)?;
-        let kinds = self.cluster.kinds().await?;
+        let kinds = self.kinds_for(rendered.manifests.iter().map(|m| &m.object), &[]).await?;
         let warnings = served_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
         for warning in warnings
             .into_iter()

@@ -328,11 +328,8 @@ async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss
 /// The number of objects of a CRD's kind, as text; `None` if no version of it is served.
 pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
     let served = kinds_of_crd(live);
-    let mut kinds = cluster.kinds().await?;
-    if !served.is_empty() && served.iter().all(|(gvk, _)| kinds.get(gvk).is_none()) {
-        // Another writer may have created it just now.
-        kinds = cluster.refresh_kinds(Instant::now()).await?;
-    }
+    // Another writer may have created it just now.
+    let kinds = cluster.kinds_with(served.iter().map(|(gvk, _)| gvk.clone())).await?;
     for (gvk, _) in served {
         if kinds.get(&gvk).is_some() {
             let page = cluster.list_metadata_page(&gvk, None, None).await?;

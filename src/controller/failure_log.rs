@@ -1,0 +1,203 @@
+//! What is logged and measured of passes that fail: one line an object and reason, and one line for a cause that many objects share.
+//!
+//! Owns which failures are news. Pure but for the log: the time is given. When a failed pass is repeated is said by the error
+//! ([`ReconcileError::retry_delay`]); its condition and its Event are the front end's form of the same report.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::error::ReconcileError;
+
+/// Objects that fail for the same cause within this time share one line.
+const WINDOW: Duration = Duration::from_secs(10);
+/// So many of them get a line of their own.
+const OWN_LINES: u32 = 3;
+/// A shared cause that lasts is logged again after this time.
+const REPEAT: Duration = Duration::from_mins(10);
+
+/// A pass that failed.
+pub(crate) struct PassFailure<'a> {
+    /// Why.
+    pub(crate) error: &'a ReconcileError,
+    /// When it is tried again.
+    pub(crate) retry_in: Duration,
+    /// Failures in a row, with this one.
+    pub(crate) failures: u32,
+}
+
+/// A cause, and who fails for it.
+#[derive(Debug)]
+struct Cause {
+    since: Instant,
+    /// Lines of single objects.
+    lines: u32,
+    /// Objects without a line of their own since the last summary.
+    uncounted: Vec<String>,
+}
+
+/// What a failure is to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// The object fails for a new reason.
+    Reason,
+    /// The object fails for a new reason, which is that of other objects, too.
+    Shared,
+    /// The object has failed for this reason before.
+    Known,
+}
+
+/// The failures of one front end.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog {
+    /// By object: why it fails.
+    reasons: BTreeMap<String, String>,
+    /// By cause without the names of objects.
+    causes: BTreeMap<String, Cause>,
+}
+
+impl FailureLog {
+    /// Logs a failed pass of an object.
+    pub(crate) fn note(&mut self, controller: &str, object: &str, failure: &PassFailure<'_>, now: Instant) {
+        let PassFailure { error, retry_in, failures } = failure;
+        let (reason, retry_in_s) = (error.reason(), retry_in.as_secs());
+        let news = self.classify(object, &format!("{reason}: {error}"), now);
+        match (news, error.is_wait()) {
+            (News::Reason, true) => {
+                tracing::info!(controller, object, reason, retry_in_s, "waiting: {error}");
+            }
+            (News::Reason, false) => {
+                tracing::error!(controller, object, reason, retry_in_s, "reconcile failed: {error}");
+            }
+            (News::Shared, _) | (News::Known, true) => {
+                tracing::debug!(controller, object, reason, retry_in_s, "reconcile failed: {error}");
+            }
+            (News::Known, false) => {
+                tracing::info!(
+                    controller,
+                    object,
+                    reason,
+                    retry_in_s,
+                    failures,
+                    "reconcile failed again for the same reason"
+                );
+            }
+        }
+    }
+
+    /// Forgets the failures of an object whose pass succeeded, or that does not exist any more. Returns whether it failed before.
+    pub(crate) fn clear(&mut self, object: &str) -> bool {
+        self.reasons.remove(object).is_some()
+    }
+
+    fn classify(&mut self, object: &str, text: &str, now: Instant) -> News {
+        let reason = without_digits(text);
+        if self.reasons.get(object) == Some(&reason) {
+            return News::Known;
+        }
+        let cause = without_names(&reason, object);
+        self.reasons.insert(object.to_owned(), reason);
+        self.causes
+            .retain(|_, cause| now.duration_since(cause.since) < REPEAT || !cause.uncounted.is_empty());
+        let cause = self.causes.entry(cause).or_insert(Cause { since: now, lines: 0, uncounted: Vec::new() });
+        if cause.lines < OWN_LINES {
+            cause.lines += 1;
+            return News::Reason;
+        }
+        if cause.uncounted.is_empty() {
+            // The next summary is due a window from here.
+            cause.since = now;
+        }
+        cause.uncounted.push(object.to_owned());
+        News::Shared
+    }
+
+    /// When the next summary is due.
+    pub(crate) fn next_summary(&self) -> Option<Instant> {
+        let counts = self.causes.values().filter(|cause| !cause.uncounted.is_empty());
+        counts.map(|cause| cause.since + WINDOW).min()
+    }
+
+    /// Logs the summaries that are due.
+    pub(crate) fn summarize(&mut self, controller: &str, now: Instant) {
+        for (text, objects) in self.due(now) {
+            let (count, first) = (objects.len(), objects.first().map(String::as_str).unwrap_or_default());
+            tracing::error!(controller, count, first, "more objects fail for the same reason: {text}");
+        }
+    }
+
+    /// Takes out the objects of each cause whose summary is due.
+    fn due(&mut self, now: Instant) -> Vec<(String, Vec<String>)> {
+        let due = self
+            .causes
+            .iter_mut()
+            .filter(|(_, cause)| !cause.uncounted.is_empty() && cause.since + WINDOW <= now);
+        due.map(|(text, cause)| (text.clone(), std::mem::take(&mut cause.uncounted))).collect()
+    }
+}
+
+/// A text with its numbers made equal: versions and times differ from try to try.
+fn without_digits(text: &str) -> String {
+    let mut short = String::with_capacity(text.len());
+    for c in text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }) {
+        if c != '0' || !short.ends_with('0') {
+            short.push(c);
+        }
+    }
+    short
+}
+
+/// A text without the namespace and the name of an object: what other objects may fail for, too.
+fn without_names(text: &str, object: &str) -> String {
+    let object = without_digits(object);
+    let (namespace, name) = object.split_once('/').unwrap_or(("", &object));
+    let mut text = text.replace(&object, "…").replace(&format!("{namespace}-{name}"), "…");
+    for part in [name, namespace] {
+        // A short name may be part of any word.
+        if part.len() > 3 {
+            text = text.replace(part, "…");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objects_reason_is_news_once_and_again_after_another_one() {
+        let mut log = FailureLog::default();
+        let now = Instant::now();
+        let mut note = |text: &str| log.classify("ns/web", text, now);
+        assert_eq!(note("the gate is shut at 12:30:01"), News::Reason);
+        assert_eq!(note("the gate is shut at 12:30:07"), News::Known, "numbers differ from try to try");
+        assert_eq!(note("no matches for kind"), News::Reason);
+        assert_eq!(note("the gate is shut at 12:31:00"), News::Reason);
+        assert!(log.clear("ns/web") && !log.clear("ns/web"));
+        assert_eq!(
+            log.classify("ns/web", "no matches for kind", now),
+            News::Reason,
+            "it succeeded in between"
+        );
+    }
+
+    #[test]
+    fn a_shared_cause_is_summed_up() {
+        let mut log = FailureLog::default();
+        let start = Instant::now();
+        let text = |name: &str| format!("HelmChart 'apps/apps-{name}' is not ready: connection refused");
+        for i in 0..530 {
+            let name = format!("release-{i}");
+            let news = log.classify(&format!("apps/{name}"), &text(&name), start);
+            assert_eq!(news, if i < OWN_LINES { News::Reason } else { News::Shared }, "{i}");
+        }
+        let due = log.next_summary().unwrap();
+        assert_eq!((due, log.due(start).len()), (start + WINDOW, 0), "all of one moment are in one line");
+        let summaries = log.due(due);
+        assert_eq!(summaries.len(), 1);
+        assert_eq!(summaries[0].1.len(), 527);
+        assert_eq!(log.next_summary(), None);
+        assert_eq!(log.classify("apps/release-5", &text("release-5"), due), News::Known);
+        assert_eq!(log.classify("apps/other-one", "quota exceeded", due), News::Reason);
+    }
+}
