@@ -100,11 +100,13 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let Options { controllers, election, context, modules, flux, helmfiles } = options;
-    let start = |stop| {
+    let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
+        let election = FluxElection { gone, ..flux.election.clone() };
+        let flux = FluxProcess { election, ..flux };
         run_controllers(controllers, (modules, flux, helmfiles), context, stop)
     };
-    let Some(election) = election else { return start(Box::pin(stop)).await };
+    let Some(election) = election else { return start(None, Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
     let follow = |leader: &str| {
         tracing::info!(leader, identity = election.identity, "another process leads");
@@ -121,8 +123,9 @@ pub async fn run(
     *state.leader.lock().unwrap_or_else(PoisonError::into_inner) = None;
     set(1.0);
     tracing::info!(identity = election.identity, "this process leads");
+    let gone = leadership.predecessor().map(str::to_owned);
     let result = tokio::select! {
-        result = start(stop) => result,
+        result = start(gone, stop) => result,
         () = leadership.lost() => {
             // As addon-operator: the process ends, and its Pod is restarted.
             tracing::error!(identity = election.identity, "the Lease is lost: another process leads now");

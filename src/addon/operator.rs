@@ -590,10 +590,11 @@ impl Operator {
         let release = self.release_of(&name);
         let mut target = self.module(&name).map(|m| m.target.clone()).unwrap_or_default();
         target.namespace = Some(release.namespace);
-        let releases = match self.releases.at(&target) {
+        let mut releases = match self.releases.at(&target) {
             Ok(releases) => releases,
             Err(error) => return self.finish_job(&name, job, Err(error)),
         };
+        releases.runner = releases.runner.with_slot(&self.workers.slot(&name));
         let hooks = Arc::clone(&self.hooks);
         if job == Job::Uninstall {
             let module = self.module(&name).map(ModuleRef::of);

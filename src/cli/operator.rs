@@ -230,6 +230,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         let mut servers = serve_debug(args, &state, &stopped).await;
         servers.push(server);
         let stop = async move { ended.next().await };
+        let election = election(args, &modules);
         let options = runtime::Options {
             controllers: args.controllers.clone(),
             flux: runtime::FluxProcess {
@@ -239,7 +240,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 selector: args.helm_releases.watch_label_selector.clone(),
                 election: runtime::FluxElection {
                     namespace: args.helm_releases.helm_controller_namespace.clone(),
-                    identity: election(args, &modules).identity,
+                    identity: election.identity.clone(),
+                    gone: None,
                 },
                 sources: args.helm_releases.sources,
                 source_options: SourceOptions {
@@ -252,7 +254,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 notifications: args.helm_releases.notifications()?,
             },
             helmfiles,
-            election: args.election.leader_election.then(|| election(args, &modules)),
+            election: args.election.leader_election.then_some(election),
             context,
             modules,
         };
@@ -317,5 +319,5 @@ fn election(args: &Args, options: &addon::Options) -> Election {
         let started = jiff::Timestamp::now().as_nanosecond();
         format!("windlass-{}-{started:x}", std::process::id())
     });
-    Election { namespace: options.namespace.clone(), name, identity }
+    Election { namespace: options.namespace.clone(), name, identity, gone: None }
 }

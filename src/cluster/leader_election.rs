@@ -15,11 +15,11 @@ use super::object_ref::{Gvk, ObjectRef};
 use super::object_stream::ObjectEvent;
 use super::{Cluster, ClusterError};
 
-/// Lease duration. The times are addon-operator's, not client-go's 15 s and 10 s: a restarting API server is down for
-/// longer than those, which is no reason to change leaders.
-const LEASE_DURATION: Duration = Duration::from_secs(35);
+/// Lease duration: when its holder is killed, another process works within 20 s. The deadline is longer than client-go's 10 s: an
+/// API server that restarts is down for about as long, which is no reason to change leaders.
+const LEASE_DURATION: Duration = Duration::from_secs(17);
 /// Renew interval and deadline.
-const PACE: Pace = Pace { renew: Duration::from_secs(3), deadline: Duration::from_secs(30) };
+const PACE: Pace = Pace { renew: Duration::from_secs(2), deadline: Duration::from_secs(15) };
 /// Pause after a failed attempt to take the Lease.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
@@ -32,6 +32,8 @@ pub struct Election {
     pub name: String,
     /// Name of this process, different from all others'.
     pub identity: String,
+    /// A process that has ended, if one is known: its Lease is free.
+    pub gone: Option<String>,
 }
 
 /// The held Lease. Dropped without [`Leadership::resign`] it stays until it expires.
@@ -40,6 +42,8 @@ pub struct Leadership {
     object: ObjectRef,
     identity: String,
     held: HeldLease,
+    /// Whose Lease had expired when it was taken.
+    predecessor: Option<String>,
 }
 
 impl Cluster {
@@ -62,9 +66,16 @@ impl Cluster {
             let left = seen.as_ref().map_or(Duration::ZERO, |(lease, since)| {
                 lease::duration(lease).unwrap_or(LEASE_DURATION).saturating_sub(since.elapsed())
             });
-            if listed && (holder.is_empty() || holder == election.identity || left.is_zero()) {
+            let own = holder.is_empty() || holder == election.identity;
+            let gone = election.gone.as_ref() == Some(&holder);
+            if listed && (own || gone || left.is_zero()) {
                 match self.take(&object, &election.identity, seen.as_ref().map(|(lease, _)| lease)).await {
-                    Ok(lease) => return Ok(self.hold(object, election.identity.clone(), lease)),
+                    Ok(lease) => {
+                        let predecessor = (!own).then_some(holder);
+                        let held = HeldLease::keep(self.clone(), object.clone(), lease, PACE);
+                        let (cluster, identity) = (self.clone(), election.identity.clone());
+                        return Ok(Leadership { cluster, object, identity, held, predecessor });
+                    }
                     // Another process was faster; the watch names it.
                     Err(e) if e.is_conflict() || e.is_already_exists() || e.is_not_found() => {}
                     Err(error) => {
@@ -115,14 +126,15 @@ impl Cluster {
             None => self.create(object, &lease, MANAGER).await,
         }
     }
-
-    fn hold(&self, object: ObjectRef, identity: String, lease: Value) -> Leadership {
-        let held = HeldLease::keep(self.clone(), object.clone(), lease, PACE);
-        Leadership { cluster: self.clone(), object, identity, held }
-    }
 }
 
 impl Leadership {
+    /// The process whose Lease this one has taken: it has ended, since a leader ends when it cannot renew its Lease in time.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<&str> {
+        self.predecessor.as_deref()
+    }
+
     /// Ends when leadership is lost; the leader's work must end at once then.
     pub async fn lost(&self) {
         self.held.lost().await;

@@ -14,7 +14,7 @@ use crate::release::{Disposition, EngineError, ReleaseId};
 pub(super) const STALLED_DELAY: Duration = Duration::from_secs(300);
 /// An operation that another one blocks is retried after this time.
 pub(super) const WAIT_DELAY: Duration = Duration::from_secs(5);
-/// A dependency whose change triggers a reconcile is looked at after this time at the latest.
+/// A dependency whose change triggers a reconcile is checked again after this time, unless the object has an interval.
 pub(super) const DEPENDENCY_DELAY: Duration = Duration::from_secs(60);
 
 /// Why a job of a release failed.
@@ -92,7 +92,7 @@ impl ReconcileError {
         match self.disposition() {
             Disposition::Stall => interval.unwrap_or(STALLED_DELAY),
             Disposition::Wait => WAIT_DELAY,
-            Disposition::Dependency => interval.map_or(DEPENDENCY_DELAY, |own| own.min(DEPENDENCY_DELAY)),
+            Disposition::Dependency { .. } => interval.unwrap_or(DEPENDENCY_DELAY),
             Disposition::Retry | Disposition::Ignore => backoff::delay(failures),
         }
     }
@@ -100,7 +100,7 @@ impl ReconcileError {
     /// Whether the failure is an expected state that ends by itself: another operation runs, or a dependency is not ready yet.
     #[must_use]
     pub fn is_wait(&self) -> bool {
-        matches!(self.disposition(), Disposition::Wait | Disposition::Dependency)
+        matches!(self.disposition(), Disposition::Wait | Disposition::Dependency { failed: false })
     }
 
     /// The kinds that the API server does not serve, and without which the pass cannot succeed.

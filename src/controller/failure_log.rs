@@ -12,6 +12,8 @@ use super::error::ReconcileError;
 const WINDOW: Duration = Duration::from_secs(10);
 /// So many of them get a line of their own.
 const OWN_LINES: u32 = 3;
+/// Objects whose reasons are remembered.
+const MOST_OBJECTS: usize = 20_000;
 /// A shared cause that lasts is logged again after this time.
 const REPEAT: Duration = Duration::from_mins(10);
 
@@ -37,7 +39,7 @@ struct Cause {
 
 /// What a failure is to the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
+pub(super) enum News {
     /// The object fails for a new reason.
     Reason,
     /// The object fails for a new reason, which is that of other objects, too.
@@ -60,16 +62,18 @@ impl FailureLog {
     pub(crate) fn note(&mut self, controller: &str, object: &str, failure: &PassFailure<'_>, now: Instant) {
         let PassFailure { error, retry_in, failures } = failure;
         let (reason, retry_in_s) = (error.reason(), retry_in.as_secs());
-        let news = self.classify(object, &format!("{reason}: {error}"), now);
+        // One line, whatever the error quotes.
+        let error_text = error.to_string().replace('\n', "; ");
+        let news = self.classify(object, &format!("{reason}: {error_text}"), now);
         match (news, error.is_wait()) {
             (News::Reason, true) => {
-                tracing::info!(controller, object, reason, retry_in_s, "waiting: {error}");
+                tracing::info!(controller, object, reason, retry_in_s, "waiting: {error_text}");
             }
             (News::Reason, false) => {
-                tracing::error!(controller, object, reason, retry_in_s, "reconcile failed: {error}");
+                tracing::error!(controller, object, reason, retry_in_s, "reconcile failed: {error_text}");
             }
             (News::Shared, _) | (News::Known, true) => {
-                tracing::debug!(controller, object, reason, retry_in_s, "reconcile failed: {error}");
+                tracing::debug!(controller, object, reason, retry_in_s, "reconcile failed: {error_text}");
             }
             (News::Known, false) => {
                 tracing::info!(
@@ -89,12 +93,17 @@ impl FailureLog {
         self.reasons.remove(object).is_some()
     }
 
-    fn classify(&mut self, object: &str, text: &str, now: Instant) -> News {
+    /// What a failure of an object is to the log.
+    pub(super) fn classify(&mut self, object: &str, text: &str, now: Instant) -> News {
         let reason = without_digits(text);
         if self.reasons.get(object) == Some(&reason) {
             return News::Known;
         }
         let cause = without_names(&reason, object);
+        if self.reasons.len() >= MOST_OBJECTS {
+            // Objects that are gone without a success: the others are news once more.
+            self.reasons.clear();
+        }
         self.reasons.insert(object.to_owned(), reason);
         self.causes
             .retain(|_, cause| now.duration_since(cause.since) < REPEAT || !cause.uncounted.is_empty());
@@ -126,7 +135,7 @@ impl FailureLog {
     }
 
     /// Takes out the objects of each cause whose summary is due.
-    fn due(&mut self, now: Instant) -> Vec<(String, Vec<String>)> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<(String, Vec<String>)> {
         let due = self
             .causes
             .iter_mut()
@@ -149,8 +158,10 @@ fn without_digits(text: &str) -> String {
 /// A text without the namespace and the name of an object: what other objects may fail for, too.
 fn without_names(text: &str, object: &str) -> String {
     let object = without_digits(object);
-    let (namespace, name) = object.split_once('/').unwrap_or(("", &object));
-    let mut text = text.replace(&object, "…").replace(&format!("{namespace}-{name}"), "…");
+    // An object may be named with its kind in front.
+    let named = object.rsplit(' ').next().unwrap_or(&object);
+    let (namespace, name) = named.split_once('/').unwrap_or(("", named));
+    let mut text = text.replace(named, "…").replace(&format!("{namespace}-{name}"), "…");
     for part in [name, namespace] {
         // A short name may be part of any word.
         if part.len() > 3 {

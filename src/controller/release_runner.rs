@@ -173,7 +173,7 @@ impl ReleaseRunner {
 
     /// The same runner for a job: it leaves the job's place while the engine waits, and ends when the wait is cancelled.
     #[must_use]
-    pub(super) fn with_slot(mut self, slot: &WorkerSlot) -> Self {
+    pub(crate) fn with_slot(mut self, slot: &WorkerSlot) -> Self {
         self.engine = self.engine.with_wait_listener(Arc::new(slot.clone())).with_cancel(slot.cancel());
         self
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::answer_watch::AnswerWatch;
 use super::release_runner::RenderInputs;
@@ -57,6 +57,8 @@ pub struct Workers<T> {
     tasks: JoinSet<(String, Job, T)>,
     /// The job of each task, for a task that panics.
     running: BTreeMap<tokio::task::Id, (String, Job)>,
+    /// What ends the running job of a key.
+    handles: BTreeMap<String, AbortHandle>,
     renewals: BTreeMap<String, Instant>,
     intervals: BTreeMap<String, Instant>,
     watches: BTreeMap<String, AnswerWatch>,
@@ -111,6 +113,7 @@ impl<T: Send + 'static> Workers<T> {
             queue,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
+            handles: BTreeMap::new(),
             renewals: BTreeMap::new(),
             intervals: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -189,7 +192,8 @@ impl<T: Send + 'static> Workers<T> {
     pub fn spawn(&mut self, key: String, job: Job, work: impl Future<Output = T> + Send + 'static) {
         let started = (key.clone(), job);
         let task = self.tasks.spawn(async move { (key, job, work.await) });
-        self.running.insert(task.id(), started);
+        self.running.insert(task.id(), started.clone());
+        self.handles.insert(started.0, task);
     }
 
     /// Whether a job of this key runs that `matches`.
@@ -242,10 +246,12 @@ impl<T: Send + 'static> Workers<T> {
                 Some(done) = self.tasks.join_next_with_id() => match done {
                     Ok((id, (key, job, result))) => {
                         self.running.remove(&id);
+                        self.handles.remove(&key);
                         self.waits.remove(&key);
                         return WorkerEvent::Finished(key, job, Ok(result));
                     }
                     Err(error) => if let Some((key, job)) = self.running.remove(&error.id()) {
+                        self.handles.remove(&key);
                         self.waits.remove(&key);
                         return WorkerEvent::Finished(key, job, Err(error.to_string()));
                     },
@@ -271,14 +277,27 @@ impl<T: Send + 'static> Workers<T> {
         }
     }
 
-    /// Waits until no job runs and the engine has nothing in the background, for a while; results are dropped.
+    /// Ends the jobs that wait for the cluster, which the next start resumes; waits until no other job runs and the engine has nothing in
+    /// the background, for a while. Results are dropped.
     pub async fn shut_down(&mut self, engine: &Engine) {
+        let parked = self.handles.iter().filter(|(key, _)| self.queue.is_parked(key));
+        let waiting = parked.map(|(_, handle)| handle.abort()).count();
+        if waiting > 0 {
+            tracing::info!(waiting, "jobs that wait for the cluster end; the next start resumes them");
+        }
         // Nobody starts after this: places are free.
         self.resuming.clear();
-        self.slot_events.close();
-        while self.slot_events.try_recv().is_ok() {}
         let rest = async {
-            while self.tasks.join_next().await.is_some() {}
+            loop {
+                tokio::select! {
+                    done = self.tasks.join_next() => if done.is_none() { break },
+                    Some(event) = self.slot_events.recv() => match event {
+                        SlotEvent::Left(key) => self.handles.get(&key).into_iter().for_each(AbortHandle::abort),
+                        // Without an answer the job goes on.
+                        SlotEvent::Returning(..) => {}
+                    },
+                }
+            }
             engine.settle().await;
         };
         if tokio::time::timeout(GRACE, rest).await.is_err() {

@@ -143,3 +143,18 @@ pub struct OidcIdentityMatch {
     /// Regular expression of Go that the subject in the certificate matches.
     pub subject: String,
 }
+
+/// Why a source has failed: the message of its condition Ready if that is false. `None` while it waits for another source, too.
+#[must_use]
+pub fn failure_of(source: &serde_json::Value) -> Option<&str> {
+    let conditions = source["status"]["conditions"].as_array()?;
+    let ready =
+        conditions.iter().find(|condition| condition["type"] == "Ready" && condition["status"] == "False")?;
+    let message = ready["message"].as_str().unwrap_or_default();
+    // A HelmChart whose repository has failed says why after a colon; one that only waits for it does not.
+    let waits = ready["reason"] == NO_SOURCE_ARTIFACT && message.ends_with('\'');
+    (!waits).then_some(message)
+}
+
+/// Reason of a source that is made of another source, which has no artifact.
+pub const NO_SOURCE_ARTIFACT: &str = "NoSourceArtifact";

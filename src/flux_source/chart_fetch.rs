@@ -18,7 +18,7 @@ use super::source_secrets;
 use super::source_status::{BUILD_FAILED, Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::flux_api::api_names::SOURCES;
-use crate::flux_api::common::SourceArtifact;
+use crate::flux_api::common::{NO_SOURCE_ARTIFACT, SourceArtifact, failure_of};
 use crate::flux_api::helm_chart::HelmChartSpec;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
 use crate::source::fetch::{Fetcher, Options};
@@ -72,8 +72,9 @@ pub(super) async fn fetch(
     let source = found.ok_or_else(missing)?;
     let artifact: Option<SourceArtifact> = serde_json::from_value(source["status"]["artifact"].clone()).ok();
     let no_artifact = || {
-        let text = format!("no artifact available for {kind} source '{}'", spec.source_ref.name);
-        SourceError::fetch("NoSourceArtifact", text)
+        let why = failure_of(&source).map(|why| format!(": {why}")).unwrap_or_default();
+        let text = format!("no artifact available for {kind} source '{}'{why}", spec.source_ref.name);
+        SourceError { waits: why.is_empty(), ..SourceError::fetch(NO_SOURCE_ARTIFACT, text) }
     };
     let mut observed = Map::new();
     if let Some(artifact) = &artifact {

@@ -37,12 +37,14 @@ pub(super) struct SourceError {
     pub(super) text: String,
     /// Only a change of the object, or of what it refers to, can help.
     pub(super) stalls: bool,
+    /// The source that it refers to is expected to become ready.
+    pub(super) waits: bool,
 }
 
 impl SourceError {
     /// A failure that may pass.
     pub(super) fn new(condition: &'static str, reason: &'static str, text: impl Into<String>) -> Self {
-        Self { condition, reason, text: text.into(), stalls: false }
+        Self { condition, reason, text: text.into(), stalls: false, waits: false }
     }
 
     /// A failure to fetch.

@@ -18,8 +18,10 @@ use crate::controller::{
     Report, Requeue, jittered,
 };
 use crate::flux_api::api_names::{FINALIZER, REQUESTED_AT, SOURCES};
+use crate::flux_api::common::failure_of;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
 use crate::flux_api::{GoDuration, gotk_metrics};
+use crate::release::Disposition;
 use crate::source::http::Http;
 
 /// The interval of a source whose spec has none.
@@ -214,7 +216,12 @@ impl FrontEnd for Sources {
 
     fn related_state(&self, source: &Value) -> Value {
         // A registry has no artifact: what counts is its spec.
-        json!([source["status"]["artifact"]["revision"], source["metadata"]["generation"]])
+        let revision = &source["status"]["artifact"]["revision"];
+        json!([revision, source["metadata"]["generation"], revision.is_null().then(|| failure_of(source))])
+    }
+
+    fn interval(&self, object: &Value) -> Option<Duration> {
+        Some(interval(object))
     }
 
     fn is_suspended(&self, object: &Value) -> bool {
@@ -268,7 +275,6 @@ impl FrontEnd for Sources {
                 Ok(Reconciled::new(true, requeue))
             }
             Err(error) => {
-                tracing::warn!(object = %pass.reference, reason = error.reason, "{}", error.text);
                 let before = SourceStatus::of(&pass.object);
                 status.failed(&error, generation);
                 pass.replace_status(&status).await?;
@@ -280,7 +286,13 @@ impl FrontEnd for Sources {
                 if said(&before) != said(&status) {
                     record(pass, (EventType::Warning, error.reason), &error.text, BTreeMap::new());
                 }
-                Ok(Reconciled::new(false, if error.stalls { requeue } else { Requeue::Backoff }))
+                let disposition = match (error.waits, error.stalls) {
+                    (true, _) => Disposition::Dependency { failed: false },
+                    (_, true) => Disposition::Stall,
+                    (false, false) => Disposition::Retry,
+                };
+                let SourceError { reason, text, .. } = error;
+                Ok(Reconciled::failed(ReconcileError::Reason { reason, text, disposition }))
             }
         }
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chart_compat::chart::Metadata;
 use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
 
@@ -44,7 +45,10 @@ pub(super) struct ReleasePass<'a> {
     pub(super) runner: ReleaseRunner,
     pub(super) spec: &'a HelmReleaseSpec,
     pub(super) id: ReleaseId,
-    pub(super) chart: Arc<CompiledChart>,
+    /// The chart until the release action takes it: a release that waits for readiness must not hold it.
+    pub(super) chart: Option<Arc<CompiledChart>>,
+    /// Its metadata.
+    pub(super) metadata: Metadata,
     pub(super) values: Map,
     pub(super) config_digest: String,
     pub(super) oci_digest: String,
@@ -99,7 +103,7 @@ impl ReleasePass<'_> {
 
     /// Annotations of an Event about what this pass wants to release.
     fn about_chart(&self) -> BTreeMap<String, String> {
-        let metadata = &self.chart.chart().metadata;
+        let metadata = &self.metadata;
         event_annotations::of_chart(
             &metadata.version,
             &self.config_digest,
@@ -113,7 +117,7 @@ impl ReleasePass<'_> {
     }
 
     pub(super) fn failure_text(&self, verb: &str, why: &dyn std::fmt::Display) -> String {
-        let chart = &self.chart.chart().metadata;
+        let chart = &self.metadata;
         format!(
             "Helm {verb} failed for release {} with chart {}@{}: {why}",
             self.id, chart.name, chart.version
@@ -178,7 +182,7 @@ impl ReleasePass<'_> {
         newest: Option<&Record>,
         unfinished: Option<u64>,
     ) -> Result<(ReleaseState, Action), ReconcileError> {
-        let metadata = &self.chart.chart().metadata;
+        let metadata = &self.metadata;
         let (post_renderers, common_metadata) =
             (options::post_renderers_digest(self.spec), options::common_metadata_digest(self.spec));
         let desired = DesiredRelease {
@@ -349,12 +353,13 @@ impl ReleasePass<'_> {
         Reconciled::new(false, interval.map_or(Requeue::Backoff, Requeue::After))
     }
 
-    fn release_spec(&self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
+    fn release_spec(&mut self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
+        let taken = || ReconcileError::Task("the chart was released in this pass already".to_owned());
         let inputs = ReleaseInputs {
+            chart: self.chart.take().ok_or_else(taken)?,
             object: &self.pass.object,
             spec: self.spec,
             id: &self.id,
-            chart: &self.chart,
             values: &self.values,
             bounds: self.runner.render_bounds(),
         };

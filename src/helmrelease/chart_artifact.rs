@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::digest::sha256;
 use crate::controller::ReconcileError;
+use crate::flux_api::common::failure_of;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::http::{Http, Request, Tls};
@@ -45,7 +46,8 @@ impl Artifact {
     pub(super) fn of(source: &Value, kind: &str, name: &str) -> Result<Self, ReconcileError> {
         let not_ready = |why: &str| {
             let text = format!("{kind} '{name}' is not ready: {why}");
-            ReconcileError::Reason { reason: "SourceNotReady", text, disposition: Disposition::Wait }
+            let disposition = Disposition::Dependency { failed: failure_of(source).is_some() };
+            ReconcileError::Reason { reason: "SourceNotReady", text, disposition }
         };
         let status = &source["status"];
         if status["observedGeneration"] != source["metadata"]["generation"] {

@@ -18,6 +18,7 @@ use crate::controller::{
     ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
 };
 use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
+use crate::flux_api::common::failure_of;
 use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
@@ -161,6 +162,7 @@ impl FrontEnd for HelmReleases {
             status["artifact"]["digest"],
             status["artifact"]["revision"],
             status["observedGeneration"] == source["metadata"]["generation"],
+            status["artifact"]["digest"].is_null().then(|| failure_of(source)),
         ])
     }
 
@@ -184,7 +186,7 @@ impl FrontEnd for HelmReleases {
         let not_found = || ReconcileError::Reason {
             reason: "SourceNotReady",
             text: format!("{} '{name}' is not ready: it does not exist yet", source.gvk.kind),
-            disposition: Disposition::Dependency,
+            disposition: Disposition::Dependency { failed: false },
         };
         let artifact = Artifact::of(&*found.ok_or_else(not_found)?, &source.gvk.kind, &name)?;
         let (client, namespace) =
@@ -240,7 +242,8 @@ impl FrontEnd for HelmReleases {
             runner,
             spec: &spec,
             id,
-            chart,
+            metadata: chart.chart().metadata.clone(),
+            chart: Some(chart),
             values,
             config_digest,
             status,
@@ -324,9 +327,8 @@ impl FrontEnd for HelmReleases {
                     format!("dependencies are not ready: {}", names.join(", ")),
                 )
             }
-            Report::Failed { error: ReconcileError::Reason { reason: "SourceNotReady", .. }, .. } => {
-                return None;
-            }
+            // A source that is not ready yet will be.
+            Report::Failed { error, .. } if error.is_wait() => return None,
             Report::Failed { error, .. } => (EventType::Warning, error.reason(), error.to_string()),
             Report::Progressing | Report::Released(_) | Report::Suspended => return None,
         };

@@ -21,7 +21,7 @@ pub(super) struct ReleaseInputs<'a> {
     pub(super) object: &'a Value,
     pub(super) spec: &'a HelmReleaseSpec,
     pub(super) id: &'a ReleaseId,
-    pub(super) chart: &'a Arc<CompiledChart>,
+    pub(super) chart: Arc<CompiledChart>,
     pub(super) values: &'a Map,
     pub(super) bounds: RenderBounds,
 }
@@ -36,7 +36,7 @@ impl ReleaseInputs<'_> {
         Ok(ReleaseSpec {
             id: self.id.clone(),
             crds: crd_files(&self.chart.chart().crds(), &[], &origin)?,
-            chart: Arc::clone(self.chart),
+            chart: Arc::clone(&self.chart),
             values: Arc::new(self.values.clone()),
             skip_schema_validation: match installs {
                 true => self.spec.install.disable_schema_validation,

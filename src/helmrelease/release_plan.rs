@@ -173,7 +173,7 @@ impl HelmReleases {
             object,
             spec: &spec,
             id: &planner.id.clone(),
-            chart: &chart,
+            chart: Arc::clone(&chart),
             values: &values,
             bounds: runner.render_bounds(),
         };
@@ -202,7 +202,7 @@ impl HelmReleases {
         let missing = || ReconcileError::Reason {
             reason: "SourceNotReady",
             text: format!("{} '{name}' is not ready: it does not exist yet", source.gvk.kind),
-            disposition: Disposition::Dependency,
+            disposition: Disposition::Dependency { failed: false },
         };
         let artifact = Artifact::of(&live.ok_or_else(missing)?, &source.gvk.kind, &name)?;
         let bytes = match self.artifacts.fetch(&artifact).await {

@@ -92,7 +92,7 @@ impl ReleasePass<'_> {
         let verb = if is_installed(newest) { "install" } else { "upgrade" };
         verb.clone_into(&mut self.status.last_attempted_release_action);
         // Values and chart may have changed since: the record alone tells what it was made of.
-        let chart = &self.chart.chart().metadata;
+        let chart = &self.metadata;
         let same_chart = is_of_chart(newest, &chart.name, &chart.version);
         let oci_digest = if same_chart { self.oci_digest.clone() } else { String::new() };
         let current = same_chart && is_current(newest, &self.pass.object, &self.config_digest);

@@ -17,8 +17,9 @@ pub enum Disposition {
     Retry,
     /// Another operation is running: retry after it.
     Wait,
-    /// An object that this one depends on is not ready: its change triggers the next try.
-    Dependency,
+    /// An object that this one depends on is not ready: its change triggers the next try. `failed`: it has failed, which needs
+    /// attention; otherwise it is expected to become ready.
+    Dependency { failed: bool },
     /// Wait for a change of the request, the cluster or the rights.
     Stall,
     /// Not an error for the caller.

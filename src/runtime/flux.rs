@@ -50,13 +50,15 @@ pub struct FluxElection {
     pub namespace: String,
     /// This process.
     pub identity: String,
+    /// The leader before this process, if it has ended without releasing its Leases.
+    pub gone: Option<String>,
 }
 
 impl FluxProcess {
     /// The Lease of a controller. A shard has its own, named after the selector, as Flux's controllers.
     pub(super) fn election_of(&self, controller: &str) -> Election {
-        let FluxElection { namespace, identity } = self.election.clone();
-        Election { namespace, name: lease_name(controller, &self.selector), identity }
+        let FluxElection { namespace, identity, gone } = self.election.clone();
+        Election { namespace, name: lease_name(controller, &self.selector), identity, gone }
     }
 
     /// What a front end works on.

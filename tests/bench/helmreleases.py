@@ -135,7 +135,7 @@ def asked_since(start):
     return total
 
 
-def row(what, ours, peer, goal="–"):
+def row(what, ours, peer="–", goal="–"):
     print(f"| {what} | {ours} | {peer} | {goal} |", flush=True)
 
 

@@ -36,9 +36,9 @@ fn one_leads_the_next_takes_its_place_and_no_third_writes() {
     first.kill();
     let took = wait_for("the second takes over", || holder() == "second");
     println!("a killed leader's place is taken after {took:?}");
-    // Its Lease is of 35 s, as the peer's, and renewed every 3 s.
+    // Its Lease is of 17 s, and renewed every 2 s.
     let seconds = took.as_secs_f64();
-    assert!((30.0..42.0).contains(&seconds), "{took:?}");
+    assert!((12.0..24.0).contains(&seconds), "{took:?}");
     second.wait_converged();
     cp.kubectl(["delete", "service", "alpha", "-n", ns.name()]).unwrap();
     wait_for("the new leader works", || object(cp, ns.name(), "service", "alpha").is_some());

@@ -20,7 +20,9 @@ pub(crate) async fn reasons(cluster: &Cluster, object: &ObjectRef) -> Vec<String
         let states = pod_states(pod);
         lines.extend(states.iter().map(|state| format!("Pod {name}: {state}")));
         if *object != reference {
-            lines.extend(warnings(cluster, &reference).await.into_iter().map(|w| format!("Pod {name}: {w}")));
+            let warnings = warnings(cluster, &reference).await;
+            let new = warnings.iter().filter(|warning| !states.iter().any(|state| says_same(state, warning)));
+            lines.extend(new.map(|warning| format!("Pod {name}: {warning}")));
         }
         let Some((container, previous)) = failing(pod) else { continue };
         let namespace = object.namespace.as_deref().unwrap_or_default();
@@ -51,6 +53,12 @@ async fn pods(cluster: &Cluster, object: &ObjectRef, live: Value) -> Vec<Value> 
         },
         Err(_) => Vec::new(),
     }
+}
+
+/// Whether two reports have the same message under different reasons, as a Pod's condition and the Event that goes with it.
+fn says_same(one: &str, other: &str) -> bool {
+    let message = |text: &str| text.split_once(": ").map(|(_, message)| message.to_owned());
+    message(one).is_some_and(|one| Some(one) == message(other))
 }
 
 fn is_fine(pod: &Value) -> bool {
