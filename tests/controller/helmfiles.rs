@@ -220,6 +220,20 @@ releases:
 ";
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_failed_to_render_is_repeated_when_what_it_looked_up_changes() {
+    let running = Running::start().await;
+    let repository = Repository::new("releases: [{name: web, chart: ./web}]").await;
+    let template = "{{ if not (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"wanted\") }}{{ fail \"wanted is missing\" }}{{ end }}";
+    write(repository.root.path(), "web/templates/check.yaml", template);
+    repository.push("releases: [{name: web, chart: ./web}]");
+    running.apply("stack", &json!({"source": repository.source(), "interval": "1h"}));
+    let message = running.ready("stack", "False ReleaseFailed");
+    assert!(message.contains("wanted is missing"), "{message}");
+    running.cp.kubectl(["create", "configmap", "wanted", "-n", running.ns.name()]).unwrap();
+    running.ready("stack", "True Deployed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_push_is_deployed_drift_is_corrected_and_deletion_uninstalls() {
     let mut running = Running::start().await;
     let repository = Repository::new(TWO).await;

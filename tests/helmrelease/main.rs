@@ -16,6 +16,7 @@ mod lifecycle;
 mod notifications;
 mod outages;
 mod peer_cases;
+mod recovery;
 mod registration;
 mod remote;
 mod scale;
