@@ -3,14 +3,18 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// Longest delay before jitter; with it, a minute.
-const MAX_DELAY: Duration = Duration::from_secs(48);
+/// Delay after the first failure, before jitter.
+pub(crate) const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// Longest delay.
+pub(crate) const LONGEST: Duration = Duration::from_secs(60);
+/// Longest delay before jitter, which adds a quarter at most.
+const MAX_DELAY: Duration = Duration::from_secs(LONGEST.as_secs() / 5 * 4);
 
 /// Delay after this many failures in a row: 1 s doubling to 48 s, and up to a quarter more, so that what fails for the same
 /// reason is not tried again all at once.
 #[must_use]
 pub fn delay(failures: u32) -> Duration {
-    let base = Duration::from_secs(1 << failures.saturating_sub(1).min(6)).min(MAX_DELAY);
+    let base = (FIRST_DELAY * (1 << failures.saturating_sub(1).min(6))).min(MAX_DELAY);
     let chance = RandomState::new().build_hasher().finish() % 1000;
     base + base.mul_f64(chance as f64 / 4000.0)
 }
@@ -25,12 +29,12 @@ mod tests {
         while elapsed < Duration::from_hours(1) {
             tries += 1;
             let delay = delay(tries);
-            assert!(delay <= Duration::from_mins(1), "try {tries}: {delay:?}");
+            assert!(delay <= LONGEST, "try {tries}: {delay:?}");
             elapsed += delay;
         }
         // Neither forgotten nor overrun: one try in 48 to 60 seconds.
         assert!((60..=85).contains(&tries), "{tries}");
-        assert!(delay(u32::MAX) <= Duration::from_mins(1));
+        assert!(delay(u32::MAX) <= LONGEST);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{Cluster, ClusterError};
 
 /// Lease duration: when its holder is killed, another process works within 20 s. The deadline is longer than client-go's 10 s: an
 /// API server that restarts is down for about as long, which is no reason to change leaders.
-const LEASE_DURATION: Duration = Duration::from_secs(17);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(17);
 /// Renew interval and deadline.
 const PACE: Pace = Pace { renew: Duration::from_secs(2), deadline: Duration::from_secs(15) };
 /// Pause after a failed attempt to take the Lease.

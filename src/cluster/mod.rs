@@ -28,6 +28,8 @@ pub use discovery::{ServedKinds, ServedResource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub(crate) use follow_named::{Followed, POLL};
 pub use kind_watch::KindWatch;
+#[cfg(test)]
+pub(crate) use leader_election::LEASE_DURATION as LEADER_LEASE;
 pub use leader_election::{Election, Leadership};
 pub(crate) use lease::{
     HeldLease, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use super::error::ReconcileError;
 
 /// Objects that fail for the same cause within this time share one line.
-const WINDOW: Duration = Duration::from_secs(10);
+pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// So many of them get a line of their own.
-const OWN_LINES: u32 = 3;
+pub(super) const OWN_LINES: u32 = 3;
 /// Objects whose reasons are remembered.
 const MOST_OBJECTS: usize = 20_000;
 /// A shared cause that lasts is logged again after this time.
-const REPEAT: Duration = Duration::from_mins(10);
+pub(super) const REPEAT: Duration = Duration::from_mins(10);
 
 /// A pass that failed.
 pub(crate) struct PassFailure<'a> {

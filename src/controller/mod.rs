@@ -25,6 +25,8 @@ mod related_objects;
 mod release_claims;
 mod release_runner;
 mod render_revision;
+#[cfg(test)]
+mod retry_table;
 mod secret_data;
 mod target;
 mod values_from;

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryFutureExt as _};
 use serde_json::Value;
 
 use super::controller_context::ControllerContext;
@@ -23,11 +24,14 @@ use super::release_claims::ReleaseClaims;
 use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers, until};
 use crate::backoff;
-use crate::cluster::{ClusterError, ObjectEvent, ObjectRef};
+use crate::cluster::{Cluster, ClusterError, ObjectEvent, ObjectRef};
 use crate::release::{ReconcileTrigger, ReleaseId, ReleaseRequest};
 
 /// How often dependencies that are not watched are read, as helm-controller's `--requeue-dependency`.
-const DEPENDENCY_INTERVAL: Duration = Duration::from_secs(30);
+pub(super) const DEPENDENCY_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Pause after the watch of a front end's own kind was refused.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(10);
 
 /// What a controller of custom resources works on.
 #[derive(Clone, Debug, Default)]
@@ -138,7 +142,7 @@ impl<F: FrontEnd> Controller<F> {
         let owners = BTreeSet::from([self.front_end.name().to_owned()]);
         let client = engine.operator_client().clone();
         let ControllerOptions { namespace, selector, .. } = &self.options;
-        let mut events = client.follow_selected(&kind, namespace.as_deref(), selector, "").await?;
+        let mut events = client.follow_selected(&kind, namespace.as_deref(), selector, "").await?.boxed();
         tracing::info!(controller = self.front_end.name(), "controller starts");
         let mut stop = std::pin::pin!(stop);
         let mut listed: Option<BTreeSet<String>> = None;
@@ -175,6 +179,11 @@ impl<F: FrontEnd> Controller<F> {
                             self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
                         gone.iter().for_each(|key| self.forget(key));
                     }
+                    // It worked before: rights and definitions come back.
+                    Some(Err(error)) if complete && !self.options.once => {
+                        tracing::error!(controller = self.front_end.name(), retry_in_s = FOLLOW_PAUSE.as_secs(), "cannot watch {}: {error}", kind.kind);
+                        events = self.follow_again(client.clone());
+                    }
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Other(format!("the watch of {} ended", kind.kind))),
                 },
@@ -202,6 +211,18 @@ impl<F: FrontEnd> Controller<F> {
         );
         self.workers.shut_down(&engine).await;
         if self.options.once { self.check_ready() } else { Ok(()) }
+    }
+
+    /// The events of the kind after a pause, or as soon as other kinds are served.
+    fn follow_again(&self, client: Cluster) -> BoxStream<'static, Result<ObjectEvent, ClusterError>> {
+        let (kind, ControllerOptions { namespace, selector, .. }) =
+            (self.front_end.kind(), self.options.clone());
+        let mut kinds = client.kind_changes();
+        let opened = async move {
+            drop(tokio::time::timeout(FOLLOW_PAUSE, kinds.changed()).await);
+            client.follow_selected(&kind, namespace.as_deref(), &selector, "").await
+        };
+        opened.try_flatten_stream().boxed()
     }
 
     fn all_tried(&self) -> bool {
