@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-sops peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters faults lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-sops peers tools helms beside-flux prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -58,6 +58,17 @@ bench-hooks: prerequisites helms
 bench-helmreleases: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/helmreleases.py
+
+# 500 HelmReleases of a chart with a library of 700 kB, of which half wait: speed, memory, log, stop.
+bench-clusters: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/clusters.py
+
+# What an operator does while something outside is wrong, and afterwards: a matrix of faults and front ends.
+FRONT_ENDS ?= helmreleases helmfiles modules
+faults: prerequisites
+	cargo build --bin windlass
+	WINDLASS=$(CURDIR)/target/debug/windlass cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/faults.py $(FRONT_ENDS)
 
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites helms

@@ -37,8 +37,8 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::cluster::{Cluster, ClusterError, ObjectEvent};
 use crate::controller::{
-    ControllerContext, Done, FailureLog, Gate, Job, ReconcileError as Error, WorkQueue, WorkerEvent, Workers,
-    until,
+    ControllerContext, Done, FailureLog, Gate, Job, MODULES, ReconcileError as Error, WorkQueue, WorkerEvent,
+    Workers, until,
 };
 use crate::release::{Adoption, DriftPolicy, ReconcileTrigger, ReleaseId, ReleaseRequest};
 use crate::serve::State;
@@ -51,9 +51,6 @@ const TICK: Duration = Duration::from_secs(10);
 
 /// How often an invalid ConfigMap is counted, until it is corrected.
 const COMPLAINT: Duration = Duration::from_secs(5);
-
-/// The front end's name in logs and metrics.
-const CONTROLLER: &str = "modules";
 
 /// What an operator of modules works on.
 #[derive(Clone, Debug)]
@@ -521,7 +518,7 @@ impl Operator {
                     self.converge(false);
                 }
                 () = until(patience) => self.unblock_hung_modules(),
-                () = until(summary) => self.failures.summarize(CONTROLLER, Instant::now()),
+                () = until(summary) => self.failures.summarize(MODULES, Instant::now()),
             }
         }
         tracing::info!(running = self.workers.queue.running(), "operator stops");

@@ -12,6 +12,8 @@ use crate::release::{Disposition, EngineError, ReleaseId};
 
 /// A failure that only a change can end is retried this seldom, unless the object has an interval.
 pub(super) const STALLED_DELAY: Duration = Duration::from_secs(300);
+/// Failing passes of an object with a shorter interval are this far apart.
+pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(5);
 /// An operation that another one blocks is retried after this time.
 pub(super) const WAIT_DELAY: Duration = Duration::from_secs(5);
 /// A dependency whose change triggers a reconcile is checked again after this time, unless the object has an interval.
@@ -93,7 +95,11 @@ impl ReconcileError {
             Disposition::Stall => interval.unwrap_or(STALLED_DELAY),
             Disposition::Wait => WAIT_DELAY,
             Disposition::Dependency { .. } => interval.unwrap_or(DEPENDENCY_DELAY),
-            Disposition::Retry | Disposition::Ignore => backoff::delay(failures),
+            Disposition::Retry | Disposition::Ignore => {
+                // A pass also looks for a new state of its source, as often as the object asks for.
+                let interval = interval.map_or(backoff::LONGEST, |own| own.max(SHORTEST_INTERVAL));
+                backoff::delay(failures).min(interval)
+            }
         }
     }
 

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::error::ReconcileError;
 
+/// The front end of modules, by its name.
+pub(crate) const MODULES: &str = "modules";
 /// Objects that fail for the same cause within this time share one line.
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// So many of them get a line of their own.
@@ -62,23 +64,41 @@ impl FailureLog {
     pub(crate) fn note(&mut self, controller: &str, object: &str, failure: &PassFailure<'_>, now: Instant) {
         let PassFailure { error, retry_in, failures } = failure;
         let (reason, retry_in_s) = (error.reason(), retry_in.as_secs());
+        let key = object;
+        // Modules are no objects of the cluster; a field without a value is not logged.
+        let (object, module) = if controller == MODULES { (None, Some(key)) } else { (Some(key), None) };
         // One line, whatever the error quotes.
         let error_text = error.to_string().replace('\n', "; ");
-        let news = self.classify(object, &format!("{reason}: {error_text}"), now);
+        let news = self.classify(key, &format!("{reason}: {error_text}"), now);
         match (news, error.is_wait()) {
             (News::Reason, true) => {
-                tracing::info!(controller, object, reason, retry_in_s, "waiting: {error_text}");
+                tracing::info!(controller, object, module, reason, retry_in_s, "waiting: {error_text}");
             }
             (News::Reason, false) => {
-                tracing::error!(controller, object, reason, retry_in_s, "reconcile failed: {error_text}");
+                tracing::error!(
+                    controller,
+                    object,
+                    module,
+                    reason,
+                    retry_in_s,
+                    "reconcile failed: {error_text}"
+                );
             }
             (News::Shared, _) | (News::Known, true) => {
-                tracing::debug!(controller, object, reason, retry_in_s, "reconcile failed: {error_text}");
+                tracing::debug!(
+                    controller,
+                    object,
+                    module,
+                    reason,
+                    retry_in_s,
+                    "reconcile failed: {error_text}"
+                );
             }
             (News::Known, false) => {
                 tracing::info!(
                     controller,
                     object,
+                    module,
                     reason,
                     retry_in_s,
                     failures,

@@ -42,7 +42,7 @@ pub use custom_kind::{register_absent_kind, register_kind};
 pub use drift_policy::{drift_policy_of, report_drift};
 pub use error::ReconcileError;
 pub use events::{EventNote, EventRecorder, EventSink, EventType};
-pub(crate) use failure_log::{FailureLog, PassFailure};
+pub(crate) use failure_log::{FailureLog, MODULES, PassFailure};
 pub use front_end::{
     DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };

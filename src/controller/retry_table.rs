@@ -1,6 +1,6 @@
 //! The table of docs/operating.md that says what is retried when, made of the constants that the operator runs by.
 
-use super::error::{DEPENDENCY_DELAY, STALLED_DELAY, WAIT_DELAY};
+use super::error::{DEPENDENCY_DELAY, SHORTEST_INTERVAL, STALLED_DELAY, WAIT_DELAY};
 use super::failure_log::{OWN_LINES, REPEAT, WINDOW};
 use super::reconcile_loop::DEPENDENCY_INTERVAL;
 use crate::backoff;
@@ -10,7 +10,10 @@ use crate::shell_hooks::queues::LONGEST_PAUSE;
 /// The table in Markdown.
 fn table() -> String {
     let (first, last) = (backoff::FIRST_DELAY.as_secs(), backoff::LONGEST.as_secs());
-    let backoff = format!("{first} s, doubled to {last} s at most");
+    let shortest = SHORTEST_INTERVAL.as_secs();
+    let backoff = format!(
+        "{first} s, doubled to {last} s, or to its interval if that is shorter ({shortest} s at least)"
+    );
     let own = |other: u64| format!("its interval; {other} s without one");
     let stalled = own(STALLED_DELAY.as_secs());
     let dependency = own(DEPENDENCY_DELAY.as_secs());

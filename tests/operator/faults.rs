@@ -209,7 +209,7 @@ fn a_module_whose_render_failed_runs_again_when_what_it_looked_up_changes() {
     let template = "{{ if not (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"wanted\") }}{{ fail \"wanted is missing\" }}{{ end }}";
     modules.write("010-asks/templates/check.yaml", template);
     let operator = Operator::start(cp, ns.name(), modules.path());
-    operator.wait_log(&["\"object\":\"asks\"", "wanted is missing"]);
+    operator.wait_log(&["\"module\":\"asks\"", "wanted is missing"]);
     operator.wait_log(&["converged except for modules that failed", "asks"]);
     assert!(object(cp, ns.name(), "configmap", "asks").is_none());
     cp.kubectl(["create", "configmap", "wanted", "-n", ns.name()]).unwrap();
@@ -232,7 +232,7 @@ fn a_module_runs_as_soon_as_the_hook_that_it_waits_for_has_succeeded() {
     modules.hook("010-waits/hooks/discover", &config, &format!("note ran; [[ -e {} ]]", go.display()));
     let operator = Operator::start(cp, ns.name(), modules.path());
     // The module's own pause is longer than that of the hook by now.
-    operator.wait_log(&["\"object\":\"waits\"", "\"failures\":4"]);
+    operator.wait_log(&["\"module\":\"waits\"", "\"failures\":4"]);
     std::fs::write(&go, "").unwrap();
     operator.wait_log(&["\"module\":\"waits\"", "the hook that it waited for has succeeded"]);
     wait_for("the module is released", || object(cp, ns.name(), "configmap", "waits").is_some());

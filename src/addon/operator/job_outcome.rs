@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{CONTROLLER, JobOutcome, JobResult, Operator, report_status};
+use super::{JobOutcome, JobResult, Operator, report_status};
 use crate::cluster::ObjectRef;
-use crate::controller::{Done, Job, PassFailure, report_drift};
+use crate::controller::{Done, Job, MODULES, PassFailure, report_drift};
 use crate::release::{ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
 impl Operator {
@@ -61,7 +61,7 @@ impl Operator {
                 }
                 let retry_in = error.retry_delay(failures, None);
                 let failure = PassFailure { error: &error, retry_in, failures };
-                self.failures.note(CONTROLLER, name, &failure, Instant::now());
+                self.failures.note(MODULES, name, &failure, Instant::now());
                 if let Some(inputs) = error.take_inputs().filter(|inputs| !inputs.lookups.is_empty()) {
                     self.workers.watch_inputs(name, inputs);
                 }

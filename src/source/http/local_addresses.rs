@@ -44,7 +44,9 @@ pub async fn names_local_address(url: &Location) -> bool {
 
 /// Why a name or an address is refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is an address of this machine or of its cloud, where sources may not be")]
+#[error(
+    "{0} is an address of this machine or of its cloud, where sources may not be (--allow-local-sources permits it)"
+)]
 pub(super) struct LocalAddress(pub(super) String);
 
 /// Resolves names to addresses that are not local.
