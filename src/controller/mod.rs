@@ -4,6 +4,7 @@
 //! front end: those bring what to watch, how an object becomes a request, and how an outcome becomes a status.
 
 mod answer_watch;
+mod compact_object;
 mod conditions;
 mod controller_context;
 mod crds;

@@ -12,6 +12,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryFutureExt as _};
 use serde_json::Value;
 
+use super::compact_object::{CompactObject, without_managed_fields};
 use super::controller_context::ControllerContext;
 use super::dependencies::reaches;
 use super::error::ReconcileError;
@@ -81,7 +82,7 @@ enum Readiness {
 
 /// An object as it was last seen.
 struct ObservedObject {
-    object: Value,
+    object: CompactObject,
     fingerprint: Fingerprint,
     releases: BTreeSet<ReleaseId>,
     dependencies: BTreeSet<String>,
@@ -166,7 +167,7 @@ impl<F: FrontEnd> Controller<F> {
                                 listed.insert(key.clone());
                             }
                             // What was written since is on its way. A list is another matter: the cluster may be a restored one.
-                            None if known.is_some_and(|known| is_older(&object, known)) => continue,
+                            None if known.is_some_and(|known| known.is_newer_than(&object)) => continue,
                             None => {}
                         }
                         self.observe(&key, object);
@@ -232,7 +233,7 @@ impl<F: FrontEnd> Controller<F> {
     /// Fails if an object is not ready.
     fn check_ready(&self) -> Result<(), ClusterError> {
         let unready = |(key, known): (&String, &ObservedObject)| {
-            let counts = !self.front_end.is_suspended(&known.object);
+            let counts = !self.front_end.is_suspended(&known.object.value());
             (counts && known.readiness != Readiness::Ready).then(|| key.clone())
         };
         let unready: Vec<String> = self.objects.iter().filter_map(unready).collect();
@@ -254,7 +255,7 @@ impl<F: FrontEnd> Controller<F> {
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
         let releases = self.front_end.releases(&object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
-            known.object = object;
+            known.object = CompactObject::of(&object);
             self.set_releases(key, releases);
             return self.wake_dependents(key);
         }
@@ -269,7 +270,7 @@ impl<F: FrontEnd> Controller<F> {
             releases: BTreeSet::new(),
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
-            object,
+            object: CompactObject::of(&object),
             requests: if self.front_end.keeps_state_on_error() { requests } else { BTreeMap::new() },
             drifted: BTreeSet::new(),
             memo,
@@ -418,8 +419,9 @@ impl<F: FrontEnd> Controller<F> {
             let Some(known) = self.objects.get(&key) else { continue };
             let owned = |id: &ReleaseId| self.claims.owner(id).is_none_or(|owner| owner == key);
             let owned = known.releases.is_empty() || known.releases.iter().any(owned);
+            let object = known.object.value();
             let task = match (job, requests) {
-                (Job::Uninstall, _) if !has_finalizer(&known.object, self.front_end.finalizer()) => {
+                (Job::Uninstall, _) if !has_finalizer(&object, self.front_end.finalizer()) => {
                     self.workers.queue.done(&key, true);
                     continue;
                 }
@@ -427,13 +429,13 @@ impl<F: FrontEnd> Controller<F> {
                 // The release is another object's.
                 (Job::Uninstall, _) => Task::RemoveFinalizer,
                 (Job::CorrectDrift, Some(requests)) if !requests.is_empty() => Task::CorrectDrift(requests),
-                (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known),
+                (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known, &object),
             };
             let waits = matches!(task, Task::Wait { .. });
             let mut pass = ReconcilePass {
                 context: self.context.clone(),
                 reference: self.reference(&key),
-                object: known.object.clone(),
+                object,
                 failures: self.workers.queue.failures(&key),
                 related: self.related.select(&known.related),
                 memo: known.memo.clone(),
@@ -455,7 +457,7 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// What a reconcile has to do: it may have to wait, or be refused.
-    fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
+    fn reconcile_task(&self, key: &str, known: &ObservedObject, object: &Value) -> Task {
         // With some releases of its own, a pass fails those of others only.
         let errors: Vec<_> = known.releases.iter().filter_map(|id| self.claims.refusal(id, key)).collect();
         if errors.len() == known.releases.len()
@@ -469,14 +471,14 @@ impl<F: FrontEnd> Controller<F> {
                 "it depends on itself, directly or through others".to_owned(),
             ));
         }
-        if let Err(error) = self.front_end.check_dependencies(&known.object) {
+        if let Err(error) = self.front_end.check_dependencies(object) {
             return Task::Refuse(error);
         }
         let missing = self.unready(known);
         if missing.is_empty() {
             return Task::Reconcile;
         }
-        let observed = |key: &String| self.objects.get(key).map(|other| other.object.clone());
+        let observed = |key: &String| self.objects.get(key).map(|other| other.object.value());
         let unchecked = missing.iter().filter(|key| self.is_unchecked(known, key));
         Task::Wait { unchecked: unchecked.map(|key| (key.clone(), observed(key))).collect(), missing }
     }
@@ -491,7 +493,7 @@ impl<F: FrontEnd> Controller<F> {
 
     fn is_dependency_ready(&self, known: &ObservedObject, other: &ObservedObject) -> Option<bool> {
         let reconciled = other.readiness == Readiness::Ready;
-        self.front_end.is_dependency_ready(&known.object, &other.object, reconciled)
+        self.front_end.is_dependency_ready(&known.object.value(), &other.object.value(), reconciled)
     }
 
     /// The dependencies of an object that are not ready, as far as that is known here.
@@ -530,10 +532,10 @@ impl<F: FrontEnd> Controller<F> {
         let busy = self.workers.queue.is_busy(key);
         let Some(known) = self.objects.get_mut(key) else { return self.workers.queue.forget(key) };
         // The watch may be behind: the next pass begins with what this one wrote. What a later generation depends on, the watch tells.
-        let generation = |object: &Value| object["metadata"]["generation"].clone();
-        if is_older(&known.object, &written) && generation(&known.object) == generation(&written) {
-            known.object = without_managed_fields(written);
-            let releases = self.front_end.releases(&known.object);
+        if known.object.is_status_older_than(&written) {
+            let written = without_managed_fields(written);
+            known.object = CompactObject::of(&written);
+            let releases = self.front_end.releases(&written);
             self.set_releases(key, releases);
         }
         let Some(known) = self.objects.get_mut(key) else { return };
@@ -547,7 +549,7 @@ impl<F: FrontEnd> Controller<F> {
                     self.workers.watch_inputs(key, inputs);
                 }
                 let failures = self.workers.queue.failures(key);
-                let own = self.front_end.interval(&known.object);
+                let own = self.front_end.interval(&known.object.value());
                 let retry = || match &failure {
                     Some(error) => error.retry_delay(failures, own),
                     None => backoff::delay(failures),
@@ -612,54 +614,11 @@ impl<F: FrontEnd> Controller<F> {
     }
 }
 
-/// Whether an object is an older state of the same object as another one. Versions of one kind are numbers that grow.
-fn is_older(object: &Value, other: &Value) -> bool {
-    let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
-    let same = object["metadata"]["uid"] == other["metadata"]["uid"];
-    same && version(object).zip(version(other)).is_some_and(|(own, other)| own < other)
-}
-
-/// An object to keep: what its field managers own is most of its memory, and nobody asks for it.
-pub(super) fn without_managed_fields(mut object: Value) -> Value {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    object
-}
-
 /// `NAMESPACE/NAME` of an object, or `NAME` of one without a namespace.
 pub(super) fn key_of(object: &Value) -> String {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     match text("namespace") {
         "" => text("name").to_owned(),
         namespace => format!("{namespace}/{}", text("name")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn states_of_one_object_are_ordered() {
-        let object = |uid: &str, version: &str| json!({"metadata": {"uid": uid, "resourceVersion": version}});
-        for (own, other, older) in [
-            (object("a", "9"), object("a", "10"), true),
-            (object("a", "10"), object("a", "10"), false),
-            (object("a", "11"), object("a", "10"), false),
-            (object("b", "9"), object("a", "10"), false),
-            (object("a", "x"), object("a", "10"), false),
-            (object("a", "9"), Value::Null, false),
-        ] {
-            assert_eq!(is_older(&own, &other), older, "{own} {other}");
-        }
-    }
-
-    #[test]
-    fn kept_objects_are_without_their_managers() {
-        let object = json!({"metadata": {"name": "a", "managedFields": [{"manager": "x"}]}, "spec": {}});
-        assert_eq!(without_managed_fields(object), json!({"metadata": {"name": "a"}, "spec": {}}));
-        assert_eq!(without_managed_fields(json!({})), json!({}));
     }
 }

@@ -11,8 +11,9 @@ use futures::stream::{BoxStream, SelectAll};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::compact_object::without_managed_fields;
 use super::front_end::RelatedObjects;
-use super::reconcile_loop::without_managed_fields;
+
 use super::workers::until;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectRef};
 
