@@ -18,7 +18,8 @@ use super::{Connected, Failure, chart, tell};
 use crate::controller::capabilities;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
-    CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest, RenderedRelease,
+    CrdPolicy, CrdRules, EngineError, History, Mode, MovedCrds, ReleaseOptions, ReleaseRequest,
+    RenderedRelease,
 };
 use crate::render::replay::{self, GeneratedValues, store};
 use crate::render::{
@@ -53,6 +54,10 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
+        let mut options = self.release.options()?;
+        if self.crds == Some(Crds::Apply) {
+            options.objects.moved_crds = MovedCrds::Keep;
+        }
         Ok(ReleaseOptions {
             crds: match self.crds {
                 _ if self.skip_crds => CrdPolicy::Skip,
@@ -60,7 +65,7 @@ impl Common {
                 Some(Crds::Create) | None => CrdPolicy::Create,
                 Some(Crds::Apply) => CrdPolicy::Apply,
             },
-            ..self.release.options()?
+            ..options
         })
     }
 }

@@ -16,8 +16,8 @@ use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
     Adoption, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, HealthCheck,
-    Immutable, Mode, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait,
-    WaitRules,
+    Immutable, Mode, MovedCrds, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease,
+    RevisionOptions, Wait, WaitRules,
 };
 use crate::render::RenderBounds;
 use crate::render::post_renderers::{
@@ -211,6 +211,7 @@ fn base(spec: &HelmReleaseSpec) -> ReleaseOptions {
         objects: ObjectOptions {
             duplicates: Duplicates::KeepLast,
             validation: Validation::Warn,
+            moved_crds: MovedCrds::Keep,
             ..ObjectOptions::default()
         },
         drift: DriftPolicy { mode: drift_mode(spec), ignore: Vec::new() },
