@@ -34,11 +34,17 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
         found.extend(unread::find(chart, options.profile));
         if let Some(rendered) = render(subject, options, &mut |_| {}) {
             let prefix = format!("{}/", chart.name());
+            let mut numbers = BTreeSet::new();
             for notice in &rendered.diagnostics {
+                if let (Some(finding), DiagnosticKind::Printed(text)) =
+                    (printed(notice, &prefix), &notice.kind)
+                    && finding.rule == EXPONENT
+                {
+                    numbers.insert(text.clone());
+                }
                 found.extend(printed(notice, &prefix));
             }
-            let numbers = found.iter().any(|f| f.rule == EXPONENT);
-            found.extend(manifests::find(chart, rendered.files.as_deref().unwrap_or_default(), numbers));
+            found.extend(manifests::find(chart, rendered.files.as_deref().unwrap_or_default(), &numbers));
         }
     }
     found.into_iter().collect()
@@ -98,7 +104,8 @@ fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
     let (rule, text) = match &notice.kind {
         DiagnosticKind::NoValue => ("no-value", format!("{node} has no value: nothing is printed")),
         DiagnosticKind::Printed(text) if plain_meaning(text) == Some("number") && text.contains("e+") => {
-            (EXPONENT, format!("{node} prints {text}; pass it through int64 or quote it in the values"))
+            let shown = if is_plain_field(node) { node } else { action(notice).unwrap_or(node) };
+            (EXPONENT, format!("{shown} prints {text}; pass it through int64 or quote it in the values"))
         }
         DiagnosticKind::Printed(text) => {
             let meaning = plain_meaning(text)?;
@@ -124,6 +131,16 @@ fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
 /// Whether a node is a chain of fields and nothing else.
 fn is_plain_field(node: &str) -> bool {
     node.starts_with(['.', '$']) && !node.contains([' ', '(', '|', '"'])
+}
+
+/// The action around a node, without its braces, if it is on one line.
+fn action(notice: &Diagnostic) -> Option<&str> {
+    let frame = &notice.frame;
+    let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1))?;
+    let line = std::str::from_utf8(line).ok()?;
+    let start = line.get(..frame.column)?.rfind("{{")? + 2;
+    let end = start + line.get(start..)?.find("}}")?;
+    (end > frame.column).then(|| line[start..end].trim_matches(['-', ' ', '\t']))
 }
 
 /// Whether an action is the whole of a plain YAML value on its line.

@@ -122,9 +122,94 @@ fn surprises_are_told_with_their_line() {
     assert_eq!(told(&[("values.yaml", values), ("templates/a.yaml", template)]), want);
 }
 
+/// The findings of large numbers in a template, each as `file:line text`.
+fn exponents(values: &str, template: &str, more: &[(&str, &str)]) -> Vec<String> {
+    let mut files = vec![("values.yaml", values), ("templates/a.yaml", template)];
+    files.extend(more);
+    let found = told(&files);
+    let only = |f: &String| {
+        let (place, text) = f.split_once(" exponent: ")?;
+        Some(format!(
+            "{place} {}",
+            text.trim_end_matches("; pass it through int64 or quote it in the values")
+        ))
+    };
+    found.iter().filter_map(only).collect()
+}
+
 #[test]
-fn an_exponent_made_by_a_function_is_found_in_the_manifest() {
-    let template = "kind: A\nmetadata: {name: a}\nspec:\n  limit: {{ .Values.big | quote }}\n";
-    let want = ["templates/a.yaml:4 exponent: spec.limit of A a is 1.5e+06 (line 4 of the rendered file)"];
-    assert_eq!(told(&[("values.yaml", "big: 1500000\n"), ("templates/a.yaml", template)]), want);
+fn large_numbers_that_become_texts_are_told() {
+    let values = "big: 1500000\nsmall: 999999\ntext: \"1500000\"\nlist: [1, 1500000]\nmap: {k: 1500000}\n";
+    let table: [(&str, &[&str]); 31] = [
+        ("{{ .Values.big }}", &[".Values.big"]),
+        ("\"{{ .Values.big }}\"", &[".Values.big"]),
+        ("{{ .Values.big | quote }}", &[".Values.big | quote"]),
+        ("{{ quote .Values.big }}", &["quote .Values.big"]),
+        ("{{- squote .Values.big -}}", &["squote .Values.big"]),
+        ("{{ toString .Values.big | quote }}", &["toString .Values.big | quote"]),
+        ("{{ printf \"%v\" .Values.big }}", &["printf \"%v\" .Values.big"]),
+        ("{{ print .Values.big }}", &["print .Values.big"]),
+        ("{{ printf \"%s\" .Values.big }}", &["printf \"%s\" .Values.big"]),
+        ("{{ printf \"x-%v-y\" .Values.big | b64enc }}", &["printf \"x-%v-y\" .Values.big | b64enc"]),
+        ("{{ join \",\" .Values.list }}", &["join \",\" .Values.list"]),
+        ("{{ .Values.list | toStrings | join \",\" }}", &[".Values.list | toStrings | join \",\""]),
+        ("{{ cat \"a\" .Values.big }}", &["cat \"a\" .Values.big"]),
+        ("{{ .Values.none | default .Values.big | quote }}", &[".Values.none | default .Values.big | quote"]),
+        ("{{ .Values.none | default .Values.big }}", &[".Values.none | default .Values.big"]),
+        ("{{ coalesce .Values.none .Values.big | quote }}", &["coalesce .Values.none .Values.big | quote"]),
+        ("{{ ternary .Values.big 1 true | quote }}", &["ternary .Values.big 1 true | quote"]),
+        ("{{ with .Values.big }}{{ . | quote }}{{ end }}", &[". | quote"]),
+        ("{{ range .Values.list }}{{ . }}{{ end }}", &["."]),
+        ("{{ range $k, $v := .Values.map }}{{ $v | quote }}{{ end }}", &["$v | quote"]),
+        ("{{ $v := .Values.big }}{{ toString $v | trunc 3 }}", &["toString $v | trunc 3"]),
+        ("{{ .Values.list }}", &[".Values.list"]),
+        ("{{ toToml .Values.map }}", &["toToml .Values.map"]),
+        (
+            "{{ if eq (toString .Values.big) \"1500000\" }}x{{ end }}",
+            &["if eq (toString .Values.big) \"1500000\""],
+        ),
+        ("{{ html .Values.big }}", &["html .Values.big"]),
+        ("{{ .Values.big | int64 | quote }}{{ int .Values.big }}{{ .Values.small | quote }}", &[]),
+        ("{{ .Values.text | quote }}{{ toYaml .Values }}{{ toJson .Values }}", &[]),
+        ("{{ printf \"%.0f\" .Values.big }}{{ printf \"%d\" (int64 .Values.big) }}", &[]),
+        ("{{ printf \"%e\" .Values.big | quote }}", &[]),
+        ("{{ add .Values.big 1 }}{{ eq .Values.big 1500000.0 }}{{ len .Values.list }}", &[]),
+        ("{{ dict \"a\" .Values.big | toYaml }}{{ $_ := set .Values \"x\" .Values.big }}", &[]),
+    ];
+    for (action, want) in table {
+        let template = format!("kind: A\nmetadata: {{name: a}}\nx: |\n  {action}\n");
+        let want: Vec<String> =
+            want.iter().map(|node| format!("templates/a.yaml:4 {node} prints 1.5e+06")).collect();
+        assert_eq!(exponents(values, &template, &[]), want, "{action}");
+    }
+}
+
+#[test]
+fn large_numbers_are_told_where_they_become_texts() {
+    let helpers = (
+        "templates/_h.tpl",
+        "{{ define \"x\" }}{{ . | quote }}{{ end }}\n{{ define \"y\" }}\n{{ .Values.big }}{{ end }}",
+    );
+    let values = "big: 1500000\nt: \"{{ .Values.big | quote }}\"\nsub: {big: 2500000}\n";
+    let found = |action: &str| exponents(values, &format!("# {action}\n"), &[helpers]);
+    assert_eq!(found("{{ include \"x\" .Values.big }}"), ["templates/_h.tpl:1 . | quote prints 1.5e+06"]);
+    assert_eq!(found("{{ include \"y\" . | quote }}"), ["templates/_h.tpl:3 .Values.big prints 1.5e+06"]);
+    assert_eq!(found("{{ template \"y\" . }}"), ["templates/_h.tpl:3 .Values.big prints 1.5e+06"]);
+    assert_eq!(found("{{ tpl .Values.t . }}"), ["(text given to tpl):1 .Values.big | quote prints 1.5e+06"]);
+    let sub = [
+        ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+        ("charts/sub/templates/a.yaml", "\n# {{ .Values.big | quote }}\n"),
+    ];
+    assert_eq!(
+        exponents(values, "", &sub),
+        ["charts/sub/templates/a.yaml:2 .Values.big | quote prints 2.5e+06"]
+    );
+    // A text of the chart itself is found in the manifest.
+    assert_eq!(
+        exponents(values, "kind: A\nmetadata: {name: a}\nx: 1e+07\ny: {{ .Values.big | quote }}\n", &[]),
+        [
+            "templates/a.yaml:3 x of A a is 1e+07 (line 3 of the rendered file)",
+            "templates/a.yaml:4 .Values.big | quote prints 1.5e+06"
+        ]
+    );
 }
