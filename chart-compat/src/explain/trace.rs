@@ -41,6 +41,23 @@ pub enum Origin {
     },
 }
 
+/// A property that Helm adds to the values of a chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// `global`, in the values of each subchart.
+    Global {
+        /// The chart's schema file.
+        schema: String,
+    },
+    /// The values of a subchart of the chart.
+    Subchart {
+        /// The subchart.
+        name: String,
+        /// The chart's schema file.
+        schema: String,
+    },
+}
+
 /// A layer that sets a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -190,6 +207,21 @@ impl Trace {
             winner.wins = true;
         }
         Explanation { path: path.clone(), value, settings }
+    }
+
+    /// What a property of the values at a path is, if Helm adds it whether a layer sets it or not.
+    #[must_use]
+    pub fn added_by_helm(&self, path: &Path, property: &str) -> Option<Added> {
+        let mut node = &self.root;
+        for step in &path.0 {
+            let Step::Key(name) = step else { return None };
+            node = node.subchart(name)?;
+        }
+        let schema = || node.file.replace("values.yaml", "values.schema.json");
+        if property == "global" && !path.0.is_empty() {
+            return Some(Added::Global { schema: schema() });
+        }
+        node.subchart(property).map(|sub| Added::Subchart { name: sub.name.clone(), schema: schema() })
     }
 
     /// The paths below a path of all scalars, lists and empty maps, and of the keys deleted by a null.

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 
 use super::templates::render;
 use super::{Options, Subject, manifests, unread};
-use crate::chart::ValuesLines;
+use crate::chart::{Chart, ValuesLines};
+use crate::data::{Data, Map};
+use crate::render::check_schema;
 use crate::template::{Diagnostic, DiagnosticKind};
 use crate::yaml::{Content, Node, plain_meaning};
 
@@ -31,6 +33,7 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
         booleans(text, &mut found);
     }
     if let Ok(chart) = &subject.chart {
+        refused_globals(chart, chart.name(), options, &mut found);
         found.extend(unread::find(chart, options.profile));
         if let Some(rendered) = render(subject, options, &mut |_| {}) {
             let prefix = format!("{}/", chart.name());
@@ -51,6 +54,33 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
 }
 
 pub(super) const EXPONENT: &str = "exponent";
+
+/// Schemas of subcharts that refuse `global`.
+fn refused_globals(chart: &Chart, path: &str, options: &Options<'_>, found: &mut BTreeSet<Finding>) {
+    for sub in &chart.dependencies {
+        let below = sub.path_below(path);
+        if let Some(schema) = &sub.schema {
+            let mut values = Map::clone(&sub.values);
+            values.remove("global");
+            let speaks_of_global = |values: &Map| {
+                let refused = check_schema(schema, values, options.world).err();
+                refused.is_some_and(|text| text.contains("'global'") || text.contains("/global'"))
+            };
+            let without = speaks_of_global(&values);
+            values.insert("global".to_owned(), Data::Map(Map::new()));
+            if !without && speaks_of_global(&values) {
+                let file = below.split_once('/').map_or(&*below, |(_, path)| path);
+                found.insert(Finding {
+                    file: format!("{file}/values.schema.json"),
+                    line: None,
+                    rule: "schema-refuses-global",
+                    text: "it refuses global, which Helm adds to the values of every subchart; allow it in properties".to_owned(),
+                });
+            }
+        }
+        refused_globals(sub, &below, options, found);
+    }
+}
 
 /// Unquoted words of a values file that are booleans in YAML 1.1.
 fn booleans(text: &[u8], found: &mut BTreeSet<Finding>) {

@@ -213,3 +213,32 @@ fn large_numbers_are_told_where_they_become_texts() {
         ]
     );
 }
+
+#[test]
+fn schemas_of_subcharts_that_refuse_globals_are_told() {
+    let told_of = |schema: &str| {
+        let sub = [
+            ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+            ("charts/sub/values.yaml", "port: 80\n"),
+            ("charts/sub/values.schema.json", schema),
+        ];
+        let found = told(&sub);
+        found.into_iter().filter(|f| f.contains("schema-refuses-global")).collect::<Vec<_>>()
+    };
+    let want = "charts/sub/values.schema.json:- schema-refuses-global: it refuses global, which Helm adds to the values of every \
+                subchart; allow it in properties";
+    for (schema, refuses) in [
+        (r#"{"properties": {"port": {}}, "additionalProperties": false}"#, true),
+        (r#"{"additionalProperties": {"type": "integer"}}"#, true),
+        (r#"{"properties": {"port": {}, "global": {}}, "additionalProperties": false}"#, false),
+        (
+            r#"{"properties": {"port": {}, "name": {}}, "required": ["name"], "additionalProperties": false}"#,
+            true,
+        ),
+        (r#"{"properties": {"port": {}}}"#, false),
+        (r#"{"required": ["global"]}"#, false),
+    ] {
+        let want: &[&str] = if refuses { &[want] } else { &[] };
+        assert_eq!(told_of(schema), want, "{schema}");
+    }
+}

@@ -148,12 +148,13 @@ pub(crate) fn plan(
     let mut deletions: Vec<Deletion> = Vec::new();
     for (key, object) in gone {
         let Some(Some(found)) = seen.get(&key) else { continue };
-        if ownership::check(found, id).is_err() {
+        // First: where `crds/` is applied already, the CRD has lost its ownership metadata.
+        if is_crd(object) && kept_crds.contains(&object.name) {
+            plan.kept.push((object.clone(), KeptReason::InCrdsDir));
+        } else if ownership::check(found, id).is_err() {
             plan.kept.push((object.clone(), KeptReason::NotOwned));
         } else if ownership::is_kept(found.resource_policy.as_deref()) {
             plan.kept.push((object.clone(), KeptReason::Policy));
-        } else if is_crd(object) && kept_crds.contains(&object.name) {
-            plan.kept.push((object.clone(), KeptReason::InCrdsDir));
         } else {
             deletions.push(Deletion { object: object.clone(), uid: found.uid.clone() });
         }

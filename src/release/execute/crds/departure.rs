@@ -87,7 +87,7 @@ pub(crate) fn deletion_warning(crd: &ObjectRef, deleted: &DeletedObjects, moved:
     let place = if moved { ", and crds/ of the chart has it" } else { "" };
     let name = &crd.name;
     (!deleted.is_none())
-        .then(|| format!("CustomResourceDefinition {name:?} left the manifest{place}: {deleted}"))
+        .then(|| format!("CustomResourceDefinition {name} left the manifest{place}: {deleted}"))
 }
 
 /// Names of the CRDs that the chart of a revision has in `crds/`: those that were rendered with it, and those of its record, which is
@@ -141,7 +141,7 @@ fn kept(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {
 
 fn kept_warning(crd: &ObjectRef) -> String {
     format!(
-        "CustomResourceDefinition {:?} left the manifest, and crds/ of the chart has it: it is kept with its objects, and no longer \
+        "CustomResourceDefinition {} left the manifest, and crds/ of the chart has it: it is kept with its objects, and no longer \
          deleted with the release",
         crd.name
     )
@@ -165,7 +165,7 @@ mod tests {
         ];
         for (count, at_least, expected) in table {
             let deleted = DeletedObjects { kind: "Job".into(), count, at_least };
-            let left = "CustomResourceDefinition \"jobs.e.x\" left the manifest";
+            let left = "CustomResourceDefinition jobs.e.x left the manifest";
             let warning = |place: &str| expected.map(|text| format!("{left}{place}: {text}"));
             assert_eq!(deletion_warning(&crd, &deleted, false), warning(""));
             assert_eq!(deletion_warning(&crd, &deleted, true), warning(", and crds/ of the chart has it"));
