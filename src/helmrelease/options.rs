@@ -21,7 +21,8 @@ use crate::release::{
 };
 use crate::render::RenderBounds;
 use crate::render::post_renderers::{
-    CommonMetadata, Image, KustomizePostRenderer, Patch, PostRenderers, Selector,
+    CommonMetadata, Image, KustomizePostRenderer, Patch, PostRenderError, PostRenderHint, PostRenderers,
+    Selector,
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -116,9 +117,22 @@ pub(super) fn post_render(
         strategy,
     };
     Ok(Arc::new(move |rendered: &mut RenderedRelease| {
-        renderers.apply(rendered, &bounds)?;
+        renderers.apply(rendered, &bounds).map_err(post_render_text)?;
         Ok(String::new())
     }))
+}
+
+/// The text of a failed post-render: helm-controller's, and what it leaves out.
+fn post_render_text(error: PostRenderError) -> String {
+    let PostRenderError { text, hint } = error;
+    match hint {
+        Some(PostRenderHint::HookAndManifest(object)) => format!(
+            "{text}; {object} is both a hook and a manifest of the chart, and both are post-rendered together: \
+             spec.postRenderStrategy: separate post-renders hooks by themselves, nohooks not at all"
+        ),
+        Some(PostRenderHint::Text(hint)) => format!("{text}; {hint}"),
+        None => text,
+    }
 }
 
 fn selector(selector: &api::Selector) -> Selector {

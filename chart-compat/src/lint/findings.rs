@@ -3,11 +3,14 @@
 //! Owns the rules; each reports the file and, if known, the line.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use super::templates::render;
 use super::{Options, Subject, manifests, unread};
-use crate::chart::{Chart, ValuesLines};
+use crate::chart::{Chart, ValuesLines, merge_maps, other_versions};
 use crate::data::{Data, Map};
+use crate::explain::{Layers, Origin, Trace};
+use crate::path::Path;
 use crate::render::check_schema;
 use crate::template::{Diagnostic, DiagnosticKind};
 use crate::yaml::{Content, Node, plain_meaning};
@@ -34,6 +37,13 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
     }
     if let Ok(chart) = &subject.chart {
         refused_globals(chart, chart.name(), options, &mut found);
+        found.extend(other_versions(chart).iter().map(|other| Finding {
+            file: "Chart.yaml".to_owned(),
+            line: None,
+            rule: "dependency-version",
+            text: other.to_string(),
+        }));
+        ignored_nulls(chart, options, &mut found);
         found.extend(unread::find(chart, options.profile));
         if let Some(rendered) = render(subject, options, &mut |_| {}) {
             let prefix = format!("{}/", chart.name());
@@ -79,6 +89,22 @@ fn refused_globals(chart: &Chart, path: &str, options: &Options<'_>, found: &mut
             }
         }
         refused_globals(sub, &below, options, found);
+    }
+}
+
+/// Nulls of the chart's values that do not delete the defaults of subcharts.
+fn ignored_nulls(chart: &Chart, options: &Options<'_>, found: &mut BTreeSet<Finding>) {
+    let mut layers = Layers::default();
+    let merge = |values: &mut Map| {
+        merge_maps(values, options.values.clone());
+        Ok::<_, Infallible>(())
+    };
+    let Ok(()) = layers.add("values", false, None, merge);
+    let Ok(trace) = Trace::new(chart, layers, options.profile) else { return };
+    for ignored in trace.ignored_nulls(&Path::default()) {
+        let Origin::Chart { file, line } = &ignored.null else { continue };
+        let file = file.split_once('/').map_or(file.as_str(), |(_, path)| path).to_owned();
+        found.insert(Finding { file, line: *line, rule: "ignored-null", text: ignored.to_string() });
     }
 }
 

@@ -242,3 +242,65 @@ fn schemas_of_subcharts_that_refuse_globals_are_told() {
         assert_eq!(told_of(schema), want, "{schema}");
     }
 }
+
+#[test]
+fn nulls_that_delete_nothing_are_told() {
+    let metadata = "apiVersion: v2\nname: demo\nversion: 1.0.0\ndependencies:\n- {name: sub, version: 1.0.0, condition: sub.enabled}\n";
+    let values = "sub:\n  enabled: true\n  user: null\n  probe: null\nown: null\n";
+    let nulls = |values: &str| {
+        let files = [
+            ("Chart.yaml", metadata),
+            ("values.yaml", values),
+            ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+            ("charts/sub/values.yaml", "user: 1\nprobe:\n  path: /\nother: 2\n"),
+        ];
+        let found = told(&files).into_iter();
+        found
+            .filter_map(|f| f.split_once(" ignored-null: ").map(|(at, text)| format!("{at} {text}")))
+            .collect::<Vec<_>>()
+    };
+    let restores =
+        "Helm 4 restores the defaults of a subchart; a null of a values file (-f) or of --set deletes it";
+    assert_eq!(
+        nulls(values),
+        [
+            format!(
+                "values.yaml:3 the null of demo/values.yaml:3 does not delete sub.user, which stays as demo/charts/sub/values.yaml:1 sets \
+                 it: {restores}"
+            ),
+            format!(
+                "values.yaml:4 the null of demo/values.yaml:4 does not delete sub.probe.path, which stays as \
+                 demo/charts/sub/values.yaml:3 sets it: {restores}"
+            ),
+        ]
+    );
+    assert_eq!(nulls("sub: {enabled: true, user: 3}\nown: null\n"), [""; 0]);
+}
+
+#[test]
+fn charts_of_other_versions_than_asked_for_are_told() {
+    let found = |version: &str, alias: &str| {
+        let metadata = format!(
+            "apiVersion: v2\nname: demo\nversion: 1.0.0\ndependencies:\n- {{name: sub, version: {version:?}{alias}}}\n"
+        );
+        let sub = ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.9.0\n");
+        let found = told(&[("Chart.yaml", &metadata), sub]).into_iter();
+        found.filter(|f| f.contains("dependency-version")).collect::<Vec<_>>()
+    };
+    let remedy = "fetch the version with dependency update, or change it in Chart.yaml";
+    assert_eq!(
+        found("2.0.0", ", alias: sessions"),
+        [format!(
+            "Chart.yaml:- dependency-version: charts/sub has version 1.9.0 and Chart.yaml asks for 2.0.0: it is rendered as sub, and the \
+             alias sessions, its values, and the condition, tags and import-values of the dependency are ignored; {remedy}"
+        )]
+    );
+    assert_eq!(
+        found("^2", ""),
+        [format!(
+            "Chart.yaml:- dependency-version: charts/sub has version 1.9.0 and Chart.yaml asks for ^2: the condition, tags and \
+             import-values of the dependency are ignored; {remedy}"
+        )]
+    );
+    assert_eq!(found("^1.5", ", alias: sessions"), [""; 0]);
+}
