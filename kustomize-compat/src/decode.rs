@@ -73,6 +73,36 @@ pub(crate) fn decode(data: &Data, root: &'static Struct, mode: Mode) -> Result<M
     }
 }
 
+/// The keys of a map that a struct, or a struct in it, does not have: a sentence for each.
+pub(crate) fn unknown_fields(data: &Data, root: &'static Struct) -> Vec<String> {
+    let mut found = Vec::new();
+    note_unknown(data, Type::Struct(root), "", &mut found);
+    found
+}
+
+fn note_unknown(data: &Data, of: Type, path: &str, found: &mut Vec<String>) {
+    match (of, data) {
+        (Type::List(item), Data::List(items)) => {
+            for (at, data) in items.iter().enumerate() {
+                note_unknown(data, *item, &format!("{path}[{at}]"), found);
+            }
+        }
+        (Type::Struct(of) | Type::Pointer(of), Data::Map(map)) => {
+            for (key, value) in map {
+                let full = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                match of.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)) {
+                    Some((_, of)) => note_unknown(value, *of, &full, found),
+                    None => {
+                        let known: Vec<&str> = of.fields.iter().map(|(name, _)| *name).collect();
+                        found.push(format!("{full} is unknown: there are {}", known.join(", ")));
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 struct Decoder {
     /// The struct that is read.
     within: &'static Struct,

@@ -63,6 +63,14 @@ pub enum Error {
         /// Why it failed.
         source: Box<Error>,
     },
+    /// An error with what kustomize's text leaves out.
+    #[error("{source} ({hint})")]
+    Hinted {
+        /// Why the step failed.
+        source: Box<Error>,
+        /// What explains it.
+        hint: String,
+    },
 }
 
 impl Error {
@@ -81,7 +89,7 @@ impl Error {
     #[must_use]
     pub fn root(&self) -> &Self {
         match self {
-            Self::Context { source, .. } => source.root(),
+            Self::Context { source, .. } | Self::Hinted { source, .. } => source.root(),
             other => other,
         }
     }

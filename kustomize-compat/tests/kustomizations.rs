@@ -198,6 +198,108 @@ fn silent_mistakes_are_hinted_at() {
     }
 }
 
+/// What kustomize's errors and replacements leave out: the errors and the output are the same.
+#[test]
+fn failures_are_hinted_at() {
+    let map = "-- cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: config, namespace: prod}\n";
+    let table: [(&str, &str, &[&str]); 10] = [
+        (
+            "resources: [cm.yaml]\nreplacements: [{path: good.yaml}, {path: bad.yaml}]\n",
+            "-- good.yaml --\nsourceValue: x\ntargets: [{select: {kind: ConfigMap}, fieldPaths: [data.x], options: {create: true}}]\n\
+             -- bad.yaml --\n- source: {value: team-a, kind: Secret}\n  target: []\n  targets: [{select: {kind: ConfigMap, nmae: x}}]\n",
+            &[
+                "{root}/kustomization.yaml: replacements[1] (bad.yaml, item 0) is the replacement that fails: nothing selected by \
+               Secret.[noVer].[noGrp]/[noName].[noNs]; source.value is unknown: there are group, version, kind, name, namespace, \
+               fieldPath, options; target is unknown: there are source, targets, sourceValue, path; targets[0].select.nmae is unknown: \
+               there are group, version, kind, name, namespace, annotationSelector, labelSelector",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\nreplacements: [{source: {kind: ConfigMap, name: nope}, targets: [{select: {kind: ConfigMap}}]}]\n",
+            "",
+            &[
+                "{root}/kustomization.yaml: replacements[0] is the replacement that fails: nothing selected by \
+               ConfigMap.[noVer].[noGrp]/nope.[noNs]",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\ntransformers: [t.yaml]\n",
+            "-- t.yaml --\napiVersion: builtin\nkind: ReplacementTransformer\nmetadata: {name: ns}\nreplacements:\n- source: {value: a}\n  \
+             targets: [{select: {kind: Secret}}, {}]\n",
+            &[
+                "{root}/kustomization.yaml: t.yaml: ReplacementTransformer \"ns\": replacements[0] is the replacement that fails: target must \
+               specify resources to select; source.value is unknown: there are group, version, kind, name, namespace, fieldPath, options",
+            ],
+        ),
+        (
+            "configMapGenerator: [{name: s, options: {disableNameSuffixHash: true}, literals: ['app.yaml=image: a/b', 'p=a/b']}]\n\
+             replacements: [{sourceValue: x, targets: [{select: {kind: ConfigMap}, fieldPaths: [data.app\\.yaml.image, data.p], options: \
+             {delimiter: /, index: 1}}]}]\n",
+            "",
+            &[
+                "{root}/kustomization.yaml: replacements[0]: delimiter and index of options do not count for \"data.app\\\\.yaml.image\", a \
+               field inside of a text: its whole value is replaced",
+            ],
+        ),
+        (
+            "namespace: prod\nresources: [cm.yaml]\nconfigMapGenerator: [{name: other}, {name: conf, behavior: replace}]\n",
+            "",
+            &[
+                "{root}/kustomization.yaml: configMapGenerator[1] with behavior replace needs ConfigMap \"conf\" among the resources; \
+               ConfigMap \"config\" of namespace \"prod\" is the nearest, but for its name and namespace; a generator gets its namespace \
+               by a field of its own, before that of the kustomization counts",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\nsecretGenerator: [{name: conf, behavior: merge}]\n",
+            "",
+            &[
+                "{root}/kustomization.yaml: secretGenerator[0] with behavior merge needs Secret \"conf\" among the resources; there is no \
+               Secret among them",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\npatches: [{path: p.yaml}]\n",
+            "-- p.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: config\ndata:\n\ta: b\n",
+            &[
+                "{root}/kustomization.yaml: patches[0] (p.yaml) is not a patch: line 6 is indented with a tab, which YAML does not allow",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\npatches: [{path: p.yaml}]\n",
+            "-- p.yaml --\nkind: ConfigMap\ndata: {}\n",
+            &[
+                "{root}/kustomization.yaml: patches[0] (p.yaml) is not a patch: metadata.name is missing; a strategic merge patch names kind \
+               and object",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\npatches: [{target: {kind: ConfigMap}, patch: '[\"a\"]'}]\n",
+            "",
+            &[
+                "{root}/kustomization.yaml: patches[0] is not a patch: item 0 of the list is not an operation, which is a map of op and path",
+            ],
+        ),
+        (
+            "resources: [cm.yaml]\npatchesJson6902: [{target: {version: v1, kind: ConfigMap, name: config}, patch: '[\"a\"]'}]\n",
+            "",
+            &[
+                "{root}/kustomization.yaml: patchesJson6902[0] is not a patch: item 0 of the list is not an operation, which is a map of \
+               op and path",
+            ],
+        ),
+    ];
+    for (text, files, expected) in table {
+        let (_, memory) = read_case(&format!("build .\n-- kustomization.yaml --\n{text}{map}{files}"));
+        let built = run("build .", &memory);
+        assert_eq!(built.is_ok(), text.contains("disableNameSuffixHash"), "{text}");
+        let hints = memory.1.borrow();
+        // Rewrites of deprecated fields have hints of their own.
+        let ours: Vec<&String> = hints.iter().filter(|hint| !hint.contains("'patchesJson6902'")).collect();
+        assert_eq!(ours, expected, "{text}");
+    }
+}
+
 /// More cases, such as generated ones, in the folder that `CASES` names: their answers are recorded by tests/tools/kustomize.
 #[test]
 #[ignore = "needs cases that are recorded"]

@@ -20,7 +20,7 @@ use crate::controller::{
 };
 use crate::release::record::OWNER_LABEL;
 use crate::release::{
-    Adoption, CrdFile, CrdPolicy, DriftMode, DriftPolicy, Duplicates, Engine, Mode, ObjectOptions,
+    Adoption, CrdFile, CrdPolicy, DriftMode, DriftPolicy, Duplicates, Engine, Mode, MovedCrds, ObjectOptions,
     OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RevisionOptions, UninstallRequest,
 };
 use crate::render::add_labels;
@@ -100,6 +100,7 @@ impl Releases {
             objects: ObjectOptions {
                 validation: Validation::Warn,
                 duplicates: Duplicates::KeepLast,
+                moved_crds: MovedCrds::Keep,
                 ..ObjectOptions::default()
             },
             ..ReleaseOptions::default()

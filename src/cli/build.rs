@@ -18,7 +18,8 @@ use super::{Connected, Failure, chart, tell};
 use crate::controller::capabilities;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{
-    CrdPolicy, CrdRules, EngineError, History, Mode, ReleaseOptions, ReleaseRequest, RenderedRelease,
+    CrdPolicy, CrdRules, EngineError, History, Mode, MovedCrds, ReleaseOptions, ReleaseRequest,
+    RenderedRelease,
 };
 use crate::render::replay::{self, GeneratedValues, store};
 use crate::render::{
@@ -53,6 +54,10 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
+        let mut options = self.release.options()?;
+        if self.crds == Some(Crds::Apply) {
+            options.objects.moved_crds = MovedCrds::Keep;
+        }
         Ok(ReleaseOptions {
             crds: match self.crds {
                 _ if self.skip_crds => CrdPolicy::Skip,
@@ -60,16 +65,16 @@ impl Common {
                 Some(Crds::Create) | None => CrdPolicy::Create,
                 Some(Crds::Apply) => CrdPolicy::Apply,
             },
-            ..self.release.options()?
+            ..options
         })
     }
 }
 
-/// The treatment of the last revision's values.
+/// The treatment of the values of the revision that an upgrade starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OldValues {
     Reset,
-    /// The last revision's values if there are no new ones.
+    /// The old values if there are no new ones.
     IfNone,
     /// New values over old ones, on the old defaults.
     Reuse,
@@ -167,20 +172,28 @@ pub(super) fn installs(mode: Mode, newest: Option<&Record>) -> bool {
     }
 }
 
-/// Renders for a cluster and its last revision. `after`: CRDs are created before rendering, as by Helm, unless this
-/// history forbids the operation.
+/// Whether the chart's CRDs are created by [`request`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CrdsBeforeRender {
+    /// Before rendering, as by Helm, unless the release's history forbids the operation.
+    Install,
+    /// Not at all: nothing is written.
+    Leave,
+}
+
+/// Renders for a cluster and the history of the release.
 pub(super) async fn request(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
     mut material: Material,
-    newest: Option<&Record>,
-    after: Option<&History>,
+    past: &History,
+    crds_before: CrdsBeforeRender,
 ) -> Result<Built, Explained> {
-    let profile = globals.profile();
+    let (profile, newest) = (globals.profile(), past.newest());
     let installing = installs(job.options.mode, newest);
-    if let Some(last) = newest.filter(|_| !installing) {
-        old_values(job.values, last, &mut material, profile)?;
+    if let Some(base) = past.upgrade_base().filter(|_| !installing) {
+        old_values(job.values, base, &mut material, profile)?;
     }
     let (user, compiled, post) = material.compile(profile);
     // In an install, templates get revision 1, whatever the record's number (`Install.Run`).
@@ -188,7 +201,7 @@ pub(super) async fn request(
     let revision = i64::try_from(revision).unwrap_or(i64::MAX);
     let mut options = lenient(job.options.clone(), profile);
     options.create_namespace &= installing;
-    if let Some(past) = after.filter(|_| options.crds.is_due(installing)) {
+    if crds_before == CrdsBeforeRender::Install && options.crds.is_due(installing) {
         // Before the render: templates may look up the kinds of the chart's own CRDs.
         let files = crds(&compiled.chart().crds()).map_err(|e| e.to_string())?;
         if !files.is_empty() {
@@ -262,12 +275,12 @@ pub(super) fn refused(error: EngineError) -> String {
 /// The values of an upgrade: new ones, old ones, or new over old (`Upgrade.reuseValues`).
 fn old_values(
     choice: OldValues,
-    last: &Record,
+    base: &Record,
     material: &mut Material,
     profile: Profile,
 ) -> Result<(), Failure> {
-    let old = recorded_values::user_values(last);
-    let name = format!("values of revision {}", last.version);
+    let old = recorded_values::user_values(base);
+    let name = format!("values of revision {}", base.version);
     match choice {
         OldValues::Reset => {}
         OldValues::IfNone => {
@@ -276,7 +289,7 @@ fn old_values(
             }
         }
         OldValues::Reuse => {
-            recorded_values::reuse_as_defaults(last, &mut material.loaded.chart, profile)?;
+            recorded_values::reuse_as_defaults(base, &mut material.loaded.chart, profile)?;
             material.user = std::mem::take(&mut material.user).over(&name, old);
         }
         OldValues::ResetThenReuse => material.user = std::mem::take(&mut material.user).over(&name, old),

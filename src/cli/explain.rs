@@ -12,7 +12,7 @@ use super::failure::Explained;
 use super::fetch::ChartPath;
 use super::flags::{Globals, Values};
 use super::output::{Format, structured, table};
-use super::{chart, print, values, with_engine};
+use super::{chart, print, tell, values, with_engine};
 use crate::addon;
 use crate::preflight;
 use crate::render::to_json;
@@ -129,6 +129,9 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
         }
         explanations.push(found);
     }
+    for ignored in trace.ignored_nulls(&path) {
+        tell(&format!("# Warning: {ignored}"));
+    }
     let text = match args.output {
         Format::Table => table(&rows(&explanations)),
         format => structured(&explanations.iter().map(explanation).collect::<Vec<_>>(), format)?,
@@ -150,7 +153,8 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
             ]);
         }
         for s in &e.settings {
-            let row = vec![std::mem::take(&mut name), by(e, s), shown(Some(&s.value)), effect(s).to_owned()];
+            let row =
+                vec![std::mem::take(&mut name), by(e, s), shown(Some(&s.value)), effect(e, s).to_owned()];
             rows.push(row);
         }
     }
@@ -169,7 +173,10 @@ fn by(e: &Explanation, s: &Setting) -> String {
     format!("{}{path}{global}", s.origin)
 }
 
-fn effect(s: &Setting) -> &'static str {
+fn effect(e: &Explanation, s: &Setting) -> &'static str {
+    if e.ignored_nulls().iter().any(|null| std::ptr::eq(null, s)) {
+        return "ignored";
+    }
     match (s.wins, &s.value) {
         (true, Data::Null) => "deletes",
         (true, _) => "counts",
@@ -197,7 +204,7 @@ fn explanation(e: &Explanation) -> Value {
                 "path": s.path.to_string(),
                 "global": s.global,
                 "value": to_json(&s.value),
-                "effect": effect(s),
+                "effect": effect(e, s),
             })
         })
         .collect();

@@ -41,6 +41,7 @@ pub(super) type PlanFlags = &'static [(DecidingOption, &'static str)];
 pub(super) const RELEASE_FLAGS: PlanFlags = &[
     (DecidingOption::CreateNamespace, "--create-namespace creates it"),
     (DecidingOption::TakeOwnership, "--take-ownership allows that"),
+    (DecidingOption::KeepMovedCrds, "crds/ of the chart has it, and --crds=apply keeps it"),
 ];
 
 /// The flags of `operator`.

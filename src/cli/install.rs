@@ -3,7 +3,7 @@
 use chart_compat::render::{Capabilities, release_name_error};
 use serde_json::Value;
 
-use super::build::{self, Common, Job, Material, OldValues};
+use super::build::{self, Common, CrdsBeforeRender, Job, Material, OldValues};
 use super::failure::{self, Explained};
 use super::flags::Globals;
 use super::output::Format;
@@ -55,7 +55,7 @@ pub(super) struct InstallArgs {
     common: Common,
 }
 
-/// Flags for the values of the last revision.
+/// Flags for the values of the deployed revision.
 #[derive(clap::Args)]
 struct OldValuesFlags {
     /// When upgrading, reset the values to the ones built into the chart
@@ -269,7 +269,8 @@ async fn execute_operation(
         print(format!("Release \"{}\" does not exist. Installing it now.\n", job.name).as_bytes())?;
     }
     let dry = job.options.dry_run;
-    let built = build::request(s, globals, job, material, past.newest(), (!dry).then_some(&past))
+    let crds = if dry { CrdsBeforeRender::Leave } else { CrdsBeforeRender::Install };
+    let built = build::request(s, globals, job, material, &past, crds)
         .await
         .map_err(|e| e.text(|t| format!("{failed}{t}")))?;
     let request = &built.request;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::build::{self, Material};
+use super::build::{self, CrdsBeforeRender, Material};
 use super::failure::Explained;
 use super::flags::Globals;
 use super::hints;
@@ -239,8 +239,8 @@ fn plan_chart(globals: &Globals, args: &PlanArgs) -> Result<Saved, Explained> {
     let material = Material::load(globals, &job)?;
     with_engine(globals, async |s| {
         Ok(async {
-            let newest = s.engine.newest(&s.id(&job.name)).await.map_err(|e| e.to_string())?;
-            let built = build::request(&s, globals, &job, material, newest.as_ref(), None).await?;
+            let past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| e.to_string())?;
+            let built = build::request(&s, globals, &job, material, &past, CrdsBeforeRender::Leave).await?;
             let preview = s.run(s.engine.plan(&built.request)).await?;
             let server = s.engine.cluster().server();
             let (request, memory) = (built.request, built.memory);

@@ -1,4 +1,4 @@
-//! CRDs of a chart's `crds/`: before the render, and for charts without a release.
+//! CRDs of a chart's `crds/`: before the render, for charts without a release, and those that were templates before.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,12 @@ use chart_compat::chart::Crd;
 use serde_json::Value;
 
 use super::error::ReconcileError;
+use super::events::EventRecorder;
 use super::release_runner::ReleaseRunner;
 use crate::cluster::{Gvk, ObjectRef};
-use crate::release::{CrdFile, CrdPolicy, CrdRules, ReleaseId, ReleaseOptions, require_crds};
+use crate::release::{
+    CrdFile, CrdPolicy, CrdRules, KeptReason, ReleaseId, ReleaseOptions, ReleaseOutcome, require_crds,
+};
 use crate::render as rendering;
 
 /// The objects of `crds/`, labelled. Files whose names begin with one of `filters` are left out.
@@ -103,6 +106,13 @@ impl ReleaseRunner {
         let reference = ObjectRef::new(gvk, None, object["metadata"]["name"].as_str().unwrap_or_default());
         let live = self.engine().crd_client().get(&reference).await?;
         Ok((reference, live))
+    }
+}
+
+/// Records a Warning on each CRD that an operation kept because the chart has it in `crds/` now.
+pub fn report_kept_crds(recorder: &EventRecorder, outcome: &ReleaseOutcome) {
+    for (crd, reason) in outcome.kept.iter().filter(|(_, reason)| *reason == KeptReason::InCrdsDir) {
+        recorder.warn_object(crd, "Kept", format!("it left the release; {reason}"));
     }
 }
 

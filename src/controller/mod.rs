@@ -38,7 +38,7 @@ mod workers;
 pub use conditions::{Condition, set_conditions};
 pub use controller_context::{ContextOptions, ControllerContext};
 pub(crate) use crds::contains;
-pub use crds::crd_files;
+pub use crds::{crd_files, report_kept_crds};
 pub use custom_kind::{register_absent_kind, register_kind};
 pub use drift_policy::{drift_policy_of, report_drift};
 pub use error::ReconcileError;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
 use super::controller_context::ControllerContext;
+use super::crds::report_kept_crds;
 use super::drift_policy::report_drift;
 use super::error::ReconcileError;
 use super::events::EventNote;
@@ -228,6 +229,7 @@ impl ReconcilePass {
             tracing::warn!(object = key, "{text}");
         }
         report_drift(&self.context.events, &self.context.state, ("object", &key), outcome);
+        report_kept_crds(&self.context.events, outcome);
         tracing::info!(
             object = key,
             action = ?outcome.action,

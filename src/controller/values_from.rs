@@ -174,8 +174,9 @@ impl ValuesReference {
             }
         };
         match &self.target_path {
-            Some(path) => strvals::parse_literal(values, &format!("{path}={text}"))
-                .map_err(|_| format!("{kind} {name}: targetPath {path:?} is not a path into values")),
+            Some(path) => strvals::parse_literal(values, &format!("{path}={text}")).map_err(|_| {
+                format!("{kind} {name}: targetPath {path:?} is not a path into values{}", fault(path))
+            }),
             // The text of the error would show what stands in the Secret.
             None => {
                 let read = yaml::from_slice_map(text.as_bytes())
@@ -185,6 +186,12 @@ impl ValuesReference {
             }
         }
     }
+}
+
+/// What is wrong with a path, if its grammar is: the parser's error with another text than a Secret's.
+fn fault(path: &str) -> String {
+    let parsed = strvals::parse_literal(&mut Map::new(), &format!("{path}=x"));
+    parsed.err().map_or_else(String::new, |error| format!(": {error}"))
 }
 
 /// Refuses kinds that hold no values.

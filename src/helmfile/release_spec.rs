@@ -103,15 +103,15 @@ pub fn release_spec(
     })
 }
 
-/// Makes the values of a release's newest record the defaults under those of the state file: `reuseValues`.
+/// Makes the values of a recorded revision the defaults under those of the state file: `reuseValues`.
 ///
 /// # Errors
 /// The recorded values do not fit together.
-pub fn reuse_values(spec: &mut ReleaseSpec, newest: &ReleaseRecord) -> Result<(), String> {
+pub fn reuse_values(spec: &mut ReleaseSpec, base: &ReleaseRecord) -> Result<(), String> {
     let profile = spec.chart.profile();
     let (mut chart, mut user) = (spec.chart.chart().clone(), (*spec.values).clone());
-    recorded_values::reuse_as_defaults(newest, &mut chart, profile)?;
-    recorded_values::fill(&mut user, recorded_values::user_values(newest));
+    recorded_values::reuse_as_defaults(base, &mut chart, profile)?;
+    recorded_values::fill(&mut user, recorded_values::user_values(base));
     note_secrets(&chart, &user);
     spec.chart = Arc::new(CompiledChart::new(chart, profile));
     spec.values = Arc::new(user);

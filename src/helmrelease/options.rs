@@ -16,12 +16,13 @@ use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
     Adoption, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, HealthCheck,
-    Immutable, Mode, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait,
-    WaitRules,
+    Immutable, Mode, MovedCrds, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease,
+    RevisionOptions, Wait, WaitRules,
 };
 use crate::render::RenderBounds;
 use crate::render::post_renderers::{
-    CommonMetadata, Image, KustomizePostRenderer, Patch, PostRenderers, Selector,
+    CommonMetadata, Image, KustomizePostRenderer, Patch, PostRenderError, PostRenderHint, PostRenderers,
+    Selector,
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
@@ -116,9 +117,22 @@ pub(super) fn post_render(
         strategy,
     };
     Ok(Arc::new(move |rendered: &mut RenderedRelease| {
-        renderers.apply(rendered, &bounds)?;
+        renderers.apply(rendered, &bounds).map_err(post_render_text)?;
         Ok(String::new())
     }))
+}
+
+/// The text of a failed post-render: helm-controller's, and what it leaves out.
+fn post_render_text(error: PostRenderError) -> String {
+    let PostRenderError { text, hint } = error;
+    match hint {
+        Some(PostRenderHint::HookAndManifest(object)) => format!(
+            "{text}; {object} is both a hook and a manifest of the chart, and both are post-rendered together: \
+             spec.postRenderStrategy: separate post-renders hooks by themselves, nohooks not at all"
+        ),
+        Some(PostRenderHint::Text(hint)) => format!("{text}; {hint}"),
+        None => text,
+    }
 }
 
 fn selector(selector: &api::Selector) -> Selector {
@@ -211,6 +225,7 @@ fn base(spec: &HelmReleaseSpec) -> ReleaseOptions {
         objects: ObjectOptions {
             duplicates: Duplicates::KeepLast,
             validation: Validation::Warn,
+            moved_crds: MovedCrds::Keep,
             ..ObjectOptions::default()
         },
         drift: DriftPolicy { mode: drift_mode(spec), ignore: Vec::new() },

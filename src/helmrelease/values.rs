@@ -53,8 +53,9 @@ pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, Str
         let set = set_path(&mut result, path, &source.text, source.literal);
         let replaced = (!source.literal && source.text.starts_with('{')).then_some(path);
         write_back(&mut result, &mut inline, &shared, "", replaced);
-        // The error would quote the text, which may be a Secret's.
-        set.map_err(|_| format!("{} cannot be set at targetPath {path:?}", source.name))?;
+        set.map_err(|_| {
+            format!("{} cannot be set at targetPath {path:?}: {}", source.name, refusal(path, source))
+        })?;
     }
     merge_maps(&mut result, inline);
     Ok(result)
@@ -137,6 +138,40 @@ fn set_path(values: &mut Map, path: &str, text: &str, literal: bool) -> Result<(
         return strvals::parse_into_string(values, &format!("{path}={text}"));
     }
     strvals::parse_into(values, &format!("{path}={text}"))
+}
+
+/// Why a text cannot be set at a path, and what to do. The parser's error would quote the text, which may be a Secret's: it is shown
+/// only where it is about the path.
+fn refusal(path: &str, source: &ValuesSource) -> String {
+    if let Err(error) = set_path(&mut Map::new(), path, "x", source.literal) {
+        return format!("it is not a path of --set: {error}");
+    }
+    if set_path(&mut Map::new(), path, &source.text, source.literal).is_ok() {
+        return "a value above it, of an earlier source or of spec.values, is neither a map nor a list"
+            .to_owned();
+    }
+    let remedy = "set literal: true to take the whole text as one string";
+    if source.text.starts_with('{') {
+        return format!(
+            "a text that begins with {{ is a list, as with --set, and must end with }}; {remedy}"
+        );
+    }
+    match has_separator(&source.text) {
+        true => format!(
+            "a comma in the text separates assignments, as with --set; {remedy}, or write \\, for each comma in it"
+        ),
+        false => format!("the text is not a value of --set; {remedy}"),
+    }
+}
+
+/// Whether a text has a comma that no backslash escapes.
+fn has_separator(text: &str) -> bool {
+    let mut escaped = false;
+    text.chars().any(|c| {
+        let separates = c == ',' && !escaped;
+        escaped = c == '\\' && !escaped;
+        separates
+    })
 }
 
 #[cfg(test)]
@@ -225,9 +260,45 @@ mod tests {
         assert_eq!(json::to_string(&values.into()).unwrap(), expected);
         for (source, expected) in [
             (source("- s3cr3t", "", false), "Secret ns/s, key k is not a YAML map"),
-            (source("s3cr3t", "a[x]", false), "Secret ns/s, key k cannot be set at targetPath \"a[x]\""),
+            (
+                source("s3cr3t", "a[x]", false),
+                "Secret ns/s, key k cannot be set at targetPath \"a[x]\": it is not a path of --set: error parsing index: \
+                 strconv.Atoi: parsing \"x\": invalid syntax",
+            ),
         ] {
             assert_eq!(compose(&[source], &Map::new()).unwrap_err(), expected);
+        }
+    }
+
+    #[test]
+    fn errors_say_why_a_text_cannot_be_set() {
+        let comma = "a comma in the text separates assignments, as with --set; set literal: true to take the whole text as one \
+                     string, or write \\, for each comma in it";
+        let list = "a text that begins with { is a list, as with --set, and must end with }; set literal: true to take the whole \
+                    text as one string";
+        let above = "a value above it, of an earlier source or of spec.values, is neither a map nor a list";
+        for (text, path, expected) in [
+            ("s3:1,s3:2", "a.b", comma),
+            ("s3,", "a.b", comma),
+            ("s\\,3,x", "a", comma),
+            ("\"s3,x\"", "a[0]", comma),
+            ("{s3", "a", list),
+            ("{s3,x", "a", list),
+            ("{s3}x", "a", list),
+            ("s3", "n.x", above),
+            ("s3", "n[0]", above),
+        ] {
+            let error =
+                compose(&[source(text, path, false)], &yaml::from_slice_map(b"n: 1").unwrap()).unwrap_err();
+            let start = format!("Secret ns/s, key k cannot be set at targetPath {path:?}: ");
+            assert_eq!(error.strip_prefix(&start), Some(expected), "{text}");
+        }
+        // As Flux: each part is an assignment of its own.
+        let values = compose(&[source("s3:1,x=s3:2", "a", false)], &Map::new()).unwrap();
+        assert_eq!(json::to_string(&values.into()).unwrap(), r#"{"a":"s3:1","x":"s3:2"}"#);
+        // With literal: true none of these texts is refused.
+        for text in ["s3:1,s3:2", "s3,", "{s3", "{s3}x"] {
+            compose(&[source(text, "a.b", true)], &Map::new()).unwrap();
         }
     }
 }

@@ -29,6 +29,7 @@ pub use decide::reason::{ActionReason, KeptReason};
 pub use drift::drift_diff::{Drift, DriftedField};
 pub use engine::{Engine, EngineOptions};
 pub use error::{Disposition, EngineError, Result, Unready};
+pub use execute::crds::departure::DeletedObjects;
 pub use execute::crds::require_crds;
 pub use execute::release_testing::{PodLog, TestRequest, Tested};
 pub use outcome::{ReleaseOutcome, Uninstalled};

@@ -236,6 +236,16 @@ pub enum PruneConfig {
     Unreferenced,
 }
 
+/// What happens to a CRD that left the templates while `crds/` of the chart has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum MovedCrds {
+    /// As Helm: it is deleted, with all objects of its kind.
+    #[default]
+    Delete,
+    /// It stays, as all CRDs of `crds/`.
+    Keep,
+}
+
 /// What happens to objects that drifted from the deployed revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -349,6 +359,8 @@ pub struct ObjectOptions {
     pub validation: Validation,
     #[serde(default)]
     pub prune_config: PruneConfig,
+    #[serde(default)]
+    pub moved_crds: MovedCrds,
 }
 
 /// What happens when a request fails.

@@ -13,9 +13,12 @@ use chart_compat::yaml;
 use kustomize_compat::Error;
 use kustomize_compat::build::{Kustomization, add_metadata};
 pub use kustomize_compat::patch::Patch;
+use kustomize_compat::resource::read;
 pub use kustomize_compat::selector::Selector;
 pub use kustomize_compat::selector::labels::LabelSelector;
 pub use kustomize_compat::transform::images::Image;
+
+use serde_json::Value;
 
 use super::bounds::RenderBounds;
 use super::convert;
@@ -88,27 +91,104 @@ impl PostRenderers {
     ///
     /// # Errors
     /// As [`Self::run`], with Helm's text, or a result that exceeds the render's memory limit.
-    pub fn apply(&self, release: &mut RenderedRelease, bounds: &RenderBounds) -> Result<(), String> {
+    pub fn apply(&self, release: &mut RenderedRelease, bounds: &RenderBounds) -> Result<(), PostRenderError> {
         if self.is_empty() {
             return Ok(());
         }
         let mut rendered = rendered(release)?;
         let mut warn = |line: String| tracing::warn!("{line}");
-        rendered.post_render(
-            self.strategy,
-            &mut |stream| self.run(stream).map_err(|e| e.to_string()),
-            &mut warn,
-        )?;
+        let mut cause = None;
+        let mut run = |stream: &str| {
+            self.run(stream).map_err(|error| {
+                let text = match &error {
+                    Error::Hinted { source, .. } => source.to_string(),
+                    other => other.to_string(),
+                };
+                cause = Some(error);
+                text
+            })
+        };
+        if let Err(text) = rendered.post_render(self.strategy, &mut run, &mut warn) {
+            return Err(PostRenderError { text, hint: cause.and_then(|cause| hint(&cause, release)) });
+        }
         let result = convert::release(&rendered, bounds).map_err(|e| e.to_string())?;
         release.manifests = result.manifests;
         release.hooks = result.hooks;
         release.manifest_text = result.manifest_text;
         release.checksum = result.checksum;
         match &self.origin_labels {
-            Some(labels) => label_crds(&mut release.crds, labels),
+            Some(labels) => Ok(label_crds(&mut release.crds, labels)?),
             None => Ok(()),
         }
     }
+}
+
+/// Why a release cannot be post-rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostRenderError {
+    /// Helm's or kustomize's text.
+    pub text: String,
+    /// What that leaves out.
+    pub hint: Option<PostRenderHint>,
+}
+
+/// What explains a failed post-render.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostRenderHint {
+    /// This object is both a hook and a manifest, and both are post-rendered as one stream.
+    HookAndManifest(String),
+    /// A sentence.
+    Text(String),
+}
+
+impl From<String> for PostRenderError {
+    fn from(text: String) -> Self {
+        Self { text, hint: None }
+    }
+}
+
+/// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
+fn hint(error: &Error, release: &RenderedRelease) -> Option<PostRenderHint> {
+    match (error, error.root()) {
+        (Error::Hinted { hint, .. }, _) => Some(PostRenderHint::Text(hint.clone())),
+        (_, Error::Duplicate(_)) => in_both(release).map(PostRenderHint::HookAndManifest),
+        (_, Error::Yaml(_) | Error::DuplicateKeys(_) | Error::Identity { .. } | Error::Kind { .. }) => {
+            unreadable(release).map(PostRenderHint::Text)
+        }
+        _ => None,
+    }
+}
+
+/// Kind and name of an object.
+fn name_of(object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{} {name:?}", object["kind"].as_str().unwrap_or_default())
+}
+
+/// The first object that is both a hook and a manifest.
+fn in_both(release: &RenderedRelease) -> Option<String> {
+    let identity = |object: &Value| {
+        ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"]
+            .map(|at| object.pointer(at).cloned())
+    };
+    let manifests: Vec<_> = release.manifests.iter().map(|manifest| identity(&manifest.object)).collect();
+    let hook = release.hooks.iter().find(|hook| manifests.contains(&identity(&hook.object)))?;
+    Some(name_of(&hook.object))
+}
+
+/// The first object that kustomize cannot read, and its template.
+fn unreadable(release: &RenderedRelease) -> Option<String> {
+    let manifests = release.manifests.iter().map(|one| (&one.source, &one.text, &one.object));
+    let mut all = manifests.chain(release.hooks.iter().map(|one| (&one.path, &one.text, &one.object)));
+    let (path, object, error) =
+        all.find_map(|(path, text, object)| Some((path, object, read(text).err()?)))?;
+    let name = name_of(object);
+    Some(match error.root() {
+        Error::DuplicateKeys(_) => format!(
+            "{name} of {path} sets a key twice: Helm takes the last value, post-renderers refuse the object"
+        ),
+        _ => format!("the object is {name} of {path}"),
+    })
 }
 
 /// Converts the documents of a release to the renderer's form.

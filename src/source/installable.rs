@@ -1,6 +1,6 @@
 //! Helm's checks of a chart before an install.
 
-use chart_compat::chart::Chart;
+use chart_compat::chart::{Chart, other_versions};
 use chart_compat::profile::Profile;
 
 /// The declared dependencies that are missing.
@@ -23,6 +23,9 @@ pub fn check_installable(chart: &Chart, profile: Profile, warn: &mut dyn FnMut(&
             Profile::Helm4 => "level=WARN msg=\"this chart is deprecated\"",
             Profile::Helm3 => "WARNING: This chart is deprecated",
         });
+    }
+    for other in other_versions(chart) {
+        warn(&format!("# Warning: {other}"));
     }
     let missing = missing_dependencies(chart);
     if missing.is_empty() {

@@ -60,6 +60,85 @@ fn what_is_refused_leaves_no_crd() {
     cp.kubectl(["delete", "crd", &name]).unwrap();
 }
 
+fn definition(group: &str) -> Value {
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("backups.{group}")}, "spec": {"group": group, "scope": "Namespaced",
+            "names": {"kind": "Backup", "plural": "backups"}, "versions": [{"name": "v1", "served": true,
+                "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+/// A chart that moves its CRD from the templates to `crds/`: the upgrade deletes the objects with it, as Helm's does, but says so before
+/// and afterwards, and keeps them where `crds/` is applied.
+#[test]
+fn a_crd_that_moves_out_of_the_templates_goes_as_with_helm() {
+    let cp = control_plane();
+    let ns = cp.namespace("moved").unwrap();
+    let n = ns.name();
+    let (before, after) = (chart(), chart());
+    for by in ["helm", "plain", "apply"] {
+        let group = format!("{by}.{n}.example.com");
+        let crd = definition(&group).to_string();
+        std::fs::write(before.path().join("templates/crd.yaml"), &crd).unwrap();
+        std::fs::create_dir_all(after.path().join("crds")).unwrap();
+        std::fs::write(after.path().join("crds/crd.yaml"), &crd).unwrap();
+        let [old, new] = [&before, &after].map(|dir| dir.path().to_str().unwrap());
+        let name = format!("backups.{group}");
+        windlass(&["install", by, old, "-n", n]);
+        cp.kubectl(["wait", "--for=condition=Established", &format!("crd/{name}"), "--timeout=30s"]).unwrap();
+        let object = json!({"apiVersion": format!("{group}/v1"), "kind": "Backup",
+            "metadata": {"name": "precious", "namespace": n}});
+        cp.kubectl_with(["create", "-f", "-"], &object.to_string()).unwrap();
+        let upgrade = ["upgrade", by, new, "-n", n];
+        let count = "1 object of kind Backup is deleted with it";
+        match by {
+            "helm" => drop(cp.helm4(upgrade).unwrap()),
+            "plain" => {
+                let left = format!(
+                    "- CustomResourceDefinition {name}  it is no longer in the manifest; {count}; crds/ of the chart has it, and \
+                                    --crds=apply keeps it\n"
+                );
+                let plan = |format: &str| windlass(&["plan", by, new, "-n", n, "-o", format]);
+                let text = plan("table");
+                assert!(text.contains(&left), "{text}");
+                let json: Value = serde_json::from_str(&plan("json")).unwrap();
+                let change =
+                    json["changes"].as_array().unwrap().iter().find(|c| c["verb"] == "delete").unwrap();
+                assert_eq!(change["objects"], json!({"kind": "Backup", "count": 1, "atLeast": false}));
+                let markdown = plan("markdown");
+                assert!(
+                    markdown.contains(count) && markdown.contains("**warning**: CustomResourceDefinition"),
+                    "{markdown}"
+                );
+                let gone = windlass(&["uninstall", by, "-n", n, "--plan"]);
+                assert!(gone.contains(&format!("it is the release's; {count}")), "{gone}");
+                let out = run(&upgrade);
+                let told = String::from_utf8(out.stderr).unwrap();
+                let place = "left the manifest, and crds/ of the chart has it: ";
+                assert!(out.status.success() && told.contains(&format!("{place}{count}")), "{told}");
+            }
+            _ => {
+                let keeps = [&upgrade[..], &["--crds=apply"]].concat();
+                let plan = windlass(&[&["plan"], &keeps[1..]].concat());
+                assert!(!plan.contains("\n- ") && plan.contains("and it is kept with its objects"), "{plan}");
+                let out = run(&keeps);
+                let told = String::from_utf8(out.stderr).unwrap();
+                assert!(out.status.success() && told.contains("it is kept with its objects"), "{told}");
+                windlass(&["uninstall", by, "-n", n]);
+            }
+        }
+        let there = || {
+            let live = cp.kubectl(["get", "crd", &name, "--ignore-not-found", "-o", "json"]).unwrap();
+            let live: Option<Value> = serde_json::from_str(&live).ok();
+            live.is_some_and(|live| live["metadata"]["deletionTimestamp"].is_null())
+        };
+        assert_eq!(there(), by == "apply", "{by}");
+        if by == "apply" {
+            cp.kubectl(["get", &name, "precious", "-n", n]).unwrap();
+            cp.kubectl(["delete", "crd", &name]).unwrap();
+        }
+    }
+}
+
 /// The definitions of Flux's API on a real API server: it takes them, fills in their defaults, and refuses what they refuse.
 #[test]
 fn definitions_of_flux_are_served() {

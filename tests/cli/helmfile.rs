@@ -262,8 +262,10 @@ fn fields_and_flags_about_helms_upgrade_count_while_deploying() {
     assert_eq!(apply(&["values.size=5", "values.more=again", strategy], &[]), done);
     assert_eq!(found(), ["5", "again"]);
 
-    // Values of the last revision.
+    // Values of the deployed revision: those of a failed upgrade are not reused.
     let reuse = "fields.reuseValues=true";
+    let (status, told) = apply(&[reuse, "values.size=9", "values.more=wrong"], &[]);
+    assert!(status == Some(1) && told.contains("immutable"), "{told}");
     assert_eq!(apply(&[force, reuse, "values.more=no"], &[]), done);
     assert_eq!(found(), ["5", "no"]);
     assert_eq!(apply(&[force, "values.size=6"], &["--reuse-values"]), done);

@@ -224,6 +224,51 @@ fn values_of_the_last_revision_count_as_helm_counts_them() {
 }
 
 #[test]
+fn values_of_a_failed_upgrade_are_not_reused() {
+    let cp = control_plane();
+    let spaces = [cp.namespace("failed-mine").unwrap(), cp.namespace("failed-theirs").unwrap()];
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: \"{{ .Release.Name }}-s\"}\n\
+        spec: {ports: [{port: {{ .Values.port | default 80 }}}]}\n";
+    add_template(dir.path(), "service.yaml", service);
+    let both = |args: &[&str]| {
+        let [mine, theirs] = [&spaces[0], &spaces[1]].map(|ns| [args, &["-n", ns.name()]].concat());
+        let (mine, theirs) = (ours(&mine).is_ok(), helm(cp, &theirs).is_ok());
+        assert_eq!(mine, theirs, "{args:?}");
+        mine
+    };
+    let values = |release: &str| {
+        let [mine, theirs] = [&spaces[0], &spaces[1]]
+            .map(|ns| cp.helm4(["get", "values", release, "-n", ns.name(), "-o", "json"]).unwrap());
+        assert_eq!(mine, theirs);
+        serde_json::from_str::<Value>(&mine).unwrap()
+    };
+    assert!(both(&["install", "r", path, "--set", "size=2"]));
+    let cases: [(&[&str], Value); 4] = [
+        (&[], serde_json::json!({"size": 2})),
+        (&["--reuse-values", "--set", "a=1"], serde_json::json!({"size": 2, "a": 1})),
+        (&["--reset-then-reuse-values", "--set", "b=1"], serde_json::json!({"size": 2, "a": 1, "b": 1})),
+        (&["--reset-values", "--set", "size=4"], serde_json::json!({"size": 4})),
+    ];
+    for (flags, wanted) in cases {
+        for wrong in ["size=3,port=700000", "size=5,port=700001"] {
+            assert!(!both(&["upgrade", "r", path, "--set", wrong]));
+        }
+        let plan = [&["plan", "r", path, "-n", spaces[0].name()], flags].concat();
+        let out = run(&plan);
+        assert!(out.status.success(), "{plan:?}: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(both(&[&["upgrade", "r", path], flags].concat()));
+        assert_eq!(values("r"), wanted, "{flags:?}");
+    }
+    // Without a deployed revision, they are those of the newest.
+    assert!(!both(&["install", "never", path, "--set", "size=3,port=700000"]));
+    assert!(!both(&["upgrade", "never", path, "--set", "size=4,port=700000"]));
+    assert!(both(&["upgrade", "never", path, "--reuse-values", "--set", "port=81"]));
+    assert_eq!(values("never"), serde_json::json!({"size": 4, "port": 81}));
+}
+
+#[test]
 fn rollback_test_and_uninstall_leave_what_helm_leaves() {
     let cp = control_plane();
     let spaces = [cp.namespace("mine").unwrap(), cp.namespace("theirs").unwrap()];

@@ -342,7 +342,7 @@ async fn releases_that_leave_the_file_are_pruned_and_an_empty_file_needs_consent
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_adopted_by_name_and_values_of_the_last_revision_are_reused() {
+async fn objects_are_adopted_by_name_and_values_of_the_deployed_revision_are_reused() {
     let mut running = Running::start().await;
     let ns = running.ns.name().to_owned();
     running.cp.kubectl(["create", "configmap", "web", "-n", &ns, "--from-literal=old=0"]).unwrap();
@@ -353,12 +353,19 @@ async fn objects_are_adopted_by_name_and_values_of_the_last_revision_are_reused(
     repository.push("releases: [{name: web, chart: ./web, values: [{size: 5}], adopt: [ConfigMap/web]}]");
     running.wait("the object is adopted", || running.size("web") == "5");
     running.ready("stack", "True Deployed");
-    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: \"{{ .Values.size }}-{{ .Values.more }}\"}\n";
+    let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: \"{{ .Values.size }}-{{ .Values.more }}\"}\n\
+        {{- with .Values.port }}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: {{ . }}}]}\n{{- end }}\n";
     write(repository.root.path(), "web/templates/config.yaml", object);
     repository.push("releases: [{name: web, chart: ./web, values: [{more: 1}], reuseValues: true}]");
-    running.wait("the size is that of the last revision", || running.size("web") == "5-1");
+    running.wait("the size is that of the deployed revision", || running.size("web") == "5-1");
+    running.ready("stack", "True Deployed");
+    repository.push("releases: [{name: web, chart: ./web, values: [{size: 7, port: 700000}]}]");
+    running.ready("stack", "False ReleaseFailed");
+    repository.push("releases: [{name: web, chart: ./web, values: [{more: 2}], reuseValues: true}]");
+    running.wait("the size is not that of the failed revision", || running.size("web") == "5-2");
+    running.ready("stack", "True Deployed");
     let values = running.cp.helm4(["get", "values", "web", "-n", &ns, "-o", "json"]).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&values).unwrap(), json!({"size": 5, "more": 1}));
+    assert_eq!(serde_json::from_str::<Value>(&values).unwrap(), json!({"size": 5, "more": 2}));
     repository.push("releases: [{name: web, chart: ./web, recreatePods: true}]");
     running.wait("what Helm has removed is refused", || {
         running.status("stack")["conditions"].to_string().contains("recreatePods: Helm has removed it")

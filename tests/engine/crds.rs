@@ -3,7 +3,10 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::release::{Adoption, CrdFile, CrdPolicy, EngineError, ReleaseAction, ReleaseRequest};
+use windlass::release::{
+    Adoption, ChangeVerb, CrdFile, CrdPolicy, EngineError, KeptReason, MovedCrds, ReleaseAction,
+    ReleaseRequest, RollbackRequest,
+};
 
 fn crd(group: &str, scope: &str) -> Value {
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": format!("things.{group}")},
@@ -79,6 +82,74 @@ async fn crds_of_the_chart_come_first_and_stay() {
     engine.uninstall(&uninstall(ns, "web")).await.unwrap();
     assert!(get(ns, "crd", &name).is_some(), "never deleted");
     control_plane().kubectl(["delete", "crd", &name]).unwrap();
+}
+
+/// A CRD that moves between the templates and `crds/`, by an upgrade or a rollback, is kept with its objects where that is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crd_that_moves_to_crds_is_kept() {
+    let namespace = control_plane().namespace("moves").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let (engine, name) = (engine().await, format!("things.{group}"));
+    let object = config_map("a", "1");
+    // As a front end of an operator asks; whether it applies `crds/` makes no difference.
+    let keeping = |policy, moved_crds| {
+        let mut wanted = bringing(ns, &[object.clone()], crd(&group, "Namespaced"), policy);
+        let file =
+            json!({"name": "crds/things.yaml", "data": base64(&crd(&group, "Namespaced").to_string())});
+        Arc::make_mut(&mut wanted.chart).0["files"] = json!([file]);
+        wanted.options.objects.moved_crds = moved_crds;
+        wanted
+    };
+    let mut templated = request(ns, "web", &[object.clone(), crd(&group, "Namespaced")], vec![]);
+    templated.options.objects.moved_crds = MovedCrds::Keep;
+    engine.reconcile(&templated).await.unwrap();
+    control_plane()
+        .kubectl_with(["create", "-n", ns, "-f", "-"], &thing(&group, "precious").to_string())
+        .unwrap();
+    let is_there = || get(ns, &name, "precious").is_some();
+
+    let moved = keeping(CrdPolicy::Skip, MovedCrds::Keep);
+    let plan = engine.plan(&moved).await.unwrap();
+    assert_eq!((plan.count(ChangeVerb::Skip), plan.count(ChangeVerb::Delete)), (1, 0), "{plan:?}");
+    let done = engine.reconcile(&moved).await.unwrap();
+    assert_eq!((done.pruned.len(), done.kept.len()), (0, 1), "{done:?}");
+    assert_eq!(done.kept[0].1, KeptReason::InCrdsDir);
+    assert!(done.warnings.iter().any(|text| text.contains("it is kept with its objects")), "{done:?}");
+    assert!(is_there());
+    let again = engine.reconcile(&moved).await.unwrap();
+    assert_eq!((again.action, again.warnings), (ReleaseAction::Unchanged, vec![]));
+
+    // Back to the templates, and out of them by a rollback: the record of the revision has the file.
+    engine.reconcile(&templated).await.unwrap();
+    let back = RollbackRequest {
+        id: moved.id.clone(),
+        revision: 2,
+        options: moved.options.clone(),
+        description: None,
+        cause: String::new(),
+    };
+    let plan = engine.plan_rollback(&back).await.unwrap();
+    assert_eq!((plan.count(ChangeVerb::Skip), plan.count(ChangeVerb::Delete)), (1, 0), "{plan:?}");
+    let done = engine.rollback(&back).await.unwrap();
+    assert!(done.pruned.is_empty() && is_there(), "{done:?}");
+
+    // As Helm.
+    engine.reconcile(&templated).await.unwrap();
+    let deleting = keeping(CrdPolicy::Skip, MovedCrds::Delete);
+    let plan = engine.plan(&deleting).await.unwrap();
+    let deleted = plan.changes.iter().find(|change| change.verb == ChangeVerb::Delete).unwrap();
+    let counted = deleted.objects.as_ref().map(|objects| (objects.kind.as_str(), objects.count));
+    assert_eq!(counted, Some(("Thing", Some(1))));
+    let done = engine.reconcile(&deleting).await.unwrap();
+    assert_eq!(done.pruned.len(), 1);
+    let warning = "crds/ of the chart has it: 1 object of kind Thing is deleted with it";
+    assert!(done.warnings.iter().any(|text| text.ends_with(warning)), "{done:?}");
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
 }
 
 #[tokio::test(flavor = "multi_thread")]

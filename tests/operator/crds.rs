@@ -200,3 +200,40 @@ fn a_version_that_objects_may_be_stored_in_goes_only_without_objects() {
     assert_eq!(stored(), serde_json::json!(["v3"]));
     cp.kubectl(["delete", "crd", &name, "--wait=false"]).unwrap();
 }
+
+#[test]
+fn a_crd_that_moves_out_of_the_templates_is_kept() {
+    let cp = control_plane();
+    let ns = cp.namespace("crdmoves").unwrap();
+    let group = format!("{}.example.com", ns.name());
+    let modules = Modules::new();
+    let name = format!("backups.{group}");
+    modules
+        .small("010-mover")
+        .write("010-mover/templates/crd.yaml", &crd(&group, "Backup"))
+        .enable(&["mover"]);
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    operator.stop();
+    let backup = format!(
+        "apiVersion: {group}/v1\nkind: Backup\nmetadata: {{name: precious, namespace: {}}}\n",
+        ns.name()
+    );
+    cp.kubectl_with(["create", "-f", "-"], &backup).unwrap();
+    std::fs::remove_file(modules.path().join("010-mover/templates/crd.yaml")).unwrap();
+    modules.write("010-mover/crds/crd.yaml", &crd(&group, "Backup"));
+    let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
+    let kept = "crds/ of the chart has it";
+    assert!(operator.log().contains(kept), "{}", operator.log_end());
+    windlass_test_cluster::wait_until("an Event on the CRD", std::time::Duration::from_secs(30), || {
+        let events = cp.kubectl(["get", "events", "-A", "-o", "json"])?;
+        let events: serde_json::Value = serde_json::from_str(&events).unwrap();
+        let is_ours = |event: &serde_json::Value| {
+            event["involvedObject"]["name"] == name.as_str() && event["message"].to_string().contains(kept)
+        };
+        Ok(events["items"].as_array().into_iter().flatten().any(is_ours).then_some(()))
+    })
+    .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
+    operator.stop();
+    assert!(object(cp, ns.name(), &name, "precious").is_some());
+    cp.kubectl(["delete", "crd", &name, "--wait=false"]).unwrap();
+}

@@ -38,6 +38,55 @@ fn wants(req: &Dependency, chart: &Chart) -> bool {
     chart.name() == req.name && semver::is_compatible(&req.version, &chart.metadata.version)
 }
 
+/// A declared dependency whose chart is there in another version: its alias, condition, tags and imports do not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherVersion {
+    /// The chart's name.
+    pub name: String,
+    /// The alias of the dependency, or empty.
+    pub alias: String,
+    /// The version, or the range, that is asked for.
+    pub wanted: String,
+    /// The version of the chart.
+    pub found: String,
+}
+
+impl std::fmt::Display for OtherVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, alias, wanted, found } = self;
+        let without = match alias.as_str() {
+            "" => "the condition, tags and import-values of the dependency are ignored".to_owned(),
+            alias => format!(
+                "it is rendered as {name}, and the alias {alias}, its values, and the condition, tags and import-values of the \
+                 dependency are ignored"
+            ),
+        };
+        write!(
+            f,
+            "charts/{name} has version {found} and Chart.yaml asks for {wanted}: {without}; fetch the version with dependency update, \
+             or change it in Chart.yaml"
+        )
+    }
+}
+
+/// The dependencies of a loaded chart whose charts are there in other versions.
+#[must_use]
+pub fn other_versions(chart: &Chart) -> Vec<OtherVersion> {
+    let unmet = |req: &&Dependency| !chart.dependencies.iter().any(|sub| wants(req, sub));
+    let declared = chart.metadata.dependencies.iter().flatten().filter(unmet);
+    declared
+        .filter_map(|req| {
+            let found = chart.dependencies.iter().find(|sub| sub.name() == req.name)?;
+            Some(OtherVersion {
+                name: req.name.clone(),
+                alias: req.alias.clone(),
+                wanted: req.version.clone(),
+                found: found.metadata.version.clone(),
+            })
+        })
+        .collect()
+}
+
 /// The parameters common to all charts of a tree.
 struct Walk<'w> {
     profile: Profile,

@@ -19,7 +19,7 @@ mod values;
 pub use archive::{MAX_CHART_BYTES, MAX_ENTRIES, MAX_FILE_BYTES_HELM3, read_archive, read_archive_with};
 pub(crate) use coalesce::coalesce_tables;
 pub use coalesce::{coalesce_values, merge_tables};
-pub use dependencies::process_dependencies;
+pub use dependencies::{OtherVersion, other_versions, process_dependencies};
 pub use error::Error;
 pub use ignore::Rules;
 pub use load::{Chart, Crd, File, load_files, load_files_as_v2};

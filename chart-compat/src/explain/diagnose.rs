@@ -3,8 +3,9 @@
 //! Owns the selection of source lines and the description of the values behind an error. Never shows values, which may be secret:
 //! reports are logged.
 
+use super::nearest::nearest;
 use super::report::{Place, Report};
-use super::trace::{Explanation, Origin, Trace};
+use super::trace::{Added, Explanation, Origin, Trace};
 use crate::chart;
 use crate::data::Data;
 use crate::path::{Path, Step};
@@ -235,15 +236,68 @@ fn manifest_report(path: &str, reason: &str, document: &str, line: u32) -> Repor
     Report { message: reason.to_owned(), places: vec![place], notes }
 }
 
+/// The violation of a schema, what of it Helm added, and who set the rest.
+fn breach_notes(breach: &Breach, trace: &Trace, notes: &mut Vec<(&'static str, String)>) {
+    let path = &breach.path;
+    let name = if path.0.is_empty() { ".Values".to_owned() } else { format!(".Values.{path}") };
+    let text = format!("{name}: {}", short(&breach.text));
+    if breach.properties.is_empty() {
+        let e = trace.explain(path);
+        let added = if e.settings.is_empty() { added_above(path, trace) } else { None };
+        let set = match origin(&e) {
+            _ if path.0.is_empty() || added.is_some() => String::new(),
+            Some(origin) => format!(" (set in {origin})"),
+            None => " (nobody sets it)".to_owned(),
+        };
+        notes.push(("value", format!("{text}{set}")));
+        notes.extend(added.map(added_note));
+        return;
+    }
+    notes.push(("value", text));
+    let siblings = match path.0.is_empty() {
+        true => Some(trace.values()),
+        false => path.find(trace.values()).and_then(Data::as_map),
+    };
+    for property in &breach.properties {
+        if let Some(added) = trace.added_by_helm(path, property) {
+            notes.push(added_note(added));
+            continue;
+        }
+        let full = path.key(property);
+        let Some(set) = origin(&trace.explain(&full)) else { continue };
+        let others = siblings.into_iter().flat_map(|map| map.keys().map(String::as_str));
+        let others = others.filter(|name| !breach.properties.iter().any(|refused| refused == name));
+        let hint =
+            nearest(property, others).map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        notes.push(("value", format!(".Values.{full} is set in {set}{hint}")));
+    }
+}
+
+/// What Helm added at a path or above it.
+fn added_above(path: &Path, trace: &Trace) -> Option<Added> {
+    (0..path.0.len()).find_map(|at| match &path.0[at] {
+        Step::Key(name) if name == "global" => trace.added_by_helm(&Path(path.0[..at].to_vec()), name),
+        _ => None,
+    })
+}
+
+fn added_note(added: Added) -> (&'static str, String) {
+    let text = match added {
+        Added::Global { schema } => format!(
+            "Helm adds global to the values of every subchart: {schema} should allow it, as \"global\": {{\"type\": \"object\"}} \
+             in properties"
+        ),
+        Added::Subchart { name, schema } => format!(
+            "Helm adds the values of subchart {name} to those of its parent: {schema} should allow {name} in properties"
+        ),
+    };
+    ("note", text)
+}
+
 fn schema_report(breaches: &[Breach], trace: &Trace) -> Option<Report> {
     let mut notes = Vec::new();
     for breach in breaches.iter().take(MAX_BREACHES) {
-        let e = trace.explain(&breach.path);
-        let set = origin(&e).map_or_else(|| "nobody sets it".to_owned(), |o| format!("set in {o}"));
-        let name =
-            if breach.path.0.is_empty() { ".Values".to_owned() } else { format!(".Values.{}", breach.path) };
-        let set = if breach.path.0.is_empty() { String::new() } else { format!(" ({set})") };
-        notes.push(("value", format!("{name}: {}{set}", short(&breach.text))));
+        breach_notes(breach, trace, &mut notes);
     }
     if notes.is_empty() {
         return None;

@@ -13,7 +13,7 @@ pub use diagnose::{chart_report, file_report, render_report};
 pub use layers::{Layer, Layers};
 pub use nearest::nearest;
 pub use report::{Place, Report};
-pub use trace::{Explanation, Origin, Setting, Trace};
+pub use trace::{Added, Explanation, IgnoredNull, Origin, Setting, Trace};
 
 #[cfg(test)]
 mod tests;

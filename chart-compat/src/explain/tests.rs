@@ -178,6 +178,61 @@ fn manifests_and_schemas_are_shown() {
 }
 
 #[test]
+fn what_helm_adds_is_told_from_what_users_set() {
+    let schema = |text: &str| format!("{{\"type\": \"object\", {text}}}");
+    let sizes = "\"properties\": {\"size\": {}, \"name\": {}}, \"additionalProperties\": false";
+    let file = "demo/charts/sub/values.schema.json";
+    let global = format!(
+        "note: Helm adds global to the values of every subchart: {file} should allow it, as \"global\": {{\"type\": \"object\"}} in \
+         properties"
+    );
+    let notes = |name: &str, text: &str, set: &str| -> Vec<String> {
+        // No chart of these sets globals.
+        let own = [
+            ("values.yaml", "port: 80\nsub: {size: 2}\n"),
+            ("charts/sub/values.yaml", "size: 1\nname: own\n"),
+            (name, text),
+        ];
+        let shown = report(&own, "", set);
+        shown.lines().filter_map(|l| Some(l.trim().strip_prefix("= ")?.to_owned())).collect()
+    };
+    let sub = "charts/sub/values.schema.json";
+    assert_eq!(
+        notes(sub, &schema(sizes), ""),
+        ["value: .Values.sub: additional properties 'global' not allowed", &global]
+    );
+    assert_eq!(
+        notes(sub, &schema(sizes), "sub.sise=81,sub.q=1"),
+        [
+            "value: .Values.sub: additional properties 'global', 'q', 'sise' not allowed",
+            &global,
+            "value: .Values.sub.q is set in --set sub.q",
+            "value: .Values.sub.sise is set in --set sub.sise; did you mean size?"
+        ]
+    );
+    let each = "\"properties\": {\"name\": {}}, \"additionalProperties\": {\"type\": \"integer\"}";
+    assert_eq!(
+        notes(sub, &schema(each), ""),
+        ["value: .Values.sub.global: got object, want integer", &global]
+    );
+    let names = "\"propertyNames\": {\"maxLength\": 4}";
+    let found = notes(sub, &schema(names), "");
+    assert!(found.len() == 2 && found[1] == global, "{found:?}");
+    let unevaluated = "\"properties\": {\"size\": {}, \"name\": {}}, \"unevaluatedProperties\": false";
+    let found = notes(sub, &schema(unevaluated), "");
+    assert!(found.len() == 2 && found[1] == global, "{found:?}");
+    // The parent's own schema.
+    let port = "\"properties\": {\"port\": {}}, \"additionalProperties\": false";
+    assert_eq!(
+        notes("values.schema.json", &schema(port), ""),
+        [
+            "value: .Values: additional properties 'sub' not allowed",
+            "note: Helm adds the values of subchart sub to those of its parent: demo/values.schema.json should allow sub in properties"
+        ]
+    );
+}
+
+#[test]
 fn values_are_explained_layer_by_layer() {
     let metadata = format!(
         "{METADATA}dependencies:\n  - {{name: sub, version: 1.0.0, import-values: [{{child: data, parent: taken}}]}}\n"

@@ -41,6 +41,23 @@ pub enum Origin {
     },
 }
 
+/// A property that Helm adds to the values of a chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// `global`, in the values of each subchart.
+    Global {
+        /// The chart's schema file.
+        schema: String,
+    },
+    /// The values of a subchart of the chart.
+    Subchart {
+        /// The subchart.
+        name: String,
+        /// The chart's schema file.
+        schema: String,
+    },
+}
+
 /// A layer that sets a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -65,6 +82,44 @@ pub struct Explanation {
     pub value: Option<Data>,
     /// The layers that set it, highest precedence first.
     pub settings: Vec<Setting>,
+}
+
+impl Explanation {
+    /// The nulls that were to delete the value and do not: layers of higher precedence than the effective one.
+    #[must_use]
+    pub fn ignored_nulls(&self) -> &[Setting] {
+        let winner = self.settings.iter().position(|setting| setting.wins);
+        let above = winner.filter(|_| self.value.is_some()).map_or(&[][..], |at| &self.settings[..at]);
+        match above.iter().all(|setting| setting.value == Data::Null) {
+            true => above,
+            false => &[],
+        }
+    }
+}
+
+/// A null in a chart's values that does not delete the default of a subchart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoredNull {
+    /// The path to the value in the root chart's values.
+    pub path: Path,
+    /// The layer with the null.
+    pub null: Origin,
+    /// The layer whose value stays.
+    pub stays: Option<Origin>,
+}
+
+impl fmt::Display for IgnoredNull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, null, stays } = self;
+        write!(f, "the null of {null} does not delete {path}")?;
+        if let Some(stays) = stays {
+            write!(f, ", which stays as {stays} sets it")?;
+        }
+        write!(
+            f,
+            ": Helm 4 restores the defaults of a subchart; a null of a values file (-f) or of --set deletes it"
+        )
+    }
 }
 
 /// A chart with all its layers of values.
@@ -192,6 +247,38 @@ impl Trace {
         Explanation { path: path.clone(), value, settings }
     }
 
+    /// The nulls of charts' own values below a path that do not delete what they are to delete.
+    #[must_use]
+    pub fn ignored_nulls(&self, below: &Path) -> Vec<IgnoredNull> {
+        let mut found = Vec::new();
+        for leaf in self.leaves(below) {
+            let e = self.explain(&leaf);
+            let stays = e.settings.iter().find(|setting| setting.wins).map(|setting| setting.origin.clone());
+            let nulls = e.ignored_nulls().iter().filter(|null| matches!(null.origin, Origin::Chart { .. }));
+            found.extend(nulls.map(|null| IgnoredNull {
+                path: leaf.clone(),
+                null: null.origin.clone(),
+                stays: stays.clone(),
+            }));
+        }
+        found
+    }
+
+    /// What a property of the values at a path is, if Helm adds it whether a layer sets it or not.
+    #[must_use]
+    pub fn added_by_helm(&self, path: &Path, property: &str) -> Option<Added> {
+        let mut node = &self.root;
+        for step in &path.0 {
+            let Step::Key(name) = step else { return None };
+            node = node.subchart(name)?;
+        }
+        let schema = || node.file.replace("values.yaml", "values.schema.json");
+        if property == "global" && !path.0.is_empty() {
+            return Some(Added::Global { schema: schema() });
+        }
+        node.subchart(property).map(|sub| Added::Subchart { name: sub.name.clone(), schema: schema() })
+    }
+
     /// The paths below a path of all scalars, lists and empty maps, and of the keys deleted by a null.
     #[must_use]
     pub fn leaves(&self, below: &Path) -> Vec<Path> {
@@ -244,6 +331,9 @@ impl Trace {
                 value: value.clone(),
                 wins: false,
             });
+        } else if let Some(part) = null_above(path, &node.values) {
+            let origin = Origin::Chart { file: node.file.clone(), line: node.lines.line_of(&part) };
+            out.push(Setting { origin, path: part, global: false, value: Data::Null, wins: false });
         }
         if parents.is_empty() {
             if user {
@@ -280,6 +370,12 @@ impl Trace {
             }
         }
     }
+}
+
+/// The null in place of a map, which is to delete the value below it.
+fn null_above(path: &Path, values: &Map) -> Option<Path> {
+    let parts = (1..path.0.len()).map(|n| Path(path.0[..n].to_vec()));
+    parts.into_iter().find(|part| matches!(part.find(values), Some(Data::Null)))
 }
 
 /// Adds the settings from a chart's `import-values`, lowest precedence first: of several imports the first one has precedence.

@@ -3,10 +3,15 @@
 //! Owns the rules; each reports the file and, if known, the line.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 
 use super::templates::render;
 use super::{Options, Subject, manifests, unread};
-use crate::chart::ValuesLines;
+use crate::chart::{Chart, ValuesLines, merge_maps, other_versions};
+use crate::data::{Data, Map};
+use crate::explain::{Layers, Origin, Trace};
+use crate::path::Path;
+use crate::render::check_schema;
 use crate::template::{Diagnostic, DiagnosticKind};
 use crate::yaml::{Content, Node, plain_meaning};
 
@@ -31,20 +36,77 @@ pub fn findings(subject: &Subject<'_>, options: &Options<'_>) -> Vec<Finding> {
         booleans(text, &mut found);
     }
     if let Ok(chart) = &subject.chart {
+        refused_globals(chart, chart.name(), options, &mut found);
+        found.extend(other_versions(chart).iter().map(|other| Finding {
+            file: "Chart.yaml".to_owned(),
+            line: None,
+            rule: "dependency-version",
+            text: other.to_string(),
+        }));
+        ignored_nulls(chart, options, &mut found);
         found.extend(unread::find(chart, options.profile));
         if let Some(rendered) = render(subject, options, &mut |_| {}) {
             let prefix = format!("{}/", chart.name());
+            let mut numbers = BTreeSet::new();
             for notice in &rendered.diagnostics {
+                if let (Some(finding), DiagnosticKind::Printed(text)) =
+                    (printed(notice, &prefix), &notice.kind)
+                    && finding.rule == EXPONENT
+                {
+                    numbers.insert(text.clone());
+                }
                 found.extend(printed(notice, &prefix));
             }
-            let numbers = found.iter().any(|f| f.rule == EXPONENT);
-            found.extend(manifests::find(chart, rendered.files.as_deref().unwrap_or_default(), numbers));
+            found.extend(manifests::find(chart, rendered.files.as_deref().unwrap_or_default(), &numbers));
         }
     }
     found.into_iter().collect()
 }
 
 pub(super) const EXPONENT: &str = "exponent";
+
+/// Schemas of subcharts that refuse `global`.
+fn refused_globals(chart: &Chart, path: &str, options: &Options<'_>, found: &mut BTreeSet<Finding>) {
+    for sub in &chart.dependencies {
+        let below = sub.path_below(path);
+        if let Some(schema) = &sub.schema {
+            let mut values = Map::clone(&sub.values);
+            values.remove("global");
+            let speaks_of_global = |values: &Map| {
+                let refused = check_schema(schema, values, options.world).err();
+                refused.is_some_and(|text| text.contains("'global'") || text.contains("/global'"))
+            };
+            let without = speaks_of_global(&values);
+            values.insert("global".to_owned(), Data::Map(Map::new()));
+            if !without && speaks_of_global(&values) {
+                let file = below.split_once('/').map_or(&*below, |(_, path)| path);
+                found.insert(Finding {
+                    file: format!("{file}/values.schema.json"),
+                    line: None,
+                    rule: "schema-refuses-global",
+                    text: "it refuses global, which Helm adds to the values of every subchart; allow it in properties".to_owned(),
+                });
+            }
+        }
+        refused_globals(sub, &below, options, found);
+    }
+}
+
+/// Nulls of the chart's values that do not delete the defaults of subcharts.
+fn ignored_nulls(chart: &Chart, options: &Options<'_>, found: &mut BTreeSet<Finding>) {
+    let mut layers = Layers::default();
+    let merge = |values: &mut Map| {
+        merge_maps(values, options.values.clone());
+        Ok::<_, Infallible>(())
+    };
+    let Ok(()) = layers.add("values", false, None, merge);
+    let Ok(trace) = Trace::new(chart, layers, options.profile) else { return };
+    for ignored in trace.ignored_nulls(&Path::default()) {
+        let Origin::Chart { file, line } = &ignored.null else { continue };
+        let file = file.split_once('/').map_or(file.as_str(), |(_, path)| path).to_owned();
+        found.insert(Finding { file, line: *line, rule: "ignored-null", text: ignored.to_string() });
+    }
+}
 
 /// Unquoted words of a values file that are booleans in YAML 1.1.
 fn booleans(text: &[u8], found: &mut BTreeSet<Finding>) {
@@ -98,7 +160,8 @@ fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
     let (rule, text) = match &notice.kind {
         DiagnosticKind::NoValue => ("no-value", format!("{node} has no value: nothing is printed")),
         DiagnosticKind::Printed(text) if plain_meaning(text) == Some("number") && text.contains("e+") => {
-            (EXPONENT, format!("{node} prints {text}; pass it through int64 or quote it in the values"))
+            let shown = if is_plain_field(node) { node } else { action(notice).unwrap_or(node) };
+            (EXPONENT, format!("{shown} prints {text}; pass it through int64 or quote it in the values"))
         }
         DiagnosticKind::Printed(text) => {
             let meaning = plain_meaning(text)?;
@@ -124,6 +187,16 @@ fn printed(notice: &Diagnostic, prefix: &str) -> Option<Finding> {
 /// Whether a node is a chain of fields and nothing else.
 fn is_plain_field(node: &str) -> bool {
     node.starts_with(['.', '$']) && !node.contains([' ', '(', '|', '"'])
+}
+
+/// The action around a node, without its braces, if it is on one line.
+fn action(notice: &Diagnostic) -> Option<&str> {
+    let frame = &notice.frame;
+    let line = frame.source.0.split(|c| *c == b'\n').nth(frame.line.saturating_sub(1))?;
+    let line = std::str::from_utf8(line).ok()?;
+    let start = line.get(..frame.column)?.rfind("{{")? + 2;
+    let end = start + line.get(start..)?.find("}}")?;
+    (end > frame.column).then(|| line[start..end].trim_matches(['-', ' ', '\t']))
 }
 
 /// Whether an action is the whole of a plain YAML value on its line.

@@ -6,8 +6,8 @@ use super::findings::{EXPONENT, Finding};
 use crate::chart::Chart;
 use crate::yaml::{self, Content, Node};
 
-/// Findings in the rendered files; numbers with an exponent only if the diagnostics of the templates do not have them.
-pub(super) fn find(chart: &Chart, files: &[(String, String)], numbers_known: bool) -> Vec<Finding> {
+/// Findings in the rendered files; numbers with an exponent only if the diagnostics of the templates do not have them: `known`.
+pub(super) fn find(chart: &Chart, files: &[(String, String)], known: &BTreeSet<String>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut objects: BTreeMap<String, String> = BTreeMap::new();
     let prefix = format!("{}/", chart.name());
@@ -32,7 +32,9 @@ pub(super) fn find(chart: &Chart, files: &[(String, String)], numbers_known: boo
                 );
                 found.push(Finding { file: file.clone(), line: at, rule: "duplicate-key", text });
             }
-            for (line, value_path, value) in walk.exponents.into_iter().filter(|_| !numbers_known) {
+            for (line, value_path, value) in
+                walk.exponents.into_iter().filter(|(.., value)| !known.contains(value))
+            {
                 let key = value_path.rsplit('.').next().unwrap_or_default();
                 let at = line_of(&source, &format!("{key}:"), before + line);
                 let text = format!(

@@ -77,6 +77,8 @@ pub struct Breach {
     pub path: Path,
     /// The violation, with the validator's text.
     pub text: String,
+    /// The properties of the value that the schema refuses by their names, if that is the violation.
+    pub properties: Vec<String>,
 }
 
 /// The marker that `required` and `fail` put before their message in nested errors.

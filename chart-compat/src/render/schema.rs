@@ -144,7 +144,8 @@ fn check_chart<'c>(
                 };
                 let name = sub.name();
                 let text = format!("expected object (map), got {got}");
-                found.breaches.push(Breach { path: Path::default().key(name).below(scope), text });
+                let path = Path::default().key(name).below(scope);
+                found.breaches.push(Breach { path, text, properties: Vec::new() });
                 found.text.push_str(&format!(
                     "{name}:\ninvalid type for values: expected object (map), got {got}\n"
                 ));

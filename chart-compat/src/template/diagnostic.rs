@@ -1,8 +1,9 @@
 //! Diagnostics of a lenient render, for lint, which reports more than the first error.
 
 use super::error::Frame;
-use super::exec::Exec;
+use super::exec::{At, Exec};
 use crate::go::{Value, fmt};
+use std::collections::BTreeSet;
 
 /// The maximal number of diagnostics of one render.
 const MAX_DIAGNOSTICS: usize = 10_000;
@@ -27,9 +28,15 @@ pub enum DiagnosticKind {
     Failed(String),
     /// An action printed `<no value>` for a missing value.
     NoValue,
-    /// An action printed a short string, or a float with an exponent; holds the text.
+    /// An action printed a short string, or an action or function a float with an exponent; holds the text of the string or float.
     Printed(String),
 }
+
+/// The maximal number of values that are searched for floats at once.
+const MAX_SEARCHED: usize = 10_000;
+
+/// Functions that run templates: what is printed there is reported there.
+const RUN_TEMPLATES: [&str; 2] = ["include", "tpl"];
 
 impl<'a> Exec<'a> {
     /// Records a diagnostic at the current position if the render is lenient; returns whether it is.
@@ -54,12 +61,60 @@ impl<'a> Exec<'a> {
                 return;
             }
             Value::Str(text) if text.len() < 64 => String::from_utf8_lossy(text).into_owned(),
-            Value::Float(_) => String::from_utf8_lossy(&fmt::sprint(value)).into_owned(),
+            _ => {
+                for text in exponents(&[value]) {
+                    self.report(DiagnosticKind::Printed(text));
+                }
+                return;
+            }
+        };
+        self.report(DiagnosticKind::Printed(text));
+    }
+
+    /// Records a diagnostic for each float among the arguments of a function that its result has as text with an exponent: whatever
+    /// the function is, the number has become a text there.
+    #[cold]
+    pub(super) fn report_call(
+        &mut self,
+        function: &str,
+        site: At<'a>,
+        args: &[Value<'a>],
+        result: Value<'a>,
+    ) {
+        let texts: Vec<&[u8]> = match result {
+            Value::Str(text) => vec![text],
+            Value::List(list) => list.items.iter().filter_map(|item| item.as_bytes()).collect(),
             _ => return,
         };
-        let number = matches!(value, Value::Float(_));
-        if !number || text.contains('e') {
+        let has = |part: &[u8]| texts.iter().any(|text| memchr::memmem::find(text, part).is_some());
+        if !has(b"e+") || RUN_TEMPLATES.contains(&function) {
+            return;
+        }
+        for text in exponents(args).into_iter().filter(|text| has(text.as_bytes())) {
+            let at = std::mem::replace(&mut self.at, site);
             self.report(DiagnosticKind::Printed(text));
+            self.at = at;
         }
     }
+}
+
+/// The texts of the floats in values that Go prints with an exponent.
+fn exponents(values: &[Value<'_>]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut open = values.to_vec();
+    for _ in 0..MAX_SEARCHED {
+        match open.pop() {
+            None => break,
+            Some(value @ Value::Float(_)) => {
+                let text = String::from_utf8_lossy(&fmt::sprint(value)).into_owned();
+                if text.contains('e') {
+                    found.insert(text);
+                }
+            }
+            Some(Value::List(list)) => open.extend_from_slice(list.items),
+            Some(Value::Map(map)) => open.extend(map.entries().iter().map(|(_, value)| *value)),
+            Some(_) => {}
+        }
+    }
+    found
 }

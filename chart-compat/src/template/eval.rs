@@ -276,6 +276,9 @@ impl<'a> Exec<'a> {
             "call" => Err(self.not_callable(rest, &args)),
             _ => self.checked_call(f, &args),
         };
+        if let (true, Ok(value)) = (self.diagnostics.is_some(), &result) {
+            self.report_call(f.name, site, &args, *value);
+        }
         result.map_err(|e| {
             self.at = site;
             self.error_from(&format!("error calling {}: ", f.name), e)

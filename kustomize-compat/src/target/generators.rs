@@ -18,16 +18,16 @@ impl Kustomization<'_> {
         let mut generators = self.own_generators()?;
         let external = self.file.texts("generators");
         let loaded = self.plugin_objects(&external, "configuring external generator").and_then(|configs| {
-            let load = |config: &Resource| {
+            let load = |(config, place): &(Resource, String)| {
                 let failed = |e: Error| e.within("failed to load generator");
                 let generator = self.load_generator(config).map_err(failed)?;
                 let origin = Origin::of_plugin(config, &config.id(self.session.schemas))?;
-                Ok((generator, origin))
+                Ok((generator, origin, place.clone()))
             };
             configs.iter().map(load).collect::<Result<Vec<_>, Error>>()
         });
         generators.extend(loaded.map_err(|e| e.within("loading generator plugins"))?);
-        for (generator, origin) in generators {
+        for (generator, origin, place) in generators {
             let mut objects = Objects::default();
             let (made, name) = self.generate(&generator)?;
             objects.add_all(made, self.session.schemas)?;
@@ -35,6 +35,7 @@ impl Kustomization<'_> {
                 if let Some(origin) = &origin {
                     origin.mark(&mut object)?;
                 }
+                self.hint_no_base(&place, &object, &mut all.objects);
                 all.absorb(object, self.session.schemas)
                     .map_err(|e| e.within(format!("merging from generator {name}")))?;
             }
@@ -42,8 +43,8 @@ impl Kustomization<'_> {
         Ok(())
     }
 
-    /// The generators that the file's own fields ask for.
-    fn own_generators(&self) -> Result<Vec<(Generator, Option<Origin>)>, Error> {
+    /// The generators that the file's own fields ask for, each with its place in the file.
+    fn own_generators(&self) -> Result<Vec<(Generator, Option<Origin>, String)>, Error> {
         let origin = |kind| self.origin.as_ref().map(|origin| origin.built_in(self.file_name, kind));
         let options = self.file.get("generatorOptions").map(generator_options);
         let args = |data: &Data| {
@@ -54,16 +55,22 @@ impl Kustomization<'_> {
             args
         };
         let mut out = Vec::new();
-        for data in self.file.list("configMapGenerator") {
-            out.push((Generator::ConfigMap(args(data)), origin("ConfigMapGenerator")));
+        for (at, data) in self.file.list("configMapGenerator").iter().enumerate() {
+            let place = format!("configMapGenerator[{at}]");
+            out.push((Generator::ConfigMap(args(data)), origin("ConfigMapGenerator"), place));
         }
-        for data in self.file.list("secretGenerator") {
-            out.push((Generator::Secret(args(data)), origin("SecretGenerator")));
+        for (at, data) in self.file.list("secretGenerator").iter().enumerate() {
+            let place = format!("secretGenerator[{at}]");
+            out.push((Generator::Secret(args(data)), origin("SecretGenerator"), place));
         }
-        for data in self.file.list("helmCharts") {
+        for (at, data) in self.file.list("helmCharts").iter().enumerate() {
             let fields = data.as_map().cloned().unwrap_or_default();
             let chart = self.chart(&fields, self.file.get("helmGlobals"))?;
-            out.push((Generator::Chart(chart), origin("HelmChartInflationGenerator")));
+            out.push((
+                Generator::Chart(chart),
+                origin("HelmChartInflationGenerator"),
+                format!("helmCharts[{at}]"),
+            ));
         }
         Ok(out)
     }

@@ -39,7 +39,7 @@ impl Hints {
 }
 
 impl Kustomization<'_> {
-    fn hint(&self, text: &str) {
+    pub(super) fn hint(&self, text: &str) {
         let file = format!("{}/{}", self.loader.directory(), self.file_name);
         self.session.hints.tell(self.session.world, format!("{file}: {text}"));
     }
@@ -85,14 +85,14 @@ fn nearest(target: &Selector, objects: &[Resource], schemas: &Schemas) -> Option
     Some(format!("{} is the nearest, but for its {}", name_of(&id), failed.join(" and ")))
 }
 
-fn name_of(id: &Id) -> String {
+pub(super) fn name_of(id: &Id) -> String {
     let namespace =
         if id.namespace.is_empty() { String::new() } else { format!(" of namespace {:?}", id.namespace) };
     format!("{} {:?}{namespace}", id.gvk.kind, id.name)
 }
 
 /// Levenshtein's distance, in any case; 0 where nothing is asked for.
-fn distance(wanted: &str, found: &str) -> usize {
+pub(super) fn distance(wanted: &str, found: &str) -> usize {
     if wanted.is_empty() {
         return 0;
     }

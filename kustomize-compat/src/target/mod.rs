@@ -6,6 +6,7 @@
 mod accumulator;
 mod charts;
 mod crds;
+mod error_hints;
 mod generators;
 mod hints;
 mod origin;

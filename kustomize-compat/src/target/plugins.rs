@@ -9,7 +9,7 @@ use chart_compat::yaml::{self};
 
 use super::Kustomization;
 use super::accumulator::Accumulator;
-use crate::decode::{Mode, Struct, Type, decode};
+use crate::decode::{Mode, Struct, Type, decode, unknown_fields};
 use crate::error::Error;
 use crate::fieldspec::{FIELD_SPEC, FieldSpec, decode_specs};
 use crate::generate::Load;
@@ -162,10 +162,11 @@ pub(super) fn replicas(data: &Data) -> Replicas {
 /// The replacements of a list, some of which are files.
 pub(super) fn replacements(list: &[Data], load: Load<'_>) -> Result<Vec<Replacement>, Error> {
     let mut out = Vec::new();
-    for data in list {
+    for (at, data) in list.iter().enumerate() {
+        let place = format!("replacements[{at}]");
         let path = text(data, "path");
         if path.is_empty() {
-            out.push(replacement(data));
+            out.push(replacement(data, place));
             continue;
         }
         if data.get("source").is_some() || !items(data, "targets").is_empty() {
@@ -173,13 +174,18 @@ pub(super) fn replacements(list: &[Data], load: Load<'_>) -> Result<Vec<Replacem
         }
         let content = load(&path)?;
         let read = yaml::from_slice(&content).map_err(|e| Error::text(e.to_string()))?;
-        let one = |data: &Data| {
+        let one = |data: &Data, part: String| {
             let map = decode(data, &REPLACEMENT_FIELD, Mode::Lenient).map_err(Error::Text)?;
-            Ok::<_, Error>(replacement(&Data::Map(map)))
+            let made = replacement(&Data::Map(map), format!("{place} ({path}{part})"));
+            Ok::<_, Error>(Replacement { unknown: unknown_fields(data, &REPLACEMENT_FIELD), ..made })
         };
         match &read {
-            Data::List(list) => out.extend(list.iter().map(one).collect::<Result<Vec<_>, _>>()?),
-            Data::Map(_) => out.push(one(&read)?),
+            Data::List(list) => {
+                for (at, data) in list.iter().enumerate() {
+                    out.push(one(data, format!(", item {at}"))?);
+                }
+            }
+            Data::Map(_) => out.push(one(&read, String::new())?),
             other => {
                 let kind = match other {
                     Data::String(_) => "string",
@@ -196,7 +202,7 @@ pub(super) fn replacements(list: &[Data], load: Load<'_>) -> Result<Vec<Replacem
     Ok(out)
 }
 
-fn replacement(data: &Data) -> Replacement {
+fn replacement(data: &Data, place: String) -> Replacement {
     let options = |data: &Data| {
         data.get("options").map(|options| FieldOptions {
             delimiter: text(options, "delimiter"),
@@ -222,6 +228,8 @@ fn replacement(data: &Data) -> Replacement {
         source: data.get("source").map(source),
         source_value: data.get("sourceValue").and_then(Data::as_str).map(str::to_owned),
         targets: targets.map(|list| list.iter().map(target).collect()),
+        place,
+        unknown: Vec::new(),
     }
 }
 
@@ -234,10 +242,15 @@ struct Config {
 }
 
 impl Kustomization<'_> {
-    /// The objects that configure plugins: entries are objects themselves, or paths as those of `resources`.
-    pub(super) fn plugin_objects(&mut self, entries: &[String], doing: &str) -> Result<Vec<Resource>, Error> {
+    /// The objects that configure plugins, each with its place for hints: entries are objects themselves, or paths as those of
+    /// `resources`.
+    pub(super) fn plugin_objects(
+        &mut self,
+        entries: &[String],
+        doing: &str,
+    ) -> Result<Vec<(Resource, String)>, Error> {
         let mut all = Accumulator::default();
-        let mut paths = Vec::new();
+        let (mut paths, mut places) = (Vec::new(), Vec::new());
         for entry in entries {
             let mut own = Objects::default();
             match read(entry).and_then(|list| own.add_all(list, self.session.schemas)) {
@@ -255,7 +268,16 @@ impl Kustomization<'_> {
                 }
             }
         }
-        Ok(self.accumulate_resources(all, &paths)?.objects.into_items())
+        places.resize(all.objects.items().len(), String::new());
+        for path in paths {
+            all = self.accumulate_resources(all, std::slice::from_ref(&path))?;
+            places.resize(all.objects.items().len(), format!("{path}: "));
+        }
+        let placed = |(object, place): (Resource, String)| {
+            let id = object.id(self.session.schemas);
+            (object, format!("{place}{} {:?}", id.gvk.kind, id.name))
+        };
+        Ok(all.objects.into_items().into_iter().zip(places).map(placed).collect())
     }
 
     fn plugin_config(&self, config: &Resource) -> Result<Config, Error> {
@@ -352,9 +374,17 @@ impl Kustomization<'_> {
             }
             "PrefixTransformer" => affix("prefix", false)?,
             "SuffixTransformer" => affix("suffix", true)?,
-            "ReplacementTransformer" => Transformer::Replacements(
-                replacements(items(&data, "replacements"), &|path| self.loader.load(path)).map_err(failed)?,
-            ),
+            "ReplacementTransformer" => {
+                let list = items(&data, "replacements");
+                let mut list = replacements(list, &|path| self.loader.load(path)).map_err(failed)?;
+                for (one, data) in list.iter_mut().zip(items(&raw, "replacements")) {
+                    // Those of files have theirs already.
+                    if text(data, "path").is_empty() {
+                        one.unknown = unknown_fields(data, &REPLACEMENT_FIELD);
+                    }
+                }
+                Transformer::Replacements(list)
+            }
             "ReplicaCountTransformer" => {
                 Transformer::Replicas(Replicas { fields: specs(), ..replicas(&part("replica")) })
             }

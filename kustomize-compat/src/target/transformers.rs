@@ -62,7 +62,12 @@ impl Kustomization<'_> {
         let mut numbers = BTreeMap::new();
         let schemas = self.session.schemas;
         for (transformer, origin) in &transformers {
-            let matched = transformer.apply(&mut all.objects, schemas)?;
+            let matched = match transformer {
+                Transformer::Replacements(list) => {
+                    self.apply_replacements(list, &mut all.objects).map(|()| 0)?
+                }
+                _ => transformer.apply(&mut all.objects, schemas)?,
+            };
             if let Some((field, target)) = transformer.target() {
                 let number = numbers.entry(field).or_insert(0);
                 if matched == 0 {
@@ -86,8 +91,11 @@ impl Kustomization<'_> {
 
     fn external_transformers(&mut self, entries: &[String]) -> Result<Configured, Error> {
         let configs = self.plugin_objects(entries, "configuring external transformer")?;
-        let load = |config: &Resource| {
-            let transformer = self.load_transformer(config)?;
+        let load = |(config, place): &(Resource, String)| {
+            let mut transformer = self.load_transformer(config)?;
+            if let Transformer::Replacements(list) = &mut transformer {
+                list.iter_mut().for_each(|one| one.place = format!("{place}: {}", one.place));
+            }
             Ok((transformer, Origin::of_plugin(config, &config.id(self.session.schemas))?))
         };
         configs.iter().map(load).collect()
@@ -171,12 +179,15 @@ impl Kustomization<'_> {
     }
 
     fn patches(&self) -> Result<Vec<Transformer>, Error> {
-        let patch = |data: &Data| {
-            let config = shown(data)?;
-            let loaded = self.load_patch(&patch_source(data), &config);
-            Ok(Transformer::Patch(loaded.map_err(|e| trouble("PatchTransformer", &config, e))?))
+        let patch = |(at, data): (usize, &Data)| {
+            let (config, source) = (shown(data)?, patch_source(data));
+            let loaded = self.load_patch(&source, &config);
+            Ok(Transformer::Patch(loaded.map_err(|e| {
+                self.hint_patch(&format!("patches[{at}]"), &source);
+                trouble("PatchTransformer", &config, e)
+            })?))
         };
-        self.file.list("patches").iter().map(patch).collect()
+        self.file.list("patches").iter().enumerate().map(patch).collect()
     }
 
     /// Reads a patch of `patches`.
@@ -256,7 +267,7 @@ impl Kustomization<'_> {
     }
 
     fn json_patches(&self) -> Result<Vec<Transformer>, Error> {
-        let patch = |data: &Data| {
+        let patch = |(at, data): (usize, &Data)| {
             let mut config = data.clone();
             if let Data::Map(map) = &mut config {
                 map.remove("options");
@@ -265,10 +276,13 @@ impl Kustomization<'_> {
                 }
             }
             let config = shown(&config)?;
-            let loaded = self.load_json_patch(&patch_source(data));
-            loaded.map_err(|e| trouble("PatchJson6902Transformer", &config, e))
+            let source = patch_source(data);
+            self.load_json_patch(&source).map_err(|e| {
+                self.hint_patch(&format!("patchesJson6902[{at}]"), &source);
+                trouble("PatchJson6902Transformer", &config, e)
+            })
         };
-        self.file.list("patchesJson6902").iter().map(patch).collect()
+        self.file.list("patchesJson6902").iter().enumerate().map(patch).collect()
     }
 
     /// Reads a patch of `patchesJson6902`.
@@ -405,7 +419,7 @@ impl Transformer {
             }
             Self::Replicas(replicas) => replicas.apply(objects, schemas),
             Self::Image(image, suffix, fields) => set_images(objects.items_mut(), image, suffix, fields),
-            Self::Replacements(list) => list.iter().try_for_each(|one| one.apply(objects, schemas)),
+            Self::Replacements(list) => list.iter().try_for_each(|one| one.apply(objects, schemas).map(drop)),
             Self::ValueAdd(add) => add.apply(objects, schemas),
             Self::Hash => {
                 for object in objects.items_mut() {

@@ -2,6 +2,8 @@
 //!
 //! Owns the source, the targets, and the parts of a field that are replaced.
 
+use std::collections::BTreeSet;
+
 use chart_compat::yaml::tree::{Kind, Node};
 
 use super::structured::set_in_text;
@@ -77,6 +79,10 @@ pub struct Replacement {
     pub source_value: Option<String>,
     /// The targets; none at all is an error.
     pub targets: Option<Vec<Target>>,
+    /// Where it is written, for hints.
+    pub place: String,
+    /// Its fields that mean nothing, a sentence each, for hints.
+    pub unknown: Vec<String>,
 }
 
 impl Source {
@@ -154,11 +160,11 @@ fn only_scalars() -> Error {
 }
 
 impl Replacement {
-    /// Copies the value.
+    /// Copies the value. Returns the field paths for which delimiter and index of the options did not count.
     ///
     /// # Errors
     /// The source is not one field, or a target has no such field.
-    pub fn apply(&self, objects: &mut Objects, schemas: &Schemas) -> Result<(), Error> {
+    pub fn apply(&self, objects: &mut Objects, schemas: &Schemas) -> Result<BTreeSet<String>, Error> {
         let Some(targets) =
             self.targets.as_ref().filter(|_| self.source.is_some() || self.source_value.is_some())
         else {
@@ -170,17 +176,24 @@ impl Replacement {
             }
             (_, Some(text)) => Node { value: text.clone(), ..Node::default() },
             (Some(source), None) => without_marks(&source.value(objects, schemas)?),
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(BTreeSet::new()),
         };
+        let mut whole = BTreeSet::new();
         for target in targets {
-            target.apply(objects, &value, schemas)?;
+            target.apply(objects, &value, schemas, &mut whole)?;
         }
-        Ok(())
+        Ok(whole)
     }
 }
 
 impl Target {
-    fn apply(&self, objects: &mut Objects, value: &Node, schemas: &Schemas) -> Result<(), Error> {
+    fn apply(
+        &self,
+        objects: &mut Objects,
+        value: &Node,
+        schemas: &Schemas,
+        whole: &mut BTreeSet<String>,
+    ) -> Result<(), Error> {
         let Some(select) = &self.select else {
             return Err(Error::text("target must specify resources to select"));
         };
@@ -203,7 +216,7 @@ impl Target {
             }
             if ids.iter().any(|id| selector.matches_id(id)) {
                 objects.change(at, schemas, |object| {
-                    self.copy(&mut object.node, value)?;
+                    self.copy(&mut object.node, value, whole)?;
                     let grows =
                         value.kind != Kind::Scalar || self.options.is_some() || value.value.len() > LONG;
                     if grows && size(&object.node) > MAX_SIZE {
@@ -219,13 +232,16 @@ impl Target {
         Ok(())
     }
 
-    fn copy(&self, object: &mut Node, value: &Node) -> Result<(), Error> {
+    fn copy(&self, object: &mut Node, value: &Node, whole: &mut BTreeSet<String>) -> Result<(), Error> {
         let create = self.options.as_ref().is_some_and(|options| options.create).then_some(value.kind);
         let default = [DEFAULT_PATH.to_owned()];
         let paths = if self.field_paths.is_empty() { &default[..] } else { &self.field_paths };
         for path in paths {
             let parts = split_dotted(path);
             if set_in_text(object, value, &parts, create).is_ok() {
+                if self.options.as_ref().is_some_and(|options| !options.delimiter.is_empty()) {
+                    whole.insert(path.clone());
+                }
                 continue;
             }
             let missing = || {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::{JobOutcome, JobResult, Operator, report_status};
 use crate::cluster::ObjectRef;
-use crate::controller::{Done, Job, MODULES, PassFailure, report_drift};
+use crate::controller::{Done, Job, MODULES, PassFailure, report_drift, report_kept_crds};
 use crate::release::{ReleaseAction, ReleaseOutcome, ReleaseRequest};
 
 impl Operator {
@@ -86,6 +86,7 @@ impl Operator {
             tracing::warn!(module = name, "{text}");
         }
         report_drift(&self.releases.events, &self.state, ("module", name), outcome);
+        report_kept_crds(&self.releases.events, outcome);
         for drift in outcome.drift.iter().filter(|d| d.deleted && (!d.known || d.corrected)) {
             let ObjectRef { gvk, namespace, name: object } = &drift.object;
             let resource = format!("{}/{}/{object}", namespace.as_deref().unwrap_or_default(), gvk.kind);

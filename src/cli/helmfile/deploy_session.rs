@@ -321,7 +321,7 @@ impl Session<'_> {
         Ok(spec)
     }
 
-    /// The release as the engine gets it, with its newest revision's values if it reuses them.
+    /// The release as the engine gets it, with the deployed revision's values if it reuses them.
     pub(super) async fn spec_of_next_revision(
         &self,
         at: usize,
@@ -330,10 +330,11 @@ impl Session<'_> {
         // Charts are fetched by a runtime of their own.
         let mut spec = block_in_place(|| self.spec(at, connected))?;
         let target = self.target(at)?;
-        if release_options::flag(self.state(target)?, &target.release, "reuseValues")
-            && let Some(newest) = newest(connected, &spec.id).await?
-        {
-            reuse_values(&mut spec, &newest)?;
+        if release_options::flag(self.state(target)?, &target.release, "reuseValues") {
+            let past = connected.engine.history_of(&spec.id).await.map_err(|error| error.to_string())?;
+            if let Some(base) = past.upgrade_base() {
+                reuse_values(&mut spec, base)?;
+            }
         }
         Ok(spec)
     }

@@ -272,8 +272,9 @@ impl Deployment<'_> {
     }
 
     async fn reuse_values(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
-        let Some(newest) = self.newest(id).await? else { return Ok(()) };
-        release_spec::reuse_values(spec, &newest).map_err(ReconcileError::Chart)
+        let past = self.front_end.release_runner(self.pass, id)?.engine().history_of(id).await?;
+        let Some(base) = past.upgrade_base() else { return Ok(()) };
+        release_spec::reuse_values(spec, base).map_err(ReconcileError::Chart)
     }
 
     async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>, ReconcileError> {

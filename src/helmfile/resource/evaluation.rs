@@ -36,7 +36,7 @@ use crate::helmfile::state::record::{Record, Slot};
 use crate::helmfile::state::value::{Map, Value};
 use crate::helmfile::state::visit::{self, Query};
 use crate::helmfile::state::{Error, lock, paths, release};
-use crate::release::{ReleaseId, UninstallRequest};
+use crate::release::{MovedCrds, ReleaseId, UninstallRequest};
 use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
 use crate::source::fetch::Fetcher;
 use crate::source::helm_paths::Home;
@@ -351,6 +351,7 @@ fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<
     let mut spec = release_spec(context, state, release, None).map_err(|error| error.to_string())?;
     spec.options.revisions.skip_unchanged = true;
     spec.options.ownership.force_conflicts = true;
+    spec.options.objects.moved_crds = MovedCrds::Keep;
     Ok(spec)
 }
 

@@ -80,6 +80,8 @@ pub enum KeptReason {
     Policy,
     /// A live workload refers to it; deleted by a later request.
     Referenced,
+    /// A CRD that the chart has in `crds/` now: it is no longer deleted with the release.
+    InCrdsDir,
 }
 
 impl fmt::Display for KeptReason {
@@ -88,6 +90,7 @@ impl fmt::Display for KeptReason {
             Self::NotOwned => "it is not owned by this release",
             Self::Policy => "its resource policy says keep",
             Self::Referenced => "live workloads refer to it",
+            Self::InCrdsDir => "crds/ of the chart has it, and it is kept with its objects",
         })
     }
 }

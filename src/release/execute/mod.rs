@@ -80,8 +80,13 @@ impl RevisionExecution<'_> {
         lease: &mut Option<ReleaseLease>,
     ) -> Result<ReleaseOutcome> {
         let mut outcome = ReleaseOutcome::new(decision.action, decision.reason, decision.revision);
+        let prepare = async {
+            let (targets, plan) = self.prepare_cluster(&decision, &history, lease, &mut outcome).await?;
+            outcome.warnings.extend(self.engine.departing_crds(self.input, &plan).await);
+            Ok::<_, EngineError>((targets, plan))
+        };
         let (targets, plan) = tokio::select! {
-            ready = self.prepare_cluster(&decision, &history, lease, &mut outcome) => ready?,
+            ready = prepare => ready?,
             error = self.engine.given_up() => return Err(error),
         };
         if self.input.options.dry_run {
@@ -239,7 +244,7 @@ impl RevisionExecution<'_> {
         let wanted = wanted.into_values().filter(needs_read);
         let seen = observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted).await?;
         plan::check_ownership(&targets, &base, &seen, input.id, ownership, input.operation.continued())?;
-        let plan = plan::plan(&targets, order, &base, &seen, input.id);
+        let plan = plan::plan(&targets, order, &base, &seen, input.id, &engine.kept_crds(input));
         outcome.unchanged = plan.unchanged.len();
         outcome.kept.extend(plan.kept.iter().cloned());
         Ok((targets, plan))

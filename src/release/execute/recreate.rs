@@ -28,8 +28,8 @@ pub(crate) async fn refusal(
 ) -> Result<Option<String>> {
     let may = may_be_deleted(object, live, wanted);
     if may.is_ok() && crds::is_crd(object) && !allows(live, wanted) {
-        let what = match crds::objects(cluster, live).await?.as_deref() {
-            Some("0") => return Ok(None),
+        let what = match crds::objects(cluster, live).await? {
+            Some(objects) if objects.count == 0 => return Ok(None),
             Some(objects) => format!("the {objects} objects of its kind would be deleted with it"),
             None => "no version of it is served, and objects that cannot be read may be deleted with it"
                 .to_owned(),

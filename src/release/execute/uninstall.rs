@@ -47,10 +47,11 @@ impl Engine {
         let done = self.uninstall(&UninstallRequest { dry_run: true, ..request.clone() }).await?;
         let record = done.record.as_deref();
         let mut changes: Vec<PlannedChange> = Vec::new();
+        let deleted: Vec<&ObjectRef> = done.deleted.iter().collect();
+        changes.extend(self.preview_deletions(&deleted, "it is the release's", BTreeSet::new()).await);
         let mut push = |verb, objects: &[ObjectRef], reason: &str| {
             changes.extend(objects.iter().map(|object| PlannedChange::new(verb, object, "", reason)));
         };
-        push(ChangeVerb::Delete, &done.deleted, "it is the release's");
         push(ChangeVerb::Skip, &done.kept, &KeptReason::Policy.to_string());
         push(ChangeVerb::Skip, &done.foreign, &KeptReason::NotOwned.to_string());
         let hooks = record.filter(|r| request.run_hooks && r.info.status != ReleaseStatus::Uninstalled);

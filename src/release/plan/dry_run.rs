@@ -14,7 +14,11 @@ use crate::release::{
         RevisionExecution, RevisionInput,
         apply::{is_immutable, settle},
         chart_hooks::of_event,
-        crds, recreate,
+        crds::{
+            self,
+            departure::{self, DeletedObjects},
+        },
+        recreate,
         sanitize::sanitize,
     },
     operation::RevisionOperation,
@@ -32,7 +36,10 @@ use crate::release::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 const AT_ONCE: usize = 16;
 /// A conflict may be left, then forced, then be invalid.
@@ -64,6 +71,8 @@ pub enum DecidingOption {
     CreateNamespace,
     /// [`ReleaseOptions::adoption`] as [`Adoption::Any`].
     TakeOwnership,
+    /// [`MovedCrds::Keep`](crate::release::MovedCrds::Keep).
+    KeepMovedCrds,
 }
 
 /// The planned change of one object, and why.
@@ -83,6 +92,9 @@ pub struct PlannedChange {
     /// The option that allows the change, or would allow a blocked one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub option: Option<DecidingOption>,
+    /// The objects that are deleted with a CRD.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub objects: Option<DeletedObjects>,
     /// Changed fields; values of Secrets are hidden.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub fields: Vec<FieldChange>,
@@ -186,6 +198,7 @@ impl PlannedChange {
             path: path.to_owned(),
             reason: reason.to_owned(),
             option: None,
+            objects: None,
             fields: Vec::new(),
             writer: None,
             conflicts: Vec::new(),
@@ -257,9 +270,12 @@ impl Engine {
                 "it is no longer in the manifest".to_owned()
             }
         };
-        for deletion in plan.prune.iter().flatten() {
-            changes.push(PlannedChange::new(ChangeVerb::Delete, &deletion.object, "", &left));
-        }
+        let deletions: Vec<&ObjectRef> =
+            plan.prune.iter().flatten().map(|deletion| &deletion.object).collect();
+        changes.extend(
+            self.preview_deletions(&deletions, &left, departure::names_in_crds_dir(self, input)).await,
+        );
+        outcome.warnings.extend(self.departing_crds(input, &plan).await);
         for (object, reason) in &plan.kept {
             changes.push(PlannedChange::new(ChangeVerb::Skip, object, "", &format!("{left}; {reason}")));
         }
@@ -283,6 +299,31 @@ impl Engine {
             warnings: outcome.warnings,
             digest,
         })
+    }
+
+    /// Planned deletions: those of CRDs with the number of objects that are deleted with them. `moved`: names of the CRDs that the chart
+    /// has in `crds/`.
+    pub(crate) async fn preview_deletions(
+        &self,
+        objects: &[&ObjectRef],
+        reason: &str,
+        moved: BTreeSet<String>,
+    ) -> Vec<PlannedChange> {
+        let mut counted =
+            departure::deleted_with_all(&self.cluster, objects.iter().copied()).await.into_iter();
+        let mut next = counted.next();
+        let mut changes = Vec::new();
+        for object in objects {
+            let mut change = PlannedChange::new(ChangeVerb::Delete, object, "", reason);
+            if let Some((_, deleted)) = next.take_if(|(crd, _)| crd == object) {
+                next = counted.next();
+                change.option = moved.contains(&object.name).then_some(DecidingOption::KeepMovedCrds);
+                change.reason = format!("{reason}; {deleted}");
+                change.objects = Some(deleted);
+            }
+            changes.push(change);
+        }
+        changes
     }
 
     /// Whether a request's hooks differ from those of the newest revision; hooks that cannot be read differ.

@@ -18,6 +18,7 @@ use crate::release::{
     decide::reason::KeptReason,
     desired_objects::{DesiredObject, Digest},
     error::EngineError,
+    execute::crds::is_crd,
     plan::dependency_graph::{Order, Wave},
     request::{OwnershipOptions, ReleaseId},
 };
@@ -101,13 +102,14 @@ pub(crate) fn check_ownership(
 }
 
 /// Plans. `order` is that of the objects. `base`: the objects of the last deployed revision and of each unfinished
-/// one after it.
+/// one after it. `kept_crds`: names of the CRDs that stay although they left the manifest.
 pub(crate) fn plan(
     targets: &[DesiredObject],
     order: Order,
     base: &[Vec<BaseObject>],
     seen: &ObservedObjects,
     id: &ReleaseId,
+    kept_crds: &BTreeSet<String>,
 ) -> Plan {
     let mut plan = Plan { awaits: order.awaits, ..Plan::default() };
     // The recorded state is the cluster's only if no unfinished revision follows it.
@@ -146,7 +148,10 @@ pub(crate) fn plan(
     let mut deletions: Vec<Deletion> = Vec::new();
     for (key, object) in gone {
         let Some(Some(found)) = seen.get(&key) else { continue };
-        if ownership::check(found, id).is_err() {
+        // First: where `crds/` is applied already, the CRD has lost its ownership metadata.
+        if is_crd(object) && kept_crds.contains(&object.name) {
+            plan.kept.push((object.clone(), KeptReason::InCrdsDir));
+        } else if ownership::check(found, id).is_err() {
             plan.kept.push((object.clone(), KeptReason::NotOwned));
         } else if ownership::is_kept(found.resource_policy.as_deref()) {
             plan.kept.push((object.clone(), KeptReason::Policy));

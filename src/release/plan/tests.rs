@@ -46,7 +46,14 @@ fn id() -> ReleaseId {
 
 /// The plan in one line: phases with `+` for a new and `~` for an existing object, `=` unchanged, `-` groups, `!` kept.
 fn line(targets: &[DesiredObject], base: &[Vec<BaseObject>], seen: &ObservedObjects) -> String {
-    let plan = plan(targets, dependency_graph::order(targets).unwrap(), base, seen, &id());
+    let plan = plan(
+        targets,
+        dependency_graph::order(targets).unwrap(),
+        base,
+        seen,
+        &id(),
+        &BTreeSet::from(["moved".to_owned()]),
+    );
     let mut words = Vec::new();
     for (Wave { phase, .. }, steps) in &plan.waves {
         let step = |s: &PlanStep| {
@@ -125,6 +132,19 @@ fn prunes_what_is_ours() {
         ("ConfigMap", "half", Some(ours())),
     ]);
     assert_eq!(line(&[], &base, &seen), "-gate -run -half !policy !stolen");
+}
+
+#[test]
+fn crds_that_moved_are_kept() {
+    let crd = |name: &str| {
+        let gvk = Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        BaseObject { object: ObjectRef::new(gvk, None, name), ..base("", "", 1) }
+    };
+    let base = [vec![crd("moved"), crd("gone"), base("ConfigMap", "moved", 1)]];
+    let seen = base[0].iter().map(|one| (one.object.key(), Some(ours()))).collect();
+    assert_eq!(line(&[], &base, &seen), "-moved,gone !moved", "the first is the ConfigMap");
+    let kept = plan(&[], dependency_graph::order(&[]).unwrap(), &base, &seen, &id(), &BTreeSet::new());
+    assert_eq!(kept.kept, []);
 }
 
 #[test]

@@ -36,6 +36,16 @@ impl History {
         self.records.last().map(|stored| &stored.record)
     }
 
+    /// The revision whose values an upgrade reuses: the newest deployed one, or the newest if none is deployed
+    /// (`Upgrade.prepareUpgrade`). The values of a failed upgrade are not reused. `None` if there is nothing to upgrade.
+    #[must_use]
+    pub fn upgrade_base(&self) -> Option<&Record> {
+        let newest = self.newest().filter(|newest| newest.info.status != ReleaseStatus::Uninstalled)?;
+        let mut newest_first = self.records.iter().rev().map(|stored| &stored.record);
+        let deployed = newest_first.find(|record| record.info.status == ReleaseStatus::Deployed);
+        Some(deployed.unwrap_or(newest))
+    }
+
     /// Adds what is known of a running operation to an error.
     pub(crate) fn explained(&self, error: EngineError) -> EngineError {
         match (error, &self.holder, self.newest()) {

@@ -110,6 +110,7 @@ mod tests {
             path: String::new(),
             reason: "why".into(),
             option: None,
+            objects: None,
             fields,
             writer: None,
             conflicts: vec![],

@@ -95,7 +95,7 @@ fn charts_are_stored_as_helm_stores_them() {
         run += 1;
         let mut release = release(dir);
         let outcome = renderers.apply(&mut release, &RenderBounds::default());
-        let ours = outcome.map(|()| {
+        let ours = outcome.map_err(|error| error.text).map(|()| {
             let mut hooks = String::new();
             for hook in &release.hooks {
                 write!(hooks, "---\n# Source: {}\n{}\n", hook.path, hook.text).unwrap();
@@ -128,4 +128,59 @@ fn crds_get_the_labels_of_the_origin_alone() {
     };
     renderers.apply(&mut release, &RenderBounds::default()).unwrap();
     assert_eq!(release.crds[0].objects[0]["metadata"]["labels"], serde_json::json!({ "origin": "v" }));
+}
+
+/// Objects as a template rendered them, each with whether it is a hook.
+fn release_of(objects: &[(&str, bool)]) -> RenderedRelease {
+    let mut release = RenderedRelease::default();
+    for (text, is_hook) in objects {
+        let (text, object) = ((*text).to_owned(), convert::parse_manifest(text).unwrap());
+        let path = "c/templates/x.yaml".to_owned();
+        match is_hook {
+            true => {
+                release.hooks.push(crate::release::ChartHook { path, text, object, ..Default::default() });
+            }
+            false => release.manifests.push(crate::release::Manifest { source: path, text, object }),
+        }
+    }
+    release
+}
+
+#[test]
+fn failures_have_hints_beside_the_text_of_the_tool() {
+    let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: app}";
+    let hook = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: app, annotations: {helm.sh/hook: pre-install}}";
+    let twice = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dup}\ndata:\n  a: b\n  a: c";
+    let image = KustomizePostRenderer {
+        images: vec![Image { name: "x".to_owned(), new_tag: "2".to_owned(), ..Image::default() }],
+        ..KustomizePostRenderer::default()
+    };
+    let patch = KustomizePostRenderer {
+        patches: vec![Patch { text: "kind: ServiceAccount".to_owned(), target: None }],
+        ..KustomizePostRenderer::default()
+    };
+    let failed = |objects: &[(&str, bool)], renderer: &KustomizePostRenderer, strategy| {
+        let renderers =
+            PostRenderers { kustomize: vec![renderer.clone()], strategy, ..PostRenderers::default() };
+        renderers.apply(&mut release_of(objects), &RenderBounds::default()).err()
+    };
+    let both = [(account, false), (hook, true)];
+    let error = failed(&both, &image, PostRenderStrategy::Combined).unwrap();
+    assert!(error.text.contains("may not add resource with an already registered id"), "{error:?}");
+    assert_eq!(error.hint, Some(PostRenderHint::HookAndManifest("ServiceAccount \"app\"".to_owned())));
+    for strategy in [PostRenderStrategy::Separate, PostRenderStrategy::NoHooks] {
+        assert_eq!(failed(&both, &image, strategy), None);
+    }
+    // Twice as a manifest is another mistake.
+    let error = failed(&[(account, false), (account, false)], &image, PostRenderStrategy::Combined).unwrap();
+    assert_eq!(error.hint, None);
+    let error = failed(&[(account, false), (twice, false)], &image, PostRenderStrategy::Combined).unwrap();
+    assert!(error.text.contains("already defined at line"), "{error:?}");
+    let text = "ConfigMap \"dup\" of c/templates/x.yaml sets a key twice: Helm takes the last value, post-renderers refuse the object";
+    assert_eq!(error.hint, Some(PostRenderHint::Text(text.to_owned())));
+    let error = failed(&[(account, false)], &patch, PostRenderStrategy::Combined).unwrap();
+    assert!(error.text.contains("unable to parse SM or JSON patch"), "{error:?}");
+    let text =
+        "patches[0] is not a patch: metadata.name is missing; a strategic merge patch names kind and object";
+    assert_eq!(error.hint, Some(PostRenderHint::Text(text.to_owned())));
 }

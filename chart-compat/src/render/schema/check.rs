@@ -294,7 +294,7 @@ impl<'r, 'v> Run<'r, 'v> {
     }
 
     /// A failure of this value; formats the text only if the caller needs it.
-    fn failure(&self, text: impl FnOnce() -> String) -> Failure {
+    pub(super) fn failure(&self, text: impl FnOnce() -> String) -> Failure {
         if self.quiet {
             return Failure::default();
         }
@@ -366,7 +366,8 @@ impl<'r, 'v> Run<'r, 'v> {
         let key_value = Json::String(key.to_owned());
         if let Err(causes) = self.checker.whole(schema, &key_value, metaschema, &Path::Root, self.quiet) {
             let failure = self.failure(|| format!("invalid propertyName {}", show::quote(key)));
-            self.failures.push(Failure { form: Form::Name, causes, ..failure });
+            let properties = vec![key.to_owned()];
+            self.failures.push(Failure { form: Form::Name, causes, properties, ..failure });
         }
     }
 

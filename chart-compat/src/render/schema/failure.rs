@@ -27,6 +27,8 @@ pub(super) struct Failure {
     pub(super) text: String,
     pub(super) form: Form,
     pub(super) causes: Vec<Failure>,
+    /// The properties that are refused by their names.
+    pub(super) properties: Vec<String>,
 }
 
 impl Failure {
@@ -37,7 +39,7 @@ impl Failure {
             1 => failures.pop(),
             _ => {
                 let text = "validation failed".to_owned();
-                Some(Self { at: at(), text, form: Form::Group, causes: failures })
+                Some(Self { at: at(), text, form: Form::Group, causes: failures, properties: Vec::new() })
             }
         }
     }
@@ -48,11 +50,13 @@ impl Failure {
     }
 
     /// The innermost failures, which cause the others.
-    fn leaves(&self, out: &mut Vec<Breach>) {
+    fn leaves(&self, outer: &[String], out: &mut Vec<Breach>) {
+        let properties = if self.properties.is_empty() { outer } else { &self.properties };
         if self.causes.is_empty() && !self.text.is_empty() {
-            out.push(Breach { path: path(&self.at), text: self.text.clone() });
+            let properties = properties.to_vec();
+            out.push(Breach { path: path(&self.at), text: self.text.clone(), properties });
         }
-        self.causes.iter().for_each(|c| c.leaves(out));
+        self.causes.iter().for_each(|c| c.leaves(properties, out));
     }
 
     /// One line for each failure, causes indented.
@@ -88,7 +92,7 @@ impl From<String> for Unmet {
 impl Unmet {
     pub(super) fn of(failures: &[Failure]) -> Self {
         let mut breaches = Vec::new();
-        failures.iter().for_each(|f| f.leaves(&mut breaches));
+        failures.iter().for_each(|f| f.leaves(&[], &mut breaches));
         Self { text: lines(failures), breaches }
     }
 }

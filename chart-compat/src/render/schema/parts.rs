@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::check::Run;
 use super::compile::{Bound, Dependency, Items, Rest, Schema};
 use super::draft::Draft;
+use super::failure::Failure;
 use super::json::Json;
 use super::members::Members;
 use super::show;
@@ -125,7 +126,10 @@ impl<'v> Run<'_, 'v> {
             }
         }
         if !excess.is_empty() {
-            self.fail(|| format!("additional properties {} not allowed", show::quoted(excess)));
+            let properties = excess.iter().map(|name| (*name).to_owned()).collect();
+            let failure =
+                self.failure(|| format!("additional properties {} not allowed", show::quoted(excess)));
+            self.failures.push(Failure { properties, ..failure });
         }
     }
 

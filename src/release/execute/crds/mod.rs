@@ -3,6 +3,7 @@
 
 mod crd_schema;
 pub(crate) mod data_loss;
+pub(crate) mod departure;
 
 use crate::cluster::{ApplyOptions, Cluster, Gvk, ObjectRef, ObservedMeta, PatchKind, Validation};
 use crate::release::{
@@ -15,6 +16,7 @@ use crate::release::{
 use serde_json::Value;
 use std::{
     borrow::Cow,
+    fmt,
     time::{Duration, Instant},
 };
 
@@ -216,7 +218,7 @@ async fn retire(
     retired: Vec<Value>,
     options: ApplyOptions<'_>,
 ) -> Result<Option<Value>> {
-    if objects(cluster, live).await?.as_deref() != Some("0") {
+    if !has_no_objects(cluster, live).await? {
         // It is not certain that nothing is lost: the server's error says what to do first.
         return Ok(None);
     }
@@ -229,7 +231,7 @@ async fn retire(
         }
     }
     let applied = apply_sanitized(cluster, &between, reference, options).await?;
-    if options.dry_run || objects(cluster, live).await?.as_deref() != Some("0") {
+    if options.dry_run || !has_no_objects(cluster, live).await? {
         return Ok(Some(applied));
     }
     let stored = applied["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
@@ -281,7 +283,7 @@ pub(crate) async fn check_losses(
         return Ok(());
     }
     let objects = match objects(cluster, live).await? {
-        Some(objects) if objects != "0" => objects,
+        Some(objects) if objects.count > 0 => objects.to_string(),
         None if kinds_of_crd(live).is_empty() => return Err(unseen(crd, &losses)),
         _ => return Ok(()),
     };
@@ -325,16 +327,34 @@ async fn real(cluster: &Cluster, live: &Value, new: &Value, mut losses: Vec<Loss
     Ok(losses)
 }
 
-/// The number of objects of a CRD's kind, as text; `None` if no version of it is served.
-pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<String>> {
+/// The number of objects of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ObjectCount {
+    pub(crate) count: usize,
+    /// There are more.
+    pub(crate) at_least: bool,
+}
+
+impl fmt::Display for ObjectCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.count, if self.at_least { " or more" } else { "" })
+    }
+}
+
+/// Whether it is certain that a CRD's kind has no objects.
+async fn has_no_objects(cluster: &Cluster, live: &Value) -> Result<bool> {
+    Ok(objects(cluster, live).await?.is_some_and(|objects| objects.count == 0))
+}
+
+/// The number of objects of a CRD's kind; `None` if no version of it is served.
+pub(crate) async fn objects(cluster: &Cluster, live: &Value) -> Result<Option<ObjectCount>> {
     let served = kinds_of_crd(live);
     // Another writer may have created it just now.
     let kinds = cluster.kinds_with(served.iter().map(|(gvk, _)| gvk.clone())).await?;
     for (gvk, _) in served {
         if kinds.get(&gvk).is_some() {
             let page = cluster.list_metadata_page(&gvk, None, None).await?;
-            let more = if page.next.is_some() { " or more" } else { "" };
-            return Ok(Some(format!("{}{more}", page.items.len())));
+            return Ok(Some(ObjectCount { count: page.items.len(), at_least: page.next.is_some() }));
         }
     }
     Ok(None)
