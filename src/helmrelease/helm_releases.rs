@@ -1,7 +1,7 @@
 //! The front end of HelmReleases: what is watched, and one pass over one object.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chart_compat::data::Map;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::actions::{self, OWNER, ReleasePass};
 use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::remote_cluster::{OwnNamespace, RemoteClusters};
-use super::{dependency, digest, names, options, remediation, unrecorded, values_lookup};
+use super::{dependency, digest, names, options, record_repair, remediation, unrecorded, values_lookup};
 use crate::cluster::{ApplyOptions, Cluster, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
 use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, References,
@@ -20,7 +20,7 @@ use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SO
 use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
-use crate::release::{Disposition, EngineError, ReleaseId};
+use crate::release::{Disposition, Engine, EngineError, ReleaseId};
 use crate::render::RenderBounds;
 
 /// The kind.
@@ -44,13 +44,15 @@ pub struct HelmReleases {
     options: HelmReleaseOptions,
     pub(super) artifacts: ArtifactClient,
     remotes: RemoteClusters,
+    /// Releases whose records were checked in this process: cluster, namespace of the records, and release.
+    checked: Mutex<BTreeSet<String>>,
 }
 
 impl HelmReleases {
     /// A front end without a release.
     #[must_use]
     pub fn new(options: HelmReleaseOptions) -> Self {
-        Self { options, artifacts: ArtifactClient::new(), remotes: RemoteClusters::default() }
+        Self { options, artifacts: ArtifactClient::new(), remotes: RemoteClusters::default(), checked: Mutex::default() }
     }
 
     /// The same for a process that has its own sources: their artifacts are read from its disk.
@@ -209,6 +211,7 @@ impl FrontEnd for HelmReleases {
             return Ok(Reconciled { memo: Some(memo), ..Reconciled::new(true, requeue) });
         }
         let chart = self.artifacts.load(&artifact).await?;
+        self.check_records(pass, runner.engine(), (&id, &storage), &mut status).await?;
         if let Some(changed) = target_changed(&status, &spec, &id, &storage, chart.chart().name()) {
             tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");
             self.uninstall_current(pass, &spec, &status).await?;
@@ -255,7 +258,13 @@ impl FrontEnd for HelmReleases {
             return Ok(());
         }
         let spec = spec_of(&pass.object)?;
-        let status = status_of(&pass.object);
+        let mut status = status_of(&pass.object);
+        let id = names::release_id(&pass.object["metadata"], &spec);
+        let storage = names::storage_namespace(&pass.object["metadata"], &spec);
+        if status.storage_namespace == storage && id.namespace != storage {
+            let runner = self.runner_for(pass, &spec, &storage).await?;
+            self.check_records(pass, runner.engine(), (&id, &storage), &mut status).await?;
+        }
         self.uninstall_current(pass, &spec, &status).await?;
         match status.helm_chart.split_once('/') {
             Some((namespace, name)) => delete_chart(pass, namespace, name).await,
@@ -337,6 +346,23 @@ const PREREQUISITES: [&str; 6] = [
 ];
 
 impl HelmReleases {
+    /// Repairs the records of a release that are stored in another namespace, once in a process.
+    async fn check_records(
+        &self,
+        pass: &ReconcilePass,
+        engine: &Engine,
+        (id, storage): (&ReleaseId, &str),
+        status: &mut HelmReleaseStatus,
+    ) -> Result<(), ReconcileError> {
+        let key = format!("{} {storage} {id}", engine.cluster().server());
+        let checked = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if storage != id.namespace && !checked().contains(&key) {
+            record_repair::repair(pass, engine, id, storage, status).await?;
+            checked().insert(key);
+        }
+        Ok(())
+    }
+
     pub(super) fn check_namespace(
         &self,
         own: Option<&str>,

@@ -5,6 +5,7 @@
 
 mod encode;
 mod prune;
+pub(crate) mod record_namespace;
 pub(crate) mod read_releases;
 mod record_store;
 pub(crate) mod recorded_manifests;
