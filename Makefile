@@ -97,6 +97,7 @@ fixtures: prerequisites
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cd tests/tools/postrender && go run . ../../../fixtures/post-render
 	cd tests/tools/flux-values && go run . > ../../../fixtures/flux-values/cases.jsonl
+	cd tests/tools/flux-values && go run . digests > ../../../fixtures/flux-values/digests.jsonl
 	cd tests/tools/flux-api && go run . ../../../fixtures/flux-api
 	cd tests/tools/flux-notify && go run . > ../../../fixtures/flux-notify/requests.jsonl
 	cd tests/tools/postrender && go run . tables ../../../kustomize-compat/src/schema/tables.rs
