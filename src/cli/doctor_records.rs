@@ -74,7 +74,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     })?;
     let text = match args.output {
         Format::Table => text(&found, args.fix),
-        format => structured(&found.iter().map(|wrong| Row::of(wrong, args.fix)).collect::<Vec<_>>(), format)?,
+        format => {
+            structured(&found.iter().map(|wrong| Row::of(wrong, args.fix)).collect::<Vec<_>>(), format)?
+        }
     };
     print(text.as_bytes())?;
     Ok(if found.is_empty() || args.fix { ExitCode::SUCCESS } else { ExitCode::from(CHANGES) })

@@ -278,7 +278,9 @@ async fn execute_operation(
     let request = &built.request;
     if let Some(memory) = built.memory.filter(|_| !dry) {
         // Store them before the objects are applied: the next render needs the values, even if this operation fails.
-        store::save(s.engine.cluster(), s.engine.storage_namespace_of(&request.id), &job.name, &memory).await.map_err(text)?;
+        store::save(s.engine.cluster(), s.engine.storage_namespace_of(&request.id), &job.name, &memory)
+            .await
+            .map_err(text)?;
     }
     let outcome = s
         .try_run(s.engine.reconcile_with_history(request, past))

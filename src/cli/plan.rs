@@ -251,7 +251,14 @@ fn plan_chart(globals: &Globals, args: &PlanArgs) -> Result<Saved, Explained> {
             let stored_in = s.engine.storage_namespace_of(&built.request.id);
             let storage_namespace = (stored_in != s.namespace).then(|| stored_in.to_owned());
             let (request, memory) = (built.request, built.memory);
-            Ok::<_, Explained>(Saved { windlass_plan: VERSION, server, storage_namespace, request, memory, preview })
+            Ok::<_, Explained>(Saved {
+                windlass_plan: VERSION,
+                server,
+                storage_namespace,
+                request,
+                memory,
+                preview,
+            })
         }
         .await)
     })?

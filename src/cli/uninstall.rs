@@ -110,7 +110,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             }
             if !args.keep_history && !args.dry_run {
                 // The release is deleted, so its stored random values are no longer needed.
-                if let Err(e) = store::forget(engine.cluster(), engine.storage_namespace_of(&id), name).await {
+                if let Err(e) = store::forget(engine.cluster(), engine.storage_namespace_of(&id), name).await
+                {
                     tell(&format!("level=WARN msg=\"what --replay kept of {name} was not deleted: {e}\""));
                 }
             }

@@ -179,7 +179,8 @@ mod tests {
     /// something else, long ones, numbers, lists in lists.
     #[test]
     fn values_are_digested_as_flux_does() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/flux-values/digests.jsonl");
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/flux-values/digests.jsonl");
         let text = std::fs::read_to_string(path).unwrap();
         let mut wrong = Vec::new();
         for line in text.lines() {
@@ -191,7 +192,13 @@ mod tests {
                 wrong.push(format!("{}\nflux: {expected:?}\nhere: {made:?}", row["values"]));
             }
         }
-        assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), text.lines().count(), wrong.join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "{} of {} differ:\n{}",
+            wrong.len(),
+            text.lines().count(),
+            wrong.join("\n")
+        );
         assert!(text.lines().count() > 800);
     }
 }

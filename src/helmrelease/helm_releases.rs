@@ -10,11 +10,13 @@ use super::actions::{self, OWNER, ReleasePass};
 use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::remote_cluster::{OwnNamespace, RemoteClusters};
-use super::{dependency, digest, names, options, record_repair, remediation, unrecorded, values_lookup};
-use crate::cluster::{ApplyOptions, Cluster, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
+use super::{
+    dependency, digest, helm_chart, names, options, record_repair, remediation, unrecorded, values_lookup,
+};
+use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, References,
-    ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
+    ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef,
 };
 use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
 use crate::flux_api::gotk_metrics;
@@ -25,8 +27,6 @@ use crate::render::RenderBounds;
 
 /// The kind.
 pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
-/// Field manager of HelmCharts, as helm-controller's.
-const MANAGER: &str = "helm-controller";
 
 /// Options of all HelmReleases of a process, with helm-controller's names.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,12 @@ impl HelmReleases {
     /// A front end without a release.
     #[must_use]
     pub fn new(options: HelmReleaseOptions) -> Self {
-        Self { options, artifacts: ArtifactClient::new(), remotes: RemoteClusters::default(), checked: Mutex::default() }
+        Self {
+            options,
+            artifacts: ArtifactClient::new(),
+            remotes: RemoteClusters::default(),
+            checked: Mutex::default(),
+        }
     }
 
     /// The same for a process that has its own sources: their artifacts are read from its disk.
@@ -175,7 +180,7 @@ impl FrontEnd for HelmReleases {
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
         self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
-        self.apply_chart(pass, &spec, &source).await?;
+        helm_chart::apply(pass, &spec, &source).await?;
         let found = pass.related.get(&source).cloned();
         let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
         let not_found = || ReconcileError::Reason {
@@ -266,10 +271,7 @@ impl FrontEnd for HelmReleases {
             self.check_records(pass, runner.engine(), (&id, &storage), &mut status).await?;
         }
         self.uninstall_current(pass, &spec, &status).await?;
-        match status.helm_chart.split_once('/') {
-            Some((namespace, name)) => delete_chart(pass, namespace, name).await,
-            None => Ok(()),
-        }
+        helm_chart::delete_all(pass, &spec).await
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {
@@ -418,47 +420,6 @@ impl HelmReleases {
         self.remotes.runner(own, reference).await
     }
 
-    /// Applies the HelmChart of a template, and deletes one that is not used any more.
-    async fn apply_chart(
-        &self,
-        pass: &mut ReconcilePass,
-        spec: &HelmReleaseSpec,
-        chart: &ObjectRef,
-    ) -> Result<(), ReconcileError> {
-        let mut status = status_of(&pass.object);
-        let namespace = chart.namespace.clone().unwrap_or_default();
-        let wanted = spec.chart.as_ref().map(|_| format!("{namespace}/{}", chart.name)).unwrap_or_default();
-        if !status.helm_chart.is_empty() && status.helm_chart != wanted {
-            if let Some((namespace, name)) = status.helm_chart.clone().split_once('/') {
-                delete_chart(pass, namespace, name).await?;
-            }
-            status.helm_chart.clear();
-            pass.replace_status(&status).await?;
-        }
-        let Some(template) = &spec.chart else { return Ok(()) };
-        let body = names::helm_chart(&pass.object["metadata"], spec, template, chart);
-        let live = pass.related.get(chart);
-        if live.is_some_and(|live| !names::is_chart_of(live, &pass.object["metadata"])) {
-            let text = format!("HelmChart {wanted} belongs to another object: choose another name");
-            return Err(ReconcileError::Config(text));
-        }
-        if !live.is_some_and(|live| contains(live, &body)) {
-            let options = ApplyOptions {
-                manager: MANAGER,
-                force: true,
-                validation: Validation::Strict,
-                dry_run: false,
-                whole: false,
-            };
-            pass.client().apply(chart, &body, options).await?;
-        }
-        if status.helm_chart != wanted {
-            status.helm_chart = wanted;
-            pass.replace_status(&status).await?;
-        }
-        Ok(())
-    }
-
     /// Uninstalls the release that the status shows. One that it does not show was made by a process that ended before it wrote the
     /// status; without a storage namespace there, only what was made for this very object counts.
     async fn uninstall_current(
@@ -487,21 +448,6 @@ impl HelmReleases {
             }
             Err(error) => Err(failed("UninstallFailed", format!("Helm uninstall failed: {error}"))),
         }
-    }
-}
-
-async fn delete_chart(pass: &ReconcilePass, namespace: &str, name: &str) -> Result<(), ReconcileError> {
-    let chart = ObjectRef::new(Gvk::new(SOURCES, "HelmChart"), Some(namespace), name);
-    // The name comes from a status, which others may write: what is not this object's stays.
-    let live = pass.client().get(&chart).await?;
-    let Some(live) = live.filter(|live| names::is_chart_of(live, &pass.object["metadata"])) else {
-        return Ok(());
-    };
-    let uid = live["metadata"]["uid"].as_str();
-    let options = DeleteOptions { propagation: Propagation::Background, uid, version: None };
-    match pass.client().delete(&chart, options).await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
     }
 }
 

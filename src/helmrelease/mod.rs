@@ -10,6 +10,7 @@ mod dependency;
 mod digest;
 mod drift_rules;
 mod event_annotations;
+mod helm_chart;
 mod helm_releases;
 mod names;
 mod options;

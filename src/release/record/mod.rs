@@ -5,8 +5,8 @@
 
 mod encode;
 mod prune;
-pub(crate) mod record_namespace;
 pub(crate) mod read_releases;
+pub(crate) mod record_namespace;
 mod record_store;
 pub(crate) mod recorded_manifests;
 pub(crate) mod release_history;

@@ -56,7 +56,10 @@ impl fmt::Display for MisnamedRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = secret_name(&self.release, self.revision);
         let Self { stored_in, actual, evidence, .. } = self;
-        write!(f, "{stored_in}/{name}: names the namespace {stored_in}, and the release is in {actual}: {evidence}")
+        write!(
+            f,
+            "{stored_in}/{name}: names the namespace {stored_in}, and the release is in {actual}: {evidence}"
+        )
     }
 }
 
@@ -71,7 +74,8 @@ struct Known {
 
 /// The namespace in which a record's objects without a namespace of their own were applied, by its list of applied objects.
 fn applied_in(objects: &[Value], applied: &BTreeMap<String, u64>) -> Option<String> {
-    let own = objects.iter().flat_map(desired_objects::items).filter(|o| o["metadata"]["namespace"].is_null());
+    let own =
+        objects.iter().flat_map(desired_objects::items).filter(|o| o["metadata"]["namespace"].is_null());
     let mut own = own.filter_map(|o| Some((o["kind"].as_str()?, o["metadata"]["name"].as_str()?)));
     own.find_map(|(kind, name)| {
         applied.keys().find_map(|key| {
@@ -126,7 +130,9 @@ impl Engine {
         let mut confirmed = None;
         for (at, row) in rows.iter().enumerate() {
             let mut known = actual(&rows, at, stored_in);
-            let open = row.recorded == stored_in && row.applied.is_none() && row.status != ReleaseStatus::Uninstalled;
+            let open = row.recorded == stored_in
+                && row.applied.is_none()
+                && row.status != ReleaseStatus::Uninstalled;
             if let (None, true, Some(candidate), Some(one)) = (&known, open, candidate, stored.get(at)) {
                 if confirmed.is_none() {
                     let id = ReleaseId::new(candidate, release);
@@ -173,7 +179,9 @@ impl Engine {
         let manager = &self.options.field_manager;
         let seen = observe::objects(&self.cluster, None, manager, objects.iter()).await?;
         let own = |object: &&ObjectRef| {
-            seen.get(&object.key()).and_then(Option::as_ref).is_some_and(|live| ownership::check(live, id).is_ok())
+            seen.get(&object.key())
+                .and_then(Option::as_ref)
+                .is_some_and(|live| ownership::check(live, id).is_ok())
         };
         Ok(objects.iter().find(own).map(ToString::to_string))
     }
@@ -185,7 +193,8 @@ impl Engine {
     pub async fn rename_namespace(&self, wrong: &MisnamedRecord) -> Result<(Record, Record)> {
         let store = self.store().in_namespace(Some(&wrong.stored_in));
         let id = ReleaseId::new(&wrong.actual, &wrong.release);
-        let mut stored = store.get(&id, wrong.revision).await?.ok_or(EngineError::NoRevision(wrong.revision))?;
+        let mut stored =
+            store.get(&id, wrong.revision).await?.ok_or(EngineError::NoRevision(wrong.revision))?;
         let before = stored.record.clone();
         stored.record.namespace.clone_from(&wrong.actual);
         store.update(&mut stored).await?;
@@ -217,7 +226,11 @@ mod tests {
         for (objects, applied, expected) in [
             (vec![own.clone()], &["/ConfigMap/prod/web"][..], Some("prod")),
             (vec![fixed.clone(), list], &["/ConfigMap/apps/x", "/ConfigMap/prod/web"], Some("prod")),
-            (vec![role, own.clone()], &["rbac.authorization.k8s.io/ClusterRole//web", "/ConfigMap/a/web"], Some("a")),
+            (
+                vec![role, own.clone()],
+                &["rbac.authorization.k8s.io/ClusterRole//web", "/ConfigMap/a/web"],
+                Some("a"),
+            ),
             (vec![fixed], &["/ConfigMap/apps/x"], None),
             (vec![own], &["/Secret/prod/web"], None),
         ] {
@@ -239,11 +252,25 @@ mod tests {
         let cases: Vec<(&str, Vec<Known>, usize, Expected)> = vec![
             ("right", vec![row(1, Deployed, "prod", None)], 0, None),
             ("alone", vec![row(1, Deployed, "apps", None)], 0, None),
-            ("applied elsewhere", vec![row(1, Deployed, "apps", Some("prod"))], 0, Some(("prod", Evidence::Applied))),
-            ("applied here", vec![row(1, Superseded, "apps", Some("apps")), row(2, Deployed, "prod", None)], 0, None),
+            (
+                "applied elsewhere",
+                vec![row(1, Deployed, "apps", Some("prod"))],
+                0,
+                Some(("prod", Evidence::Applied)),
+            ),
+            (
+                "applied here",
+                vec![row(1, Superseded, "apps", Some("apps")), row(2, Deployed, "prod", None)],
+                0,
+                None,
+            ),
             (
                 "a later one is right",
-                vec![row(1, Superseded, "apps", None), row(2, Failed, "apps", None), row(3, Deployed, "prod", None)],
+                vec![
+                    row(1, Superseded, "apps", None),
+                    row(2, Failed, "apps", None),
+                    row(3, Deployed, "prod", None),
+                ],
                 0,
                 Some(("prod", Evidence::Revision(3))),
             ),
@@ -255,11 +282,20 @@ mod tests {
             ),
             (
                 "uninstalled in between",
-                vec![row(1, Superseded, "apps", None), row(2, Uninstalled, "apps", None), row(3, Deployed, "prod", None)],
+                vec![
+                    row(1, Superseded, "apps", None),
+                    row(2, Uninstalled, "apps", None),
+                    row(3, Deployed, "prod", None),
+                ],
                 0,
                 None,
             ),
-            ("the uninstalled one", vec![row(1, Uninstalled, "apps", None), row(2, Deployed, "prod", None)], 0, None),
+            (
+                "the uninstalled one",
+                vec![row(1, Uninstalled, "apps", None), row(2, Deployed, "prod", None)],
+                0,
+                None,
+            ),
         ];
         for (what, rows, at, expected) in cases {
             let expected = expected.map(|(namespace, evidence)| (namespace.to_owned(), evidence));

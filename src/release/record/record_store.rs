@@ -300,9 +300,10 @@ impl<'a> RecordStore<'a> {
             let old = heads.iter().all(|head| head.status == ReleaseStatus::Superseded);
             let labels = if old { "status=superseded" } else { "status!=superseded" };
             let all = self.list(namespace, labels).await?;
-            listed.extend(all.into_iter().map(|s| {
-                ((ReleaseId::new(&s.stored_in, &s.record.name), s.record.version), s.record)
-            }));
+            listed.extend(
+                all.into_iter()
+                    .map(|s| ((ReleaseId::new(&s.stored_in, &s.record.name), s.record.version), s.record)),
+            );
         }
         let reads: Vec<_> = heads
             .iter()
@@ -360,8 +361,7 @@ impl<'a> RecordStore<'a> {
             }
         }
         records.sort_by(|a, b| {
-            let order =
-                |s: &StoredRecord| (s.stored_in.clone(), s.record.name.clone(), s.record.version);
+            let order = |s: &StoredRecord| (s.stored_in.clone(), s.record.name.clone(), s.record.version);
             order(a).cmp(&order(b))
         });
         Ok(records)
