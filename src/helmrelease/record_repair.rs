@@ -1,7 +1,7 @@
 //! Records of HelmReleases that name the namespace that they are stored in, and not the one of their objects: whose they are, and
 //! their repair before a pass.
 //!
-//! Versions before 0.2 wrote such records where `targetNamespace` is another namespace. Owns what of the status goes with a repair.
+//! Earlier versions wrote such records where `targetNamespace` is another namespace. Owns what of the status goes with a repair.
 
 use super::helm_releases::{spec_of, status_of};
 use super::{digest, names};

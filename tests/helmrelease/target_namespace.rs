@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_test_cluster::{Namespace, wait_until};
 
@@ -168,5 +170,86 @@ async fn records_with_the_wrong_namespace_are_found_and_repaired() {
     );
     running.cp.kubectl(["delete", "helmrelease", "web", "-n", &own, "--timeout=30s"]).unwrap();
     assert_eq!(running.size_in(target.name()), "");
+    running.end().await;
+}
+
+/// `fixtures/helm-controller/adopted.json`: a release of the real helm-controller with a target namespace, after an upgrade.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_of_helm_controller_in_a_target_namespace_stays_as_it_is() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/helm-controller/adopted.json");
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let mut running = Running::prepare("adopt").await;
+    let cp = running.cp;
+    // The digests contain the names of the namespaces.
+    let own = kept["namespaces"][0].as_str().unwrap().to_owned();
+    for name in kept["namespaces"].as_array().unwrap() {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        cp.kubectl_with(["apply", "-f", "-"], &namespace.to_string()).unwrap();
+    }
+    let create = |object: &Value| {
+        let mut object = object.clone();
+        let metadata = object["metadata"].as_object_mut().unwrap();
+        for field in ["resourceVersion", "uid", "creationTimestamp", "generation"] {
+            metadata.remove(field);
+        }
+        cp.kubectl_with(["create", "-f", "-"], &object.to_string()).unwrap();
+    };
+    let status = |kind: &str, name: &str, status: &Value| {
+        let patch = json!({"status": status}).to_string();
+        cp.kubectl(["patch", kind, name, "-n", &own, "--subresource=status", "--type=merge", "-p", &patch])
+            .unwrap();
+    };
+    let objects = ["secrets", "objects"].iter().flat_map(|list| kept[*list].as_array().unwrap());
+    objects.for_each(create);
+    let package = STANDARD.decode(kept["package"].as_str().unwrap()).unwrap();
+    running.artifacts.put("demo.tgz", package);
+    let mut source = kept["source"]["status"].clone();
+    source["artifact"]["url"] = format!("http://{}/demo.tgz", running.address).into();
+    source["observedGeneration"] = 1.into();
+    create(&kept["source"]);
+    status("ocirepository", "demo", &source);
+    let mut before = kept["release"]["status"].clone();
+    // The generation of the new object is its first.
+    for field in ["observedGeneration", "lastAttemptedGeneration"] {
+        before[field] = 1.into();
+    }
+    for condition in before["conditions"].as_array_mut().unwrap() {
+        condition["observedGeneration"] = 1.into();
+    }
+    create(&kept["release"]);
+    status("helmrelease", "web", &before);
+    let versions = || {
+        let path = "jsonpath={range .items[*]}{.metadata.name}={.metadata.resourceVersion}{\"\\n\"}{end}";
+        kept["namespaces"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| {
+                cp.kubectl(["get", "secrets,configmaps", "-n", name.as_str().unwrap(), "-o", path]).unwrap()
+            })
+            .collect::<Vec<_>>()
+    };
+    let seen = versions();
+    running.start_in(&own, 4).await;
+    cp.kubectl([
+        "annotate",
+        "helmrelease",
+        "web",
+        "-n",
+        &own,
+        "--overwrite",
+        "reconcile.fluxcd.io/requestedAt=x2",
+    ])
+    .unwrap();
+    let handled = wait_until("reconciled", LIMIT, || {
+        let object: Value =
+            serde_json::from_str(&cp.kubectl(["get", "helmrelease", "web", "-n", &own, "-o", "json"])?)
+                .unwrap();
+        Ok((object["status"]["lastHandledReconcileAt"] == "x2").then_some(object))
+    });
+    let after = handled.unwrap();
+    assert_eq!(after["status"]["history"], before["history"]);
+    assert_eq!(after["status"]["conditions"], before["conditions"]);
+    assert_eq!(versions(), seen);
     running.end().await;
 }

@@ -3,7 +3,7 @@
 
 record.py HELM_CONTROLLER WINDLASS CASES RESULTS, on the cluster of KUBECONFIG. Windlass only prints the CustomResourceDefinitions.
 """
-import base64, gzip, hashlib, http.server, io, json, os, re, subprocess, sys, tarfile, threading, time
+import base64, gzip, hashlib, http.server, io, json, os, re, subprocess, sys, tarfile, tempfile, threading, time
 
 CONTROLLER, WINDLASS, CASES, RESULTS = sys.argv[1:5]
 TEMPLATES = os.path.join(os.path.dirname(CASES), "chart")
@@ -69,7 +69,7 @@ def main():
     kubectl("apply", "--server-side", "-f", "-", text=subprocess.run([WINDLASS, "crds", "flux"], capture_output=True, text=True, check=True).stdout)
     kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     kubectl("create", "namespace", "flux-system", check=False)
-    log = open(RESULTS + ".log", "w")
+    log = open(os.path.join(tempfile.gettempdir(), "helm-controller.log"), "w")
     controller = subprocess.Popen(
         [CONTROLLER, "--watch-all-namespaces", "--events-addr=", "--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--concurrent=8"],
         env={**os.environ, "RUNTIME_NAMESPACE": "flux-system"}, stdout=log, stderr=log)
@@ -125,10 +125,27 @@ def run(case, port):
                 break
             time.sleep(0.3)
         ends.append(observed(namespace, target))
+    if case.get("keep"):
+        keep(namespace, target)
     kubectl("delete", "helmrelease", "web", "-n", namespace, "--timeout=60s")
     left = [item["kind"] + "/" + item["metadata"]["name"] for place in (namespace, target) for item in
             get("configmap,secret,pod", place).get("items", []) if item["metadata"]["name"] != "kube-root-ca.crt"]
     return {"steps": ends, "left": left}
+
+
+def keep(namespace, target):
+    """Everything of a case as it is in the cluster, to be taken over elsewhere."""
+    names = {path: base64.b64encode(body).decode() for path, body in ARTIFACTS.items()}
+    source = get("ocirepository/demo", namespace)
+    whole = {
+        "namespaces": [namespace, target], "release": get("helmrelease/web", namespace), "source": source,
+        "package": names["/" + source["status"]["artifact"]["path"]],
+        "secrets": get("secret", namespace, "-l", "owner=helm")["items"],
+        "objects": get("configmap", target, "-l", "app.kubernetes.io/managed-by=Helm", "--show-managed-fields")["items"],
+    }
+    with open(os.path.join(os.path.dirname(CASES), "adopted.json"), "w") as out:
+        json.dump(whole, out, indent=1, sort_keys=True)
+        out.write("\n")
 
 
 def plain(value, names):
