@@ -11,6 +11,7 @@ mod buckets;
 mod checks;
 mod commands;
 mod git_logins;
+mod helm_charts;
 mod identity;
 mod lifecycle;
 mod notifications;
