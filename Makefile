@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters faults lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-sops peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters faults lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-sops peers tools helms beside-flux prerequisites programs
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -108,6 +108,7 @@ fixtures: prerequisites
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cd tests/tools/postrender && go run . ../../../fixtures/post-render
 	cd tests/tools/flux-values && go run . > ../../../fixtures/flux-values/cases.jsonl
+	cd tests/tools/flux-values && go run . digests > ../../../fixtures/flux-values/digests.jsonl
 	cd tests/tools/flux-api && go run . ../../../fixtures/flux-api
 	cd tests/tools/flux-notify && go run . > ../../../fixtures/flux-notify/requests.jsonl
 	cd tests/tools/postrender && go run . tables ../../../kustomize-compat/src/schema/tables.rs
@@ -126,6 +127,13 @@ fixtures-helmfile: prerequisites $(HELMFILE) $(KUSTOMIZE)
 
 $(CURDIR)/.cache/helmfile: tests/tools/helmfile/go.sum
 	cd tests/tools/helmfile && go build -ldflags '-X go.szostok.io/version.version=1.8.0' -o $@ github.com/helmfile/helmfile
+
+# Records anew what Flux's helm-controller ends with for the cases of fixtures/helm-controller. Builds it: some 10 minutes.
+fixtures-helm-controller: prerequisites
+	cargo build --bin windlass
+	cargo run -p windlass-test-cluster --bin control-plane -- run -- tests/tools/helm-controller/record.py \
+		"$$(cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools HelmController | sed 's/^HelmController=//')" \
+		target/debug/windlass fixtures/helm-controller/cases.json fixtures/helm-controller/results.json
 
 # Encrypts and decrypts the files of fixtures/sops anew, with new keys. Builds sops and age: some 3 minutes.
 SOPS_TOOLS := $(CURDIR)/.cache/sops

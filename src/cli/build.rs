@@ -218,7 +218,11 @@ pub(super) async fn request(
     let source = user.clone();
     let (shown, dns, replays) =
         (failure::explains(globals), job.common.render.enable_dns, job.common.render.replay);
-    let (cluster, namespace, name) = (s.engine.cluster().clone(), s.namespace.clone(), job.name.clone());
+    let (cluster, namespace, name) = (
+        s.engine.cluster().clone(),
+        s.engine.storage_namespace_of(&s.id(&job.name)).to_owned(),
+        job.name.clone(),
+    );
     let runtime = tokio::runtime::Handle::current();
     let bounds = globals.render_bounds();
     let work = move || {

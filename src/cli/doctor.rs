@@ -1,11 +1,11 @@
-//! `windlass doctor`: what works differently here, for a directory of modules and for the HelmReleases of a cluster.
+//! `windlass doctor`: what works differently here, for a directory of modules for the HelmReleases of a cluster and for their records.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::flags::Globals;
 use super::output::{Format, structured};
-use super::{Failure, doctor_helmreleases, print};
+use super::{Failure, doctor_helmreleases, doctor_records, print};
 use crate::addon;
 use crate::preflight::{self, Diagnosis, Weight};
 
@@ -18,6 +18,8 @@ pub(super) enum Command {
     /// get a new revision
     #[command(name = "helmreleases", visible_alias = "hr")]
     HelmReleases(doctor_helmreleases::Args),
+    /// Find release records of HelmReleases that name the wrong namespace, and repair them with --fix: exit status 2 if there are any
+    Records(doctor_records::Args),
 }
 
 /// Flags of `doctor modules`.
@@ -38,6 +40,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<ExitCode, Fail
     match command {
         Command::Modules(args) => modules(args).map(|()| ExitCode::SUCCESS),
         Command::HelmReleases(args) => doctor_helmreleases::run(globals, args),
+        Command::Records(args) => doctor_records::run(globals, args),
     }
 }
 

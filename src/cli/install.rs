@@ -189,6 +189,9 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     }
     // A connection error has only a text; an error of the operation has an explanation.
     with_engine(globals, async |mut s| {
+        if job.options.mode != Mode::Install {
+            s = s.located(&job.name).await?;
+        }
         s.engine = s.engine.bounded(job.options.deadline);
         Ok(execute_operation(&s, globals, &job, told, material, failed).await)
     })?
@@ -276,7 +279,9 @@ async fn execute_operation(
     let request = &built.request;
     if let Some(memory) = built.memory.filter(|_| !dry) {
         // Store them before the objects are applied: the next render needs the values, even if this operation fails.
-        store::save(s.engine.cluster(), &s.namespace, &job.name, &memory).await.map_err(text)?;
+        store::save(s.engine.cluster(), s.engine.storage_namespace_of(&request.id), &job.name, &memory)
+            .await
+            .map_err(text)?;
     }
     let outcome = s
         .try_run(s.engine.reconcile_with_history(request, past))

@@ -184,6 +184,9 @@ struct Saved {
     windlass_plan: u64,
     /// Address of the API server that it was created on.
     server: String,
+    /// Namespace of the records, where it is not the release's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    storage_namespace: Option<String>,
     request: ReleaseRequest,
     /// The templates' random values.
     memory: Option<GeneratedValues>,
@@ -225,6 +228,7 @@ fn plan_kustomization(made: Kustomization, args: &PlanArgs) -> Result<Saved, Fai
         Ok(Saved {
             windlass_plan: VERSION,
             server: s.engine.cluster().server(),
+            storage_namespace: None,
             request,
             memory: None,
             preview,
@@ -239,12 +243,22 @@ fn plan_chart(globals: &Globals, args: &PlanArgs) -> Result<Saved, Explained> {
     let material = Material::load(globals, &job)?;
     with_engine(globals, async |s| {
         Ok(async {
+            let s = s.located(&job.name).await?;
             let past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| e.to_string())?;
             let built = build::request(&s, globals, &job, material, &past, CrdsBeforeRender::Leave).await?;
             let preview = s.run(s.engine.plan(&built.request)).await?;
             let server = s.engine.cluster().server();
+            let stored_in = s.engine.storage_namespace_of(&built.request.id);
+            let storage_namespace = (stored_in != s.namespace).then(|| stored_in.to_owned());
             let (request, memory) = (built.request, built.memory);
-            Ok::<_, Explained>(Saved { windlass_plan: VERSION, server, request, memory, preview })
+            Ok::<_, Explained>(Saved {
+                windlass_plan: VERSION,
+                server,
+                storage_namespace,
+                request,
+                memory,
+                preview,
+            })
         }
         .await)
     })?
@@ -275,15 +289,18 @@ pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> 
     }
     let Some(path) = &args.plan else { return Err("neither a plan nor a kustomization is given".to_owned()) };
     let saved = load(path)?;
-    with_engine(globals, async |s| {
-        let Saved { request, preview, memory, .. } = &saved;
+    with_engine(globals, async |mut s| {
+        let Saved { request, preview, memory, storage_namespace, .. } = &saved;
+        if let Some(namespace) = storage_namespace {
+            s.engine = s.engine.with_storage_namespace(namespace, false);
+        }
         let server = s.engine.cluster().server();
         if server != saved.server {
             return Err(format!("the plan was made on {}, and this is {server}", saved.server));
         }
         if let Some(memory) = memory {
             let id = &request.id;
-            store::save(s.engine.cluster(), &id.namespace, &id.name, memory).await?;
+            store::save(s.engine.cluster(), s.engine.storage_namespace_of(id), &id.name, memory).await?;
         }
         let outcome = s.run(s.engine.apply_planned(request, preview)).await?;
         for warning in &outcome.warnings {

@@ -60,6 +60,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     with_engine(globals, async |s| {
         let description = args.description.clone().filter(|text| !text.is_empty());
         let cause = s.cause("rollback");
+        let s = s.located(&args.name).await?;
         let request = RollbackRequest { id: s.id(&args.name), revision, options, description, cause };
         if args.planned.only() {
             return args.planned.show(globals, &s.run(s.engine.plan_rollback(&request)).await?);

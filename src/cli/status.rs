@@ -124,7 +124,10 @@ pub(super) fn show(record: &Record, format: Format, shown: Shown<'_>) -> Result<
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    with_engine(globals, async |s| print_status(globals, &s, &s.id(&args.name), &args.shown).await)
+    with_engine(globals, async |s| {
+        let s = s.located(&args.name).await?;
+        print_status(globals, &s, &s.id(&args.name), &args.shown).await
+    })
 }
 
 /// Prints the status of a release.
@@ -140,7 +143,7 @@ pub(super) async fn print_status(
     let lists = (!helm3 || flags.show_resources) && !matches!(engine.storage(), Storage::Memory(_));
     let found = if lists {
         let tables = flags.output == Format::Table;
-        engine.resources(&record, tables).await.map_err(|e| e.to_string())?
+        engine.resources(id, &record, tables).await.map_err(|e| e.to_string())?
     } else {
         Resources::default()
     };

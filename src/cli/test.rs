@@ -40,6 +40,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         }
     }
     with_engine(globals, async |s| {
+        let s = s.located(&args.name).await?;
         let request = TestRequest {
             id: s.id(&args.name),
             only,

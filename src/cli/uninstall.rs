@@ -65,6 +65,7 @@ pub(super) struct Args {
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     with_engine(globals, async |s| {
         for name in &args.names {
+            let (engine, id) = s.locate(name).await?;
             let request = UninstallRequest {
                 keep_history: args.keep_history,
                 ignore_not_found: args.ignore_not_found,
@@ -81,13 +82,13 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 break_lock: args.break_lock,
                 delete_hooks: args.delete_hooks,
                 description: args.description.clone(),
-                ..UninstallRequest::new(s.id(name))
+                ..UninstallRequest::new(id.clone())
             };
             if args.planned.only() {
-                args.planned.show(globals, &s.run(s.engine.plan_uninstall(&request)).await?)?;
+                args.planned.show(globals, &s.run(engine.plan_uninstall(&request)).await?)?;
                 continue;
             }
-            let done = s.run(s.engine.uninstall(&request)).await.map_err(|e| match e.as_str() {
+            let done = s.run(engine.uninstall(&request)).await.map_err(|e| match e.as_str() {
                 "release: not found" if !args.dry_run => {
                     format!("uninstall: Release not loaded: {name}: release: not found")
                 }
@@ -109,7 +110,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
             }
             if !args.keep_history && !args.dry_run {
                 // The release is deleted, so its stored random values are no longer needed.
-                if let Err(e) = store::forget(s.engine.cluster(), &s.namespace, name).await {
+                if let Err(e) = store::forget(engine.cluster(), engine.storage_namespace_of(&id), name).await
+                {
                     tell(&format!("level=WARN msg=\"what --replay kept of {name} was not deleted: {e}\""));
                 }
             }

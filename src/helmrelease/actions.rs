@@ -22,6 +22,7 @@ use super::{event_annotations, options, stored_release, unrecorded};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
+    crd_files,
 };
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::HelmReleaseSpec;
@@ -29,9 +30,7 @@ use crate::flux_api::helm_release_status::{
     HelmReleaseStatus, Inventory, InventoryEntry, Snapshot, TestHook,
 };
 use crate::release::record::{Record, ReleaseStatus};
-use crate::release::{
-    CrdFile, Disposition, DriftMode, EngineError, History, ReleaseId, ReleaseOutcome, TestRequest,
-};
+use crate::release::{Disposition, DriftMode, EngineError, History, ReleaseId, ReleaseOutcome, TestRequest};
 
 /// The owner of the releases, and the front end's name.
 pub(super) const OWNER: &str = "helmreleases";
@@ -291,13 +290,12 @@ impl ReleasePass<'_> {
         if let Some(record) = newest {
             let (oci_digest, config_digest) = (self.oci_digest.clone(), self.config_digest.clone());
             self.record_revision(snapshot::observe(&record, &oci_digest, verb, Some(&config_digest))).await?;
+            // Also of a revision that failed.
+            self.take_inventory(&record).await?;
         }
         match result {
             Ok(done) => {
                 self.pass.note_outcome(&done.outcome);
-                if let Some(record) = &done.outcome.record {
-                    self.take_inventory(record, &done.request.rendered.crds).await?;
-                }
                 self.note_success(verb, true);
                 Ok(Ended::Continue)
             }
@@ -366,27 +364,22 @@ impl ReleasePass<'_> {
         inputs.release_spec(action, installs)
     }
 
-    /// Puts a revision that was written into the history, and the one before as it is now.
+    /// Puts a revision that was written into the history, and the one that it replaces as it is now.
     pub(super) async fn record_revision(&mut self, shot: Snapshot) -> Result<(), ReconcileError> {
         self.status.history.retain(|known| known.version != shot.version);
-        if let Some(before) = self.status.history.first_mut()
-            && let Some(old) = self.runner.engine().record(&self.id, before.version).await?
+        if let Some(known) = snapshot::replaced(&mut self.status.history)
+            && let Some(record) = self.runner.engine().record(&self.id, known.version).await?
         {
-            let fresh =
-                snapshot::observe(&old, &before.oci_digest, &before.action, Some(&before.config_digest));
-            *before = snapshot_with_tests(fresh, before.test_hooks.take());
+            known.rewritten(&record, "");
         }
         self.status.history.insert(0, shot);
         Ok(())
     }
 
     /// The objects of the release, for `flux tree` and dashboards.
-    pub(super) async fn take_inventory(
-        &mut self,
-        record: &Record,
-        crds: &[CrdFile],
-    ) -> Result<(), ReconcileError> {
+    pub(super) async fn take_inventory(&mut self, record: &Record) -> Result<(), ReconcileError> {
         let objects = self.runner.engine().objects_of(record).await?;
+        let crds = crd_files(&self.chart.chart().crds(), &[], &BTreeMap::new())?;
         let crds = crds.iter().flat_map(|file| &file.objects).filter_map(|object| {
             let gvk = Gvk::of(object)?;
             Some(ObjectRef::new(gvk, None, object["metadata"]["name"].as_str()?))
@@ -482,6 +475,7 @@ impl ReleasePass<'_> {
     pub(super) fn requeue_soon(&mut self) -> Reconciled {
         let (text, requeue) = match state::active_retry(&self.status, self.spec) {
             Some(interval) => {
+                self.observed();
                 (format!("retrying after {}", GoDuration::from(interval)), Requeue::After(interval))
             }
             None => {

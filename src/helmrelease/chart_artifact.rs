@@ -65,34 +65,54 @@ impl Artifact {
             url: text("url"),
             digest: text("digest"),
             revision: text("revision"),
-            tracks_digest: matches!(kind, "OCIRepository" | "ExternalArtifact"),
+            tracks_digest: matches!(kind, "OCIRepository" | "ExternalArtifact")
+                && text("revision").contains(':'),
         })
     }
 
-    /// Digest of the OCI artifact that the revision names; empty if it names none.
+    /// Digest of the OCI artifact that the revision names; empty if it names none. Behind a tag that is no version it is the whole
+    /// revision, as with helm-controller.
     pub(super) fn oci_digest(&self) -> &str {
-        match self.revision.split_once('@') {
-            Some((_, digest)) if self.tracks_digest => digest,
-            _ => "",
+        match self.tag() {
+            _ if !self.tracks_digest => "",
+            Some((_, digest)) => digest,
+            None => &self.revision,
         }
+    }
+
+    /// The version that the revision's tag is, and what follows it.
+    fn tag(&self) -> Option<(String, &str)> {
+        let (tag, digest) = self.revision.split_once('@')?;
+        let tag = tag.replace('_', "+");
+        semver::parse(&tag).is_ok().then_some((tag, digest))
     }
 
     /// The version of the chart with the beginning of the OCI digest as its metadata, so that a tag that was pushed again is a new
     /// version.
     fn version(&self, chart_version: &str) -> Result<String, ReconcileError> {
-        let digest = self.oci_digest();
-        if digest.is_empty() {
+        if !self.tracks_digest {
             return Ok(chart_version.to_owned());
         }
-        let tag = self.revision.split('@').next().unwrap_or_default().replace('_', "+");
-        if semver::parse(&tag).is_ok() && tag.trim_start_matches('v') != chart_version.trim_start_matches('v')
+        let wrong = |text: String| failed("ChartMutateError", text);
+        let version = semver::parse(chart_version)
+            .map_err(|_| wrong(format!("invalid chart version {chart_version}")))?;
+        if let Some((tag, _)) = self.tag()
+            && !semver::parse(&tag).is_ok_and(|tag| semver::compare(&tag, &version).is_eq())
         {
-            let text = format!("artifact revision {tag} does not match chart version {chart_version}");
-            return Err(failed("ChartMutateError", text));
+            return Err(wrong(format!(
+                "artifact revision {tag} does not match chart version {chart_version}"
+            )));
         }
-        let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
-        let plain = chart_version.split('+').next().unwrap_or_default();
-        Ok(format!("{plain}+{}", hex.get(..12).unwrap_or(hex)))
+        let digest = self.oci_digest();
+        let hex = digest.split_once(':').map_or("", |(_, hex)| hex);
+        let Some(short) = hex.get(..12).filter(|_| !hex.contains(':')) else {
+            return Err(wrong(format!("invalid artifact revision {digest}")));
+        };
+        let prerelease = match version.prerelease {
+            "" => String::new(),
+            prerelease => format!("-{prerelease}"),
+        };
+        Ok(format!("{}.{}.{}{prerelease}+{short}", version.major, version.minor, version.patch))
     }
 }
 
@@ -164,6 +184,7 @@ pub(super) async fn compile(artifact: &Artifact, bytes: Bytes) -> Result<Arc<Com
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_digest_becomes_part_of_the_version() {
@@ -176,16 +197,42 @@ mod tests {
         let oci = "1.2.3@sha256:0123456789abcdef";
         for (revision, tracks, version, expected) in [
             (oci, true, "1.2.3", Some("1.2.3+0123456789ab")),
-            (oci, true, "v1.2.3", Some("v1.2.3+0123456789ab")),
+            (oci, true, "v1.2.3", Some("1.2.3+0123456789ab")),
+            (oci, true, "1.2.3-rc.1", None),
+            ("1.2@sha256:0123456789abcdef", true, "1.2.0", Some("1.2.0+0123456789ab")),
+            ("1.2.3_b@sha256:0123456789abcdef", true, "1.2.3", Some("1.2.3+0123456789ab")),
+            ("sha256:0123456789abcdef", true, "6.6.0-rc.1", Some("6.6.0-rc.1+0123456789ab")),
+            ("sha256:0123", true, "6.6.0", None),
+            (oci, true, "newest", None),
             ("latest@sha256:0123456789abcdef", true, "1.2.3+old", Some("1.2.3+0123456789ab")),
             (oci, true, "1.2.4", None),
             (oci, false, "1.2.4", Some("1.2.4")),
-            ("1.2.3", true, "1.2.3", Some("1.2.3")),
+            ("1.2.3", false, "1.2.3", Some("1.2.3")),
         ] {
             assert_eq!(
                 artifact(revision, tracks).version(version).ok().as_deref(),
                 expected,
                 "{revision} {version}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_revision_names_the_digest_of_its_artifact() {
+        for (kind, revision, expected) in [
+            ("OCIRepository", "1.2.3@sha256:0123456789abcdef", "sha256:0123456789abcdef"),
+            ("OCIRepository", "sha256:0123456789abcdef", "sha256:0123456789abcdef"),
+            ("OCIRepository", "latest@sha256:0123456789abcdef", "latest@sha256:0123456789abcdef"),
+            ("ExternalArtifact", "sha256:0123456789abcdef", "sha256:0123456789abcdef"),
+            ("ExternalArtifact", "1.2.3", ""),
+            ("HelmChart", "1.2.3@sha256:0123456789abcdef", ""),
+        ] {
+            let artifact = json!({"url": "http://a/b", "digest": "sha256:00", "revision": revision});
+            let source = json!({"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "artifact": artifact}});
+            assert_eq!(
+                Artifact::of(&source, kind, "a/b").unwrap().oci_digest(),
+                expected,
+                "{kind} {revision}"
             );
         }
     }

@@ -24,13 +24,12 @@ pub(super) fn sha256(text: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(text)))
 }
 
-/// Digest of values: of their text in YAML, of nothing if there are none.
+/// Digest of values: of their text in YAML, with keys in the order of their bytes; of nothing if there are none.
 #[must_use]
 pub(super) fn config_digest(values: &Map) -> String {
     let text =
-        if values.is_empty() { Ok(String::new()) } else { yaml::to_string(&Data::Map(values.clone())) };
-    // helm-controller has an empty digest for values that YAML cannot hold.
-    text.map(|text| sha256(text.as_bytes())).unwrap_or_default()
+        if values.is_empty() { String::new() } else { yaml::to_string_by_bytes(&Data::Map(values.clone())) };
+    sha256(text.as_bytes())
 }
 
 /// Digest of a part of a spec as Go encodes it: its type has Go's order of fields and leaves empty ones away.
@@ -169,4 +168,37 @@ fn escaped(json: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    /// What Flux's own code digests (`tests/tools/flux-values`, `digests`): keys of every class of characters, texts that stand for
+    /// something else, long ones, numbers, lists in lists.
+    #[test]
+    fn values_are_digested_as_flux_does() {
+        let path =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/flux-values/digests.jsonl");
+        let text = std::fs::read_to_string(path).unwrap();
+        let mut wrong = Vec::new();
+        for line in text.lines() {
+            let row: Value = serde_json::from_str(line).unwrap();
+            let Data::Map(values) = from_json(&row["values"]) else { panic!("{line}") };
+            let expected = row["text"].as_str().unwrap();
+            let made = yaml::to_string_by_bytes(&Data::Map(values.clone()));
+            if (made != expected && !values.is_empty()) || config_digest(&values) != row["digest"] {
+                wrong.push(format!("{}\nflux: {expected:?}\nhere: {made:?}", row["values"]));
+            }
+        }
+        assert!(
+            wrong.is_empty(),
+            "{} of {} differ:\n{}",
+            wrong.len(),
+            text.lines().count(),
+            wrong.join("\n")
+        );
+        assert!(text.lines().count() > 800);
+    }
 }

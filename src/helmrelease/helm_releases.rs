@@ -1,7 +1,7 @@
 //! The front end of HelmReleases: what is watched, and one pass over one object.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chart_compat::data::Map;
@@ -11,24 +11,24 @@ use super::actions::{self, OWNER, ReleasePass};
 use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::remote_cluster::{OwnNamespace, RemoteClusters};
-use super::{dependency, digest, names, options, remediation, unrecorded, values_lookup};
-use crate::cluster::{ApplyOptions, Cluster, DeleteOptions, Gvk, ObjectRef, Propagation, Validation};
+use super::{
+    dependency, digest, helm_chart, names, options, record_repair, remediation, unrecorded, values_lookup,
+};
+use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, References,
-    ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef, contains,
+    ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef,
 };
 use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
 use crate::flux_api::common::failure_of;
 use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
-use crate::release::{Disposition, EngineError, ReleaseId};
+use crate::release::{Disposition, Engine, EngineError, ReleaseId};
 use crate::render::RenderBounds;
 
 /// The kind.
 pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
-/// Field manager of HelmCharts, as helm-controller's.
-const MANAGER: &str = "helm-controller";
 
 /// Options of all HelmReleases of a process, with helm-controller's names.
 #[derive(Clone, Debug, Default)]
@@ -46,13 +46,20 @@ pub struct HelmReleases {
     options: HelmReleaseOptions,
     pub(super) artifacts: ArtifactClient,
     remotes: RemoteClusters,
+    /// Releases whose records were checked in this process: cluster, namespace of the records, and release.
+    checked: Mutex<BTreeSet<String>>,
 }
 
 impl HelmReleases {
     /// A front end without a release.
     #[must_use]
     pub fn new(options: HelmReleaseOptions) -> Self {
-        Self { options, artifacts: ArtifactClient::new(), remotes: RemoteClusters::default() }
+        Self {
+            options,
+            artifacts: ArtifactClient::new(),
+            remotes: RemoteClusters::default(),
+            checked: Mutex::default(),
+        }
     }
 
     /// The same for a process that has its own sources: their artifacts are read from its disk.
@@ -180,7 +187,7 @@ impl FrontEnd for HelmReleases {
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
         self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
-        self.apply_chart(pass, &spec, &source).await?;
+        helm_chart::apply(pass, &spec, &source).await?;
         let found = pass.related.get(&source).cloned();
         let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
         let not_found = || ReconcileError::Reason {
@@ -216,6 +223,7 @@ impl FrontEnd for HelmReleases {
             return Ok(Reconciled { memo: Some(memo), ..Reconciled::new(true, requeue) });
         }
         let chart = self.artifacts.load(&artifact).await?;
+        self.check_records(pass, runner.engine(), (&id, &storage), &mut status).await?;
         if let Some(changed) = target_changed(&status, &spec, &id, &storage, chart.chart().name()) {
             tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");
             self.uninstall_current(pass, &spec, &status).await?;
@@ -266,12 +274,15 @@ impl FrontEnd for HelmReleases {
             return Ok(());
         }
         let spec = spec_of(&pass.object)?;
-        let status = status_of(&pass.object);
-        self.uninstall_current(pass, &spec, &status).await?;
-        match status.helm_chart.split_once('/') {
-            Some((namespace, name)) => delete_chart(pass, namespace, name).await,
-            None => Ok(()),
+        let mut status = status_of(&pass.object);
+        let id = names::release_id(&pass.object["metadata"], &spec);
+        let storage = names::storage_namespace(&pass.object["metadata"], &spec);
+        if status.storage_namespace == storage && id.namespace != storage {
+            let runner = self.runner_for(pass, &spec, &storage).await?;
+            self.check_records(pass, runner.engine(), (&id, &storage), &mut status).await?;
         }
+        self.uninstall_current(pass, &spec, &status).await?;
+        helm_chart::delete_all(pass, &spec).await
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {
@@ -347,6 +358,23 @@ const PREREQUISITES: [&str; 6] = [
 ];
 
 impl HelmReleases {
+    /// Repairs the records of a release that are stored in another namespace, once in a process.
+    async fn check_records(
+        &self,
+        pass: &ReconcilePass,
+        engine: &Engine,
+        (id, storage): (&ReleaseId, &str),
+        status: &mut HelmReleaseStatus,
+    ) -> Result<(), ReconcileError> {
+        let key = format!("{} {storage} {id}", engine.cluster().server());
+        let checked = || self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if storage != id.namespace && !checked().contains(&key) {
+            record_repair::repair(pass, engine, id, storage, status).await?;
+            checked().insert(key);
+        }
+        Ok(())
+    }
+
     pub(super) fn check_namespace(
         &self,
         own: Option<&str>,
@@ -402,47 +430,6 @@ impl HelmReleases {
         self.remotes.runner(own, reference).await
     }
 
-    /// Applies the HelmChart of a template, and deletes one that is not used any more.
-    async fn apply_chart(
-        &self,
-        pass: &mut ReconcilePass,
-        spec: &HelmReleaseSpec,
-        chart: &ObjectRef,
-    ) -> Result<(), ReconcileError> {
-        let mut status = status_of(&pass.object);
-        let namespace = chart.namespace.clone().unwrap_or_default();
-        let wanted = spec.chart.as_ref().map(|_| format!("{namespace}/{}", chart.name)).unwrap_or_default();
-        if !status.helm_chart.is_empty() && status.helm_chart != wanted {
-            if let Some((namespace, name)) = status.helm_chart.clone().split_once('/') {
-                delete_chart(pass, namespace, name).await?;
-            }
-            status.helm_chart.clear();
-            pass.replace_status(&status).await?;
-        }
-        let Some(template) = &spec.chart else { return Ok(()) };
-        let body = names::helm_chart(&pass.object["metadata"], spec, template, chart);
-        let live = pass.related.get(chart);
-        if live.is_some_and(|live| !names::is_chart_of(live, &pass.object["metadata"])) {
-            let text = format!("HelmChart {wanted} belongs to another object: choose another name");
-            return Err(ReconcileError::Config(text));
-        }
-        if !live.is_some_and(|live| contains(live, &body)) {
-            let options = ApplyOptions {
-                manager: MANAGER,
-                force: true,
-                validation: Validation::Strict,
-                dry_run: false,
-                whole: false,
-            };
-            pass.client().apply(chart, &body, options).await?;
-        }
-        if status.helm_chart != wanted {
-            status.helm_chart = wanted;
-            pass.replace_status(&status).await?;
-        }
-        Ok(())
-    }
-
     /// Uninstalls the release that the status shows. One that it does not show was made by a process that ended before it wrote the
     /// status; without a storage namespace there, only what was made for this very object counts.
     async fn uninstall_current(
@@ -471,21 +458,6 @@ impl HelmReleases {
             }
             Err(error) => Err(failed("UninstallFailed", format!("Helm uninstall failed: {error}"))),
         }
-    }
-}
-
-async fn delete_chart(pass: &ReconcilePass, namespace: &str, name: &str) -> Result<(), ReconcileError> {
-    let chart = ObjectRef::new(Gvk::new(SOURCES, "HelmChart"), Some(namespace), name);
-    // The name comes from a status, which others may write: what is not this object's stays.
-    let live = pass.client().get(&chart).await?;
-    let Some(live) = live.filter(|live| names::is_chart_of(live, &pass.object["metadata"])) else {
-        return Ok(());
-    };
-    let uid = live["metadata"]["uid"].as_str();
-    let options = DeleteOptions { propagation: Propagation::Background, uid, version: None };
-    match pass.client().delete(&chart, options).await {
-        Err(error) if !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::digest::sha256;
 use crate::cluster::ObjectRef;
+use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{ChartTemplate, HelmReleaseSpec};
 use crate::release::ReleaseId;
 
@@ -60,12 +61,13 @@ pub(super) fn helm_chart(
     labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), text("name").to_owned());
     labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), text("namespace").to_owned());
     let source = &template.spec.source_ref;
+    // In Go's form, as helm-controller writes it: another one is a difference for it.
     let interval = template.spec.interval.as_ref().or(spec.interval.as_ref());
     let mut body = json!({
         "chart": template.spec.chart,
         "version": template.spec.version.as_deref().unwrap_or("*"),
         "sourceRef": {"kind": source.kind, "name": source.name},
-        "interval": interval.map_or_else(|| "1m".to_owned(), ToString::to_string),
+        "interval": interval.map_or_else(|| "1m0s".to_owned(), |interval| GoDuration::from(interval.get()).to_string()),
         "reconcileStrategy": template.spec.reconcile_strategy.as_deref().unwrap_or("ChartVersion"),
     });
     if let Some(version) = &source.api_version {

@@ -10,7 +10,11 @@ use super::unrecorded::{remediation_cause, rollback_verdict};
 use super::{event_annotations, options};
 use crate::controller::{EventType, ReconcileError};
 use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{ReleaseId, RollbackRequest, UninstallRequest};
+
+/// What a record says of an uninstall until it is over.
+const UNINSTALLING: &str = "Deletion in progress (or silently failed)";
 
 impl ReleasePass<'_> {
     pub(super) async fn rollback(&mut self, to: u64) -> Result<Ended, ReconcileError> {
@@ -27,12 +31,20 @@ impl ReleasePass<'_> {
             cause: remediation_cause(self.status.history.first()),
         };
         let result = self.runner.engine().rollback(&request).await;
-        if let Some(record) = self.history().await?.newest()
+        let newest = self.history().await?.newest().cloned();
+        if let Some(record) = newest
             && self.status.history.first().is_none_or(|known| known.version < record.version)
         {
+            for known in &mut self.status.history {
+                let stored = self.runner.engine().record(&self.id, known.version).await?;
+                if let Some(record) = stored.filter(|record| record.info.status.as_str() != known.status) {
+                    known.rewritten(&record, "rollback");
+                }
+            }
             // Without the OCI digest, as helm-controller has it.
-            let shot = snapshot::observe(record, "", "rollback", Some(&target.config_digest));
+            let shot = snapshot::observe(&record, "", "rollback", Some(&target.config_digest));
             self.status.history.insert(0, shot);
+            self.take_inventory(&record).await?;
         }
         let failure = result.err();
         self.status.failures += i64::from(failure.is_some());
@@ -44,7 +56,7 @@ impl ReleasePass<'_> {
             &target.app_version,
             &target.oci_digest,
         );
-        self.remediated((truth, event_type, reason, text), about).await
+        self.remediated((truth, event_type, reason, text), about)
     }
 
     /// Uninstalls a failed release, or finishes an uninstall.
@@ -56,8 +68,13 @@ impl ReleasePass<'_> {
             && let Some(record) = &done.record
             && let Some(latest) = self.status.history.first_mut()
         {
-            let config = latest.config_digest.clone();
-            *latest = snapshot::observe(record, &latest.oci_digest, "uninstall-remediation", Some(&config));
+            let mut record = Record::clone(record);
+            if !request.keep_history {
+                // As it was written last, before it was deleted.
+                record.info.status = ReleaseStatus::Uninstalling;
+                record.info.description = UNINSTALLING.to_owned();
+            }
+            latest.rewritten(&record, "uninstall-remediation");
         }
         let (release, chart) = (current.release(), current.chart());
         let verdict = match result {
@@ -74,18 +91,20 @@ impl ReleasePass<'_> {
                 (Truth::False, EventType::Warning, "UninstallFailed", text)
             }
         };
-        self.remediated(verdict, event_annotations::of_snapshot(&current)).await
+        self.remediated(verdict, event_annotations::of_snapshot(&current))
     }
 
-    /// A remediation ends a pass.
-    async fn remediated(
+    /// A remediation ends a pass. Ready tells of a rollback; after an uninstall it still tells what had failed.
+    fn remediated(
         &mut self,
         (truth, event_type, reason, text): (Truth, EventType, &'static str, String),
         about: BTreeMap<String, String>,
     ) -> Result<Ended, ReconcileError> {
         self.conditions().set(REMEDIATED, truth, reason, &text);
         self.event(event_type, reason, &text, about);
-        self.summarize();
+        if reason.starts_with("Rollback") {
+            self.summarize();
+        }
         let active = state::active(&self.status, self.spec);
         let again = active.is_none_or(|active| !active.is_exhausted() || active.is_uninstall_after_upgrade());
         if again || state::active_retry(&self.status, self.spec).is_some() {

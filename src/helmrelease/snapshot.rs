@@ -78,9 +78,16 @@ impl Snapshot {
         self.test_hooks.iter().flatten().any(|(_, run)| run.phase == "Failed")
     }
 
-    /// Whether its tests have run, or it has none to run.
+    /// Whether its tests were run, or it has none to run. After one that failed the others are not.
     pub(super) fn was_tested(&self) -> bool {
-        self.test_hooks.as_ref().is_some_and(|hooks| hooks.values().all(|run| !run.last_completed.is_empty()))
+        self.test_hooks.is_some()
+    }
+
+    /// The same revision as its record is now, written again by an action that made another one: helm-controller names that action if
+    /// it is a rollback, and none otherwise.
+    pub(super) fn rewritten(&mut self, record: &Record, action: &str) {
+        let fresh = observe(record, &self.oci_digest, action, Some(&self.config_digest));
+        *self = Snapshot { test_hooks: self.test_hooks.take(), ..fresh };
     }
 
     /// Whether it shows this record, unchanged.
@@ -91,6 +98,13 @@ impl Snapshot {
     fn succeeded(&self, ignore_tests: bool) -> bool {
         matches!(self.status.as_str(), "deployed" | "superseded") && (ignore_tests || !self.has_failed_test())
     }
+}
+
+/// The snapshot of the revision that an upgrade replaces, and whose record it writes again whether it succeeds or fails: the deployed
+/// one, else the newest.
+pub(super) fn replaced(history: &mut [Snapshot]) -> Option<&mut Snapshot> {
+    let deployed = history.iter().position(|snapshot| snapshot.status == "deployed");
+    history.get_mut(deployed.unwrap_or_default())
 }
 
 /// The newest success before the newest snapshot; `history` has the newest first.

@@ -97,11 +97,11 @@ impl ReleasePass<'_> {
         let oci_digest = if same_chart { self.oci_digest.clone() } else { String::new() };
         let current = same_chart && is_current(newest, &self.pass.object, &self.config_digest);
         self.record_revision(snapshot::observe(newest, &oci_digest, verb, None)).await?;
+        self.take_inventory(newest).await?;
         if failed && current {
             let text = self.failure_text(verb, &newest.info.description);
             self.note_failure(verb, &text, true);
         } else if !failed {
-            self.take_inventory(newest, &[]).await?;
             self.note_success(verb, current);
         }
         Ok(())

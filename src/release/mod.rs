@@ -37,6 +37,7 @@ pub use plan::dry_run::{ChangeVerb, DecidingOption, PlannedChange, PlannedHook, 
 pub use plan::field_conflicts::Conflict;
 pub use plan::field_diff::FieldChange;
 pub use reconcile_trigger::ReconcileTrigger;
+pub use record::record_namespace::{Evidence, MisnamedRecord};
 pub use record::release_history::History;
 pub use report::operation_progress::{OperationProgress, ProgressListener, WaitListener};
 pub use report::plan_text::{field_line, verb_style};

@@ -138,6 +138,19 @@ pub fn to_string(data: &Data) -> Result<String, WriteError> {
     }
 }
 
+/// Encodes a tree with go-yaml v2 itself, without the conversion to JSON, and with keys in the order of their bytes: Flux digests values
+/// in this form.
+#[must_use]
+pub fn to_string_by_bytes(data: &Data) -> String {
+    let mut out = String::new();
+    let mut emitter = Emitter::verbatim(&mut out);
+    push(&mut emitter, data, str::cmp);
+    // Numbers that JSON does not support, which fail here, come from no JSON.
+    let finished = emitter.finish();
+    debug_assert!(finished.is_ok());
+    out
+}
+
 /// Encodes a tree with go-yaml v3 and an indentation of 2. Helm's `toYamlPretty` strips the final line feed.
 #[must_use]
 pub fn to_string_pretty(data: &Data) -> String {

@@ -62,7 +62,7 @@ pub(crate) struct Decision {
     pub(crate) base: Vec<u64>,
     /// Abandoned revisions: unfinished, without a running operation.
     pub(crate) abandon: Vec<u64>,
-    /// Revisions to mark as superseded: earlier deployed ones, and those whose name is reused.
+    /// Revisions to mark as superseded: earlier deployed ones, a failed one in their place, and those whose name is reused.
     pub(crate) supersede: Vec<u64>,
 }
 
@@ -148,6 +148,13 @@ pub(crate) fn decide(
         decision.action == ReleaseAction::Resume && newest.status == ReleaseStatus::PendingInstall;
     if decision.action == ReleaseAction::Install
         && matches!(newest.status, ReleaseStatus::Uninstalled | ReleaseStatus::Failed)
+    {
+        decision.supersede.push(newest.revision);
+    }
+    // As in Helm, an upgrade replaces the last failed revision where none is deployed.
+    if decision.action == ReleaseAction::Upgrade
+        && newest.status == ReleaseStatus::Failed
+        && revisions.iter().all(|p| p.status != ReleaseStatus::Deployed)
     {
         decision.supersede.push(newest.revision);
     }

@@ -4,7 +4,7 @@
 
 use crate::cluster::ObjectKey;
 use crate::release::{
-    decide::Decision,
+    decide::{Decision, ReleaseAction},
     drift::ExpectedObject,
     engine_state::CachedRelease,
     error::Result,
@@ -41,7 +41,7 @@ impl RevisionExecution<'_> {
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));
-        let superseding: Vec<_> = superseding.map(|stored| self.supersede(stored)).collect();
+        let superseding: Vec<_> = superseding.map(|stored| self.supersede(stored, decision.action)).collect();
         let superseding = stream::iter(superseding).buffer_unordered(4);
         for result in superseding.collect::<Vec<Result<(), RecordError>>>().await {
             // The next reconcile corrects it.
@@ -67,12 +67,13 @@ impl RevisionExecution<'_> {
     }
 
     /// Retries the update of an old revision: two deployed revisions confuse readers.
-    async fn supersede(&self, mut stored: StoredRecord) -> Result<(), RecordError> {
+    async fn supersede(&self, mut stored: StoredRecord, action: ReleaseAction) -> Result<(), RecordError> {
         let store = self.engine.store();
         let mut tries = 0;
         loop {
             tries += 1;
-            let reused = stored.record.info.status != ReleaseStatus::Deployed;
+            let reused =
+                action == ReleaseAction::Install && stored.record.info.status != ReleaseStatus::Deployed;
             stored.record.info.status = ReleaseStatus::Superseded;
             if reused {
                 stored.record.info.description = "superseded by new release".to_owned();

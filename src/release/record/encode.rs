@@ -298,9 +298,9 @@ pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordE
         let system = labels.iter().filter(|(key, _)| SYSTEM_LABELS.contains(&key.as_str()));
         record.system = system.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
     }
-    // Records that were copied to another namespace belong to that namespace.
-    if let Some(namespace) = secret["metadata"]["namespace"].as_str() {
-        record.namespace = namespace.to_owned();
+    // The namespace of the release stays as recorded: its objects may be in another one than its records.
+    if record.namespace.is_empty() {
+        secret["metadata"]["namespace"].as_str().unwrap_or_default().clone_into(&mut record.namespace);
     }
     record.extension = form
         .text(&secret["data"][MEMORY])

@@ -6,6 +6,7 @@
 mod encode;
 mod prune;
 pub(crate) mod read_releases;
+pub(crate) mod record_namespace;
 mod record_store;
 pub(crate) mod recorded_manifests;
 pub(crate) mod release_history;

@@ -67,8 +67,9 @@ impl Engine {
 
     /// The last records of a release, at most `most`, oldest first; records stored in parts without those.
     pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
-        let namespace = Some(id.namespace.as_str());
-        let heads = self.store().heads(namespace, &format!("name={}", id.name)).await?;
+        let store = self.store();
+        let namespace = Some(store.namespace_of(id));
+        let heads = store.heads(namespace, &format!("name={}", id.name)).await?;
         if heads.is_empty() {
             return Err(EngineError::NotFound);
         }

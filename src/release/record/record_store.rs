@@ -62,6 +62,8 @@ impl Storage {
 #[derive(Debug, Clone)]
 pub struct StoredRecord {
     pub record: Record,
+    /// Namespace of the object; the release's own may be another.
+    pub stored_in: String,
     pub resource_version: String,
     /// UID of the object.
     pub uid: String,
@@ -102,6 +104,10 @@ pub struct RecordStore<'a> {
 
 fn version_of(object: &Value) -> String {
     object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+fn namespace_in(object: &Value) -> String {
+    object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned()
 }
 
 fn uid_of(object: &Value) -> String {
@@ -224,6 +230,7 @@ impl<'a> RecordStore<'a> {
     fn stored(&self, object: &Value) -> Result<StoredRecord, RecordError> {
         Ok(StoredRecord {
             record: encode::decode(object, self.storage.form())?,
+            stored_in: namespace_in(object),
             resource_version: version_of(object),
             uid: uid_of(object),
         })
@@ -292,9 +299,11 @@ impl<'a> RecordStore<'a> {
         if heads.len() > SINGLY && heads.len() * 2 > of {
             let old = heads.iter().all(|head| head.status == ReleaseStatus::Superseded);
             let labels = if old { "status=superseded" } else { "status!=superseded" };
-            let key = |r: &Record| (ReleaseId::new(&r.namespace, &r.name), r.version);
             let all = self.list(namespace, labels).await?;
-            listed.extend(all.into_iter().map(|stored| (key(&stored.record), stored.record)));
+            listed.extend(
+                all.into_iter()
+                    .map(|s| ((ReleaseId::new(&s.stored_in, &s.record.name), s.record.version), s.record)),
+            );
         }
         let reads: Vec<_> = heads
             .iter()
@@ -337,6 +346,7 @@ impl<'a> RecordStore<'a> {
             };
             let stored = |r: &Record| StoredRecord {
                 record: r.clone(),
+                stored_in: r.namespace.clone(),
                 resource_version: String::new(),
                 uid: String::new(),
             };
@@ -351,8 +361,7 @@ impl<'a> RecordStore<'a> {
             }
         }
         records.sort_by(|a, b| {
-            let order =
-                |s: &StoredRecord| (s.record.namespace.clone(), s.record.name.clone(), s.record.version);
+            let order = |s: &StoredRecord| (s.stored_in.clone(), s.record.name.clone(), s.record.version);
             order(a).cmp(&order(b))
         });
         Ok(records)
@@ -372,19 +381,19 @@ impl<'a> RecordStore<'a> {
     /// One revision.
     pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<StoredRecord>, RecordError> {
         let Some(mut stored) = self.head(id, revision).await? else { return Ok(None) };
-        self.complete(&mut stored.record).await?;
+        self.complete(&mut stored).await?;
         Ok(Some(stored))
     }
 
     /// Restores the parts of a record.
-    pub(crate) async fn complete(&self, record: &mut Record) -> Result<(), RecordError> {
+    pub(crate) async fn complete(&self, stored: &mut StoredRecord) -> Result<(), RecordError> {
+        let StoredRecord { record, stored_in, .. } = stored;
         let head = record.extension.parts_of.clone();
         let form = self.storage.form();
         let mut texts = Vec::new();
         for number in 0..record.extension.parts.min(encode::MOST_PARTS) {
             let name = encode::part_name(&head, number);
-            let object =
-                ObjectRef::new(self.storage.gvk(), Some(self.namespace.unwrap_or(&record.namespace)), &name);
+            let object = ObjectRef::new(self.storage.gvk(), Some(stored_in), &name);
             let part = self.cluster.get(&object).await?;
             texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
         }
@@ -448,7 +457,12 @@ impl<'a> RecordStore<'a> {
                 self.horizon.note(&version_of(&created));
                 self.write_parts(&created, &parts).await?;
                 record.extension = extension;
-                Ok(StoredRecord { record, resource_version: version_of(&created), uid: uid_of(&created) })
+                Ok(StoredRecord {
+                    record,
+                    stored_in: namespace_in(&created),
+                    resource_version: version_of(&created),
+                    uid: uid_of(&created),
+                })
             }
             Err(e) if e.is_already_exists() => Err(RecordError::Exists(object.name)),
             // The request may have succeeded without an answer: read what is stored.
@@ -473,9 +487,9 @@ impl<'a> RecordStore<'a> {
         let encoded = encode::encode(record, "modifiedAt", self.storage.form())?;
         let Encoded { mut head, parts, extension } = encoded;
         head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
-        let id = ReleaseId::new(&record.namespace, &record.name);
-        let object = self.reference(&id, record.version);
-        head["metadata"]["namespace"] = self.namespace_of(&id).into();
+        let id = ReleaseId::new(&stored.stored_in, &record.name);
+        let object = self.storage.reference(&id, record.version);
+        head["metadata"]["namespace"] = stored.stored_in.as_str().into();
         let place = |m: &RecordExtension| (m.parts_digest.clone(), m.parts_of.clone());
         let moved = place(&extension) != place(&record.extension);
         let mut tries = 0;
@@ -491,7 +505,7 @@ impl<'a> RecordStore<'a> {
                     stored.record.extension = extension;
                     return Ok(());
                 }
-                Err(e) if e.is_conflict() => match self.get(&id, record.version).await? {
+                Err(e) if e.is_conflict() => match self.in_namespace(None).get(&id, record.version).await? {
                     // Our own write, whose answer was lost, looks like another's.
                     Some(found) if same(&found.record, record) => {
                         stored.resource_version = found.resource_version;

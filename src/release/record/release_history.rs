@@ -264,7 +264,9 @@ pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<Hi
         records.push(found);
     }
     for stored in &mut records {
-        store.complete(&mut stored.record).await?;
+        store.complete(stored).await?;
+        // What an operation writes again says where the operation acts.
+        stored.record.namespace.clone_from(&id.namespace);
     }
     Ok(History { revisions: history, records, free: false, holder: None })
 }

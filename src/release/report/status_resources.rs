@@ -34,8 +34,7 @@ fn selector(object: &Value) -> Option<String> {
 impl Engine {
     /// Reads the live objects of a revision: whole, or as the server's tables. As with Helm, objects that are missing
     /// or cannot be read are left out.
-    pub async fn resources(&self, record: &Record, tables: bool) -> Result<Resources> {
-        let id = ReleaseId::new(&record.namespace, &record.name);
+    pub async fn resources(&self, id: &ReleaseId, record: &Record, tables: bool) -> Result<Resources> {
         let mut rendered = self.rendered_of(record)?;
         let kinds = self.kinds_for(rendered.manifests.iter().map(|m| &m.object), &[]).await?;
         let warnings = served_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
@@ -47,7 +46,7 @@ impl Engine {
         }
         let documents = || rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
         let scopes = Scopes::new(&kinds, &[], documents().map(|(_, object)| object));
-        let targets = resolve(documents(), &id, &scopes)?;
+        let targets = resolve(documents(), id, &scopes)?;
         let mut selected = BTreeSet::new();
         let selectors: Vec<Option<(String, Option<String>)>> = targets
             .iter()

@@ -32,6 +32,8 @@ pub enum Tool {
     Ssh,
     /// Flux's source-controller, for tests beside it that are asked for.
     SourceController,
+    /// Flux's helm-controller, which records what HelmReleases end with.
+    HelmController,
 }
 
 /// How a tool is built. `{version}`, `{major}` and `{minor}` in a stamp are those of the module that `go.mod` pins.
@@ -93,7 +95,7 @@ const KWOK_STAGES: &[&str] = &[
 
 impl Tool {
     /// All tools, in an order in which a first build shows results early.
-    pub const ALL: [Tool; 13] = [
+    pub const ALL: [Tool; 14] = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
@@ -107,10 +109,11 @@ impl Tool {
         Tool::Registry,
         Tool::Ssh,
         Tool::SourceController,
+        Tool::HelmController,
     ];
 
     /// Those that are built only if they are asked for by name: few tests use them, and a build takes long.
-    pub const ON_REQUEST: [Tool; 1] = [Tool::SourceController];
+    pub const ON_REQUEST: [Tool; 2] = [Tool::SourceController, Tool::HelmController];
 
     /// The programs of a control plane, and kubectl.
     pub const OF_CLUSTER: [Tool; 6] = [
@@ -226,6 +229,15 @@ impl Tool {
                 group: "source-controller",
                 module: "github.com/fluxcd/source-controller",
                 package: "github.com/fluxcd/source-controller",
+                stamps: &[],
+                files: &[],
+                patience: "10 minutes",
+            },
+            Tool::HelmController => &Recipe {
+                name: "helm-controller",
+                group: "helm-controller",
+                module: "github.com/fluxcd/helm-controller",
+                package: "github.com/fluxcd/helm-controller",
                 stamps: &[],
                 files: &[],
                 patience: "10 minutes",

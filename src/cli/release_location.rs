@@ -1,0 +1,30 @@
+//! Where a release acts whose records are in the namespace of the command: `targetNamespace` of a HelmRelease is another.
+
+use super::{Connected, Failure};
+use crate::helmrelease;
+use crate::release::{Engine, ReleaseId};
+
+impl Connected {
+    /// The engine and the identity of a release with records in the command's namespace.
+    pub(super) async fn locate(&self, name: &str) -> Result<(Engine, ReleaseId), Failure> {
+        let id = self.id(name);
+        let Some(newest) = self.engine.newest(&id).await.map_err(|e| e.to_string())? else {
+            return Ok((self.engine.clone(), id));
+        };
+        let acts_in = helmrelease::acts_in(&self.engine, &newest, &self.namespace).await;
+        let acts_in = acts_in.map_err(|e| format!("cannot tell where {name:?} acts: {e}"))?;
+        if acts_in == self.namespace {
+            return Ok((self.engine.clone(), id));
+        }
+        let engine = self.engine.clone().with_storage_namespace(&self.namespace, false);
+        Ok((engine, ReleaseId::new(&acts_in, name)))
+    }
+
+    /// The same as a whole: the command goes on in the namespace of the release.
+    pub(super) async fn located(mut self, name: &str) -> Result<Self, Failure> {
+        let (engine, id) = self.locate(name).await?;
+        self.engine = engine;
+        self.namespace = id.namespace;
+        Ok(self)
+    }
+}
