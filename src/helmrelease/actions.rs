@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use chart_compat::chart::Metadata;
 use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
+use serde_json::Value;
 
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
@@ -48,6 +49,8 @@ pub(super) struct ReleasePass<'a> {
     pub(super) chart: Option<Arc<CompiledChart>>,
     /// Its metadata.
     pub(super) metadata: Metadata,
+    /// The objects of its `crds/`.
+    pub(super) crds: Vec<ObjectRef>,
     pub(super) values: Map,
     pub(super) config_digest: String,
     pub(super) oci_digest: String,
@@ -379,11 +382,6 @@ impl ReleasePass<'_> {
     /// The objects of the release, for `flux tree` and dashboards.
     pub(super) async fn take_inventory(&mut self, record: &Record) -> Result<(), ReconcileError> {
         let objects = self.runner.engine().objects_of(record).await?;
-        let crds = crd_files(&self.chart.chart().crds(), &[], &BTreeMap::new())?;
-        let crds = crds.iter().flat_map(|file| &file.objects).filter_map(|object| {
-            let gvk = Gvk::of(object)?;
-            Some(ObjectRef::new(gvk, None, object["metadata"]["name"].as_str()?))
-        });
         let entry = |object: ObjectRef| InventoryEntry {
             id: format!(
                 "{}_{}_{}_{}",
@@ -395,8 +393,9 @@ impl ReleasePass<'_> {
             ),
             v: object.gvk.version,
         };
-        self.status.inventory =
-            Some(Inventory { entries: objects.into_iter().chain(crds).map(entry).collect() });
+        self.status.inventory = Some(Inventory {
+            entries: objects.into_iter().chain(self.crds.iter().cloned()).map(entry).collect(),
+        });
         Ok(())
     }
 
@@ -588,6 +587,18 @@ impl ReleasePass<'_> {
 
 fn snapshot_with_tests(fresh: Snapshot, test_hooks: Option<BTreeMap<String, TestHook>>) -> Snapshot {
     Snapshot { test_hooks, ..fresh }
+}
+
+/// The objects of a chart's `crds/`.
+///
+/// # Errors
+/// A file is not valid YAML.
+pub(super) fn crds_of(chart: &CompiledChart) -> Result<Vec<ObjectRef>, ReconcileError> {
+    let files = crd_files(&chart.chart().crds(), &[], &BTreeMap::new())?;
+    let objects = files.iter().flat_map(|file| &file.objects);
+    let reference =
+        |object: &Value| Some(ObjectRef::new(Gvk::of(object)?, None, object["metadata"]["name"].as_str()?));
+    Ok(objects.filter_map(reference).collect())
 }
 
 /// The conditions of a status, to be set now.

@@ -251,6 +251,7 @@ impl FrontEnd for HelmReleases {
             spec: &spec,
             id,
             metadata: chart.chart().metadata.clone(),
+            crds: actions::crds_of(&chart)?,
             chart: Some(chart),
             values,
             config_digest,
