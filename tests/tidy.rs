@@ -26,7 +26,10 @@ const RENDERER: [(&str, &[&str]); 17] = [
         &["chart", "data", "go", "json", "kyaml", "path", "yaml", "profile", "sprig", "template", "world"],
     ),
     ("functions.rs", &["go", "render", "sprig", "template"]),
-    ("lint", &["chart", "data", "go", "json", "path", "profile", "render", "template", "world", "yaml"]),
+    (
+        "lint",
+        &["chart", "data", "explain", "go", "json", "path", "profile", "render", "template", "world", "yaml"],
+    ),
     ("explain", &["chart", "data", "path", "profile", "render", "template"]),
 ];
 

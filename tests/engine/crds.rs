@@ -94,7 +94,7 @@ async fn a_crd_that_moves_to_crds_is_kept() {
     let object = config_map("a", "1");
     // As a front end of an operator asks; whether it applies `crds/` makes no difference.
     let keeping = |policy, moved_crds| {
-        let mut wanted = bringing(ns, &[object.clone()], crd(&group, "Namespaced"), policy);
+        let mut wanted = bringing(ns, std::slice::from_ref(&object), crd(&group, "Namespaced"), policy);
         let file =
             json!({"name": "crds/things.yaml", "data": base64(&crd(&group, "Namespaced").to_string())});
         Arc::make_mut(&mut wanted.chart).0["files"] = json!([file]);
