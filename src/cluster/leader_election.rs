@@ -15,11 +15,15 @@ use super::object_ref::{Gvk, ObjectRef};
 use super::object_stream::ObjectEvent;
 use super::{Cluster, ClusterError};
 
-/// Lease duration: when its holder is killed, another process works within 20 s. The deadline is longer than client-go's 10 s: an
-/// API server that restarts is down for about as long, which is no reason to change leaders.
+/// Lease duration: when its holder is killed, another process works within 20 s. An API server that is down for longer is no reason to
+/// change leaders: nobody else can take the Lease meanwhile.
 pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(17);
 /// Renew interval and deadline.
-const PACE: Pace = Pace { renew: Duration::from_secs(2), deadline: Duration::from_secs(15) };
+const PACE: Pace = Pace {
+    renew: Duration::from_secs(2),
+    deadline: Duration::from_secs(15),
+    unanswered: Duration::from_secs(35),
+};
 /// Pause after a failed attempt to take the Lease.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 

@@ -5,6 +5,7 @@
 //! limit, so that one missing answer does not use up all the time.
 
 use super::api_client::Cluster;
+use super::error::ClusterError;
 use super::object_ref::ObjectRef;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ pub(crate) struct Pace {
     pub(crate) renew: Duration,
     /// Time after the last renewal at which it counts as lost. Shorter than the time after which others take it.
     pub(crate) deadline: Duration,
+    /// The same while the server does not answer at all: what it does not answer it does not carry out for us either.
+    pub(crate) unanswered: Duration,
 }
 
 /// A Lease that is being renewed. Dropped, it stays until it expires.
@@ -72,7 +75,16 @@ impl HeldLease {
     pub(crate) fn keep(cluster: Cluster, object: ObjectRef, lease: Value, pace: Pace) -> Self {
         let (stop, stopped) = watch::channel(false);
         let (tell, lost) = watch::channel(false);
-        let beat = Heartbeat { cluster, object, lease, pace, stopped, last: Instant::now(), absent: false };
+        let beat = Heartbeat {
+            cluster,
+            object,
+            lease,
+            pace,
+            stopped,
+            last: Instant::now(),
+            absent: false,
+            unanswered: false,
+        };
         let task = tokio::spawn(async move {
             let (lease, stopped) = beat.run().await;
             tell.send_replace(!stopped);
@@ -116,6 +128,8 @@ struct Heartbeat {
     last: Instant,
     /// The last read found no Lease.
     absent: bool,
+    /// The last attempt got no answer.
+    unanswered: bool,
 }
 
 impl Heartbeat {
@@ -135,7 +149,8 @@ impl Heartbeat {
     }
 
     fn left(&self) -> Duration {
-        self.pace.deadline.saturating_sub(self.last.elapsed())
+        let deadline = if self.unanswered { self.pace.unanswered } else { self.pace.deadline };
+        deadline.saturating_sub(self.last.elapsed())
     }
 
     /// One attempt; `false`: another process has the Lease.
@@ -145,7 +160,9 @@ impl Heartbeat {
         let bound = ATTEMPT_TIMEOUT.min(self.left());
         self.lease["spec"]["renewTime"] = micro_time().into();
         let written = self.cluster.replace(&self.object, &self.lease, MANAGER);
-        match tokio::time::timeout(bound, written).await {
+        let answer = tokio::time::timeout(bound, written).await;
+        self.unanswered = !matches!(answer, Ok(Ok(_) | Err(ClusterError::Api(_))));
+        match answer {
             Ok(Ok(written)) => {
                 self.lease = written;
                 self.last = began;

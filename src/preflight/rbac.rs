@@ -86,6 +86,7 @@ pub struct Needs {
 /// What releases in any namespace need, whose objects their own ServiceAccounts apply.
 fn of_tenants_releases() -> Needs {
     let mut needs = Needs::default();
+    needs.watch_definitions();
     let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
         needs.rights.add(None, group, resource, verbs);
     };
@@ -152,6 +153,15 @@ struct Defined {
 }
 
 impl Needs {
+    /// The watch by which releases that wait for a kind are reconciled as soon as it is served.
+    fn watch_definitions(&mut self) {
+        for (group, resource) in
+            [("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")]
+        {
+            self.rights.add(None, group, resource, &["list", "watch"]);
+        }
+    }
+
     /// The needs of modules that run in a namespace.
     #[must_use]
     pub fn of(
@@ -174,6 +184,7 @@ impl Needs {
         for group in ["", "events.k8s.io"] {
             needs.rights.add(here, group, "events", &["create", "patch"]);
         }
+        needs.watch_definitions();
         let mut kinds = Vec::new();
         for module in &modules.modules {
             needs.module(module, values, namespace, &mut kinds);

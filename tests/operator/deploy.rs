@@ -182,10 +182,16 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let events = cp.audit_since(mark).unwrap();
     let own: Vec<_> = events.iter().filter(|e| e.user == account).collect();
     assert!(!own.is_empty(), "it ran as its ServiceAccount");
-    // Its ConfigMap, records and webhooks, and what its modules have; the kind that statuses are told by is only written.
+    // Its ConfigMap, records, webhooks and the definitions of kinds, and what its modules have; the kind that statuses are told by is only written.
     let watched: BTreeSet<&str> =
         own.iter().filter(|e| e.verb == "watch").map(|e| e.resource.as_str()).collect();
-    let own_kinds = ["configmaps", "secrets", "validatingwebhookconfigurations"];
+    let own_kinds = [
+        "apiservices",
+        "configmaps",
+        "customresourcedefinitions",
+        "secrets",
+        "validatingwebhookconfigurations",
+    ];
     let theirs = ["deployments", "priorityclasses", "rolebindings", "roles", "services"];
     let wanted: BTreeSet<&str> = own_kinds.into_iter().chain(theirs).collect();
     assert_eq!(watched, wanted, "it watches nothing that it need not");

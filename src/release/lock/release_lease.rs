@@ -23,7 +23,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{time::Duration, time::Instant};
 
-const PACE: Pace = Pace { renew: Duration::from_secs(5), deadline: lock_policy::LEASE_DURATION };
+const PACE: Pace = Pace {
+    renew: Duration::from_secs(5),
+    deadline: lock_policy::LEASE_DURATION,
+    unanswered: lock_policy::LEASE_DURATION,
+};
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A held lock. Dropped without a release it stays until it expires, or until its holder has provably exited.
