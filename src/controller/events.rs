@@ -29,12 +29,14 @@ pub enum EventType {
     Normal,
     /// Something needs attention.
     Warning,
+    /// A detail of the work, for people who look at the object: as with Flux's controllers it is a normal Event that is sent nowhere.
+    Trace,
 }
 
 impl EventType {
     fn name(self) -> &'static str {
         match self {
-            Self::Normal => "Normal",
+            Self::Normal | Self::Trace => "Normal",
             Self::Warning => "Warning",
         }
     }
@@ -43,7 +45,7 @@ impl EventType {
 /// What an Event says.
 #[derive(Clone, Debug)]
 pub struct EventNote {
-    /// Normal or Warning.
+    /// How it counts.
     pub event_type: EventType,
     /// One CamelCase word.
     pub reason: &'static str,
@@ -109,7 +111,7 @@ impl EventRecorder {
 
     /// Records an Event on an object as the API server answered it, in the background.
     pub fn spawn_for(&self, object: &Value, mut note: EventNote) {
-        if let Some(sink) = &self.sink {
+        if let Some(sink) = self.sink.as_ref().filter(|_| note.event_type != EventType::Trace) {
             note.note = redact::process().mask(&note.note).into_owned();
             sink.take(object, &note);
         }

@@ -136,7 +136,7 @@ impl FluxEvent {
         );
         Some(Self {
             severity: match note.event_type {
-                EventType::Normal => Severity::Info,
+                EventType::Normal | EventType::Trace => Severity::Info,
                 EventType::Warning => Severity::Error,
             },
             timestamp: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

@@ -98,6 +98,6 @@ async fn delete(pass: &ReconcilePass, name: &str) -> Result<(), ReconcileError> 
 }
 
 fn record(pass: &ReconcilePass, reason: &'static str, note: String) {
-    let (event_type, action, annotations) = (EventType::Normal, "Reconcile", BTreeMap::new());
+    let (event_type, action, annotations) = (EventType::Trace, "Reconcile", BTreeMap::new());
     pass.record_event(EventNote { event_type, reason, action, note, annotations });
 }

@@ -316,10 +316,13 @@ fn is_stalled(object: &Value) -> bool {
 }
 
 impl Running {
-    /// Takes the newest revision and what it led to out of a status, as if the operator had been killed before it wrote that.
-    fn forget_newest(&self, name: &str, object: &Value) {
+    /// Takes the newest revision and what it led to out of a status, as if the operator had been killed before it wrote that. `first`:
+    /// what the status had of the first revision before.
+    fn forget_newest(&self, name: &str, object: &Value, first: &Value) {
         let mut status = object["status"].clone();
-        status["history"].as_array_mut().unwrap().remove(0);
+        let history = status["history"].as_array_mut().unwrap();
+        history.remove(0);
+        *history.last_mut().unwrap() = first.clone();
         status["conditions"].as_array_mut().unwrap().retain(|c| c["type"] == "Released");
         let patch = json!([{"op": "replace", "path": "/status", "value": status}]).to_string();
         let ns = self.ns.name();
@@ -330,28 +333,28 @@ impl Running {
 }
 
 /// A stopped front end and its HelmRelease `web`, whose second revision failed and was rolled back.
-async fn rolled_back(name: &str) -> (Running, Value) {
+async fn rolled_back(name: &str) -> (Running, Value, Value) {
     let mut running = Running::prepare(name).await;
     running.publish("demo", "1.0.0", chart("1.0.0", &[]));
     running.start().await;
     running.release("web", &remediated("one"));
-    running.wait_ready("web", "True InstallSucceeded");
+    let first = running.wait_ready("web", "True InstallSucceeded")["status"]["history"][0].clone();
     running.release("web", &remediated("bad"));
     let object = running.wait("rolled back", is_stalled, "web");
     assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
     running.stop().await;
-    (running, object)
+    (running, object, first)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_failed_before_a_crash_is_taken() {
-    let (mut running, object) = rolled_back("rollback").await;
+    let (mut running, object, first) = rolled_back("rollback").await;
     running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
     running.forge("web", 3, |record| {
         record["info"]["status"] = "failed".into();
         record["info"]["description"] = "Rollback failed: no answer".into();
     });
-    running.forget_newest("web", &object);
+    running.forget_newest("web", &object, &first);
     running.start().await;
     // The rollback is repeated, not the upgrade.
     let object = running.wait("rolled back again", is_stalled, "web");
@@ -364,10 +367,10 @@ async fn a_rollback_that_failed_before_a_crash_is_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_that_a_crash_left_with_two_deployed_revisions_is_ended() {
-    let (mut running, object) = rolled_back("two-deployed").await;
+    let (mut running, object, first) = rolled_back("two-deployed").await;
     // As if the operator had been killed before it wrote that the revision before is superseded.
     running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
-    running.forget_newest("web", &object);
+    running.forget_newest("web", &object, &first);
     assert_eq!(running.records(), ["deployed", "failed", "deployed"]);
     running.start().await;
     let object = running.wait("ended", is_stalled, "web");

@@ -118,7 +118,9 @@ async fn a_token_of_a_service_account_leads_to_another_cluster() {
     running.wait_ready("web", "True InstallSucceeded");
     let user = format!("system:serviceaccount:{ns}:deployer");
     let writes = cp.writes_since(mark).unwrap();
-    let made = writes.iter().find(|write| write.resource == "configmaps" && write.name == "web");
+    let made = writes
+        .iter()
+        .find(|write| write.resource == "configmaps" && write.name == "web" && write.namespace == ns);
     assert_eq!(made.map(|write| write.user.as_str()), Some(user.as_str()));
     cp.kubectl(["delete", "helmrelease", "web", "-n", &ns, "--timeout=30s"]).unwrap();
     assert!(running.get("configmap", "web").is_null() && running.records().is_empty());

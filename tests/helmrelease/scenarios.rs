@@ -125,7 +125,7 @@ async fn installs_end_as_with_helm_controller() {
             "fail-remediate",
             json!({"values": fails, "install": {"remediation": {"remediateLastFailure": true}}}),
             Expected {
-                ready: "False UninstallSucceeded",
+                ready: "False InstallFailed",
                 conditions: &[("Released", "False InstallFailed"), ("Remediated", "True UninstallSucceeded")],
                 counters: &[("installFailures", 1)],
                 records: &[],

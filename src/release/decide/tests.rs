@@ -172,12 +172,12 @@ fn bases_and_leftovers() {
         (
             "before an uninstall",
             &[(1, Uninstalled, false, GONE), (2, Failed, false, GONE)],
-            (vec![2], vec![], vec![]),
+            (vec![2], vec![], vec![2]),
         ),
         (
-            "nothing deployed ever",
+            "nothing deployed ever: the last failure is replaced, as in Helm",
             &[(1, Failed, false, GONE), (2, Failed, false, GONE)],
-            (vec![1, 2], vec![], vec![]),
+            (vec![1, 2], vec![], vec![2]),
         ),
     ];
     for (what, rows, expected) in cases {
