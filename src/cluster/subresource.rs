@@ -16,6 +16,18 @@ pub enum PatchKind {
     Merge,
     /// RFC 6902.
     Json,
+    /// Kubernetes' own, for built-in kinds.
+    Strategic,
+}
+
+impl PatchKind {
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::Merge => "application/merge-patch+json",
+            Self::Json => "application/json-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
+    }
 }
 
 impl Cluster {
@@ -38,11 +50,7 @@ impl Cluster {
         manager: &str,
     ) -> Result<Value> {
         let path = self.part_path(object, part, manager).await?;
-        let content_type = match kind {
-            PatchKind::Merge => "application/merge-patch+json",
-            PatchKind::Json => "application/json-patch+json",
-        };
-        self.write(Method::PATCH, &path, content_type, patch).await
+        self.write(Method::PATCH, &path, kind.content_type(), patch).await
     }
 
     /// Replaces a subresource; with a resource version in the body, only if nobody changed the object since.

@@ -7,6 +7,7 @@
 //! Knows nothing of charts, values, templates, YAML or custom resources: a request carries rendered objects, an outcome lists
 //! what was done.
 
+mod client_apply;
 mod decide;
 mod desired_objects;
 mod drift;
