@@ -279,17 +279,16 @@ mod tests {
         let above = "a value above it, of an earlier source or of spec.values, is neither a map nor a list";
         for (text, path, expected) in [
             ("s3:1,s3:2", "a.b", comma),
-            ("s3,", "a.b", comma),
             ("s\\,3,x", "a", comma),
             ("\"s3,x\"", "a[0]", comma),
             ("{s3", "a", list),
             ("{s3,x", "a", list),
             ("{s3}x", "a", list),
-            ("s3", "n.x", above),
-            ("s3", "n[0]", above),
+            ("s3", "num.x", above),
+            ("s3", "num[0]", above),
         ] {
             let error =
-                compose(&[source(text, path, false)], &yaml::from_slice_map(b"n: 1").unwrap()).unwrap_err();
+                compose(&[source(text, path, false)], &yaml::from_slice_map(b"num: 1").unwrap()).unwrap_err();
             let start = format!("Secret ns/s, key k cannot be set at targetPath {path:?}: ");
             assert_eq!(error.strip_prefix(&start), Some(expected), "{text}");
         }

@@ -149,13 +149,13 @@ impl From<String> for PostRenderError {
 
 /// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
 fn hint(error: &Error, release: &RenderedRelease) -> Option<PostRenderHint> {
-    match (error, error.root()) {
-        (Error::Hinted { hint, .. }, _) => Some(PostRenderHint::Text(hint.clone())),
-        (_, Error::Duplicate(_)) => in_both(release).map(PostRenderHint::HookAndManifest),
-        (_, Error::Yaml(_) | Error::DuplicateKeys(_) | Error::Identity { .. } | Error::Kind { .. }) => {
-            unreadable(release).map(PostRenderHint::Text)
+    match error {
+        Error::Hinted { hint, .. } => Some(PostRenderHint::Text(hint.clone())),
+        // The build wraps the cause in a text of its own.
+        other if other.to_string().contains("already registered id") => {
+            in_both(release).map(PostRenderHint::HookAndManifest)
         }
-        _ => None,
+        _ => unreadable(release).map(PostRenderHint::Text),
     }
 }
 

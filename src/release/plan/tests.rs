@@ -137,7 +137,7 @@ fn crds_that_moved_are_kept() {
     };
     let base = [vec![crd("moved"), crd("gone"), base("ConfigMap", "moved", 1)]];
     let seen = base[0].iter().map(|one| (one.object.key(), Some(ours()))).collect();
-    assert_eq!(line(&[], &base, &seen), "-moved,gone !moved", "the first is the ConfigMap");
+    assert_eq!(line(&[], &base, &seen), "-moved -gone !moved", "the first is the ConfigMap");
     let kept = plan(&[], dependency_graph::order(&[]).unwrap(), &base, &seen, &id(), &BTreeSet::new());
     assert_eq!(kept.kept, []);
 }
