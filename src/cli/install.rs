@@ -225,7 +225,7 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
         config: to_json(&Data::Map(user.values)),
         manifest: rendered.manifest_text.clone(),
         hooks: rendered.hooks.iter().map(RecordedHook::from).collect(),
-        apply_method: "ssa".to_owned(),
+        apply_method: job.options.apply.method(None).as_str().to_owned(),
         ..Record::default()
     };
     Ok(show_dry(globals, record, &rendered, told)?)

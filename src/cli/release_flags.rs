@@ -9,7 +9,7 @@ use super::flags::duration;
 use super::{Failure, tell};
 use crate::cluster::Validation;
 use crate::release::{
-    Adoption, Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions,
+    Adoption, ApplyChoice, Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions,
     RevisionOptions, Wait, WaitRules,
 };
 
@@ -164,7 +164,7 @@ pub(super) struct Carry {
     /// Deprecated name of --force-replace
     #[arg(long, hide = true)]
     force: bool,
-    /// Objects are always applied by the server; `false` is an error
+    /// Apply objects on the server, or by patches of the client; auto: as the last revision, or the one rolled back to
     #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     server_side: Option<ServerSide>,
     /// Take over a release that another process left in an unfinished operation
@@ -191,9 +191,16 @@ impl Carry {
         if self.force {
             tell("Flag --force has been deprecated, use --force-replace instead");
         }
-        if self.server_side == Some(ServerSide::False) {
+        let apply = match self.server_side {
+            None | Some(ServerSide::Auto) => ApplyChoice::Auto,
+            Some(ServerSide::True) => ApplyChoice::Server,
+            Some(ServerSide::False) => ApplyChoice::Client,
+        };
+        if apply == ApplyChoice::Client && self.force_conflicts {
             return Err(
-                "--server-side=false: windlass applies on the server only; leave the flag out".to_owned()
+                "--force-conflicts: forceConflicts enabled when serverSideApply disabled; leave it out: \
+                        client-side apply overwrites fields of other managers"
+                    .to_owned(),
             );
         }
         let wait = match self.wait {
@@ -203,6 +210,7 @@ impl Carry {
         };
         let legacy = self.wait == Some(WaitFor::Legacy);
         Ok(ReleaseOptions {
+            apply,
             run_hooks: !self.no_hooks,
             wait,
             wait_rules: if legacy { WaitRules::Legacy } else { WaitRules::Status },

@@ -36,6 +36,11 @@ fn is_main(entry: &Value) -> bool {
     entry["subresource"].as_str().unwrap_or("").is_empty()
 }
 
+/// An entry of `manager`, by apply or by updates.
+pub(super) fn is_of(entry: &Value, manager: &str) -> bool {
+    entry["manager"] == manager && is_main(entry)
+}
+
 /// The apply entry of `manager`.
 pub(super) fn is_apply_of(entry: &Value, manager: &str) -> bool {
     entry["manager"] == manager && entry["operation"] == "Apply" && is_main(entry)

@@ -10,7 +10,8 @@ use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+pub(super) const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -23,6 +24,16 @@ pub enum Validation {
     #[default]
     Warn,
     Ignore,
+}
+
+impl Validation {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Strict => "Strict",
+            Self::Warn => "Warn",
+            Self::Ignore => "Ignore",
+        }
+    }
 }
 
 /// How an object is applied.
@@ -103,7 +114,12 @@ impl<'a> Page<'a> {
 }
 
 impl Cluster {
-    async fn path(&self, gvk: &Gvk, namespace: Option<&str>, name: Option<&str>) -> Result<String> {
+    pub(super) async fn path(
+        &self,
+        gvk: &Gvk,
+        namespace: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<String> {
         // Escaped or not, these would make another path: of the namespace, of the kind, or of all objects.
         let bad_name = name.filter(|name| matches!(*name, "" | "." | ".."));
         if let Some(bad) = bad_name.or(namespace.filter(|namespace| matches!(*namespace, "." | ".."))) {
@@ -294,15 +310,10 @@ impl Cluster {
         options: ApplyOptions<'_>,
     ) -> Result<Applied> {
         let mut path = self.object_path(object).await?;
-        let validation = match options.validation {
-            Validation::Strict => "Strict",
-            Validation::Warn => "Warn",
-            Validation::Ignore => "Ignore",
-        };
         path.push_str("?fieldManager=");
         path.push_str(&escape(options.manager));
         path.push_str("&fieldValidation=");
-        path.push_str(validation);
+        path.push_str(options.validation.as_str());
         if options.force {
             path.push_str("&force=true");
         }

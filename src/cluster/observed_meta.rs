@@ -25,6 +25,8 @@ pub struct ObservedMeta {
     /// Hash of our field manager's apply entry, its time included; `None` without one. It changes when another
     /// manager takes a field over or applies under our name, and not when others write their own fields.
     pub applied: Option<u64>,
+    /// Hash of all entries of our field manager, those by updates too: what shows changes of objects that are patched.
+    pub written: Option<u64>,
     /// Helm's managers own fields by updates, not by apply.
     pub helm_updates: bool,
     /// `kubectl apply` owns fields.
@@ -56,6 +58,7 @@ impl ObservedMeta {
             resource_policy: annotation("helm.sh/resource-policy").map(Into::into),
             drift: drift_of(meta).map(Into::into),
             applied: hash_of(ours.into_iter()),
+            written: hash_of(entries.iter().filter(|e| managed_fields::is_of(e, manager))),
             helm_updates: entries.iter().any(|e| managed_fields::is_helm_update(e, manager)),
             kubectl_applies: entries.iter().any(|e| managed_fields::is_kubectl_apply(e, manager)),
             others: hash_of(

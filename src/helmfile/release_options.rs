@@ -9,8 +9,8 @@ use super::state::load::State;
 use super::state::record::Record;
 use crate::cluster::Propagation;
 use crate::release::{
-    Adoption, CrdPolicy, FailureOptions, Immutable, Mode, ObjectOptions, OnFailure, OwnershipOptions,
-    ReleaseId, ReleaseOptions, RevisionOptions, UninstallRequest, Wait,
+    Adoption, ApplyChoice, CrdPolicy, FailureOptions, Immutable, Mode, ObjectOptions, OnFailure,
+    OwnershipOptions, ReleaseId, ReleaseOptions, RevisionOptions, UninstallRequest, Wait,
 };
 
 /// Helm's default for a wait.
@@ -68,6 +68,7 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
     let create =
         release.flag("createNamespace").or_else(|| fields.defaults.flag("createNamespace")).unwrap_or(true);
     Ok(ReleaseOptions {
+        apply: apply_choice(&fields.text("serverSide"))?,
         mode: Mode::UpgradeInstall,
         create_namespace: create && !release.text("namespace").is_empty(),
         crds: if fields.defaults.flag("skipCRDs") == Some(true) {
@@ -101,6 +102,16 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
         },
         ..ReleaseOptions::default()
     })
+}
+
+/// How objects are written: Helm's values of `--server-side`.
+fn apply_choice(text: &str) -> Result<ApplyChoice, String> {
+    match text {
+        "" | "auto" => Ok(ApplyChoice::Auto),
+        "true" => Ok(ApplyChoice::Server),
+        "false" => Ok(ApplyChoice::Client),
+        _ => Err(format!("serverSide: {text:?} is not true, false or auto")),
+    }
 }
 
 /// Refuses fields that exclude each other or mean nothing.

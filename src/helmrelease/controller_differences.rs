@@ -26,15 +26,10 @@ pub fn differences(object: &Value) -> Vec<Difference> {
 
 /// Differences, and whether they apply.
 fn differing(object: &Value, spec: &HelmReleaseSpec) -> Vec<(bool, &'static str)> {
-    let client_side = spec.install.server_side_apply == Some(false)
-        || [&spec.upgrade.server_side_apply, &spec.rollback.server_side_apply]
-            .iter()
-            .any(|mode| mode.as_deref() == Some("disabled"));
     let conditions = object["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let stalled = conditions.iter().any(|c| c["type"] == "Stalled" && c["status"] == "True");
     let identity = spec.kube_config.as_ref().is_some_and(|config| config.config_map_ref.is_some());
     vec![
-        (client_side, "serverSideApply: disabled has no effect: objects are always applied server-side"),
         (
             spec.upgrade.force || spec.rollback.force,
             "force: only objects whose immutable fields change are created again; helm-controller replaces all, or none with \
@@ -77,11 +72,11 @@ mod tests {
             "driftDetection": {"mode": "enabled", "ignore": [
                 {"paths": ["/spec/replicas"]}, {"paths": ["/spec/0"]}, {"paths": [""], "target": {"kind": "A.*"}},
             ]},
-            "upgrade": {"force": true, "serverSideApply": "disabled"},
+            "upgrade": {"force": true},
         });
         let found =
             told(&json!({"spec": spec, "status": {"conditions": [{"type": "Stalled", "status": "True"}]}}));
-        assert_eq!(found.len(), 5, "{found:?}");
+        assert_eq!(found.len(), 4, "{found:?}");
         assert!(found.iter().all(|line| !line.starts_with('!')), "{found:?}");
         assert!(
             matches!(&told(&json!({"spec": {"interval": 1}}))[..], [refused] if refused.starts_with("! spec"))

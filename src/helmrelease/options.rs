@@ -15,9 +15,9 @@ use crate::controller::{PostRender, ReconcileError, jittered};
 use crate::flux_api::GoDuration;
 use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::release::{
-    Adoption, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions, HealthCheck,
-    Immutable, Mode, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease, RevisionOptions, Wait,
-    WaitRules,
+    Adoption, ApplyChoice, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions,
+    HealthCheck, Immutable, Mode, ObjectOptions, OwnershipOptions, ReleaseOptions, RenderedRelease,
+    RevisionOptions, Wait, WaitRules,
 };
 use crate::render::RenderBounds;
 use crate::render::post_renderers::{
@@ -237,6 +237,10 @@ pub(super) fn release_options(spec: &HelmReleaseSpec, action: Action, installs: 
         let install = &spec.install;
         return ReleaseOptions {
             mode: if resumes { Mode::UpgradeInstall } else { Mode::Install },
+            apply: match install.server_side_apply {
+                Some(false) => ApplyChoice::Client,
+                Some(true) | None => ApplyChoice::Server,
+            },
             create_namespace: install.create_namespace && spec.target_namespace.is_some(),
             crds: crds(install.crds.as_deref()),
             run_hooks: !install.disable_hooks,
@@ -257,6 +261,7 @@ pub(super) fn release_options(spec: &HelmReleaseSpec, action: Action, installs: 
     let upgrade = &spec.upgrade;
     ReleaseOptions {
         mode: if resumes { Mode::UpgradeInstall } else { Mode::Upgrade },
+        apply: apply_choice(upgrade.server_side_apply.as_deref()),
         crds: crds(upgrade.crds.as_deref()),
         run_hooks: !upgrade.disable_hooks,
         wait: wait(upgrade.disable_wait, upgrade.disable_wait_for_jobs),
@@ -278,11 +283,20 @@ fn immutable(force: bool) -> Immutable {
     if force { Immutable::Recreate } else { Immutable::Fail }
 }
 
+fn apply_choice(mode: Option<&str>) -> ApplyChoice {
+    match mode {
+        Some("enabled") => ApplyChoice::Server,
+        Some("disabled") => ApplyChoice::Client,
+        _ => ApplyChoice::Auto,
+    }
+}
+
 /// Options of a rollback.
 pub(super) fn rollback_options(spec: &HelmReleaseSpec) -> ReleaseOptions {
     let rollback = &spec.rollback;
     let own = base(spec);
     ReleaseOptions {
+        apply: apply_choice(rollback.server_side_apply.as_deref()),
         run_hooks: !rollback.disable_hooks,
         wait: wait(rollback.disable_wait, rollback.disable_wait_for_jobs),
         timeout: timeout_of(spec, rollback.timeout.as_ref()),
@@ -298,6 +312,7 @@ pub(super) fn drift_options(spec: &HelmReleaseSpec, ignore: Vec<String>) -> Rele
     let own = base(spec);
     let own = ReleaseOptions { drift: DriftPolicy { ignore, ..own.drift }, ..own };
     ReleaseOptions {
+        apply: ApplyChoice::Auto,
         timeout: timeout_of(spec, None),
         ownership: OwnershipOptions { adoption: Adoption::Any, ..own.ownership },
         ..own

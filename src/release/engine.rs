@@ -10,6 +10,7 @@ use crate::release::{
     execute::{
         RevisionExecution, RevisionInput,
         apply::{Applier, TRIES},
+        autoscaler::Autoscalers,
         chart_hooks::HookRunner,
         crds::{CrdInstaller, require_crds},
     },
@@ -23,7 +24,8 @@ use crate::release::{
     },
     report::operation_progress::{ProgressListener, ProgressReporter, WaitListener},
     request::{
-        CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseOptions, ReleaseRequest,
+        ApplyMethod, CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseOptions,
+        ReleaseRequest,
     },
 };
 use serde_json::Value;
@@ -82,6 +84,8 @@ pub struct Engine {
     storage_namespace: Option<Arc<str>>,
     progress: Option<ProgressListener>,
     diagnoses: bool,
+    /// Objects are read and written with other rights than the caches'.
+    pub(crate) acts_for_another: bool,
     waits: Option<Arc<dyn WaitListener>>,
     pub(crate) cancel: Option<watch::Receiver<bool>>,
     /// The deadline of the current operation, and its duration.
@@ -117,6 +121,7 @@ impl Engine {
             storage_namespace: None,
             progress: None,
             diagnoses: false,
+            acts_for_another: false,
             waits: None,
             cancel: None,
             until: None,
@@ -138,6 +143,7 @@ impl Engine {
     pub fn acting_as(mut self, actor: Cluster) -> Self {
         self.crd_client = actor.clone();
         self.cluster = actor;
+        self.acts_for_another = true;
         self
     }
 
@@ -241,6 +247,9 @@ impl Engine {
             options,
             id,
             progress: self.progress_of(id),
+            client: None,
+            state: &self.state,
+            autoscalers: Autoscalers::new(&self.cluster),
         }
     }
 
@@ -333,6 +342,7 @@ impl Engine {
             old_hooks: &[],
             cause: &request.cause,
             options: &request.options,
+            method: method_of(&request.options, &decision, history),
             operation: if decision.installing {
                 RevisionOperation::Install
             } else {
@@ -438,6 +448,16 @@ impl Engine {
         for warning in served_kinds::to_applicable(&mut rendered, &*self.cluster.kinds().await?) {
             tracing::info!(release = %id, "{warning}");
         }
+        let revision = record.version;
+        let decision = Decision {
+            action: ReleaseAction::Unchanged,
+            reason: ActionReason::Deployed { revision },
+            revision,
+            installing: false,
+            base: vec![revision],
+            abandon: Vec::new(),
+            supersede: Vec::new(),
+        };
         let input = RevisionInput {
             id,
             rendered: &rendered,
@@ -449,18 +469,9 @@ impl Engine {
             old_hooks: &[],
             cause: "",
             options,
+            method: method_of(options, &decision, &history),
             operation: RevisionOperation::Upgrade,
             state,
-        };
-        let revision = record.version;
-        let decision = Decision {
-            action: ReleaseAction::Unchanged,
-            reason: ActionReason::Deployed { revision },
-            revision,
-            installing: false,
-            base: vec![revision],
-            abandon: Vec::new(),
-            supersede: Vec::new(),
         };
         let mut lease = None;
         let result = self.correct_drift(&input, decision, history, &mut lease).await;
@@ -522,4 +533,20 @@ fn validate(request: &ReleaseRequest) -> Result<()> {
         return Err(EngineError::SystemLabel);
     }
     Ok(())
+}
+
+/// How a request's objects are written. Without a new revision as the deployed one's, whatever the request chooses.
+fn method_of(options: &ReleaseOptions, decision: &Decision, history: &History) -> ApplyMethod {
+    if decision.installing {
+        return options.apply.method(None);
+    }
+    let newest = history.newest().map(|record| record.apply_method.as_str());
+    let deployed = history.records.iter().find(|stored| stored.record.version == decision.revision);
+    match deployed.map(|stored| stored.record.apply_method.as_str()) {
+        // A record of Helm 3 names none: the request chooses.
+        Some(known) if decision.action == ReleaseAction::Unchanged && !known.is_empty() => {
+            ApplyMethod::of_record(known)
+        }
+        _ => options.apply.method(newest),
+    }
 }

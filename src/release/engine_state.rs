@@ -78,6 +78,8 @@ struct Inner {
     /// When the last operation on a release began or ended, for some time.
     operated: BTreeMap<ReleaseId, Instant>,
     crd_tracker: CrdTracker,
+    /// Releases of which it was said that autoscalers of a namespace cannot be listed.
+    unseen_autoscalers: BTreeSet<(ReleaseId, String)>,
 }
 
 /// No watch is behind for so long: what was written before is in the caches.
@@ -128,6 +130,7 @@ impl Drop for OperationGuard {
             inner.locks.remove(&self.id);
             inner.pending.remove(&self.id);
             inner.release_owners.remove(&self.id);
+            inner.unseen_autoscalers.retain(|(id, _)| *id != self.id);
             inner.stored_elsewhere.retain(|_, id| *id != self.id);
         }
         if inner.pending.contains_key(&self.id) {
@@ -137,6 +140,11 @@ impl Drop for OperationGuard {
 }
 
 impl EngineState {
+    /// Whether it was not said before that a release's account cannot list autoscalers of a namespace.
+    pub(crate) fn is_first_unseen(&self, id: &ReleaseId, namespace: &str) -> bool {
+        self.lock().unseen_autoscalers.insert((id.clone(), namespace.to_owned()))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,6 +2,7 @@
 
 use crate::cluster::{ClusterError, ObjectRef};
 use crate::release::{
+    client_apply::MergeError,
     plan::field_conflicts::Conflict,
     record::{RecordError, ReleaseStatus},
     request::HookEvent,
@@ -91,6 +92,9 @@ pub enum EngineError {
     /// Fields of an object are owned by other managers.
     #[error("applying {object} ({path}): {source}{}", owners(conflicts))]
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
+    /// No patch can be made of an object's states.
+    #[error("patching {object} ({path}): {source}")]
+    Merge { object: String, path: String, source: MergeError },
     /// Fields of several objects are owned by other managers: the first conflicts stopped the operation, the rest was
     /// only checked.
     #[error("{}", all_conflicts(stopped, further))]
@@ -275,7 +279,8 @@ impl EngineError {
             | Self::Ownership { .. }
             | Self::HookTaken { .. }
             | Self::NotCrd { .. }
-            | Self::Manifest { .. } => Disposition::Stall,
+            | Self::Manifest { .. }
+            | Self::Merge { .. } => Disposition::Stall,
             // A missing kind may come with another release; a failed Job may succeed in a new run.
             Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {
                 Disposition::Retry

@@ -1,6 +1,6 @@
 //! What a front end requests of the engine. Plain data.
 
-use crate::cluster::{ObjectRef, Validation};
+use crate::cluster::{ObjectRef, ObservedMeta, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
@@ -138,6 +138,65 @@ pub enum Mode {
     Upgrade,
     #[default]
     UpgradeInstall,
+}
+
+/// How objects are written; a record names the method of its revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ApplyMethod {
+    /// Server-side apply.
+    #[default]
+    #[serde(rename = "ssa")]
+    Server,
+    /// Patches that the client makes of the last manifest, the new one and the live object.
+    #[serde(rename = "csa")]
+    Client,
+}
+
+impl ApplyMethod {
+    /// As records name it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "ssa",
+            Self::Client => "csa",
+        }
+    }
+
+    /// Hash of what the method wrote of an object, which shows changes of our fields; `None` if it wrote nothing.
+    pub(crate) fn written_of(self, seen: &ObservedMeta) -> Option<u64> {
+        match self {
+            Self::Server => seen.applied,
+            Self::Client => seen.written,
+        }
+    }
+
+    /// The method that a record names. Records of Helm 3 name none: it has no other than the client's.
+    #[must_use]
+    pub fn of_record(name: &str) -> Self {
+        if name == Self::Server.as_str() { Self::Server } else { Self::Client }
+    }
+}
+
+/// Which method a request chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum ApplyChoice {
+    #[default]
+    Server,
+    Client,
+    /// That of the revision before, or of the one that is rolled back to; of an install the server's.
+    Auto,
+}
+
+impl ApplyChoice {
+    /// The method, by that of the record that decides; `None`: there is none.
+    #[must_use]
+    pub fn method(self, record: Option<&str>) -> ApplyMethod {
+        match self {
+            Self::Server => ApplyMethod::Server,
+            Self::Client => ApplyMethod::Client,
+            Self::Auto => record.map_or(ApplyMethod::Server, ApplyMethod::of_record),
+        }
+    }
 }
 
 /// Which existing objects a release takes over. In each mode it may take over an object whose annotation
@@ -306,7 +365,7 @@ pub struct OwnershipOptions {
     /// Objects that are taken over in each mode, those of other releases included: `Kind/name`, the kind in any case.
     #[serde(default)]
     pub adopted: Vec<String>,
-    /// Takes over fields of other managers, except those owned through the `scale` subresource.
+    /// Takes over fields of other managers, except replicas that an autoscaler decides about.
     pub force_conflicts: bool,
     /// Conflicting fields that stay with their owners: paths such as `spec.replicas`, or `Kind/name:path`.
     pub leave_to_owner: Vec<String>,
@@ -382,6 +441,8 @@ impl Default for RevisionOptions {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReleaseOptions {
     pub mode: Mode,
+    #[serde(default)]
+    pub apply: ApplyChoice,
     /// Nothing is written.
     pub dry_run: bool,
     pub create_namespace: bool,
@@ -407,6 +468,7 @@ impl Default for ReleaseOptions {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
+            apply: ApplyChoice::default(),
             dry_run: false,
             create_namespace: false,
             crds: CrdPolicy::default(),

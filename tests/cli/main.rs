@@ -3,6 +3,7 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod client_apply;
 mod compare;
 mod crds;
 mod doctor;
@@ -18,6 +19,7 @@ mod matrix_corpus;
 mod plan;
 mod progress;
 mod race;
+mod replicas;
 mod rights;
 mod signals;
 mod templates;

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod adoption;
+mod apply_methods;
 mod bad_sources;
 mod beside_flux;
 mod buckets;

@@ -38,7 +38,7 @@ async fn a_job_that_deletes_itself_is_done() {
 
 impl Running {
     /// The operation of the release's field manager on its ConfigMap.
-    fn operation(&self, name: &str) -> Vec<String> {
+    pub(crate) fn operation(&self, name: &str) -> Vec<String> {
         let args = ["get", "configmap", name, "-n", self.ns.name(), "--show-managed-fields", "-o", "json"];
         let object: Value = serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap();
         let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
@@ -49,9 +49,9 @@ impl Running {
     }
 }
 
-/// helm-controller chooses the way by field; here objects are always applied server-side, and records say so.
+/// The method is chosen by field, and records and managed fields say which one it was.
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_are_applied_server_side_whatever_the_spec_says() {
+async fn objects_are_applied_by_the_method_of_the_spec() {
     let mut running = Running::prepare("apply").await;
     let more = "{{- if .Values.more }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-more\"}\ndata: {a: b}\n{{- end }}\n";
     let fields = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}-fields\"}\ndata:\n  kept: a\n{{- if .Values.more }}\n  removed: \
@@ -62,19 +62,43 @@ async fn objects_are_applied_server_side_whatever_the_spec_says() {
         chart("1.0.0", &[("templates/more.yaml", more), ("templates/fields.yaml", fields)]),
     );
     running.start().await;
-    // Install, upgrade and rollback as the seven manifests set them.
-    for (name, install, upgrade, rollback) in [
-        ("default", json!({}), json!({}), json!({})),
-        ("enabled", json!({"serverSideApply": true}), json!({}), json!({})),
-        ("disabled", json!({"serverSideApply": false}), json!({}), json!({})),
-        ("auto", json!({}), json!({"serverSideApply": "auto"}), json!({"serverSideApply": "auto"})),
-        ("to-server", json!({"serverSideApply": false}), json!({"serverSideApply": "enabled"}), json!({})),
-        ("to-client", json!({"serverSideApply": true}), json!({"serverSideApply": "disabled"}), json!({})),
+    // Install, upgrade and rollback as the seven manifests set them; the methods of the revisions, and the last managers.
+    let (server, client) = (&["helm Apply"][..], &["helm Update"][..]);
+    for (name, install, upgrade, rollback, methods, managers) in [
+        ("default", json!({}), json!({}), json!({}), &["ssa", "ssa"][..], server),
+        ("enabled", json!({"serverSideApply": true}), json!({}), json!({}), &["ssa", "ssa"], server),
+        ("disabled", json!({"serverSideApply": false}), json!({}), json!({}), &["csa", "csa"], client),
+        (
+            "auto",
+            json!({}),
+            json!({"serverSideApply": "auto"}),
+            json!({"serverSideApply": "auto"}),
+            &["ssa", "ssa"],
+            server,
+        ),
+        (
+            "to-server",
+            json!({"serverSideApply": false}),
+            json!({"serverSideApply": "enabled"}),
+            json!({}),
+            &["csa", "ssa"],
+            server,
+        ),
+        (
+            "to-client",
+            json!({"serverSideApply": true}),
+            json!({"serverSideApply": "disabled"}),
+            json!({}),
+            &["ssa", "csa"],
+            &["helm Apply", "helm Update"],
+        ),
         (
             "back",
             json!({}),
             json!({"remediation": {"remediateLastFailure": true}}),
             json!({"serverSideApply": "auto"}),
+            &["ssa", "ssa", "ssa"],
+            server,
         ),
     ] {
         let spec = |values: Value| json!({"install": install, "upgrade": upgrade, "rollback": rollback, "values": values});
@@ -100,10 +124,9 @@ async fn objects_are_applied_server_side_whatever_the_spec_says() {
                 "{name}"
             );
         }
-        assert_eq!(running.operation(name), ["helm Apply"], "{name}");
-        let last = if name == "back" { 3 } else { 2 };
-        for revision in 1..=last {
-            assert_eq!(running.stored_record(name, revision)["apply_method"], "ssa", "{name} {revision}");
+        assert_eq!(running.operation(name), managers, "{name}");
+        for (revision, method) in (1..).zip(methods) {
+            assert_eq!(running.stored_record(name, revision)["apply_method"], *method, "{name} {revision}");
         }
     }
     running.end().await;

@@ -111,7 +111,7 @@ pub(super) struct WithoutEffect {
     /// No effect: the API server validates each object
     #[arg(long)]
     validate: bool,
-    /// No effect: objects are applied server-side
+    /// No effect: the field serverSide of a release says how its objects are applied
     #[arg(long, value_parser = ["true", "auto"])]
     server_side: Option<String>,
     /// No effect: releases that wait do so as `windlass upgrade --wait` does

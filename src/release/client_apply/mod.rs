@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 
 /// Why no patch can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum MergeError {
+pub enum MergeError {
     /// The live object and the manifest differ below a field that the kind does not have.
     #[error("{type_name} has no field {field:?} that holds an object or a list; remove it from the manifest")]
     UnknownField { type_name: &'static str, field: String },

@@ -11,14 +11,14 @@ use crate::release::{
     engine::Engine,
     engine_state::CachedRelease,
     error::{EngineError, Result},
-    execute::{RevisionInput, apply::several, crds},
+    execute::{RevisionInput, apply::several, client_write::Originals, crds},
     lock::release_lease::{ReleaseLease, lost},
     observe,
     outcome::ReleaseOutcome,
     plan::{PlanStep, dependency_graph, field_conflicts},
     record::{ReleaseStatus, StoredRecord},
     record::{recorded_manifests::remembered, release_history::History},
-    request::{CrdPolicy, DriftMode, WHOLE_OBJECT},
+    request::{ApplyMethod, CrdPolicy, DriftMode, WHOLE_OBJECT},
 };
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
@@ -206,7 +206,8 @@ impl Engine {
             let reported = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Reported));
             let why = match mode {
                 DriftMode::Correct => {
-                    let not_ours = |seen: &&ObservedMeta| seen.applied.is_none();
+                    let not_ours =
+                        |seen: &&ObservedMeta| input.method == ApplyMethod::Client || seen.applied.is_none();
                     match (known, step.before.as_ref().filter(not_ours)) {
                         // Equal to the revision, but written by others: nothing is written only to change field
                         // managers.
@@ -240,8 +241,10 @@ impl Engine {
             .state
             .get(input.id)
             .filter(|k| k.revision == newest.record.version && k.state == input.state);
-        let mut all: BTreeMap<ObjectKey, ExpectedObject> =
-            remembered(targets, &newest.record).into_iter().map(|e| (e.object.key(), e)).collect();
+        let mut all: BTreeMap<ObjectKey, ExpectedObject> = remembered(targets, &newest.record, input.method)
+            .into_iter()
+            .map(|e| (e.object.key(), e))
+            .collect();
         for (key, expected) in known.into_iter().flat_map(|k| k.expected) {
             if let Some(slot) = all.get_mut(&key) {
                 *slot = expected;
@@ -313,7 +316,8 @@ impl Engine {
         for step in steps {
             waves.entry(order.waves[step.target]).or_default().push(step);
         }
-        let applier = self.applier(input.id, input.options);
+        let mut applier = self.applier(input.id, input.options);
+        applier.client = (input.method == ApplyMethod::Client).then_some(Originals::Same);
         let mut errors = Vec::new();
         for steps in waves.values() {
             let (written, result) = applier.phase(targets, steps).await;

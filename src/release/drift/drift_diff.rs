@@ -7,7 +7,7 @@ use crate::cluster::ObjectRef;
 use crate::release::{
     desired_objects::DesiredObject,
     engine::Engine,
-    execute::RevisionInput,
+    execute::{RevisionInput, client_write::Originals},
     plan::{
         PlanStep,
         dry_run::{ChangeVerb, PlannedChange},
@@ -110,7 +110,7 @@ impl Engine {
         }
         // Fields that Helm wrote and its manifest lacks are left by Helm: our first revision removes them.
         let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
-        match self.preview_one(target, step, input, ours).await {
+        match self.preview_one(target, step, input, ours, Originals::Same).await {
             Ok(change) => match change.verb {
                 ChangeVerb::Create => drift(true, Vec::new()),
                 ChangeVerb::Unchanged => None,

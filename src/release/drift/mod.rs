@@ -11,7 +11,7 @@ mod unchanged;
 use crate::cluster::{CacheLookup, ObjectRef, ObservedMeta};
 use crate::release::{
     plan::ownership,
-    request::{DriftMode, ReleaseId},
+    request::{ApplyMethod, DriftMode, ReleaseId},
 };
 use serde_json::Value;
 use std::time::Instant;
@@ -20,7 +20,9 @@ use std::time::Instant;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExpectedObject {
     pub(crate) object: ObjectRef,
-    /// Hash of our apply entry; `None` if it is unknown.
+    /// How the release writes its objects.
+    pub(crate) method: ApplyMethod,
+    /// Hash of what we wrote; `None` if it is unknown.
     pub(crate) applied: Option<u64>,
     /// UID, once observed.
     pub(crate) uid: Option<String>,
@@ -67,10 +69,16 @@ pub(crate) enum DriftVerdict {
 
 impl ExpectedObject {
     /// An object as recorded, before it was observed.
-    pub(crate) fn remembered(object: ObjectRef, body: &Value, applied: Option<u64>) -> Self {
+    pub(crate) fn remembered(
+        object: ObjectRef,
+        body: &Value,
+        method: ApplyMethod,
+        applied: Option<u64>,
+    ) -> Self {
         let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
         Self {
             object,
+            method,
             applied,
             uid: None,
             written: None,
@@ -84,8 +92,13 @@ impl ExpectedObject {
     }
 
     /// An object as our write left it.
-    pub(crate) fn written(object: ObjectRef, body: &Value, after: &ObservedMeta) -> Self {
-        let mut expected = Self::remembered(object, body, after.applied);
+    pub(crate) fn written(
+        object: ObjectRef,
+        body: &Value,
+        method: ApplyMethod,
+        after: &ObservedMeta,
+    ) -> Self {
+        let mut expected = Self::remembered(object, body, method, method.written_of(after));
         expected.written = Some((after.version_number(), Instant::now()));
         expected.helm_writes = after.helm_updates;
         expected.note(after);
@@ -105,7 +118,7 @@ impl ExpectedObject {
     pub(crate) fn tolerate(&mut self, seen: Option<&ObservedMeta>, why: Option<Tolerated>) {
         self.tolerated = why;
         if let Some(seen) = seen {
-            self.applied = seen.applied;
+            self.applied = self.method.written_of(seen);
             self.helm_writes = seen.helm_updates;
             self.note(seen);
         }
@@ -161,16 +174,17 @@ fn judge_present(expected: &ExpectedObject, seen: &ObservedMeta, id: &ReleaseId)
     if ownership::check(seen, id).is_err() {
         return DriftVerdict::Suspect("its ownership metadata was changed");
     }
-    if expected.inherited.is_some() && seen.applied.is_none() {
+    let patches = expected.method == ApplyMethod::Client;
+    if expected.inherited.is_some() && (patches || seen.applied.is_none()) {
         let same = Some(seen.others) == expected.inherited && expected.uid.as_ref() == Some(&seen.uid);
         return if same { DriftVerdict::InSync } else { DriftVerdict::Suspect("others wrote it") };
     }
-    if seen.helm_updates && !expected.helm_writes {
+    if seen.helm_updates && !expected.helm_writes && !patches {
         return DriftVerdict::Suspect("Helm wrote it");
     }
     match expected.applied {
         None => return DriftVerdict::Suspect("it is not known what was applied"),
-        Some(hash) if seen.applied != Some(hash) => {
+        Some(hash) if expected.method.written_of(seen) != Some(hash) => {
             return DriftVerdict::Suspect("fields of ours were taken over");
         }
         Some(_) => {}
@@ -215,11 +229,15 @@ mod tests {
             applied: Some(7),
             ..ObservedMeta::default()
         };
-        let expected = ExpectedObject::written(job.clone(), &Value::Null, &seen);
-        let cold = ExpectedObject::remembered(job.clone(), &Value::Null, Some(7));
-        let unknown = ExpectedObject::remembered(job.clone(), &Value::Null, None);
-        let fleeting =
-            ExpectedObject::remembered(job, &json!({"spec": {"ttlSecondsAfterFinished": 0}}), Some(7));
+        let expected = ExpectedObject::written(job.clone(), &Value::Null, ApplyMethod::Server, &seen);
+        let cold = ExpectedObject::remembered(job.clone(), &Value::Null, ApplyMethod::Server, Some(7));
+        let unknown = ExpectedObject::remembered(job.clone(), &Value::Null, ApplyMethod::Server, None);
+        let fleeting = ExpectedObject::remembered(
+            job,
+            &json!({"spec": {"ttlSecondsAfterFinished": 0}}),
+            ApplyMethod::Server,
+            Some(7),
+        );
         let mut over = expected.clone();
         over.note(&ObservedMeta { finished: true, ..seen.clone() });
         let mut owned = expected.clone();
@@ -230,8 +248,12 @@ mod tests {
         reported.tolerate(None, Some(Tolerated::Reported));
         let mut stubborn = expected.clone();
         stubborn.helm_writes = true;
-        let mut inherited = ExpectedObject::remembered(expected.object.clone(), &json!({}), None);
+        let mut inherited =
+            ExpectedObject::remembered(expected.object.clone(), &json!({}), ApplyMethod::Server, None);
         inherited.inherit(&ObservedMeta { others: 1, ..seen.clone() });
+        let patched = ObservedMeta { applied: None, written: Some(3), helm_updates: true, ..seen.clone() };
+        let client =
+            ExpectedObject::written(expected.object.clone(), &Value::Null, ApplyMethod::Client, &patched);
         let present = |change: &dyn Fn(&mut ObservedMeta)| {
             let mut changed = seen.clone();
             change(&mut changed);
@@ -317,6 +339,13 @@ mod tests {
                 "told, then changed again",
                 &reported,
                 present(&|s| s.applied = Some(9)),
+                DriftVerdict::Suspect("fields of ours were taken over"),
+            ),
+            ("patched by the client", &client, CacheLookup::Present(patched.clone()), DriftVerdict::InSync),
+            (
+                "patched, then changed",
+                &client,
+                CacheLookup::Present(ObservedMeta { written: Some(4), ..patched.clone() }),
                 DriftVerdict::Suspect("fields of ours were taken over"),
             ),
             ("watch behind", &expected, CacheLookup::Behind, DriftVerdict::Undecided),

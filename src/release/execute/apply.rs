@@ -7,8 +7,15 @@ use crate::cluster::{
 use crate::release::{
     desired_objects::DesiredObject,
     drift::ExpectedObject,
+    engine_state::EngineState,
     error::{EngineError, Result},
-    execute::{readiness::status_wait::object_event, recreate, sanitize::sanitize},
+    execute::{
+        autoscaler::{self, Autoscalers, Scaled},
+        client_write::Originals,
+        readiness::status_wait::object_event,
+        recreate,
+        sanitize::sanitize,
+    },
     outcome::ReleaseOutcome,
     plan::{
         Deletion, PlanStep,
@@ -16,7 +23,7 @@ use crate::release::{
         ownership,
     },
     report::operation_progress::{OperationProgress, ProgressReporter},
-    request::{Immutable, ReleaseId, ReleaseOptions},
+    request::{ApplyMethod, Immutable, ReleaseId, ReleaseOptions},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
@@ -37,12 +44,17 @@ pub(crate) struct Applier<'a> {
     pub(crate) options: &'a ReleaseOptions,
     pub(crate) id: &'a ReleaseId,
     pub(crate) progress: ProgressReporter<'a>,
+    /// What patches are made of; `None`: objects are applied by the server.
+    pub(crate) client: Option<Originals<'a>>,
+    pub(crate) state: &'a EngineState,
+    pub(crate) autoscalers: Autoscalers<'a>,
 }
 
 /// An object after its write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) target: usize,
+    pub(crate) method: ApplyMethod,
     pub(crate) after: ObservedMeta,
     pub(crate) created: bool,
     pub(crate) changed: bool,
@@ -60,8 +72,8 @@ impl Written {
         outcome: &mut ReleaseOutcome,
     ) {
         let object = target.object.clone();
-        expected
-            .insert(target.key.clone(), ExpectedObject::written(object.clone(), &target.body, &self.after));
+        let written = ExpectedObject::written(object.clone(), &target.body, self.method, &self.after);
+        expected.insert(target.key.clone(), written);
         if self.created {
             outcome.created.push(object);
         } else if self.changed {
@@ -84,7 +96,7 @@ impl Applier<'_> {
             .iter()
             .map(|step| async move {
                 let target = &targets[step.target];
-                let written = self.write(target, step).await.map_err(|error| {
+                let written = self.write(targets, step).await.map_err(|error| {
                     let EngineError::Cluster(source) = error else { return error };
                     let (object, path) = (target.object.to_string(), target.path.clone());
                     let conflicts = field_conflicts::of(&source, self.manager, Folded::Helm);
@@ -124,6 +136,9 @@ impl Applier<'_> {
         targets: &[DesiredObject],
         steps: impl Iterator<Item = &'s PlanStep>,
     ) -> Vec<EngineError> {
+        if self.client.is_some() {
+            return Vec::new();
+        }
         let there = steps.filter(|step| step.before.as_ref().is_some_and(|before| !before.deleting));
         let looks: Vec<_> = there.map(|step| self.conflict_ahead(&targets[step.target], step)).collect();
         let found: Vec<Option<EngineError>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
@@ -138,16 +153,21 @@ impl Applier<'_> {
             return None;
         }
         let fields = &Value::Null;
-        let settled = settle(&target.body, &conflicts, fields, &target.object, self.options, false);
+        let policy = (false, &Scaled::ByManifest);
+        let settled = settle(&target.body, &conflicts, fields, &target.object, self.options, policy);
         let (object, path) = (target.object.to_string(), target.path.clone());
         let conflict = EngineError::Conflict { object, path, conflicts, source: Box::new(error) };
         settled.is_none().then_some(conflict)
     }
 
-    async fn write(&self, target: &DesiredObject, step: &PlanStep) -> Result<Written> {
+    async fn write(&self, targets: &[DesiredObject], step: &PlanStep) -> Result<Written> {
+        let target = &targets[step.target];
         let before = step.before.as_ref();
         if before.is_some_and(|b| b.deleting) {
             self.await_gone(&target.object).await?;
+        }
+        if let Some(originals) = self.client {
+            return self.write_as_client(targets, step, originals).await;
         }
         let folded = ownership::folded(before, self.id, &self.options.ownership);
         if folded == Folded::HelmAndKubectl && before.is_some_and(|seen| seen.kubectl_applies) {
@@ -185,6 +205,7 @@ impl Applier<'_> {
                     let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
                     return Ok(Written {
                         target: step.target,
+                        method: ApplyMethod::Server,
                         created,
                         changed: !same && !created,
                         after,
@@ -210,7 +231,9 @@ impl Applier<'_> {
                     Ok(false) => {
                         let entries = live.as_ref().map_or(&Value::Null, |l| &l["metadata"]["managedFields"]);
                         let conflicts = field_conflicts::of(&error, self.manager, Folded::Helm);
-                        match settle(&body, &conflicts, entries, &target.object, self.options, force) {
+                        let scaled = self.scaled(targets, target, &conflicts, entries, &mut warnings).await?;
+                        let policy = (force, &scaled);
+                        match settle(&body, &conflicts, entries, &target.object, self.options, policy) {
                             Some(settled) => {
                                 body = Cow::Owned(settled.body);
                                 force = settled.force;
@@ -243,6 +266,30 @@ impl Applier<'_> {
         }
     }
 
+    /// Who decides about the replicas of an object that is in conflict. Says once a release that autoscalers cannot be listed.
+    pub(super) async fn scaled(
+        &self,
+        targets: &[DesiredObject],
+        target: &DesiredObject,
+        conflicts: &[Conflict],
+        managed_fields: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Scaled, ClusterError> {
+        let forced = self.options.ownership.force_conflicts;
+        if !forced || !autoscaler::contested(conflicts, managed_fields) {
+            return Ok(Scaled::ByManifest);
+        }
+        let documents = targets.iter().map(|target| &target.body);
+        let scaled = self.autoscalers.scaled(&target.object, documents, &self.id.namespace).await?;
+        if let Scaled::Unseen(kinds) = &scaled {
+            let namespace = target.object.namespace.as_deref().unwrap_or_default();
+            if self.state.is_first_unseen(self.id, namespace) {
+                warnings.push(autoscaler::unseen(kinds, namespace));
+            }
+        }
+        Ok(scaled)
+    }
+
     /// Folds entries of an object's managed fields into ours. A conflict means another write: it is read again.
     async fn fold(&self, object: &ObjectRef, folded: Folded) -> Result<(), ClusterError> {
         let mut tries = 0;
@@ -261,7 +308,11 @@ impl Applier<'_> {
     }
 
     /// Deletes an object with an immutable field, unless data would be lost.
-    async fn delete_for_another(&self, target: &DesiredObject, source: ClusterError) -> Result<()> {
+    pub(super) async fn delete_for_another(
+        &self,
+        target: &DesiredObject,
+        source: ClusterError,
+    ) -> Result<()> {
         let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
         if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
             let (object, path) = (target.object.to_string(), target.path.clone());
@@ -289,7 +340,7 @@ impl Applier<'_> {
         self.cluster.apply(object, body, options).await
     }
 
-    async fn await_gone(&self, object: &ObjectRef) -> Result<(), ClusterError> {
+    pub(super) async fn await_gone(&self, object: &ObjectRef) -> Result<(), ClusterError> {
         await_gone(self.cluster, object, self.options.timeout, self.progress).await
     }
 
@@ -442,7 +493,7 @@ pub(crate) fn settle(
     managed_fields: &Value,
     object: &ObjectRef,
     options: &ReleaseOptions,
-    forced: bool,
+    (forced, scaled): (bool, &Scaled),
 ) -> Option<Settled> {
     let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
         field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
@@ -455,40 +506,15 @@ pub(crate) fn settle(
     if taken.is_empty() {
         return (settled != *body).then_some(Settled { body: settled, force: forced, left: true });
     }
-    (options.ownership.force_conflicts && !forced).then(|| Settled {
-        body: without_scaled(&settled, managed_fields),
-        force: true,
-        left: !left.is_empty(),
+    (options.ownership.force_conflicts && !forced).then(|| {
+        let sent = autoscaler::without_scaled(&settled, conflicts, managed_fields, scaled);
+        Settled { left: !left.is_empty() || sent != settled, body: sent, force: true }
     })
-}
-
-/// The object without the fields that others set through the `scale` subresource: an autoscaler's replicas are not
-/// forced.
-fn without_scaled(body: &Value, managed_fields: &Value) -> Value {
-    let mut body = body.clone();
-    let scaled = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
-    for entry in scaled.iter().filter(|e| e["subresource"] == "scale") {
-        remove_fields(&mut body, &entry["fieldsV1"]);
-    }
-    body
-}
-
-fn remove_fields(object: &mut Value, fields: &Value) {
-    let (Some(object), Some(fields)) = (object.as_object_mut(), fields.as_object()) else { return };
-    for (field, inner) in fields {
-        let Some(name) = field.strip_prefix("f:") else { continue };
-        if inner.as_object().is_none_or(|i| i.keys().all(|k| k == ".")) {
-            object.remove(name);
-        } else if let Some(child) = object.get_mut(name) {
-            remove_fields(child, inner);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn only_what_may_not_change_is_made_again() {
@@ -516,16 +542,5 @@ mod tests {
             status.message = "field is immutable".to_owned();
             assert_eq!(is_immutable(&ClusterError::Api(Box::new(status))), expected, "{messages:?}");
         }
-    }
-
-    #[test]
-    fn leaves_scaled_replicas_to_the_autoscaler() {
-        let body = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "paused": false}});
-        let entry = |subresource: &str| {
-            json!([{"manager": "kube-controller-manager", "operation": "Update",
-            "subresource": subresource, "fieldsV1": {"f:spec": {"f:replicas": {}}}}])
-        };
-        assert_eq!(without_scaled(&body, &entry("scale"))["spec"], json!({"paused": false}));
-        assert_eq!(without_scaled(&body, &entry("")), body);
     }
 }

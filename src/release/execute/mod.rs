@@ -4,7 +4,9 @@
 //! knows nothing of how records are encoded.
 
 pub(crate) mod apply;
+pub(crate) mod autoscaler;
 pub(crate) mod chart_hooks;
+pub(crate) mod client_write;
 pub(crate) mod crds;
 mod fail;
 mod finish;
@@ -26,7 +28,7 @@ use crate::release::{
     drift::ExpectedObject,
     engine::Engine,
     error::{EngineError, Result},
-    execute::{chart_hooks::HookRunner, readiness::status_wait},
+    execute::{chart_hooks::HookRunner, client_write::Originals, readiness::status_wait},
     lock::{
         lock_policy,
         release_lease::{ReleaseLease, lost},
@@ -36,7 +38,7 @@ use crate::release::{
     outcome::ReleaseOutcome,
     plan::{self, BaseObject, Deletion, Plan, PlanStep, dependency_graph},
     record::{RecordedHook, ReleaseStatus, StoredRecord, release_history::History, served_kinds},
-    request::{Adoption, HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
+    request::{Adoption, ApplyMethod, HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
 };
 use serde_json::{Value, json};
 use std::{
@@ -63,6 +65,8 @@ pub(crate) struct RevisionInput<'a> {
     /// The cause that the caller gave.
     pub(crate) cause: &'a str,
     pub(crate) options: &'a ReleaseOptions,
+    /// How objects are written.
+    pub(crate) method: ApplyMethod,
     pub(crate) operation: RevisionOperation,
     pub(crate) state: Digest,
 }
@@ -231,7 +235,11 @@ impl RevisionExecution<'_> {
             outcome.warnings.push(format!("{adopted} is to be adopted, and is no object of the release"));
         }
         // A first revision that may take over whatever there is need not know it beforehand: the answer to the apply tells.
-        let blind = base.is_empty() && ownership.adoption == Adoption::Any && !input.options.dry_run;
+        // Unless the account's rights differ from those of the caches: it must be able to read what it will write.
+        let blind = base.is_empty()
+            && ownership.adoption == Adoption::Any
+            && !input.options.dry_run
+            && !engine.acts_for_another;
         let needs_read = |object: &&ObjectRef| {
             let absent = |watches: &Watches| matches!(watches.lookup(object, None), CacheLookup::Absent);
             !blind || crds::is_crd(object) || !engine.watches.as_ref().is_some_and(absent)
@@ -239,7 +247,8 @@ impl RevisionExecution<'_> {
         let wanted = wanted.into_values().filter(needs_read);
         let seen = observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted).await?;
         plan::check_ownership(&targets, &base, &seen, input.id, ownership, input.operation.continued())?;
-        let plan = plan::plan(&targets, order, &base, &seen, input.id);
+        let mut plan = plan::plan(&targets, order, &base, &seen, input.id, input.method);
+        plan.originals = originals(base, input.operation);
         outcome.unchanged = plan.unchanged.len();
         outcome.kept.extend(plan.kept.iter().cloned());
         Ok((targets, plan))
@@ -273,6 +282,7 @@ impl RevisionExecution<'_> {
                         applied: record.extension.applied.get(&target.key.to_string()).copied(),
                         object: target.object,
                         digest: target.digest,
+                        body: (self.input.method == ApplyMethod::Client).then_some(target.body),
                     })),
                     // An object of a kind that is no longer served is gone, or not accessible; an object that was
                     // never valid was never applied.
@@ -288,6 +298,7 @@ impl RevisionExecution<'_> {
                 object: retained.object(),
                 digest: Digest::default(),
                 applied: None,
+                body: None,
             }));
             base.push(objects);
         }
@@ -338,12 +349,15 @@ impl RevisionExecution<'_> {
     ) -> Result<()> {
         let (engine, input) = (self.engine, self.input);
         self.hooks(input.operation.pre(), current).await?;
-        let applier = engine.applier(input.id, input.options);
+        let mut applier = engine.applier(input.id, input.options);
+        applier.client =
+            (input.method == ApplyMethod::Client).then_some(Originals::Previous(&plan.originals));
         for step in &plan.unchanged {
             let target = &targets[step.target];
             if let Some(seen) = &step.before {
+                let written = input.method.written_of(seen);
                 let mut as_left =
-                    ExpectedObject::remembered(target.object.clone(), &target.body, seen.applied);
+                    ExpectedObject::remembered(target.object.clone(), &target.body, input.method, written);
                 as_left.note(seen);
                 expected.insert(target.key.clone(), as_left);
             }
@@ -402,4 +416,19 @@ impl RevisionExecution<'_> {
         let objects: Vec<Value> = self.input.rendered.hooks.iter().map(|h| h.object.clone()).collect();
         self.hook_runner().run(event, current, &objects).await
     }
+}
+
+/// The objects of past revisions of which patches are made, as with Helm: those of the deployed revision, and for a rollback those of the
+/// newest.
+fn originals(base: Vec<Vec<BaseObject>>, operation: RevisionOperation) -> BTreeMap<ObjectKey, Value> {
+    let mut base = base;
+    if matches!(operation, RevisionOperation::Rollback { .. }) {
+        base.reverse();
+    }
+    let mut originals = BTreeMap::new();
+    for old in base.into_iter().flatten() {
+        let Some(body) = old.body else { continue };
+        originals.entry(old.object.key()).or_insert(body);
+    }
+    originals
 }

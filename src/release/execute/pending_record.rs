@@ -114,7 +114,7 @@ impl RevisionExecution<'_> {
             config: input.config.clone(),
             manifest: input.rendered.manifest_text.clone(),
             hooks: self.new_hooks(),
-            apply_method: "ssa".to_owned(),
+            apply_method: input.method.as_str().to_owned(),
             labels,
             extension: RecordExtension {
                 cause: input.cause.to_owned(),

@@ -16,8 +16,8 @@ use crate::release::{
         release_history::{self, History},
     },
     request::{
-        Mode, OnFailure, PruneConfig, ReleaseId, ReleaseOptions, RenderedRelease, RollbackRequest,
-        UninstallRequest,
+        ApplyMethod, Mode, OnFailure, PruneConfig, ReleaseId, ReleaseOptions, RenderedRelease,
+        RollbackRequest, UninstallRequest,
     },
 };
 
@@ -29,6 +29,7 @@ struct RollbackTarget {
     rendered: RenderedRelease,
     state: Digest,
     options: ReleaseOptions,
+    method: ApplyMethod,
     /// Warnings about kinds that are no longer served.
     warnings: Vec<String>,
 }
@@ -46,6 +47,7 @@ impl RollbackTarget {
             old_hooks: &self.old.hooks,
             cause: &request.cause,
             options: &self.options,
+            method: self.method,
             operation: RevisionOperation::Rollback { to: self.to },
             state: self.state,
         }
@@ -142,7 +144,8 @@ impl Engine {
             decision.reason = ActionReason::RolledBack { to };
         }
         decision.installing = false;
-        Ok((RollbackTarget { to, old, rendered, state, options, warnings }, decision))
+        let method = options.apply.method(Some(&old.apply_method));
+        Ok((RollbackTarget { to, old, rendered, state, options, method, warnings }, decision))
     }
 
     /// Undoes a failed operation; returns the error to report. An operation that failed before its revision was

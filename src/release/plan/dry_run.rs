@@ -13,7 +13,9 @@ use crate::release::{
     execute::{
         RevisionExecution, RevisionInput,
         apply::{is_immutable, settle},
+        autoscaler::{self, Autoscalers, Scaled},
         chart_hooks::of_event,
+        client_write::{Originals, change, write_options},
         crds, recreate,
         sanitize::sanitize,
     },
@@ -27,7 +29,7 @@ use crate::release::{
     },
     record::RecordedHook,
     record::release_history::History,
-    request::{Adoption, ChartHook, HookEvent, Immutable, ReleaseOptions, ReleaseRequest},
+    request::{Adoption, ApplyMethod, ChartHook, HookEvent, Immutable, ReleaseOptions, ReleaseRequest},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
@@ -241,8 +243,10 @@ impl Engine {
         let steps = plan.waves.values().flatten();
         // Fields that Helm left, and no chart has, are removed with a revision only.
         let revision = decision.action != ReleaseAction::Unchanged;
-        let looks: Vec<_> =
-            steps.map(|step| self.preview_one(&targets[step.target], step, input, revision)).collect();
+        let originals = Originals::Previous(&plan.originals);
+        let looks: Vec<_> = steps
+            .map(|step| self.preview_one(&targets[step.target], step, input, revision, originals))
+            .collect();
         let looked: Vec<PlannedChange> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
         self.block_without_namespace(input, &mut changes).await;
@@ -300,6 +304,7 @@ impl Engine {
         step: &PlanStep,
         input: &RevisionInput<'_>,
         orphans: bool,
+        originals: Originals<'_>,
     ) -> Result<PlannedChange> {
         let wrap = |source| EngineError::Object {
             action: "planning",
@@ -318,7 +323,7 @@ impl Engine {
                 change(ChangeVerb::Create, if step.known { "it was deleted" } else { "it is not there" });
             let mut body = Cow::Borrowed(&target.body);
             let wanted = loop {
-                let error = match self.dry_run(target, &body, false, input.options).await {
+                let error = match self.dry_run_creation(target, &body, input).await {
                     Ok(wanted) => break wanted,
                     Err(error) if is_not_served_yet(&error) => break target.body.clone(),
                     Err(error) => error,
@@ -352,9 +357,15 @@ impl Engine {
         looked.writer = last_writer(managed, manager);
         let (mut body, mut force) = (target.body.clone(), false);
         let (mut tries, mut notes) = (0, Vec::new());
+        let client = input.method == ApplyMethod::Client;
         let mut wanted = loop {
             tries += 1;
-            let error = match self.dry_run(target, &body, force, input.options).await {
+            let sent = if client {
+                self.dry_run_change(target, &live, input, originals, &mut notes).await?
+            } else {
+                self.dry_run(target, &body, force, input.options).await
+            };
+            let error = match sent {
                 Ok(wanted) => break wanted,
                 Err(error) => error,
             };
@@ -365,7 +376,9 @@ impl Engine {
                     force = true;
                     continue;
                 }
-                let settled = settle(&body, &conflicts, managed, &target.object, input.options, force);
+                let scaled = self.scaled(target, input, &conflicts, managed, &mut notes).await?;
+                let policy = (force, &scaled);
+                let settled = settle(&body, &conflicts, managed, &target.object, input.options, policy);
                 looked.conflicts.extend(conflicts);
                 if let Some(settled) = settled {
                     (body, force) = (settled.body, settled.force);
@@ -397,7 +410,7 @@ impl Engine {
             }
             return blocked(looked, error, wrap);
         };
-        if orphans && needs_folding(managed, manager, folded) {
+        if orphans && !client && needs_folding(managed, manager, folded) {
             // A removed field may return as a default: the server decides.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager, folded);
@@ -428,6 +441,68 @@ impl Engine {
             looked.reason = format!("{}; {note}", looked.reason);
         }
         Ok(looked)
+    }
+
+    /// Who decides about the replicas of an object that is in conflict; notes it if it is not the manifest.
+    async fn scaled(
+        &self,
+        target: &DesiredObject,
+        input: &RevisionInput<'_>,
+        conflicts: &[Conflict],
+        managed_fields: &Value,
+        notes: &mut Vec<String>,
+    ) -> Result<Scaled> {
+        let forced = input.options.ownership.force_conflicts;
+        if !forced || !autoscaler::contested(conflicts, managed_fields) {
+            return Ok(Scaled::ByManifest);
+        }
+        let documents = input.rendered.manifests.iter().map(|manifest| &manifest.object);
+        let autoscalers = Autoscalers::new(&self.cluster);
+        let scaled = autoscalers.scaled(&target.object, documents, &input.id.namespace).await?;
+        match &scaled {
+            Scaled::ByManifest => {}
+            Scaled::By(name) => notes.push(format!("its replicas are left to {name}")),
+            Scaled::Unseen(kinds) => {
+                let namespace = target.object.namespace.as_deref().unwrap_or_default();
+                notes.push(autoscaler::unseen(kinds, namespace));
+            }
+        }
+        Ok(scaled)
+    }
+
+    /// The object after its creation.
+    async fn dry_run_creation(
+        &self,
+        target: &DesiredObject,
+        body: &Value,
+        input: &RevisionInput<'_>,
+    ) -> Result<Value, ClusterError> {
+        match input.method {
+            ApplyMethod::Server => self.dry_run(target, body, false, input.options).await,
+            ApplyMethod::Client => {
+                let options = write_options(&self.options.field_manager, true);
+                Ok(self.cluster.create_object(&target.object, body, options).await?.object)
+            }
+        }
+    }
+
+    /// The object after the client's change.
+    async fn dry_run_change(
+        &self,
+        target: &DesiredObject,
+        live: &Value,
+        input: &RevisionInput<'_>,
+        originals: Originals<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Result<Value, ClusterError>> {
+        let managed = &live["metadata"]["managedFields"];
+        let scaled = self.scaled(target, input, &[], managed, notes).await?;
+        let change = change(target, live, originals, input.options, &scaled).map_err(|source| {
+            EngineError::Merge { object: target.object.to_string(), path: target.path.clone(), source }
+        })?;
+        let Some(change) = change else { return Ok(Ok(live.clone())) };
+        let options = write_options(&self.options.field_manager, true);
+        Ok(change.send(&self.cluster, target, options).await.map(|applied| applied.object))
     }
 
     async fn dry_run(

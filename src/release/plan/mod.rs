@@ -19,8 +19,9 @@ use crate::release::{
     desired_objects::{DesiredObject, Digest},
     error::EngineError,
     plan::dependency_graph::{Order, Wave},
-    request::{OwnershipOptions, ReleaseId},
+    request::{ApplyMethod, OwnershipOptions, ReleaseId},
 };
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An object of a past revision.
@@ -28,8 +29,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct BaseObject {
     pub(crate) object: ObjectRef,
     pub(crate) digest: Digest,
-    /// Hash of our apply entry after that revision's apply, if it is known.
+    /// Hash of what that revision wrote, if it is known.
     pub(crate) applied: Option<u64>,
+    /// The object as in the manifest, if patches are made of it.
+    pub(crate) body: Option<Value>,
 }
 
 /// The observed state of the cluster; `None`: the object does not exist.
@@ -65,6 +68,8 @@ pub(crate) struct Plan {
     pub(crate) prune: Vec<Vec<Deletion>>,
     /// Objects that left the chart and are kept, with the reason.
     pub(crate) kept: Vec<(ObjectRef, KeptReason)>,
+    /// Objects as in the manifest before, of which patches are made.
+    pub(crate) originals: BTreeMap<ObjectKey, Value>,
 }
 
 /// Refuses objects that exist and belong to others.
@@ -108,6 +113,7 @@ pub(crate) fn plan(
     base: &[Vec<BaseObject>],
     seen: &ObservedObjects,
     id: &ReleaseId,
+    method: ApplyMethod,
 ) -> Plan {
     let mut plan = Plan { awaits: order.awaits, ..Plan::default() };
     // The recorded state is the cluster's only if no unfinished revision follows it.
@@ -122,9 +128,9 @@ pub(crate) fn plan(
             deployed.get(&target.key).is_some_and(|old| {
                 let same = old.digest == target.digest && old.object.gvk == target.object.gvk;
                 same && old.applied.is_some()
-                    && old.applied == before.applied
+                    && old.applied == method.written_of(before)
                     && !before.deleting
-                    && !before.helm_updates
+                    && !(before.helm_updates && method == ApplyMethod::Server)
                     && ownership::check(before, id).is_ok()
             })
         });

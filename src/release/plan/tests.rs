@@ -3,7 +3,7 @@
 use super::*;
 use crate::cluster::Gvk;
 use crate::release::plan::dry_run::{ChangeVerb, PlannedChange, Preview};
-use crate::release::{Adoption, ReleaseAction};
+use crate::release::{Adoption, ApplyMethod, ReleaseAction};
 use serde_json::Value;
 
 fn object(kind: &str, name: &str) -> ObjectRef {
@@ -22,7 +22,7 @@ fn target(kind: &str, name: &str, digest: u8) -> DesiredObject {
 }
 
 fn base(kind: &str, name: &str, digest: u8) -> BaseObject {
-    BaseObject { object: object(kind, name), digest: [digest; 32], applied: Some(7) }
+    BaseObject { object: object(kind, name), digest: [digest; 32], applied: Some(7), body: None }
 }
 
 fn ours() -> ObservedMeta {
@@ -46,7 +46,8 @@ fn id() -> ReleaseId {
 
 /// The plan in one line: phases with `+` for a new and `~` for an existing object, `=` unchanged, `-` groups, `!` kept.
 fn line(targets: &[DesiredObject], base: &[Vec<BaseObject>], seen: &ObservedObjects) -> String {
-    let plan = plan(targets, dependency_graph::order(targets).unwrap(), base, seen, &id());
+    let plan =
+        plan(targets, dependency_graph::order(targets).unwrap(), base, seen, &id(), ApplyMethod::Server);
     let mut words = Vec::new();
     for (Wave { phase, .. }, steps) in &plan.waves {
         let step = |s: &PlanStep| {

@@ -9,7 +9,7 @@ use crate::release::{
     engine::Engine,
     error::{EngineError, Result},
     record::{Record, RecordError, RecordedHook, secret_name, split_manifest},
-    request::{ChartHook, Manifest, ManifestParser, RenderedRelease},
+    request::{ApplyMethod, ChartHook, Manifest, ManifestParser, RenderedRelease},
 };
 use serde_json::Value;
 
@@ -79,7 +79,13 @@ pub(crate) fn state_of(rendered: &RenderedRelease) -> Digest {
 }
 
 /// Expected objects of a release, as its record stores them.
-pub(crate) fn remembered(targets: &[DesiredObject], record: &Record) -> Vec<ExpectedObject> {
+pub(crate) fn remembered(
+    targets: &[DesiredObject],
+    record: &Record,
+    method: ApplyMethod,
+) -> Vec<ExpectedObject> {
     let applied = |target: &DesiredObject| record.extension.applied.get(&target.key.to_string()).copied();
-    targets.iter().map(|t| ExpectedObject::remembered(t.object.clone(), &t.body, applied(t))).collect()
+    let expected =
+        |t: &DesiredObject| ExpectedObject::remembered(t.object.clone(), &t.body, method, applied(t));
+    targets.iter().map(expected).collect()
 }
