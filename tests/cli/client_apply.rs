@@ -135,7 +135,7 @@ fn compare(sequences: &[[&'static str; 3]], changes: &[&[&str]]) -> Vec<String> 
                     let [ours, theirs] = ['w', '4'].map(|by| trace(by, *modes, dir.path(), changes));
                     for (step, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
                         assert_eq!(theirs.0.len(), 4, "{modes:?}: {:?}", theirs.0.keys());
-                        let mut differs =
+                        let differs =
                             |what: &str, ours: &dyn std::fmt::Display, theirs: &dyn std::fmt::Display| {
                                 let line = format!(
                                     "{modes:?} step {}: {what}\n  ours {ours}\n  Helm {theirs}",
