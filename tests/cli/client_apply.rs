@@ -80,8 +80,10 @@ fn live(ns: &str) -> BTreeMap<String, Value> {
     own.map(|object| {
         let entries = object["metadata"]["managedFields"].as_array().unwrap().iter();
         let ours = entries.filter(|entry| entry["subresource"].is_null());
-        let managers: Vec<Value> =
+        let mut managers: Vec<Value> =
             ours.map(|entry| json!([entry["manager"], entry["operation"], entry["fieldsV1"]])).collect();
+        // The server orders entries by their times, which are seconds.
+        managers.sort_by_key(Value::to_string);
         let object = json!({"object": wished(object, ns), "managers": managers});
         (object["object"]["kind"].as_str().unwrap().to_owned(), object)
     })

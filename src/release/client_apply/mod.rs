@@ -4,7 +4,7 @@
 //! built-in kinds. Knows nothing of requests, field managers and releases.
 
 mod json_merge;
-mod schema;
+mod merge_schema;
 mod strategic;
 
 use crate::cluster::{Gvk, PatchKind};
@@ -59,10 +59,10 @@ pub(crate) enum Custom {
 /// The states cannot be merged by the schema of their kind.
 pub(crate) fn patch(gvk: &Gvk, states: States<'_>, custom: Custom) -> Result<Option<Patch>, MergeError> {
     let object =
-        |value: &Value| if value.is_null() { Value::Object(Default::default()) } else { plain(value) };
+        |value: &Value| if value.is_null() { Value::Object(serde_json::Map::new()) } else { plain(value) };
     let (original, modified, current) =
         (object(states.original), object(states.modified), object(states.current));
-    let patch = match schema::of_kind(&gvk.api_version(), &gvk.kind) {
+    let patch = match merge_schema::of_kind(&gvk.api_version(), &gvk.kind) {
         Some(schema) => {
             let body = strategic::three_way(&original, &modified, &current, schema)?;
             Patch { kind: PatchKind::Strategic, body }

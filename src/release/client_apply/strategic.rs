@@ -5,7 +5,7 @@
 
 use super::{
     MergeError,
-    schema::{Field, Place, Strategy},
+    merge_schema::{Field, Place, Strategy},
 };
 use serde_json::{Map, Value, json};
 

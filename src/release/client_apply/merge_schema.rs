@@ -1,13 +1,13 @@
 //! How fields of built-in kinds are merged: the strategies and merge keys of Kubernetes' Go types.
 //!
-//! Owns `schema.txt`, which `make fixtures` writes, and its form: `kind VERSION KIND TYPE`, and `type TYPE NAME FIELD…` with the fields
+//! Owns `merge_schema.txt`, which `make fixtures` writes, and its form: `kind VERSION KIND TYPE`, and `type TYPE NAME FIELD…` with the fields
 //! that hold objects or lists as `NAME=SHAPE!STRATEGIES/KEY`. A shape is a type, `{` for a map, `[` for a list, `[TYPE` for one of objects.
 
 use super::MergeError;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-static SCHEMA: LazyLock<Tables> = LazyLock::new(|| Tables::parse(include_str!("schema.txt")));
+static SCHEMA: LazyLock<Tables> = LazyLock::new(|| Tables::parse(include_str!("merge_schema.txt")));
 
 #[derive(Default)]
 struct Tables {
@@ -90,9 +90,8 @@ fn field(text: &'static str) -> Option<(&'static str, Field)> {
 
 /// The place of a kind's objects; `None` if the kind is not built in.
 pub(super) fn of_kind(api_version: &str, kind: &str) -> Option<Place> {
-    // A key of borrowed parts has the lifetime of the table's.
-    let found = SCHEMA.kinds.iter().find(|((version, name), _)| *version == api_version && *name == kind);
-    found.map(|(_, number)| Place::Type(*number))
+    let kinds: &HashMap<(&str, &str), usize> = &SCHEMA.kinds;
+    kinds.get(&(api_version, kind)).map(|number| Place::Type(*number))
 }
 
 impl Place {
