@@ -118,7 +118,10 @@ fn an_autoscaler_keeps_its_replicas_while_it_is_there() {
     assert_eq!(release.replicas(), "4");
     // Of another object.
     release.kubectl(&["delete", "hpa", "web"]);
-    release.kubectl(&["autoscale", "deployment", "other", "--max=9"]);
+    let other = r#"{"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "other"},
+        "spec": {"maxReplicas": 9, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}}}"#;
+    let namespace = release.namespace.name();
+    control_plane().kubectl_with(["create", "-n", namespace, "-f", "-"], other).unwrap();
     release.upgraded(&["--set", "v=3", "--force-conflicts"]);
     assert_eq!(release.replicas(), "1");
     // In the same manifest.
