@@ -12,7 +12,7 @@ use super::chart_artifact::{Artifact, ArtifactClient, LocalArtifacts, failed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::remote_cluster::{OwnNamespace, RemoteClusters};
 use super::{
-    dependency, digest, helm_chart, names, options, record_repair, remediation, unrecorded, values_lookup,
+    chart_object, dependency, digest, names, options, record_repair, remediation, unrecorded, values_lookup,
 };
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::{
@@ -187,7 +187,7 @@ impl FrontEnd for HelmReleases {
         let source = source_of(&pass.object, &spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
         self.check_namespace(pass.reference.namespace.as_deref(), &source)?;
-        helm_chart::apply(pass, &spec, &source).await?;
+        chart_object::apply(pass, &spec, &source).await?;
         let found = pass.related.get(&source).cloned();
         let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
         let not_found = || ReconcileError::Reason {
@@ -283,7 +283,7 @@ impl FrontEnd for HelmReleases {
             self.check_records(pass, runner.engine(), (&id, &storage), &mut status).await?;
         }
         self.uninstall_current(pass, &spec, &status).await?;
-        helm_chart::delete_all(pass, &spec).await
+        chart_object::delete_all(pass, &spec).await
     }
 
     fn status(&self, object: &Value, report: &Report<'_>) -> Value {

@@ -5,12 +5,12 @@
 
 mod actions;
 mod chart_artifact;
+mod chart_object;
 mod controller_differences;
 mod dependency;
 mod digest;
 mod drift_rules;
 mod event_annotations;
-mod helm_chart;
 mod helm_releases;
 mod names;
 mod options;
