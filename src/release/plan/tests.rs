@@ -138,7 +138,15 @@ fn crds_that_moved_are_kept() {
     let base = [vec![crd("moved"), crd("gone"), base("ConfigMap", "moved", 1)]];
     let seen = base[0].iter().map(|one| (one.object.key(), Some(ours()))).collect();
     assert_eq!(line(&[], &base, &seen), "-moved -gone !moved", "the first is the ConfigMap");
-    let kept = plan(&[], dependency_graph::order(&[]).unwrap(), &base, &seen, &id(), &BTreeSet::new());
+    let none = BTreeSet::new();
+    let kept = plan(
+        &[],
+        dependency_graph::order(&[]).unwrap(),
+        &base,
+        &seen,
+        &id(),
+        (ApplyMethod::Server, &none),
+    );
     assert_eq!(kept.kept, []);
 }
 
