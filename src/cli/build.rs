@@ -239,7 +239,7 @@ pub(super) async fn request(
             let load = || runtime.block_on(store::load(&cluster, &namespace, &name));
             let done = replay::render(&compiled, &source.values, options, &world, &load, &mut warn);
             let done = done.map_err(|e| match e {
-                replay::Error::Render { error, .. } => explained(error),
+                replay::Error::Render { error, .. } => explained(*error),
                 other @ replay::Error::GeneratedValues(_) => other.to_string().into(),
             })?;
             (memory, renewed) = (done.memory, done.renewed);

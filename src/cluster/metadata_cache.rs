@@ -45,6 +45,7 @@ pub enum CacheEvent {
 
 /// The cache's knowledge of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "an answer that is matched at once")]
 pub enum CacheLookup {
     Present(ObservedMeta),
     /// It does not exist, or is not labelled, and the watch is not behind.

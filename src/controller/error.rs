@@ -37,7 +37,7 @@ pub enum ReconcileError {
     #[error("render: {error}")]
     Render {
         /// Why.
-        error: render::Error,
+        error: Box<render::Error>,
         /// What was looked up: another answer may make the render succeed.
         inputs: Option<Box<RenderInputs>>,
     },
@@ -68,7 +68,7 @@ pub enum ReconcileError {
 
 impl From<render::Error> for ReconcileError {
     fn from(error: render::Error) -> Self {
-        Self::Render { error, inputs: None }
+        Self::Render { error: Box::new(error), inputs: None }
     }
 }
 

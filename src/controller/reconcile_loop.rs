@@ -170,7 +170,7 @@ impl<F: FrontEnd> Controller<F> {
                             None if known.is_some_and(|known| known.is_newer_than(&object)) => continue,
                             None => {}
                         }
-                        self.observe(&key, object);
+                        self.observe(&key, &object);
                     }
                     Some(Ok(ObjectEvent::Gone(object))) => self.forget(&key_of(&object)),
                     Some(Ok(ObjectEvent::Listed)) => {
@@ -250,12 +250,12 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// Stores an object as it is now, and requests what follows from a change.
-    fn observe(&mut self, key: &str, object: Value) {
-        let fingerprint = Fingerprint::of(&object, self.front_end.trigger_annotations());
+    fn observe(&mut self, key: &str, object: &Value) {
+        let fingerprint = Fingerprint::of(object, self.front_end.trigger_annotations());
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
-        let releases = self.front_end.releases(&object);
+        let releases = self.front_end.releases(object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
-            known.object = CompactObject::of(&object);
+            known.object = CompactObject::of(object);
             self.set_releases(key, releases);
             return self.wake_dependents(key);
         }
@@ -268,9 +268,9 @@ impl<F: FrontEnd> Controller<F> {
         let known = ObservedObject {
             fingerprint,
             releases: BTreeSet::new(),
-            dependencies: self.front_end.dependencies(&object),
-            related: self.front_end.related(&object),
-            object: CompactObject::of(&object),
+            dependencies: self.front_end.dependencies(object),
+            related: self.front_end.related(object),
+            object: CompactObject::of(object),
             requests: if self.front_end.keeps_state_on_error() { requests } else { BTreeMap::new() },
             drifted: BTreeSet::new(),
             memo,

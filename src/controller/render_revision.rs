@@ -204,7 +204,7 @@ impl Renders<'_> {
                         .map_err(|error| match error {
                         replay::Error::Render { error, lookups } => {
                             failed_lookups = lookups;
-                            error.into()
+                            ReconcileError::Render { error, inputs: None }
                         }
                         other @ replay::Error::GeneratedValues(_) => {
                             ReconcileError::Replay(other.to_string())

@@ -63,6 +63,7 @@ pub(super) struct ReleasePass<'a> {
 }
 
 /// How an action ended.
+#[allow(clippy::large_enum_variant, reason = "an answer that is matched at once")]
 pub(super) enum Ended {
     /// The next state is determined.
     Continue,

@@ -97,7 +97,7 @@ pub enum EngineError {
     Conflict { object: String, path: String, conflicts: Vec<Conflict>, source: Box<ClusterError> },
     /// No patch can be made of an object's states.
     #[error("patching {object} ({path}): {source}")]
-    Merge { object: String, path: String, source: MergeError },
+    Merge { object: String, path: String, source: Box<MergeError> },
     /// Fields of several objects are owned by other managers: the first conflicts stopped the operation, the rest was
     /// only checked.
     #[error("{}", all_conflicts(stopped, further))]

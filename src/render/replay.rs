@@ -54,7 +54,7 @@ pub enum Error {
     /// The render failed; `lookups` as in [`Replayed`], with an empty digest for one that had no answer: another answer may make it
     /// succeed.
     #[error("{error}")]
-    Render { error: render::Error, lookups: BTreeMap<LookupQuery, String> },
+    Render { error: Box<render::Error>, lookups: BTreeMap<LookupQuery, String> },
     /// Stored values of earlier renders cannot be decoded: generating new ones would change passwords.
     #[error("what earlier renders made by chance cannot be read: {0}")]
     GeneratedValues(String),
@@ -93,7 +93,7 @@ pub fn render(
         let state = replay.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let rendered = match rendered {
             Ok(rendered) => rendered,
-            Err(error) => return Err(Error::Render { error, lookups: state.lookups }),
+            Err(error) => return Err(Error::Render { error: Box::new(error), lookups: state.lookups }),
         };
         let known = memory.get().and_then(|m| m.as_ref().ok());
         // The lookups are known only now: a render with an old time but new results is repeated.

@@ -72,7 +72,7 @@ fn difference(from: &Object, to: &Object, at: Place, part: Part, retain: bool) -
         }
         match (old, new) {
             (Value::Object(old), Value::Object(new)) => {
-                object_difference(key, old, new, at, part, &mut patch)?
+                object_difference(key, old, new, at, part, &mut patch)?;
             }
             (Value::Array(old), Value::Array(new)) => list_difference(key, old, new, at, part, &mut patch)?,
             _ if part == Part::Changes && (!same_type(old, new) || old != new) => {
@@ -185,7 +185,7 @@ fn merge_key<'v>(list: &str, item: &'v Value, key: &str) -> Result<&'v Value> {
 }
 
 /// Items in the order of their texts; of equal ones the later comes first.
-fn by_text<'v>(items: &'v [Value], text: impl Fn(&Value) -> String) -> Vec<(String, &'v Value)> {
+fn by_text(items: &[Value], text: impl Fn(&Value) -> String) -> Vec<(String, &Value)> {
     let mut sorted: Vec<(String, &Value)> = items.iter().rev().map(|item| (text(item), item)).collect();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));
     sorted
@@ -348,7 +348,7 @@ fn combine(patch: &mut Object, mut changes: Object, at: Place) -> Result<()> {
             (Some(Value::Array(old)), Value::Array(new)) if !key.starts_with(DELETE_SCALARS) => {
                 let field = at.list(&key)?;
                 *old = if field.strategy == Strategy::Merge {
-                    combine_lists(&key, std::mem::take(old), new, field)?
+                    combine_lists(&key, std::mem::take(old), &new, field)?
                 } else {
                     new
                 };
@@ -383,7 +383,7 @@ fn combine_ordered(patch: &mut Object, changes: &mut Object, at: Place) -> Resul
             (None, None) => continue,
             (Some(old), None) => old,
             (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
-            (Some(old), Some(new)) => combine_lists(&key, old, new, field)?,
+            (Some(old), Some(new)) => combine_lists(&key, old, &new, field)?,
         };
         patch.insert(key, Value::Array(interleaved(merged, &order, &before, field.key)));
     }
@@ -391,16 +391,16 @@ fn combine_ordered(patch: &mut Object, changes: &mut Object, at: Place) -> Resul
 }
 
 /// Joins two lists of a patch; items of the same key are joined.
-fn combine_lists(list: &str, old: Vec<Value>, new: Vec<Value>, field: Field) -> Result<Vec<Value>> {
+fn combine_lists(list: &str, old: Vec<Value>, new: &[Value], field: Field) -> Result<Vec<Value>> {
     if old.is_empty() && new.is_empty() {
         return Ok(old);
     }
     let mut merged = old.clone();
-    if !holds_objects(list, &[&old, &new])? {
+    if !holds_objects(list, &[&old, new])? {
         merged.extend(new.iter().cloned());
-        return Ok(interleaved(without_repeats(merged), &new, &old, field.key));
+        return Ok(interleaved(without_repeats(merged), new, &old, field.key));
     }
-    for item in &new {
+    for item in new {
         merge_key(list, item, field.key)?;
         match place_in(&merged, item, field.key).map(|place| &mut merged[place]) {
             Some(Value::Object(slot)) => {
@@ -410,7 +410,7 @@ fn combine_lists(list: &str, old: Vec<Value>, new: Vec<Value>, field: Field) -> 
             _ => merged.push(item.clone()),
         }
     }
-    Ok(interleaved(merged, &new, &old, field.key))
+    Ok(interleaved(merged, new, &old, field.key))
 }
 
 /// Items that `order` has in its order; the others where the list before had them.

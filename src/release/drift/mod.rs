@@ -345,7 +345,7 @@ mod tests {
             (
                 "patched, then changed",
                 &client,
-                CacheLookup::Present(ObservedMeta { written: Some(4), ..patched.clone() }),
+                CacheLookup::Present(ObservedMeta { written: Some(4), ..patched }),
                 DriftVerdict::Suspect("fields of ours were taken over"),
             ),
             ("watch behind", &expected, CacheLookup::Behind, DriftVerdict::Undecided),

@@ -177,6 +177,10 @@ impl Applier<'_> {
     }
 
     fn unmergeable(&self, target: &DesiredObject, source: MergeError) -> EngineError {
-        EngineError::Merge { object: target.object.to_string(), path: target.path.clone(), source }
+        EngineError::Merge {
+            object: target.object.to_string(),
+            path: target.path.clone(),
+            source: Box::new(source),
+        }
     }
 }

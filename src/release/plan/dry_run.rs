@@ -538,9 +538,12 @@ impl Engine {
     ) -> Result<Result<Value, ClusterError>> {
         let managed = &live["metadata"]["managedFields"];
         let scaled = self.scaled(target, input, &[], managed, notes).await?;
-        let change = change(target, live, originals, input.options, &scaled).map_err(|source| {
-            EngineError::Merge { object: target.object.to_string(), path: target.path.clone(), source }
-        })?;
+        let change =
+            change(target, live, originals, input.options, &scaled).map_err(|source| EngineError::Merge {
+                object: target.object.to_string(),
+                path: target.path.clone(),
+                source: Box::new(source),
+            })?;
         let Some(change) = change else { return Ok(Ok(live.clone())) };
         let options = write_options(&self.options.field_manager, true);
         Ok(change.send(&self.cluster, target, options).await.map(|applied| applied.object))

@@ -139,14 +139,8 @@ fn crds_that_moved_are_kept() {
     let seen = base[0].iter().map(|one| (one.object.key(), Some(ours()))).collect();
     assert_eq!(line(&[], &base, &seen), "-moved -gone !moved", "the first is the ConfigMap");
     let none = BTreeSet::new();
-    let kept = plan(
-        &[],
-        dependency_graph::order(&[]).unwrap(),
-        &base,
-        &seen,
-        &id(),
-        (ApplyMethod::Server, &none),
-    );
+    let kept =
+        plan(&[], dependency_graph::order(&[]).unwrap(), &base, &seen, &id(), (ApplyMethod::Server, &none));
     assert_eq!(kept.kept, []);
 }
 
