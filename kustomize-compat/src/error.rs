@@ -63,8 +63,8 @@ pub enum Error {
         /// Why it failed.
         source: Box<Error>,
     },
-    /// An error with what kustomize's text leaves out.
-    #[error("{source} ({hint})")]
+    /// An error with what kustomize's text leaves out: the text is kustomize's.
+    #[error("{source}")]
     Hinted {
         /// Why the step failed.
         source: Box<Error>,

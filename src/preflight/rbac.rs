@@ -686,6 +686,7 @@ mod tests {
                 "apiextensions.k8s.io/customresourcedefinitions quotas.t.test 4",
                 "apiextensions.k8s.io/customresourcedefinitions/status policys.t.test 1",
                 "apiextensions.k8s.io/customresourcedefinitions/status quotas.t.test 1",
+                "apiregistration.k8s.io/apiservices 2",
                 "rbac.authorization.k8s.io/clusterroles view 1",
                 "t.test/policys 3",
                 "t.test/policys p 4",

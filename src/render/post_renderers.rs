@@ -13,7 +13,6 @@ use chart_compat::yaml;
 use kustomize_compat::Error;
 use kustomize_compat::build::{Kustomization, add_metadata};
 pub use kustomize_compat::patch::Patch;
-use kustomize_compat::resource::read;
 pub use kustomize_compat::selector::Selector;
 pub use kustomize_compat::selector::labels::LabelSelector;
 pub use kustomize_compat::transform::images::Image;
@@ -109,7 +108,7 @@ impl PostRenderers {
             })
         };
         if let Err(text) = rendered.post_render(self.strategy, &mut run, &mut warn) {
-            return Err(PostRenderError { text, hint: cause.and_then(|cause| hint(&cause, release)) });
+            return Err(PostRenderError { text, hint: cause.and_then(|cause| self.hint(&cause, release)) });
         }
         let result = convert::release(&rendered, bounds).map_err(|e| e.to_string())?;
         release.manifests = result.manifests;
@@ -147,15 +146,35 @@ impl From<String> for PostRenderError {
     }
 }
 
-/// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
-fn hint(error: &Error, release: &RenderedRelease) -> Option<PostRenderHint> {
-    match error {
-        Error::Hinted { hint, .. } => Some(PostRenderHint::Text(hint.clone())),
-        // The build wraps the cause in a text of its own.
-        other if other.to_string().contains("already registered id") => {
-            in_both(release).map(PostRenderHint::HookAndManifest)
+impl PostRenderers {
+    /// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
+    fn hint(&self, error: &Error, release: &RenderedRelease) -> Option<PostRenderHint> {
+        match error {
+            Error::Hinted { hint, .. } => Some(PostRenderHint::Text(hint.clone())),
+            // The build wraps the cause in a text of its own.
+            other if other.to_string().contains("already registered id") => {
+                in_both(release).map(PostRenderHint::HookAndManifest)
+            }
+            _ => self.unreadable(release).map(PostRenderHint::Text),
         }
-        _ => unreadable(release).map(PostRenderHint::Text),
+    }
+
+    /// The first object that kustomize cannot read, and its template.
+    fn unreadable(&self, release: &RenderedRelease) -> Option<String> {
+        let manifests = release.manifests.iter().map(|one| (&one.source, &one.text, &one.object));
+        let mut all = manifests.chain(release.hooks.iter().map(|one| (&one.path, &one.text, &one.object)));
+        all.find_map(|(path, text, object)| {
+            let error = self.run(text).err()?.to_string();
+            let name = name_of(object);
+            // The build wraps the cause in a text of its own.
+            match error.contains("already defined at line") {
+                true => Some(format!(
+                    "{name} of {path} sets a key twice: Helm takes the last value, post-renderers refuse the object"
+                )),
+                false if error.contains("yaml:") => Some(format!("the object is {name} of {path}")),
+                false => None,
+            }
+        })
     }
 }
 
@@ -174,21 +193,6 @@ fn in_both(release: &RenderedRelease) -> Option<String> {
     let manifests: Vec<_> = release.manifests.iter().map(|manifest| identity(&manifest.object)).collect();
     let hook = release.hooks.iter().find(|hook| manifests.contains(&identity(&hook.object)))?;
     Some(name_of(&hook.object))
-}
-
-/// The first object that kustomize cannot read, and its template.
-fn unreadable(release: &RenderedRelease) -> Option<String> {
-    let manifests = release.manifests.iter().map(|one| (&one.source, &one.text, &one.object));
-    let mut all = manifests.chain(release.hooks.iter().map(|one| (&one.path, &one.text, &one.object)));
-    let (path, object, error) =
-        all.find_map(|(path, text, object)| Some((path, object, read(text).err()?)))?;
-    let name = name_of(object);
-    Some(match error.root() {
-        Error::DuplicateKeys(_) => format!(
-            "{name} of {path} sets a key twice: Helm takes the last value, post-renderers refuse the object"
-        ),
-        _ => format!("the object is {name} of {path}"),
-    })
 }
 
 /// Converts the documents of a release to the renderer's form.

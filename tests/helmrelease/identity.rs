@@ -7,10 +7,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
 use serde_json::json;
+use windlass_test_cluster::wait_until;
 
 use super::bad_sources::everything;
 use super::sources::{Files, message, source};
-use super::support::Running;
+use super::support::{LIMIT, Running};
 
 /// The operator's program, with identities of three clouds in its environment.
 struct Operator(Child);
@@ -127,11 +128,14 @@ async fn sources_of_clouds_act_as_the_process_only_if_it_allows_them() {
         }
         running.reconcile_source(&kind.to_lowercase(), name, "again");
         running.ready_source(&kind.to_lowercase(), name);
-        let seen = files.seen.lock().unwrap().clone();
-        let found = seen
-            .iter()
-            .any(|(seen, sent)| seen == path && sent.as_ref().is_some_and(|s| s.starts_with(login)));
-        assert!(found, "{name}: {seen:?}");
+        // It may have been ready before, without a login.
+        let found = || {
+            let seen = files.seen.lock().unwrap();
+            seen.iter()
+                .any(|(seen, sent)| seen == path && sent.as_ref().is_some_and(|s| s.starts_with(login)))
+        };
+        let logged_in = wait_until(&format!("{name} logs in"), LIMIT, || Ok(found().then_some(())));
+        assert!(logged_in.is_ok(), "{name}: {:?}", files.seen.lock().unwrap());
         files.require_nothing();
     }
 }

@@ -80,6 +80,8 @@ mod tests {
                 "/namespaces flux-system 1",
                 "/secrets 7",
                 "/serviceaccounts 1",
+                "apiextensions.k8s.io/customresourcedefinitions 2",
+                "apiregistration.k8s.io/apiservices 2",
                 "coordination.k8s.io/leases 7",
                 "events.k8s.io/events 2",
                 "helm.toolkit.fluxcd.io/helmreleases 4",
@@ -97,7 +99,7 @@ mod tests {
         let shown = needs.rights.shown(None);
         for expected in [
             "/serviceaccounts 2",
-            "apiextensions.k8s.io/customresourcedefinitions 2",
+            "apiextensions.k8s.io/customresourcedefinitions 4",
             "source.toolkit.fluxcd.io/gitrepositories 4",
             "source.toolkit.fluxcd.io/gitrepositories/status 1",
             "source.toolkit.fluxcd.io/helmcharts 6",
