@@ -173,12 +173,19 @@ fn run(program: &Path, arguments: &[String], profile: &str) -> Outcome {
     Outcome { output: output.status.success().then(|| text(output.stdout)), errors }
 }
 
+/// A line of ours beside Helm's text: a comment.
+fn is_hint(line: &str) -> bool {
+    line.starts_with("# Warning: ")
+}
+
 /// What of standard error is compared: warnings and breaches of a schema come in no order, as Go ranges over maps, and are
 /// sorted; warnings of Helm 3 tell lines of its source, so that of it only the final error counts.
 fn told(errors: &str, profile: &str) -> String {
     let start = if profile == "helm3" { errors.find("Error: ").unwrap_or(errors.len()) } else { 0 };
-    let (mut log, rest): (Vec<&str>, Vec<&str>) =
-        errors[start..].split_inclusive('\n').partition(|line| line.starts_with("level="));
+    let (mut log, rest): (Vec<&str>, Vec<&str>) = errors[start..]
+        .split_inclusive('\n')
+        .filter(|line| !is_hint(line))
+        .partition(|line| line.starts_with("level="));
     log.sort_unstable();
     let mut out = log.concat();
     // A breach is told in a line, and indented below it what led there.

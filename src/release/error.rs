@@ -329,11 +329,14 @@ impl EngineError {
     }
 }
 
-/// What the server refuses it may accept later, without a change of the request: rights are granted, webhooks start, policies and
-/// definitions of kinds change. Only what never reached it stalls.
+/// What the server refuses it may accept later, without a change of the request: rights are granted, webhooks start, policies and quotas
+/// change. Fields that are invalid stay so.
 fn of_cluster(error: &ClusterError) -> Disposition {
-    match error {
-        ClusterError::Config(_) | ClusterError::Name { .. } => Disposition::Stall,
-        _ => Disposition::Retry,
-    }
+    let names_fields =
+        |error: &ClusterError| error.causes().first().is_some_and(|cause| !cause.field.is_empty());
+    let stalls = match error {
+        ClusterError::Config(_) | ClusterError::Name { .. } => true,
+        error => error.is_malformed() || error.is_invalid() && names_fields(error),
+    };
+    if stalls { Disposition::Stall } else { Disposition::Retry }
 }

@@ -168,6 +168,7 @@ async fn what_others_are_for_is_none() {
     engine.reconcile(&wanted).await.unwrap();
     assert_eq!(value(ns, "m").as_deref(), Some("mutated"));
 
+    plane.kubectl(["autoscale", "deployment/d", "--min=1", "--max=9", "-n", ns]).unwrap();
     plane.kubectl(["scale", "deployment/d", "--replicas=5", "-n", ns]).unwrap();
     let bundle =
         json!([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "QUJD"}]).to_string();

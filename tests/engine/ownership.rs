@@ -26,7 +26,7 @@ async fn fields_of_others() {
     engine.reconcile(&with("x:2", true)).await.unwrap();
     let live = get(ns, "deployment", "d").unwrap();
     assert_eq!(live["spec"]["template"]["spec"]["containers"][0]["image"], "x:2");
-    assert_eq!(live["spec"]["replicas"], 3, "scaled by someone whose business that is");
+    assert_eq!(live["spec"]["replicas"], 2, "no autoscaler targets it: the manifest wins");
 }
 
 #[tokio::test(flavor = "multi_thread")]

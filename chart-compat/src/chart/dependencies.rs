@@ -54,6 +54,7 @@ pub struct OtherVersion {
 impl std::fmt::Display for OtherVersion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { name, alias, wanted, found } = self;
+        let wanted = if wanted.is_empty() { "no version" } else { wanted };
         let without = match alias.as_str() {
             "" => "the condition, tags and import-values of the dependency are ignored".to_owned(),
             alias => format!(
