@@ -5,6 +5,8 @@
 mod flux;
 mod flux_notifications;
 mod helmfile_process;
+#[cfg(test)]
+mod retry_table;
 mod stop_signal;
 
 use std::collections::BTreeSet;

@@ -11,13 +11,13 @@ use crate::cluster::{ClusterError, Gvk};
 use crate::release::{Disposition, EngineError, ReleaseId};
 
 /// A failure that only a change can end is retried this seldom, unless the object has an interval.
-pub(super) const STALLED_DELAY: Duration = Duration::from_secs(300);
+pub(crate) const STALLED_DELAY: Duration = Duration::from_secs(300);
 /// Failing passes of an object with a shorter interval are this far apart.
-pub(super) const SHORTEST_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(5);
 /// An operation that another one blocks is retried after this time.
-pub(super) const WAIT_DELAY: Duration = Duration::from_secs(5);
+pub(crate) const WAIT_DELAY: Duration = Duration::from_secs(5);
 /// A dependency whose change triggers a reconcile is checked again after this time, unless the object has an interval.
-pub(super) const DEPENDENCY_DELAY: Duration = Duration::from_secs(60);
+pub(crate) const DEPENDENCY_DELAY: Duration = Duration::from_secs(60);
 
 /// Why a job of a release failed.
 #[derive(Debug, thiserror::Error)]

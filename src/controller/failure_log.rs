@@ -11,13 +11,13 @@ use super::error::ReconcileError;
 /// The front end of modules, by its name.
 pub(crate) const MODULES: &str = "modules";
 /// Objects that fail for the same cause within this time share one line.
-pub(super) const WINDOW: Duration = Duration::from_secs(10);
+pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 /// So many of them get a line of their own.
-pub(super) const OWN_LINES: u32 = 3;
+pub(crate) const OWN_LINES: u32 = 3;
 /// Objects whose reasons are remembered.
 const MOST_OBJECTS: usize = 20_000;
 /// A shared cause that lasts is logged again after this time.
-pub(super) const REPEAT: Duration = Duration::from_mins(10);
+pub(crate) const REPEAT: Duration = Duration::from_mins(10);
 
 /// A pass that failed.
 pub(crate) struct PassFailure<'a> {

@@ -26,8 +26,6 @@ mod related_objects;
 mod release_claims;
 mod release_runner;
 mod render_revision;
-#[cfg(test)]
-mod retry_table;
 mod secret_data;
 mod target;
 mod values_from;
@@ -42,12 +40,18 @@ pub use crds::{crd_files, report_kept_crds};
 pub use custom_kind::{register_absent_kind, register_kind};
 pub use drift_policy::{drift_policy_of, report_drift};
 pub use error::ReconcileError;
+#[cfg(test)]
+pub(crate) use error::{DEPENDENCY_DELAY, SHORTEST_INTERVAL, STALLED_DELAY, WAIT_DELAY};
 pub use events::{EventNote, EventRecorder, EventSink, EventType};
 pub(crate) use failure_log::{FailureLog, MODULES, PassFailure};
+#[cfg(test)]
+pub(crate) use failure_log::{OWN_LINES, REPEAT, WINDOW};
 pub use front_end::{
     DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
 pub use go_duration::GoDuration;
+#[cfg(test)]
+pub(crate) use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;
@@ -61,6 +65,8 @@ pub use work_queue::{Gate, Job, QueuedJob, WorkQueue};
 pub use worker_slot::WorkerSlot;
 pub(crate) use workers::until;
 pub use workers::{WorkerEvent, Workers};
+
+pub use crate::release::Disposition;
 
 /// Field manager of statuses, finalizers, Events and the definitions of our own kinds.
 pub(crate) const STATUS_MANAGER: &str = "windlass-status";

@@ -29,7 +29,7 @@ use crate::cluster::{Cluster, ClusterError, ObjectEvent, ObjectRef};
 use crate::release::{ReconcileTrigger, ReleaseId, ReleaseRequest};
 
 /// How often dependencies that are not watched are read, as helm-controller's `--requeue-dependency`.
-pub(super) const DEPENDENCY_INTERVAL: Duration = Duration::from_secs(30);
+pub(crate) const DEPENDENCY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Pause after the watch of a front end's own kind was refused.
 const FOLLOW_PAUSE: Duration = Duration::from_secs(10);

@@ -14,14 +14,13 @@ use super::source_status::{FETCH_FAILED, Fetched, SourceError, SourceStatus};
 use super::{bucket_fetch, chart_fetch, git_fetch, index_fetch, oci_fetch};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
-    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
-    Report, Requeue, jittered,
+    Disposition, DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
+    ReleaseTarget, Report, Requeue, jittered,
 };
 use crate::flux_api::api_names::{FINALIZER, REQUESTED_AT, SOURCES};
 use crate::flux_api::common::failure_of;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
 use crate::flux_api::{GoDuration, gotk_metrics};
-use crate::release::Disposition;
 use crate::source::http::Http;
 
 /// The interval of a source whose spec has none.

@@ -1,10 +1,11 @@
 //! The table of docs/operating.md that says what is retried when, made of the constants that the operator runs by.
 
-use super::error::{DEPENDENCY_DELAY, SHORTEST_INTERVAL, STALLED_DELAY, WAIT_DELAY};
-use super::failure_log::{OWN_LINES, REPEAT, WINDOW};
-use super::reconcile_loop::DEPENDENCY_INTERVAL;
 use crate::backoff;
 use crate::cluster::LEADER_LEASE;
+use crate::controller::{
+    DEPENDENCY_DELAY, DEPENDENCY_INTERVAL, OWN_LINES, REPEAT, SHORTEST_INTERVAL, STALLED_DELAY, WAIT_DELAY,
+    WINDOW,
+};
 use crate::shell_hooks::queues::LONGEST_PAUSE;
 
 /// The table in Markdown.
@@ -121,7 +122,7 @@ fn table() -> String {
 fn the_documentation_has_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let (begin, end) = ("<!-- begin: src/controller/retry_table.rs -->\n", "<!-- end -->");
+    let (begin, end) = ("<!-- begin: src/runtime/retry_table.rs -->\n", "<!-- end -->");
     let start = page.find(begin).unwrap() + begin.len();
     let length = page[start..].find(end).unwrap();
     let shown = &page[start..start + length];
