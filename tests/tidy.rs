@@ -151,6 +151,7 @@ const ROOT: [(&str, &[&str]); 26] = [
     (
         "runtime",
         &[
+            "backoff",
             "cluster",
             "controller",
             "flux_api",
@@ -159,6 +160,7 @@ const ROOT: [(&str, &[&str]); 26] = [
             "helmfile",
             "helmrelease",
             "serve",
+            "shell_hooks",
             "source",
         ],
     ),
