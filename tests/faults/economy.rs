@@ -20,7 +20,7 @@ fn write_chart(directory: &Path) {
 
 /// The commands of a release's life, and how many requests each may make.
 const LIFE: [(&[&str], usize); 4] =
-    [(&["install"], 120), (&["upgrade"], 17), (&["upgrade", "--set", "value=b"], 120), (&["uninstall"], 120)];
+    [(&["install"], 120), (&["upgrade"], 17), (&["upgrade", "--set", "value=b"], 120), (&["uninstall"], 122)];
 
 /// Goes through the life of a release of 102 objects; each command must succeed.
 fn live(mut check: impl FnMut(&[&str], usize, Ended), script: fn(&str, &str) -> Option<Fault>) {
