@@ -20,7 +20,6 @@ use crate::controller::{
     ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef,
 };
 use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
-use crate::flux_api::common::failure_of;
 use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
@@ -169,7 +168,6 @@ impl FrontEnd for HelmReleases {
             status["artifact"]["digest"],
             status["artifact"]["revision"],
             status["observedGeneration"] == source["metadata"]["generation"],
-            status["artifact"]["digest"].is_null().then(|| failure_of(source)),
         ])
     }
 
