@@ -16,6 +16,10 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 pub(crate) const OWN_LINES: u32 = 3;
 /// Objects whose reasons are remembered.
 const MOST_OBJECTS: usize = 20_000;
+/// Causes that are remembered; objects of any further one get lines of their own.
+const MOST_CAUSES: usize = 1_000;
+/// Characters by which reasons and causes differ: an error may quote anything.
+const MOST_TEXT: usize = 1_024;
 /// A shared cause that lasts is logged again after this time.
 pub(crate) const REPEAT: Duration = Duration::from_mins(10);
 
@@ -127,6 +131,9 @@ impl FailureLog {
         self.reasons.insert(object.to_owned(), reason);
         self.causes
             .retain(|_, cause| now.duration_since(cause.since) < REPEAT || !cause.uncounted.is_empty());
+        if self.causes.len() >= MOST_CAUSES && !self.causes.contains_key(&cause) {
+            return News::Reason;
+        }
         let cause = self.causes.entry(cause).or_insert(Cause { since: now, lines: 0, uncounted: Vec::new() });
         if cause.lines < OWN_LINES {
             cause.lines += 1;
@@ -166,8 +173,8 @@ impl FailureLog {
 
 /// A text with its numbers made equal: versions and times differ from try to try.
 fn without_digits(text: &str) -> String {
-    let mut short = String::with_capacity(text.len());
-    for c in text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }) {
+    let mut short = String::new();
+    for c in text.chars().take(MOST_TEXT).map(|c| if c.is_ascii_digit() { '0' } else { c }) {
         if c != '0' || !short.ends_with('0') {
             short.push(c);
         }
@@ -210,6 +217,20 @@ mod tests {
             News::Reason,
             "it succeeded in between"
         );
+    }
+
+    #[test]
+    fn what_is_remembered_of_texts_is_bounded() {
+        let mut log = FailureLog::default();
+        let now = Instant::now();
+        let long = "x".repeat(MOST_TEXT);
+        assert_eq!(log.classify("ns/web", &format!("{long}a"), now), News::Reason);
+        assert_eq!(log.classify("ns/web", &format!("{long}b"), now), News::Known);
+        for length in 1..2 * MOST_CAUSES {
+            let text = format!("{}{}", "y".repeat(length / 40), "z".repeat(length % 40));
+            assert_eq!(log.classify("ns/web", &text, now), News::Reason, "{length}");
+        }
+        assert_eq!((log.causes.len(), log.reasons.len()), (MOST_CAUSES, 1));
     }
 
     #[test]

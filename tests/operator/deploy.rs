@@ -182,7 +182,7 @@ fn it_runs_under_the_rights_that_it_asked_for() {
     let events = cp.audit_since(mark).unwrap();
     let own: Vec<_> = events.iter().filter(|e| e.user == account).collect();
     assert!(!own.is_empty(), "it ran as its ServiceAccount");
-    // Its ConfigMap, records, webhooks and the definitions of kinds, and what its modules have; the kind that statuses are told by is only written.
+    // Its ConfigMap, records, webhooks and the definitions of kinds, and what its modules have; the kind of module statuses is only written.
     let watched: BTreeSet<&str> =
         own.iter().filter(|e| e.verb == "watch").map(|e| e.resource.as_str()).collect();
     let own_kinds = [
