@@ -181,9 +181,10 @@ pub enum Requeue {
     Never,
     /// After this time.
     After(Duration),
-    /// As the failure asks for ([`ReconcileError::retry_delay`]); without one, soon: after a delay that grows with each such pass in
-    /// a row.
+    /// Soon: after a delay that grows with each such pass in a row.
     Backoff,
+    /// As [`Reconciled::failure`] asks for ([`ReconcileError::retry_delay`]).
+    Failure,
 }
 
 /// An interval with a share of five percent more or less, so that objects of one moment do not stay together.
@@ -223,7 +224,7 @@ impl Reconciled {
     /// A pass that failed, whose status is written: repeated as the error asks for.
     #[must_use]
     pub fn failed(error: ReconcileError) -> Self {
-        Self { failure: Some(error), ..Self::new(false, Requeue::Backoff) }
+        Self { failure: Some(error), ..Self::new(false, Requeue::Failure) }
     }
 }
 

@@ -550,14 +550,11 @@ impl<F: FrontEnd> Controller<F> {
                 }
                 let failures = self.workers.queue.failures(key);
                 let own = self.front_end.interval(&known.object.value());
-                let retry = || match &failure {
-                    Some(error) => error.retry_delay(failures, own),
-                    None => backoff::delay(failures),
-                };
-                let interval = match requeue {
-                    Requeue::Never => None,
-                    Requeue::After(interval) => Some(interval),
-                    Requeue::Backoff => Some(retry()),
+                let interval = match (requeue, &failure) {
+                    (Requeue::Never, _) => None,
+                    (Requeue::After(interval), _) => Some(interval),
+                    (Requeue::Failure, Some(error)) => Some(error.retry_delay(failures, own)),
+                    (Requeue::Backoff | Requeue::Failure, _) => Some(backoff::delay(failures)),
                 };
                 self.workers.set_interval(key, interval);
                 match (&failure, ready) {

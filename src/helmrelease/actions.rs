@@ -352,7 +352,7 @@ impl ReleasePass<'_> {
     /// How a pass ends whose action wrote nothing: it is repeated as the failure asks for, or after the strategy's interval.
     fn failed_pass(&self) -> Reconciled {
         let interval = state::active_retry(&self.status, self.spec);
-        Reconciled::new(false, interval.map_or(Requeue::Backoff, Requeue::After))
+        Reconciled::new(false, interval.map_or(Requeue::Failure, Requeue::After))
     }
 
     fn release_spec(&mut self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
