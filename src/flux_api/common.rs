@@ -144,17 +144,74 @@ pub struct OidcIdentityMatch {
     pub subject: String,
 }
 
-/// Why a source has failed: the message of its condition Ready if that is false. `None` while it waits for another source, too.
+/// Conditions that say why a source has no new artifact, and the status that says so.
+const FAILURES: [(&str, &str); 5] = [
+    ("FetchFailed", "True"),
+    ("BuildFailed", "True"),
+    ("StorageOperationFailed", "True"),
+    ("IncludeUnavailable", "True"),
+    ("SourceVerified", "False"),
+];
+
+/// Why the present generation of a source has failed. `None` while it waits for another source, too. Its condition Ready does not say:
+/// that is Unknown during each new try.
 #[must_use]
 pub fn failure_of(source: &serde_json::Value) -> Option<&str> {
-    let conditions = source["status"]["conditions"].as_array()?;
-    let ready =
-        conditions.iter().find(|condition| condition["type"] == "Ready" && condition["status"] == "False")?;
-    let message = ready["message"].as_str().unwrap_or_default();
+    let is_failure = |condition: &&serde_json::Value| {
+        condition["observedGeneration"] == source["metadata"]["generation"]
+            && FAILURES
+                .iter()
+                .any(|(kind, status)| condition["type"] == *kind && condition["status"] == *status)
+    };
+    let failure = source["status"]["conditions"].as_array()?.iter().find(is_failure)?;
+    let message = failure["message"].as_str().unwrap_or_default();
     // A HelmChart whose repository has failed says why after a colon; one that only waits for it does not.
-    let waits = ready["reason"] == NO_SOURCE_ARTIFACT && message.ends_with('\'');
+    let waits = failure["reason"] == NO_SOURCE_ARTIFACT && message.ends_with('\'');
     (!waits).then_some(message)
+}
+
+/// What of [`failure_of`] is the same from try to try: texts quote ports and times.
+#[must_use]
+pub fn failure_state(source: &serde_json::Value) -> Option<String> {
+    failure_of(source).map(|text| text.replace(|c: char| c.is_ascii_digit(), ""))
 }
 
 /// Reason of a source that is made of another source, which has no artifact.
 pub const NO_SOURCE_ARTIFACT: &str = "NoSourceArtifact";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_source_that_is_tried_again_has_still_failed() {
+        for (kind, status, reason, message, generation, expected) in [
+            ("FetchFailed", "True", "Failed", "dial 127.0.0.1:80: refused", 2, Some("dial ...:: refused")),
+            ("SourceVerified", "False", "VerificationError", "no signature", 2, Some("no signature")),
+            ("SourceVerified", "True", "Succeeded", "verified", 2, None),
+            ("FetchFailed", "True", "Failed", "of an older spec", 1, None),
+            ("FetchFailed", "True", NO_SOURCE_ARTIFACT, "no artifact available for source 'web'", 2, None),
+            (
+                "FetchFailed",
+                "True",
+                NO_SOURCE_ARTIFACT,
+                "no artifact for 'web': refused",
+                2,
+                Some("no artifact for 'web': refused"),
+            ),
+        ] {
+            let source = json!({
+                "metadata": {"generation": 2},
+                "status": {"conditions": [
+                    {"type": "Reconciling", "status": "True", "reason": "Progressing", "observedGeneration": 2},
+                    {"type": "Ready", "status": "Unknown", "reason": "Progressing", "observedGeneration": 2},
+                    {"type": kind, "status": status, "reason": reason, "message": message, "observedGeneration": generation},
+                ]},
+            });
+            assert_eq!(failure_state(&source).as_deref(), expected, "{message}");
+        }
+        assert_eq!(failure_state(&json!({})), None);
+    }
+}

@@ -18,6 +18,7 @@ use crate::controller::{
     ReleaseTarget, Report, Requeue, jittered,
 };
 use crate::flux_api::api_names::{FINALIZER, REQUESTED_AT, SOURCES};
+use crate::flux_api::common::failure_state;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
 use crate::flux_api::{GoDuration, gotk_metrics};
 use crate::source::http::Http;
@@ -214,7 +215,10 @@ impl FrontEnd for Sources {
 
     fn related_state(&self, source: &Value) -> Value {
         // A registry has no artifact: what counts is its spec.
-        json!([source["status"]["artifact"]["revision"], source["metadata"]["generation"]])
+        let revision = &source["status"]["artifact"]["revision"];
+        json!(
+            [revision, source["metadata"]["generation"], revision.is_null().then(|| failure_state(source)),]
+        )
     }
 
     fn interval(&self, object: &Value) -> Option<Duration> {

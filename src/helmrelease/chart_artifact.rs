@@ -45,8 +45,10 @@ impl Artifact {
     /// The source is not ready; the text says why.
     pub(super) fn of(source: &Value, kind: &str, name: &str) -> Result<Self, ReconcileError> {
         let not_ready = |why: &str| {
-            let text = format!("{kind} '{name}' is not ready: {why}");
-            let disposition = Disposition::Dependency { failed: failure_of(source).is_some() };
+            let failure = failure_of(source);
+            let cause = failure.map(|cause| format!(": {cause}")).unwrap_or_default();
+            let text = format!("{kind} '{name}' is not ready: {why}{cause}");
+            let disposition = Disposition::Dependency { failed: failure.is_some() };
             ReconcileError::Reason { reason: "SourceNotReady", text, disposition }
         };
         let status = &source["status"];
