@@ -669,7 +669,7 @@ async fn a_kind_of_users_stands_for_helmfiles() {
     running.pause().await;
     let repository = Repository::new("releases: [{name: '{{ .Values.name }}', chart: ./web}]").await;
     let file = format!(
-        "resources:\n- group: test.windlass.dev\n  version: v1\n  kind: Appliance\n  helmfile: |\n    source: {}\n    values: {{name: {{{{ .Object.metadata.name }}}}}}\n",
+        "resources:\n- group: test.windlass.dev\n  version: v1\n  kind: Appliance\n  helmfile:\n    source: {}\n    values: {{name: '{{{{ .Object.metadata.name }}}}'}}\n",
         repository.source()
     );
     let object = json!({

@@ -1,4 +1,7 @@
-//! Kinds of users that stand for Helmfiles: a file names the kinds, and a template for each makes the spec of a Helmfile of an object.
+//! Kinds of users that stand for Helmfiles: a file names the kinds, and for each the spec of a Helmfile, whose strings are templates.
+//!
+//! An object's text stays within the string that it is substituted into: it cannot add fields to the spec, which says with whose rights
+//! releases are deployed.
 //!
 //! Owns the form of the file: whitebox-controller's, with `helmfile` in place of a reconciler. Programs and handlers of such a file are
 //! refused.
@@ -28,8 +31,8 @@ pub struct CustomKind {
     pub name: String,
     /// The kind.
     pub gvk: Gvk,
-    /// The template of the spec, in YAML; its data is `.Object`.
-    template: String,
+    /// The spec; its strings are templates, whose data is `.Object`.
+    template: Json,
 }
 
 /// The kinds of a file.
@@ -112,16 +115,14 @@ impl KindsFile {
                 out.ignored.push(format!("{place}.{field}: releases are watched by themselves"));
             }
             let template = match resource.helmfile {
-                Some(Json::String(text)) => text,
-                Some(Json::Object(map)) => {
-                    let data = from_json(&Json::Object(map));
-                    super::super::state::value::map_to_yaml(&text_map(&data))
-                }
-                _ => {
+                Some(map @ Json::Object(_)) => map,
+                Some(Json::String(_)) => {
                     return Err(format!(
-                        "{place}.helmfile: it must be the spec of a Helmfile: a map, or a template of one"
+                        "{place}.helmfile: it is a text: make it a map, whose strings may be templates; a string that is one \
+                         action and ends in `toJson` stands for the value itself"
                     ));
                 }
+                _ => return Err(format!("{place}.helmfile: it must be the spec of a Helmfile: a map")),
             };
             let Resource { group, version, kind, .. } = resource;
             if [&group, &version, &kind].iter().any(|part| part.is_empty()) {
@@ -155,11 +156,46 @@ impl CustomKind {
         let fields = vec![("Object", Field::Values(text_map(&from_json(object))))];
         let deadline = Some(RenderBounds { timeout: TIME_LIMIT, ..RenderBounds::default() }.deadline());
         let host = NoHost(SystemWorld { cluster: None, documents: None, dns: false, deadline });
-        let text = render_named(&host, "/", "helmfile", &self.template, &Root::other(fields), true);
-        let map = yaml::from_slice_map(text.map_err(place)?.as_bytes());
-        let map = map.map_err(|error| place(format!("its output is not a YAML map: {error}")))?;
-        serde_json::from_value(to_json(&Data::Map(map))).map_err(|error| place(error.to_string()))
+        let root = Root::other(fields);
+        let mut spec = self.template.clone();
+        substitute(&mut spec, "spec", &|text| render_named(&host, "/", "helmfile", text, &root, true))
+            .map_err(place)?;
+        serde_json::from_value(spec).map_err(|error| place(error.to_string()))
     }
+}
+
+/// Renders each string of a value in its place. The reader of the file has bounded its depth.
+fn substitute(
+    value: &mut Json,
+    path: &str,
+    render: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<(), String> {
+    match value {
+        Json::String(text) => {
+            let rendered = render(text).map_err(|error| format!("{path}: {error}"))?;
+            *value = match is_json_action(text) {
+                true => serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?,
+                false => Json::String(rendered),
+            };
+            Ok(())
+        }
+        Json::Array(items) => items
+            .iter_mut()
+            .enumerate()
+            .try_for_each(|(at, item)| substitute(item, &format!("{path}[{at}]"), render)),
+        Json::Object(map) => {
+            map.iter_mut().try_for_each(|(key, item)| substitute(item, &format!("{path}.{key}"), render))
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => Ok(()),
+    }
+}
+
+/// Whether a template is one action that ends in `toJson`, and so makes a value and no text.
+fn is_json_action(template: &str) -> bool {
+    let action = template.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+    let Some(action) = action.filter(|action| !action.contains("{{")) else { return false };
+    let action = action.trim_matches('-').trim();
+    action.starts_with("toJson ") || action.rsplit('|').next().is_some_and(|last| last.trim() == "toJson")
 }
 
 /// The outside of a template of an object: there is none.
@@ -225,9 +261,10 @@ resources:
 - group: example.com
   version: v1
   kind: Appliance
-  helmfile: |
+  helmfile:
     source: git::https://h/r@helmfile.yaml?ref={{ .Object.spec.release }}
-    values: {{ .Object.spec.settings | toJson }}
+    suspend: '{{ toJson .Object.spec.paused }}'
+    values: '{{ .Object.spec.settings | toJson }}'
 "#;
 
     #[test]
@@ -239,11 +276,30 @@ resources:
             (kind.name.as_str(), kind.gvk.api_version().as_str()),
             ("appliance.example.com", "example.com/v1")
         );
-        let spec = kind.spec(&json!({"spec": {"release": "v1", "settings": {"size": 2}}})).unwrap();
+        let spec =
+            kind.spec(&json!({"spec": {"release": "v1", "paused": true, "settings": {"size": 2}}})).unwrap();
         assert_eq!(spec.source, "git::https://h/r@helmfile.yaml?ref=v1");
-        assert_eq!(spec.values["size"], 2);
+        assert_eq!((&spec.values["size"], spec.suspend), (&json!(2), true));
         let told = kind.spec(&json!({"spec": {"settings": {}}})).unwrap_err();
-        assert!(told.starts_with("the template of Appliance: ") && told.contains("release"), "{told}");
+        assert!(
+            told.starts_with("the template of Appliance: spec.source: ") && told.contains("release"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn an_object_adds_no_field() {
+        let kind = &KindsFile::parse(FILE).unwrap().kinds[0];
+        for release in
+            ["v1\nserviceAccountName: ''", "v1\", serviceAccountName: \"", "{{ .Object }}", "v1 # x"]
+        {
+            let object = json!({"spec": {"release": release, "paused": false, "settings": {}}});
+            let spec = kind.spec(&object).unwrap();
+            assert_eq!(spec.source, format!("git::https://h/r@helmfile.yaml?ref={release}"));
+            assert_eq!(spec.service_account_name, None);
+        }
+        let object = json!({"spec": {"release": "v1", "paused": {"a": 1}, "settings": {}}});
+        assert!(kind.spec(&object).unwrap_err().contains("invalid type: map"));
     }
 
     #[test]
@@ -251,7 +307,8 @@ resources:
         let head = "resources:\n- {group: g, version: v1, kind: K, ";
         for (text, part) in [
             ("reconciler: {exec: {command: sh}}}", "resources[0].reconciler: the operator runs no programs"),
-            ("helmfile: 1}", "resources[0].helmfile"),
+            ("helmfile: 1}", "resources[0].helmfile: it must be"),
+            ("helmfile: 'source: x'}", "resources[0].helmfile: it is a text: make it a map"),
             (
                 "helmfile: {}}\n- {group: g, version: v2, kind: K, helmfile: {}}",
                 "resources[1]: K of g is there twice",
