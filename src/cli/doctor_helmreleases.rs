@@ -6,7 +6,7 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::plan::CHANGES;
 use super::{Failure, doctor, plan_helmrelease, print, with_engine};
-use crate::controller::ContextOptions;
+use crate::controller::{AccountName, ContextOptions};
 use crate::helmrelease::HelmReleaseOptions;
 use crate::preflight::{
     HelmReleaseChecks, HelmReleaseReport, PassFinding, PlannedHelmRelease, Weight, helm_release_report,
@@ -24,7 +24,7 @@ pub(super) struct Args {
     helm_controller_namespace: String,
     /// ServiceAccount of HelmReleases that name none
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
-    default_service_account: Option<String>,
+    default_service_account: Option<AccountName>,
     /// Use your own rights instead of those of the HelmReleases' ServiceAccounts
     #[arg(long)]
     no_impersonation: bool,

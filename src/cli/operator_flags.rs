@@ -12,7 +12,7 @@ use super::helmfile::bundle_place;
 use super::output::Format;
 use super::webhook_flags::WebhookFlags;
 use crate::addon;
-use crate::controller::ControllerOptions;
+use crate::controller::{AccountName, ControllerOptions};
 use crate::flux_notify::NotifyOptions;
 use crate::helmfile::resource::{CustomKind, HelmfileOptions, KindsFile};
 use crate::release::DriftMode;
@@ -105,10 +105,10 @@ pub(super) struct ModuleFlags {
 pub(super) struct HelmReleaseFlags {
     /// ServiceAccount of HelmReleases and Helmfiles that name none
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
-    pub(super) default_service_account: Option<String>,
+    pub(super) default_service_account: Option<AccountName>,
     /// ServiceAccount whose token goes to other clusters where a ConfigMap of kubeConfig names none
     #[arg(long, env = "WINDLASS_DEFAULT_KUBECONFIG_SERVICE_ACCOUNT")]
-    pub(super) default_kubeconfig_service_account: Option<String>,
+    pub(super) default_kubeconfig_service_account: Option<AccountName>,
     /// Refuse references of HelmReleases, Alerts and Receivers to objects in other namespaces
     #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) no_cross_namespace_refs: bool,

@@ -15,7 +15,7 @@ use super::flags::Globals;
 use super::plan::{CHANGES, PlanFormat};
 use super::{Connected, Failure, chart, hints, output, plan_markdown, print, with_engine};
 use crate::cluster::{ApplyOptions, ClusterError, Gvk, ObjectRef, Validation};
-use crate::controller::{ReconcileError, ReleaseRunner, contains};
+use crate::controller::{AccountName, ReconcileError, ReleaseRunner, contains};
 use crate::helmrelease::{
     CHART_UNAVAILABLE, HelmReleaseOptions, HelmReleases, KIND, PlanInputs, ReleasePlan,
 };
@@ -79,7 +79,7 @@ pub(super) struct Flags {
     no_impersonation: bool,
     /// With --helmrelease: the operator's --default-service-account
     #[arg(long, conflicts_with = "name")]
-    default_service_account: Option<String>,
+    default_service_account: Option<AccountName>,
 }
 
 /// What to plan.

@@ -6,6 +6,7 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, print, tell};
 use crate::addon;
+use crate::controller::AccountName;
 use crate::preflight::{self, Needs};
 use crate::runtime::{self, Controller, ControllerMode};
 
@@ -20,7 +21,7 @@ pub(super) struct Args {
     controllers: runtime::Controllers,
     /// The operator's --default-service-account for HelmReleases and Helmfiles
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
-    default_service_account: Option<String>,
+    default_service_account: Option<AccountName>,
     /// The operator's --sources: with flux it needs no rights to reconcile sources
     #[arg(long, env = "WINDLASS_SOURCES", default_value = "auto", value_name = "auto|own|flux")]
     sources: ControllerMode,

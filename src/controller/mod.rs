@@ -28,6 +28,7 @@ mod release_runner;
 mod render_revision;
 mod secret_data;
 mod target;
+mod tenant_account;
 mod values_from;
 mod work_queue;
 mod worker_slot;
@@ -58,6 +59,7 @@ pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 pub(crate) use render_revision::RevisionView;
 pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
+pub use tenant_account::{AccountName, TenantAccount};
 pub use values_from::{
     MissingText, ResolvedValues, ValuesReference, check_kind as check_values_kind, resolve as resolve_values,
 };

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::error::ReconcileError;
+use super::tenant_account::{AccountName, TenantAccount};
 use crate::cluster::{Cluster, ClusterError};
 
 /// Namespace of a release, and the ServiceAccount that applies its objects.
@@ -40,6 +42,19 @@ impl ServiceAccountRef {
 }
 
 impl ReleaseTarget {
+    /// That of an object which a tenant wrote ([`TenantAccount::of`]).
+    ///
+    /// # Errors
+    /// As [`TenantAccount::of`].
+    pub fn of_tenant(
+        object_namespace: Option<&str>,
+        wanted: Option<&str>,
+        default: Option<&AccountName>,
+    ) -> Result<Self, ReconcileError> {
+        let account = TenantAccount::of(object_namespace, wanted, default)?;
+        Ok(Self { namespace: None, service_account: account.map(Into::into) })
+    }
+
     /// Namespace and name of the ServiceAccount that applies a release in `namespace`.
     #[must_use]
     pub fn service_account<'a>(&'a self, namespace: &'a str) -> Option<(&'a str, &'a str)> {

@@ -16,10 +16,11 @@ use super::{
 };
 use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::{
-    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, References,
-    ReleaseRunner, ReleaseTarget, Report, Requeue, ServiceAccountRef,
+    AccountName, DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
+    References, ReleaseRunner, ReleaseTarget, Report, Requeue,
 };
 use crate::flux_api::api_names::{FINALIZER, FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
+use crate::flux_api::common::failure_state;
 use crate::flux_api::gotk_metrics;
 use crate::flux_api::helm_release::{HelmReleaseSpec, KubeConfigReference};
 use crate::flux_api::helm_release_status::HelmReleaseStatus;
@@ -33,9 +34,9 @@ pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
 #[derive(Clone, Debug, Default)]
 pub struct HelmReleaseOptions {
     /// The ServiceAccount of HelmReleases that name none.
-    pub default_service_account: Option<String>,
+    pub default_service_account: Option<AccountName>,
     /// The ServiceAccount whose token goes to other clusters where a ConfigMap of `kubeConfig` names none.
-    pub default_kubeconfig_service_account: Option<String>,
+    pub default_kubeconfig_service_account: Option<AccountName>,
     /// References to sources in other namespaces are refused.
     pub no_cross_namespace_refs: bool,
 }
@@ -124,17 +125,12 @@ impl FrontEnd for HelmReleases {
     }
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
-        let namespace = text(&object["metadata"]["namespace"]).to_owned();
         // The default account is one of this cluster: on a remote cluster only the object's own name counts, as helm-controller.
-        let default = self.options.default_service_account.as_deref();
+        let default = self.options.default_service_account.as_ref();
         let default = default.filter(|_| object["spec"]["kubeConfig"].is_null());
-        let name = object["spec"]["serviceAccountName"].as_str().or(default);
-        let Some(name) = name else { return Ok(ReleaseTarget::default()) };
         // An account of the object's own namespace, wherever the release is.
-        let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());
-        let wrong = || ReconcileError::Config(format!("spec.serviceAccountName: {name:?} is not a name"));
-        let account = ServiceAccountRef { namespace: Some(namespace), ..account.ok_or_else(wrong)? };
-        Ok(ReleaseTarget { namespace: None, service_account: Some(account) })
+        let namespace = object["metadata"]["namespace"].as_str();
+        ReleaseTarget::of_tenant(namespace, object["spec"]["serviceAccountName"].as_str(), default)
     }
 
     fn dependencies(&self, object: &Value) -> BTreeSet<String> {
@@ -168,6 +164,7 @@ impl FrontEnd for HelmReleases {
             status["artifact"]["digest"],
             status["artifact"]["revision"],
             status["observedGeneration"] == source["metadata"]["generation"],
+            status["artifact"]["digest"].is_null().then(|| failure_state(source)),
         ])
     }
 
@@ -424,7 +421,7 @@ impl HelmReleases {
         reference: &KubeConfigReference,
         references: &mut References,
     ) -> Result<ReleaseRunner, ReconcileError> {
-        let default_account = self.options.default_kubeconfig_service_account.as_deref();
+        let default_account = self.options.default_kubeconfig_service_account.as_ref();
         let own = OwnNamespace { client, namespace, references, bounds, default_account };
         self.remotes.runner(own, reference).await
     }

@@ -12,7 +12,9 @@ use super::chart_artifact::failed;
 use super::digest::sha256;
 use super::remote_identity::{self, Identity};
 use crate::cluster::{Cluster, ClusterError};
-use crate::controller::{MissingText, ReconcileError, References, ReleaseRunner, ValuesReference};
+use crate::controller::{
+    AccountName, MissingText, ReconcileError, References, ReleaseRunner, ValuesReference,
+};
 use crate::flux_api::helm_release::KubeConfigReference;
 use crate::redact;
 use crate::release::{Engine, EngineOptions};
@@ -40,7 +42,7 @@ pub(super) struct OwnNamespace<'a> {
     /// Bounds of renders.
     pub(super) bounds: RenderBounds,
     /// The ServiceAccount of ConfigMaps that name none.
-    pub(super) default_account: Option<&'a str>,
+    pub(super) default_account: Option<&'a AccountName>,
 }
 
 impl RemoteClusters {

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+use crate::controller::AccountName;
 use crate::redact;
 
 /// Field manager of requests.
@@ -38,7 +39,7 @@ impl Identity {
     pub(super) fn of(
         data: &BTreeMap<String, String>,
         namespace: &str,
-        default_account: Option<&str>,
+        default_account: Option<&AccountName>,
     ) -> Result<Self, String> {
         let text = |key: &str| data.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
         match text("provider") {
@@ -51,9 +52,17 @@ impl Identity {
             None => return Err("it has no key provider".to_owned()),
         }
         let address = text("address").ok_or("it has no key address")?;
-        let account = text("serviceAccountName").or(default_account).ok_or(
-            "it has no key serviceAccountName, and the operator's own identity is not sent to other clusters",
-        )?;
+        let account = match (text("serviceAccountName"), default_account) {
+            (Some(name), _) => AccountName::parse(name)
+                .ok_or_else(|| format!("serviceAccountName {name:?} is not a name"))?,
+            (None, Some(default)) => default.clone(),
+            (None, None) => {
+                return Err(
+                    "it has no key serviceAccountName, and the operator's own identity is not sent to other clusters"
+                        .to_owned(),
+                );
+            }
+        };
         let audiences: Vec<String> = text("audiences")
             .unwrap_or(address)
             .lines()
@@ -65,7 +74,7 @@ impl Identity {
             return Err(format!("it has more than {MAX_AUDIENCES} audiences"));
         }
         Ok(Self {
-            account: ObjectRef::new(Gvk::new("v1", "ServiceAccount"), Some(namespace), account),
+            account: ObjectRef::new(Gvk::new("v1", "ServiceAccount"), Some(namespace), account.as_str()),
             server: server_of(address)?,
             authority: text("ca.crt").unwrap_or_default().to_owned(),
             audiences,
@@ -130,7 +139,7 @@ mod tests {
 
     fn identity(data: &[(&str, &str)], default: Option<&str>) -> Result<Identity, String> {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Identity::of(&data, "apps", default)
+        Identity::of(&data, "apps", default.and_then(AccountName::parse).as_ref())
     }
 
     #[test]
@@ -155,6 +164,7 @@ mod tests {
             (&[("provider", "aws"), ("cluster", "arn:x")][..], "provider \"aws\" is not supported"),
             (&[own[0], own[2]][..], "no key address"),
             (&own[..2], "operator's own identity"),
+            (&[own[0], own[1], ("serviceAccountName", "a/../b")][..], "is not a name"),
             (&[own[0], own[2], ("address", "http://h")][..], "not a host or an https URL"),
             (&[own[0], own[2], ("address", "https://")][..], "not a host or an https URL"),
             (&[own[0], own[2], ("address", "user:pass@h")][..], "not a host or an https URL"),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use windlass::cluster::Gvk;
 use windlass::controller::{
     Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseSpec,
-    ReleaseTarget, Report, ServiceAccountRef, ValuesReference, crd_files, resolve_values, set_conditions,
+    ReleaseTarget, Report, ValuesReference, crd_files, resolve_values, set_conditions,
 };
 use windlass::release::{Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, RevisionOptions};
 
@@ -72,13 +72,9 @@ impl FrontEnd for ReleaseSamples {
     }
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
-        let Some(name) = object["spec"]["serviceAccountName"].as_str() else {
-            return Ok(ReleaseTarget::default());
-        };
         // A tenant names accounts of its own namespace only.
-        let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());
-        let wrong = || ReconcileError::Config(format!("spec.serviceAccountName: {name:?} is not a name"));
-        Ok(ReleaseTarget { namespace: None, service_account: Some(account.ok_or_else(wrong)?) })
+        let namespace = object["metadata"]["namespace"].as_str();
+        ReleaseTarget::of_tenant(namespace, object["spec"]["serviceAccountName"].as_str(), None)
     }
 
     fn dependencies(&self, object: &Value) -> BTreeSet<String> {

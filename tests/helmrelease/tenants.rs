@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use windlass::controller::AccountName;
 use windlass::helmrelease::HelmReleaseOptions;
 use windlass_test_cluster::{ControlPlane, wait_until};
 
@@ -235,7 +236,7 @@ async fn a_tenant_reaches_nothing_beyond_its_namespace() {
     furnish(&running, victim);
     let mark = running.cp.audit_mark().unwrap();
     let options = HelmReleaseOptions {
-        default_service_account: Some("tenant".to_owned()),
+        default_service_account: AccountName::parse("tenant"),
         no_cross_namespace_refs: true,
         ..HelmReleaseOptions::default()
     };
@@ -321,7 +322,7 @@ async fn a_tenant_deletes_nothing_beyond_its_namespace() {
     running.cp.kubectl(["delete", "helmrelease", "rich", "-n", victim]).unwrap();
     let mark = running.cp.audit_mark().unwrap();
     let options = HelmReleaseOptions {
-        default_service_account: Some("tenant".to_owned()),
+        default_service_account: AccountName::parse("tenant"),
         ..HelmReleaseOptions::default()
     };
     running.start_with_options(options).await;

@@ -74,7 +74,7 @@ pub struct HelmfileSpec {
     pub secret_refs: SecretReferences,
     /// ServiceAccount of the object's namespace whose rights the releases are deployed with.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
     /// What happens to the releases when the object is deleted: `destroy` uninstalls them, `orphan` leaves them; `destroy` by default.
     #[serde(skip_serializing_if = "is_default")]

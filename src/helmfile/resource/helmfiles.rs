@@ -16,8 +16,8 @@ use super::evaluation::{self, Evaluation, EvaluationContext};
 use super::object_inputs;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{
-    Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
-    ReleaseTarget, Report, Requeue, ServiceAccountRef, jittered, set_conditions,
+    AccountName, Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
+    ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
 };
 use crate::helmfile::bundle::opened_bundle::OpenedBundle;
 use crate::release::record::Record;
@@ -36,7 +36,7 @@ const OWNER_NAME: &str = "windlass.dev/owner-name";
 #[derive(Clone, Debug, Default)]
 pub struct HelmfileOptions {
     /// The ServiceAccount of Helmfiles that name none.
-    pub default_service_account: Option<String>,
+    pub default_service_account: Option<AccountName>,
     /// Whether sources may be at addresses of this machine and of its cloud's metadata service.
     pub allow_local_addresses: bool,
     /// Where charts are kept.
@@ -156,10 +156,6 @@ impl Helmfiles {
     }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
 fn status_of(object: &Value) -> HelmfileStatus {
     serde_json::from_value(object["status"].clone()).unwrap_or_default()
 }
@@ -238,13 +234,11 @@ impl FrontEnd for Helmfiles {
 
     fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
         let spec = self.spec(object)?;
-        let name = spec.service_account_name.as_deref().or(self.options.default_service_account.as_deref());
-        let Some(name) = name.filter(|name| !name.is_empty()) else { return Ok(ReleaseTarget::default()) };
-        let account = ServiceAccountRef::parse(name).filter(|account| account.namespace.is_none());
-        let wrong = || ReconcileError::Config(format!("spec.serviceAccountName: {name:?} is not a name"));
-        let namespace = Some(text(&object["metadata"]["namespace"]).to_owned());
-        let account = ServiceAccountRef { namespace, ..account.ok_or_else(wrong)? };
-        Ok(ReleaseTarget { namespace: None, service_account: Some(account) })
+        ReleaseTarget::of_tenant(
+            object["metadata"]["namespace"].as_str(),
+            spec.service_account_name.as_deref(),
+            self.options.default_service_account.as_ref(),
+        )
     }
 
     /// The records of releases in other namespaces are read and written with the rights of the object's ServiceAccount.
@@ -398,7 +392,30 @@ impl Helmfiles {
             pass.record_event(note(EventType::Warning, "ReleaseFailed", text));
         }
         let failure = (!succeeded).then_some(ReconcileError::Releases(failures));
-        let requeue = if succeeded { interval } else { Requeue::Backoff };
+        let requeue = if succeeded { interval } else { Requeue::Failure };
         Ok(Reconciled { requests, inputs, failure, ..Reconciled::new(succeeded, requeue) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object that an older definition of the kind let in.
+    #[test]
+    fn an_empty_account_is_the_default_account() {
+        let options = HelmfileOptions {
+            default_service_account: AccountName::parse("tenant"),
+            allow_local_addresses: false,
+            cache: PathBuf::new(),
+            bundle: None,
+        };
+        let front_end = Helmfiles::new(options);
+        for account in [json!(""), json!(null)] {
+            let spec = json!({"state": "releases: []", "serviceAccountName": account});
+            let object = json!({"metadata": {"name": "x", "namespace": "apps"}, "spec": spec});
+            let target = front_end.target(&object).unwrap();
+            assert_eq!(target.service_account("other"), Some(("apps", "tenant")), "{account}");
+        }
     }
 }
