@@ -82,7 +82,7 @@ const ROOT: [(&str, &[&str]); 26] = [
     ("cel_expression", &[]),
     ("machine.rs", &[]),
     ("program_output.rs", &[]),
-    ("redact.rs", &[]),
+    ("redact", &[]),
     ("cluster", &["causes"]),
     ("source", &["bounded_read", "causes", "redact"]),
     ("release", &["cel_expression", "cluster", "machine", "redact"]),

@@ -77,7 +77,7 @@ pub(super) type StatusWriter = watch::Sender<Statuses>;
 impl Status {
     /// The same without secrets: before texts are cut, so that no beginning of one stays.
     fn masked(&self) -> Self {
-        let mask = |text: &String| redact::process().mask(text).into_owned();
+        let mask = |text: &String| redact::mask(text).into_owned();
         Self {
             error: self.error.as_ref().map(mask),
             off_because: mask(&self.off_because),

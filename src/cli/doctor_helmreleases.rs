@@ -54,7 +54,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         Format::Table => text(&report),
         format => structured(&report, format)?,
     };
-    print(redact::process().mask(&out).as_bytes())?;
+    print(redact::mask(&out).as_bytes())?;
     match broken(&report) {
         0 if report.releases.iter().any(PlannedHelmRelease::has_new_revision) => Ok(ExitCode::from(CHANGES)),
         0 => Ok(ExitCode::SUCCESS),

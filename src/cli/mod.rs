@@ -317,7 +317,7 @@ fn print_pieces(pieces: &[&[u8]]) -> Result<(), Failure> {
 
 /// Prints a line to stderr, with the data of Secrets masked.
 fn tell(line: &str) {
-    let line = redact::process().mask(line);
+    let line = redact::mask_log(line);
     // Errors of stderr are ignored.
     drop(writeln!(std::io::stderr().lock(), "{line}"));
 }

@@ -54,7 +54,7 @@ pub(super) async fn run(
     if format != Format::Table {
         out = structured(&values, format)?;
     }
-    print(redact::process().mask(&out).as_bytes())?;
+    print(redact::mask(&out).as_bytes())?;
     Ok(if differs { ExitCode::from(CHANGES) } else { ExitCode::SUCCESS })
 }
 

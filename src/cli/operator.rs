@@ -49,7 +49,7 @@ struct MaskedStderr;
 impl std::io::Write for MaskedStderr {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        std::io::stderr().write_all(redact::process().mask(&text).as_bytes())?;
+        std::io::stderr().write_all(redact::mask_log(&text).as_bytes())?;
         Ok(line.len())
     }
 

@@ -331,7 +331,7 @@ fn show(globals: &Globals, plan: &ReleasePlan, request: &Request<'_>) -> Result<
         None if request.output == PlanFormat::Markdown => markdown(plan, request.unchanged),
         None => self::text(plan, request.unchanged, globals.paints()),
     };
-    print(redact::process().mask(&text).as_bytes())?;
+    print(redact::mask(&text).as_bytes())?;
     match plan.plans.iter().map(|preview| preview.count(ChangeVerb::Blocked)).sum::<usize>() {
         0 => Ok(()),
         blocked => Err(format!("the server would refuse {blocked} object(s) of this plan")),

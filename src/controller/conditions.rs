@@ -34,7 +34,7 @@ pub fn set_conditions(before: &Value, conditions: &[Condition], generation: Opti
             Some(false) => "False",
             None => "Unknown",
         };
-        let message: String = redact::process().mask(&condition.message).chars().take(MAX_MESSAGE).collect();
+        let message: String = redact::mask(&condition.message).chars().take(MAX_MESSAGE).collect();
         let old = list.iter_mut().find(|c| c["type"] == condition.condition_type);
         let since = old
             .as_ref()

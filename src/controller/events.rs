@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef, PatchKind};
-use crate::redact;
+use crate::redact::{self, SecretScope};
 
 /// Longest note of an Event that an API server accepts, in characters.
 const MAX_NOTE: usize = 1024;
@@ -112,7 +112,7 @@ impl EventRecorder {
     /// Records an Event on an object as the API server answered it, in the background.
     pub fn spawn_for(&self, object: &Value, mut note: EventNote) {
         if let Some(sink) = self.sink.as_ref().filter(|_| note.event_type != EventType::Trace) {
-            note.note = redact::process().mask(&note.note).into_owned();
+            note.note = redact::mask(&note.note).into_owned();
             sink.take(object, &note);
         }
         self.spawn(involved_object(object), note);
@@ -125,12 +125,13 @@ impl EventRecorder {
 
     fn spawn(&self, involved: Value, note: EventNote) {
         let recorder = self.clone();
-        tokio::spawn(async move { recorder.write(involved, note).await });
+        let write = async move { recorder.write(involved, note).await };
+        tokio::spawn(SecretScope::current().run_async(write));
     }
 
     /// A failure is logged: nothing depends on an Event.
     async fn write(&self, involved: Value, mut note: EventNote) {
-        note.note = redact::process().mask(&note.note).chars().take(MAX_NOTE).collect();
+        note.note = redact::mask(&note.note).chars().take(MAX_NOTE).collect();
         let identity = ["apiVersion", "kind", "namespace", "name", "uid"]
             .map(|field| involved[field].as_str().unwrap_or_default())
             .join("/");

@@ -26,6 +26,7 @@ use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers, until};
 use crate::backoff;
 use crate::cluster::{Cluster, ClusterError, ObjectEvent, ObjectRef};
+use crate::redact::SecretScope;
 use crate::release::{ReconcileTrigger, ReleaseId, ReleaseRequest};
 
 /// How often dependencies that are not watched are read, as helm-controller's `--requeue-dependency`.
@@ -100,7 +101,7 @@ struct Controller<F> {
     front_end: Arc<F>,
     context: ControllerContext,
     options: ControllerOptions,
-    workers: Workers<(Finished, Value)>,
+    workers: Workers<(Finished, Value, SecretScope)>,
     objects: BTreeMap<String, ObservedObject>,
     claims: ReleaseClaims,
     /// Objects whose reconcile has ended at least once. Only kept if the loop ends when all have.
@@ -314,6 +315,8 @@ impl<F: FrontEnd> Controller<F> {
     /// Requests the objects that lost a release to another one: passes claim releases, too.
     fn tell_former_owners(&mut self) {
         for former in self.claims.take_former_owners() {
+            // An operation that waits would hold the release for as long as its objects take to become ready.
+            self.workers.cancel_wait(&former);
             self.reconcile(&former, "an object in the namespace of its release claims it");
         }
     }
@@ -452,7 +455,13 @@ impl<F: FrontEnd> Controller<F> {
                 // From now on: a dependency may become ready while the pass runs.
                 known.readiness = Readiness::Waiting;
             }
-            self.workers.spawn(key, job, pass.run(Arc::clone(&self.front_end), task));
+            let scope = SecretScope::new();
+            let run = scope.clone().run_async(pass.run(Arc::clone(&self.front_end), task));
+            let work = async move {
+                let (finished, written) = run.await;
+                (finished, written, scope)
+            };
+            self.workers.spawn(key, job, work);
         }
     }
 
@@ -505,12 +514,17 @@ impl<F: FrontEnd> Controller<F> {
         known.dependencies.iter().filter(|key| !is_ready(key)).cloned().collect()
     }
 
-    fn finish(&mut self, key: &str, job: Job, result: Result<(Finished, Value), String>) {
-        let (finished, written) = result.unwrap_or_else(|text| {
+    /// Notes how a job ended. What is logged of it is masked by the secrets that it read.
+    fn finish(&mut self, key: &str, job: Job, result: Result<(Finished, Value, SecretScope), String>) {
+        let (finished, written, scope) = result.unwrap_or_else(|text| {
             let retry_in = backoff::delay(self.workers.queue.failures(key) + 1);
             let failed = Finished::Failed { error: ReconcileError::Task(text), retry_in, inputs: None };
-            (failed, Value::Null)
+            (failed, Value::Null, SecretScope::new())
         });
+        scope.run(|| self.finish_job(key, job, finished, written));
+    }
+
+    fn finish_job(&mut self, key: &str, job: Job, finished: Finished, written: Value) {
         let repeated = |done: &Reconciled| done.failure.is_some() || done.requeue == Requeue::Backoff;
         let succeeded = match &finished {
             Finished::Reconciled(done) => !repeated(done),

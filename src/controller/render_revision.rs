@@ -11,6 +11,7 @@ use chart_compat::render::{self, Capabilities, Release, Rendered};
 
 use super::error::ReconcileError;
 use super::release_runner::{ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
+use crate::redact;
 use crate::release::record::{Record, ReleaseStatus};
 use crate::release::{ChartRecord, History, RenderedRelease};
 use crate::render::replay::{GeneratedValues, Replayed, store};
@@ -219,7 +220,7 @@ impl Renders<'_> {
             };
             (render(), warnings, failed_lookups)
         };
-        let done = tokio::task::spawn_blocking(work).await;
+        let done = redact::spawn_blocking(work).await;
         let (done, warnings, failed_lookups) = done.map_err(|e| ReconcileError::Task(e.to_string()))?;
         self.inputs.lookups.extend(failed_lookups);
         for text in warnings {

@@ -44,7 +44,7 @@ impl ReconcilePass {
                 .decode(value.as_str().unwrap_or_default())
                 .map_err(|_| wrong(&format!("has a key {key:?} that is not base64")))?;
             if let Ok(text) = std::str::from_utf8(&bytes) {
-                redact::process().add(text);
+                redact::add(text);
             }
             data.insert(key.clone(), bytes);
         }

@@ -135,7 +135,7 @@ impl SecretValues {
             if let Ok(text) = std::str::from_utf8(&bytes)
                 && !is_public_key(key)
             {
-                redact::process().add(text);
+                redact::add(text);
             }
             values.insert(key.clone(), bytes);
         }
@@ -177,7 +177,7 @@ impl SecretValues {
             if value.chars().any(char::is_control) {
                 return Err(wrong(format!("{key}: not the value of a header")));
             }
-            redact::process().add(value);
+            redact::add(value);
             headers.push((name, value.clone()));
         }
         match headers.len() {

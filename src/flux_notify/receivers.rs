@@ -96,7 +96,7 @@ fn generation_of(object: &Value) -> i64 {
 
 /// Sets conditions as of now, with secrets masked.
 fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, message: &str, generation: i64) {
-    let message = redact::process().mask(message);
+    let message = redact::mask(message);
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     status_conditions::set(&mut status.conditions, kind, truth, (reason, &message), generation, &now);
 }
@@ -150,7 +150,7 @@ async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, 
     if token.is_empty() {
         return Err(missing());
     }
-    redact::process().add(&token);
+    redact::add(&token);
     Ok(token)
 }
 

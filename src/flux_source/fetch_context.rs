@@ -12,6 +12,7 @@ use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::ReconcilePass;
 use crate::flux_api::GoDuration;
 use crate::flux_api::common::LocalObjectReference;
+use crate::redact;
 use crate::source::http::Http;
 use crate::source::location::Location;
 
@@ -116,7 +117,7 @@ impl FetchContext<'_> {
     ) -> Result<T, SourceError> {
         let (store, kind) = (Arc::clone(&self.store), self.kind);
         let (namespace, name) = (self.namespace(), self.pass.reference.name.clone());
-        let task = tokio::task::spawn_blocking(move || {
+        let task = redact::spawn_blocking(move || {
             work(&store, &SourceName { kind, namespace: &namespace, name: &name })
         });
         task.await.unwrap_or_else(|e| Err(SourceError::fetch("Failed", format!("a task ended early: {e}"))))

@@ -63,7 +63,7 @@ pub(super) async fn read(
             // The address of a proxy has no password: it is a key of its own.
             && !(is_public_key(key) || key == "address")
         {
-            redact::process().add(text);
+            redact::add(text);
         }
         data.insert(key.clone(), bytes);
     }

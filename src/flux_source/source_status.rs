@@ -112,7 +112,7 @@ impl SourceStatus {
     }
 
     fn set(&mut self, kind: &str, truth: Truth, (reason, message): (&str, &str), generation: i64) {
-        let message = redact::process().mask(message);
+        let message = redact::mask(message);
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         conditions::set(&mut self.conditions, kind, truth, (reason, &message), generation, &now);
     }

@@ -2,6 +2,8 @@
 
 use tokio::runtime::Builder;
 
+use crate::redact::SecretScope;
+
 /// Runs a future to its end on a thread of its own: callers may be in a runtime already.
 ///
 /// # Errors
@@ -9,10 +11,11 @@ use tokio::runtime::Builder;
 pub(super) fn wait<T: Send, F: Future<Output = Result<T, String>>>(
     make: impl FnOnce() -> F + Send,
 ) -> Result<T, String> {
+    let secrets = SecretScope::current();
     std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             let runtime = Builder::new_current_thread().enable_all().build();
-            runtime.map_err(|error| error.to_string())?.block_on(make())
+            runtime.map_err(|error| error.to_string())?.block_on(secrets.run_async(async { make().await }))
         });
         work.join().unwrap_or_else(|_| Err("the request did not end".to_owned()))
     })

@@ -29,7 +29,7 @@ impl Conditions<'_> {
 
     pub(super) fn set(&mut self, kind: &str, status: Truth, reason: &str, message: &str) {
         let (all, generation) = (&mut self.status.conditions, self.generation);
-        let message = redact::process().mask(message);
+        let message = redact::mask(message);
         conditions::set(all, kind, status, (reason, &message), generation, &self.now);
     }
 

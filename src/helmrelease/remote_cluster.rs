@@ -170,7 +170,7 @@ impl OwnNamespace<'_> {
 fn mask(kubeconfig: &str) {
     for (field, value) in kubeconfig.lines().map(str::trim).filter_map(|line| line.split_once(": ")) {
         if matches!(field, "token" | "password" | "client-key-data") {
-            redact::process().add(value.trim_matches(['"', '\'']));
+            redact::add(value.trim_matches(['"', '\'']));
         }
     }
 }

@@ -114,7 +114,7 @@ pub(super) async fn connect(
     });
     let answer = client.create_subresource(&identity.account, "token", &body, MANAGER).await?;
     let token = answer["status"]["token"].as_str().unwrap_or_default();
-    redact::process().add(token);
+    redact::add(token);
     let expires: Option<jiff::Timestamp> =
         answer["status"]["expirationTimestamp"].as_str().and_then(|time| time.parse().ok());
     let left = expires.map_or(0, |at| at.as_second() - jiff::Timestamp::now().as_second());

@@ -16,6 +16,7 @@ use crate::cluster::{Cluster, Gvk, ObjectRef};
 use crate::controller::ReconcileError;
 use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::helm_release::ChartTemplate;
+use crate::redact;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};
@@ -77,7 +78,7 @@ pub(super) async fn fetch(
     let fetcher = Fetcher::of_tenant(home, http, RegistryCredentials::none());
     let fetched = fetcher.fetch(&chart, &options, &mut |line| tracing::warn!("{line}")).await;
     let fetched = fetched.map_err(|e| unavailable(&format!("{repository} does not give it: {e}")))?;
-    let read = tokio::task::spawn_blocking(move || {
+    let read = redact::spawn_blocking(move || {
         let loaded = source::load_package(&fetched.bytes, Path::new(&fetched.file_name), Profile::Helm4);
         let loaded = loaded.map_err(|e| ReconcileError::Chart(e.to_string()))?;
         Ok::<_, ReconcileError>(Arc::new(loaded.compile(Profile::Helm4)))

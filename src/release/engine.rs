@@ -5,7 +5,7 @@ use crate::redact;
 use crate::release::{
     decide::{self, Decision, ReleaseAction, reason::ActionReason},
     drift::crd_tracker,
-    engine_state::EngineState,
+    engine_state::{EngineState, OperationGuard},
     error::{EngineError, Result},
     execute::{
         RevisionExecution, RevisionInput,
@@ -24,8 +24,8 @@ use crate::release::{
     },
     report::operation_progress::{ProgressListener, ProgressReporter, WaitListener},
     request::{
-        ApplyMethod, CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseOptions,
-        ReleaseRequest,
+        ApplyMethod, CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseKey,
+        ReleaseOptions, ReleaseRequest,
     },
 };
 use serde_json::Value;
@@ -287,6 +287,25 @@ impl Engine {
         self.storage_namespace.as_deref().unwrap_or(&id.namespace)
     }
 
+    /// What the engine's state knows a release by.
+    pub(crate) fn key(&self, id: &ReleaseId) -> ReleaseKey {
+        ReleaseKey::new(id, self.storage_namespace_of(id))
+    }
+
+    /// Admits one operation at a time on a release. While another one runs, the place among the workers is free: it may run for as
+    /// long as its objects take to become ready.
+    pub(crate) async fn begin_operation(&self, id: &ReleaseId) -> Result<OperationGuard> {
+        let key = self.key(id);
+        if let Some(guard) = self.state.try_begin_operation(&key) {
+            return Ok(guard);
+        }
+        let progress = self.progress_of(id);
+        tokio::select! {
+            guard = progress.wait(self.state.begin_operation(&key)) => Ok(guard),
+            error = self.given_up() => Err(error),
+        }
+    }
+
     pub(crate) fn store(&self) -> RecordStore<'_> {
         RecordStore::new(self.record_client(), &self.options.storage, &self.state.horizon)
             .in_namespace(self.storage_namespace.as_deref())
@@ -334,7 +353,7 @@ impl Engine {
         let rendered = &request.rendered;
         let objects = rendered.manifests.iter().map(|m| &m.object);
         for object in objects.chain(rendered.hooks.iter().map(|h| &h.object)) {
-            redact::process().add_secret(object);
+            redact::add_secret(object);
         }
         let state = state_of(&request.rendered);
         let rows = self.rows(history, state, request.owner.as_deref());
@@ -373,9 +392,9 @@ impl Engine {
         read: Option<History>,
     ) -> Result<ReleaseOutcome> {
         validate(request)?;
-        let busy = self.state.begin_operation(&request.id).await;
+        let busy = self.begin_operation(&request.id).await?;
         if let Some(owner) = &request.owner {
-            self.state.set_owner(&request.id, owner);
+            self.state.set_owner(&self.key(&request.id), owner);
         }
         self.watch_records(&request.id).await;
         if self.records.is_some() {
@@ -431,9 +450,9 @@ impl Engine {
     /// Watches the records of a release, if this engine watches.
     pub(crate) async fn watch_records(&self, id: &ReleaseId) {
         if let Some(records) = &self.records {
-            let namespace = self.store().namespace_of(id).to_owned();
-            self.state.set_storage_namespace(id, &namespace);
-            records.watch([(self.options.storage.gvk(), Some(namespace))]).await;
+            let key = self.key(id);
+            self.state.note_storage(&key);
+            records.watch([(self.options.storage.gvk(), Some(key.storage))]).await;
         }
     }
 
@@ -445,9 +464,9 @@ impl Engine {
         options: &ReleaseOptions,
         owner: Option<&str>,
     ) -> Result<ReleaseOutcome> {
-        let busy = self.state.begin_operation(id).await;
+        let busy = self.begin_operation(id).await?;
         if let Some(owner) = owner {
-            self.state.set_owner(id, owner);
+            self.state.set_owner(&self.key(id), owner);
         }
         self.watch_records(id).await;
         let history = self.history_of(id).await?;

@@ -3,11 +3,12 @@
 //! All of it can be lost: it is rebuilt from records and watches.
 
 use crate::cluster::{CacheEvent, ObjectKey, ObjectRef};
+use crate::redact::SecretScope;
 use crate::release::{
     desired_objects::Digest,
     drift::{ExpectedObject, crd_tracker::CrdTracker},
     record::Horizon,
-    request::{DriftMode, ReleaseId},
+    request::{DriftMode, ReleaseId, ReleaseKey},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -65,18 +66,18 @@ pub(crate) struct RecordEvent {
 
 #[derive(Default)]
 struct Inner {
-    known: BTreeMap<ReleaseId, CachedRelease>,
+    known: BTreeMap<ReleaseKey, CachedRelease>,
     /// The release of each object, for objects that lost their ownership metadata.
-    owners: BTreeMap<ObjectKey, ReleaseId>,
+    owners: BTreeMap<ObjectKey, ReleaseKey>,
     /// The owner of each release, if its request names one.
-    release_owners: BTreeMap<ReleaseId, String>,
+    release_owners: BTreeMap<ReleaseKey, String>,
     /// Releases whose records are in another namespace, by that namespace and their name.
-    stored_elsewhere: BTreeMap<ReleaseId, ReleaseId>,
-    locks: BTreeMap<ReleaseId, Arc<tokio::sync::Mutex<()>>>,
-    pending: BTreeMap<ReleaseId, PendingEvents>,
-    busy: BTreeSet<ReleaseId>,
+    stored_elsewhere: BTreeMap<ReleaseId, ReleaseKey>,
+    locks: BTreeMap<ReleaseKey, Arc<tokio::sync::Mutex<()>>>,
+    pending: BTreeMap<ReleaseKey, PendingEvents>,
+    busy: BTreeSet<ReleaseKey>,
     /// When the last operation on a release began or ended, for some time.
-    operated: BTreeMap<ReleaseId, Instant>,
+    operated: BTreeMap<ReleaseKey, Instant>,
     crd_tracker: CrdTracker,
     /// Releases of which it was said that autoscalers of a namespace cannot be listed.
     unseen_autoscalers: BTreeSet<(ReleaseId, String)>,
@@ -86,15 +87,21 @@ struct Inner {
 const CACHES_BEHIND: Duration = Duration::from_secs(600);
 
 impl Inner {
-    fn was_operated(&self, id: &ReleaseId) -> bool {
-        self.operated.get(id).is_some_and(|at| at.elapsed() < CACHES_BEHIND)
+    fn was_operated(&self, key: &ReleaseKey) -> bool {
+        self.operated.get(key).is_some_and(|at| at.elapsed() < CACHES_BEHIND)
     }
 
-    fn note_operation(&mut self, id: &ReleaseId) {
-        if !self.operated.contains_key(id) {
+    fn note_operation(&mut self, key: &ReleaseKey) {
+        if !self.operated.contains_key(key) {
             self.operated.retain(|_, at| at.elapsed() < CACHES_BEHIND);
         }
-        self.operated.insert(id.clone(), Instant::now());
+        self.operated.insert(key.clone(), Instant::now());
+    }
+
+    /// The releases that ownership metadata name: of a name and namespace, whatever namespace their records are in.
+    fn named(&self, id: &ReleaseId) -> Vec<ReleaseKey> {
+        let from = ReleaseKey::new(id, "");
+        self.known.range(from..).map(|(key, _)| key).take_while(|key| key.id == *id).cloned().collect()
     }
 }
 
@@ -111,7 +118,7 @@ pub(crate) struct EngineState {
 /// Admits one operation at a time on a release, and holds back its events until it ends.
 pub(crate) struct OperationGuard {
     state: Arc<EngineState>,
-    id: ReleaseId,
+    key: ReleaseKey,
     /// Whether there was no operation before it that a cache may not show yet.
     pub(crate) first: bool,
     _lock: OwnedMutexGuard<()>,
@@ -120,20 +127,20 @@ pub(crate) struct OperationGuard {
 impl Drop for OperationGuard {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
-        inner.busy.remove(&self.id);
-        inner.note_operation(&self.id);
+        inner.busy.remove(&self.key);
+        inner.note_operation(&self.key);
         // Nothing waits for the lock and nothing is cached or tracked: a deleted release leaves no entry.
-        if !inner.known.contains_key(&self.id)
-            && !inner.crd_tracker.tracks(&self.id)
-            && inner.locks.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) <= 2)
+        if !inner.known.contains_key(&self.key)
+            && !inner.crd_tracker.tracks(&self.key)
+            && inner.locks.get(&self.key).is_some_and(|lock| Arc::strong_count(lock) <= 2)
         {
-            inner.locks.remove(&self.id);
-            inner.pending.remove(&self.id);
-            inner.release_owners.remove(&self.id);
-            inner.unseen_autoscalers.retain(|(id, _)| *id != self.id);
-            inner.stored_elsewhere.retain(|_, id| *id != self.id);
+            inner.locks.remove(&self.key);
+            inner.pending.remove(&self.key);
+            inner.release_owners.remove(&self.key);
+            inner.unseen_autoscalers.retain(|(id, _)| *id != self.key.id);
+            inner.stored_elsewhere.retain(|_, key| *key != self.key);
         }
-        if inner.pending.contains_key(&self.id) {
+        if inner.pending.contains_key(&self.key) {
             self.state.wake.notify_waiters();
         }
     }
@@ -149,28 +156,38 @@ impl EngineState {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins an operation unless another one runs on the release.
+    pub(crate) fn try_begin_operation(self: &Arc<Self>, key: &ReleaseKey) -> Option<OperationGuard> {
+        let lock = Arc::clone(self.lock().locks.entry(key.clone()).or_default());
+        lock.try_lock_owned().ok().map(|guard| self.began(key, guard))
+    }
+
     /// Waits until no other operation runs on the release.
-    pub(crate) async fn begin_operation(self: &Arc<Self>, id: &ReleaseId) -> OperationGuard {
-        let lock = Arc::clone(self.lock().locks.entry(id.clone()).or_default());
+    pub(crate) async fn begin_operation(self: &Arc<Self>, key: &ReleaseKey) -> OperationGuard {
+        let lock = Arc::clone(self.lock().locks.entry(key.clone()).or_default());
         let guard = lock.lock_owned().await;
+        self.began(key, guard)
+    }
+
+    fn began(self: &Arc<Self>, key: &ReleaseKey, guard: OwnedMutexGuard<()>) -> OperationGuard {
         let mut inner = self.lock();
-        let first = !inner.was_operated(id);
-        inner.busy.insert(id.clone());
-        inner.note_operation(id);
+        let first = !inner.was_operated(key);
+        inner.busy.insert(key.clone());
+        inner.note_operation(key);
         drop(inner);
-        OperationGuard { state: Arc::clone(self), id: id.clone(), first, _lock: guard }
+        OperationGuard { state: Arc::clone(self), key: key.clone(), first, _lock: guard }
     }
 
     /// Whether this process has operated on a release lately: the caches may not show yet what it wrote.
-    pub(crate) fn was_operated(&self, id: &ReleaseId) -> bool {
-        self.lock().was_operated(id)
+    pub(crate) fn was_operated(&self, key: &ReleaseKey) -> bool {
+        self.lock().was_operated(key)
     }
 
     /// Runs a task in the background.
     pub(crate) fn spawn_background(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         while beside.try_join_next().is_some() {}
-        beside.spawn(work);
+        beside.spawn(SecretScope::current().run_async(work));
     }
 
     /// Waits for all background tasks.
@@ -179,42 +196,42 @@ impl EngineState {
         while beside.join_next().await.is_some() {}
     }
 
-    pub(crate) fn get(&self, id: &ReleaseId) -> Option<CachedRelease> {
-        self.lock().known.get(id).cloned()
+    pub(crate) fn get(&self, key: &ReleaseKey) -> Option<CachedRelease> {
+        self.lock().known.get(key).cloned()
     }
 
     /// Accesses the cached state of a release without copying it.
-    pub(crate) fn with<R>(&self, id: &ReleaseId, look: impl FnOnce(&mut CachedRelease) -> R) -> Option<R> {
-        self.lock().known.get_mut(id).map(look)
+    pub(crate) fn with<R>(&self, key: &ReleaseKey, look: impl FnOnce(&mut CachedRelease) -> R) -> Option<R> {
+        self.lock().known.get_mut(key).map(look)
     }
 
-    pub(crate) fn set(&self, id: &ReleaseId, known: CachedRelease) {
+    pub(crate) fn set(&self, key: &ReleaseKey, known: CachedRelease) {
         let mut inner = self.lock();
-        inner.owners.retain(|_, owner| owner != id);
-        inner.owners.extend(known.expected.keys().map(|key| (key.clone(), id.clone())));
-        inner.known.insert(id.clone(), known);
+        inner.owners.retain(|_, owner| owner != key);
+        inner.owners.extend(known.expected.keys().map(|object| (object.clone(), key.clone())));
+        inner.known.insert(key.clone(), known);
     }
 
-    pub(crate) fn forget(&self, id: &ReleaseId) {
+    pub(crate) fn forget(&self, key: &ReleaseKey) {
         let mut inner = self.lock();
-        inner.crd_tracker.set(id, BTreeSet::new());
-        inner.owners.retain(|_, owner| owner != id);
-        inner.known.remove(id);
+        inner.crd_tracker.set(key, BTreeSet::new());
+        inner.owners.retain(|_, owner| owner != key);
+        inner.known.remove(key);
     }
 
     /// Takes an event of the objects' watches.
     pub(crate) fn on_object_event(&self, change: &CacheEvent) {
         let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
         let mut inner = self.lock();
-        let key = object.key();
+        let object = object.key();
         let marked = match (&seen.release_namespace, &seen.release_name) {
-            (Some(namespace), Some(name)) => Some(ReleaseId::new(namespace, name)),
-            _ => None,
+            (Some(namespace), Some(name)) => inner.named(&ReleaseId::new(namespace, name)),
+            _ => Vec::new(),
         };
-        let owner = inner.owners.get(&key).cloned();
-        for id in owner.into_iter().chain(marked).collect::<BTreeSet<_>>() {
-            if inner.known.contains_key(&id) {
-                let flags = inner.pending.entry(id).or_default().objects.entry(key.clone()).or_default();
+        let owner = inner.owners.get(&object).cloned();
+        for key in owner.into_iter().chain(marked).collect::<BTreeSet<_>>() {
+            if inner.known.contains_key(&key) {
+                let flags = inner.pending.entry(key).or_default().objects.entry(object.clone()).or_default();
                 flags.finished |= seen.finished;
                 flags.owned |= seen.owned;
             }
@@ -233,8 +250,8 @@ impl EngineState {
         match change {
             CacheEvent::Present(object, _) => inner.crd_tracker.mark_present(&object.name),
             CacheEvent::Gone(object, _) => {
-                for id in inner.crd_tracker.mark_deleted(&object.name) {
-                    inner.pending.entry(id).or_default().crds = true;
+                for key in inner.crd_tracker.mark_deleted(&object.name) {
+                    inner.pending.entry(key).or_default().crds = true;
                 }
             }
         }
@@ -243,8 +260,8 @@ impl EngineState {
     }
 
     /// Sets the CRDs of a release.
-    pub(crate) fn track_crds(&self, id: &ReleaseId, crds: BTreeSet<String>) {
-        self.lock().crd_tracker.set(id, crds);
+    pub(crate) fn track_crds(&self, key: &ReleaseKey, crds: BTreeSet<String>) {
+        self.lock().crd_tracker.set(key, crds);
     }
 
     /// Marks written CRDs as present, before their events arrive.
@@ -256,8 +273,8 @@ impl EngineState {
     }
 
     /// The deleted CRDs of a release.
-    pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
-        self.lock().crd_tracker.missing(id)
+    pub(crate) fn missing_crds(&self, key: &ReleaseKey) -> BTreeSet<String> {
+        self.lock().crd_tracker.missing(key)
     }
 
     /// Takes an event of the records' watch.
@@ -266,50 +283,53 @@ impl EngineState {
         let Some((stored, revision)) = release_of(object) else { return };
         self.horizon.note(&seen.resource_version);
         let mut inner = self.lock();
-        let id = inner.stored_elsewhere.get(&stored).cloned().unwrap_or(stored);
+        let at_home = ReleaseKey::new(&stored, &stored.namespace);
+        let key = inner.stored_elsewhere.get(&stored).cloned().unwrap_or(at_home);
         let event = RecordEvent {
             version: seen.resource_version.clone(),
             gone: matches!(change, CacheEvent::Gone(..)),
         };
-        if inner.known.get(&id).is_some_and(|known| is_foreign_write(known, revision, &event)) {
-            inner.pending.entry(id).or_default().records.insert(revision, event);
+        if inner.known.get(&key).is_some_and(|known| is_foreign_write(known, revision, &event)) {
+            inner.pending.entry(key).or_default().records.insert(revision, event);
             drop(inner);
             self.wake.notify_waiters();
         }
     }
 
-    /// Sets where the records of a release are.
-    pub(crate) fn set_storage_namespace(&self, id: &ReleaseId, namespace: &str) {
-        let mut inner = self.lock();
-        inner.stored_elsewhere.retain(|_, known| known != id);
-        if namespace != id.namespace {
-            inner.stored_elsewhere.insert(ReleaseId::new(namespace, &id.name), id.clone());
+    /// Sets that the records of a release are watched.
+    pub(crate) fn note_storage(&self, key: &ReleaseKey) {
+        if key.storage != key.id.namespace {
+            let stored = ReleaseId::new(&key.storage, &key.id.name);
+            self.lock().stored_elsewhere.insert(stored, key.clone());
         }
     }
 
     /// Sets the owner of a release, who gets its triggers.
-    pub(crate) fn set_owner(&self, id: &ReleaseId, owner: &str) {
-        self.lock().release_owners.insert(id.clone(), owner.to_owned());
+    pub(crate) fn set_owner(&self, key: &ReleaseKey, owner: &str) {
+        self.lock().release_owners.insert(key.clone(), owner.to_owned());
         self.wake.notify_waiters();
     }
 
     /// The next release with pending events and no running operation; with `owners`, only releases of these.
-    pub(crate) async fn next_pending(&self, owners: Option<&BTreeSet<String>>) -> (ReleaseId, PendingEvents) {
+    pub(crate) async fn next_pending(
+        &self,
+        owners: Option<&BTreeSet<String>>,
+    ) -> (ReleaseKey, PendingEvents) {
         loop {
             let wake = self.wake.notified();
             tokio::pin!(wake);
             wake.as_mut().enable();
             {
                 let mut inner = self.lock();
-                let matches = |id: &ReleaseId| {
-                    owners.is_none_or(|own| inner.release_owners.get(id).is_some_and(|o| own.contains(o)))
+                let matches = |key: &ReleaseKey| {
+                    owners.is_none_or(|own| inner.release_owners.get(key).is_some_and(|o| own.contains(o)))
                 };
-                let free = |id: &&ReleaseId| !inner.busy.contains(*id) && matches(id);
+                let free = |key: &&ReleaseKey| !inner.busy.contains(*key) && matches(key);
                 let free = inner.pending.keys().find(free).cloned();
-                if let Some(id) = free
-                    && let Some(pending) = inner.pending.remove(&id)
+                if let Some(key) = free
+                    && let Some(pending) = inner.pending.remove(&key)
                 {
-                    return (id, pending);
+                    return (key, pending);
                 }
             }
             wake.await;
@@ -393,7 +413,7 @@ mod tests {
     #[tokio::test]
     async fn events_wait_for_the_operation() {
         let state = Arc::new(EngineState::default());
-        let id = ReleaseId::new("ns", "rel");
+        let id = ReleaseKey::new(&ReleaseId::new("ns", "rel"), "ns");
         state.set(&id, known(1, "1"));
         let object = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some("ns"), "c");
         let seen = ObservedMeta {
@@ -415,9 +435,43 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn releases_of_one_name_with_records_in_two_namespaces_are_two() {
+        let state = Arc::new(EngineState::default());
+        let target = ReleaseId::new("shop", "web");
+        let (own, other) = (ReleaseKey::new(&target, "shop"), ReleaseKey::new(&target, "tenant"));
+        state.note_storage(&other);
+        state.set(&own, known(1, "1"));
+        state.set(&other, known(4, "4"));
+        state.set_owner(&own, "modules");
+        state.set_owner(&other, "helmreleases");
+        let held = state.try_begin_operation(&other).unwrap();
+        assert!(state.try_begin_operation(&other).is_none());
+        assert!(state.try_begin_operation(&own).is_some(), "an operation on the other does not stop it");
+        drop(held);
+        let record = |namespace: &str| {
+            ObjectRef::new(Gvk::new("v1", "Secret"), Some(namespace), "sh.helm.release.v1.web.v5")
+        };
+        let seen = || ObservedMeta { resource_version: "9".into(), ..ObservedMeta::default() };
+        state.on_record_event(&CacheEvent::Present(record("tenant"), seen()));
+        let modules = BTreeSet::from(["modules".to_owned()]);
+        assert_eq!(state.next_pending(None).await.0, other);
+        state.on_record_event(&CacheEvent::Present(record("shop"), seen()));
+        assert_eq!(state.next_pending(Some(&modules)).await.0, own);
+        let object = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some("shop"), "c");
+        let marked = ObservedMeta {
+            release_name: Some("web".into()),
+            release_namespace: Some("shop".into()),
+            ..ObservedMeta::default()
+        };
+        state.on_object_event(&CacheEvent::Gone(object, marked));
+        assert_eq!(state.next_pending(Some(&modules)).await.0, own);
+        assert_eq!(state.next_pending(None).await.0, other);
+    }
+
+    #[tokio::test]
     async fn a_crd_that_went_touches_who_brought_it_until_it_is_back() {
         let state = Arc::new(EngineState::default());
-        let id = ReleaseId::new("ns", "rel");
+        let id = ReleaseKey::new(&ReleaseId::new("ns", "rel"), "ns");
         let crd =
             || ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
         state.track_crds(&id, BTreeSet::from(["a".to_owned()]));
@@ -434,7 +488,7 @@ mod tests {
     #[tokio::test]
     async fn a_release_keeps_its_owner_while_its_crds_are_tracked() {
         let state = Arc::new(EngineState::default());
-        let id = ReleaseId::new("ns", "rel");
+        let id = ReleaseKey::new(&ReleaseId::new("ns", "rel"), "ns");
         let crd = ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, "a");
         state.track_crds(&id, BTreeSet::from(["a".to_owned()]));
         state.on_crd_event(&CacheEvent::Gone(crd, ObservedMeta::default()));
@@ -461,7 +515,7 @@ mod tests {
     #[tokio::test]
     async fn our_own_write_is_no_news_once_it_is_known() {
         let state = Arc::new(EngineState::default());
-        let id = ReleaseId::new("ns", "rel");
+        let id = ReleaseKey::new(&ReleaseId::new("ns", "rel"), "ns");
         state.set(&id, known(1, "1"));
         let busy = state.begin_operation(&id).await;
         let record = ObjectRef::new(Gvk::new("v1", "Secret"), Some("ns"), "sh.helm.release.v1.rel.v2");

@@ -5,7 +5,7 @@ use crate::release::{
     drift::{self, DriftVerdict},
     engine::Engine,
     engine_state::PendingEvents,
-    request::{DriftMode, ReleaseId},
+    request::{DriftMode, ReleaseId, ReleaseKey},
 };
 use std::{collections::BTreeSet, fmt};
 
@@ -53,31 +53,31 @@ impl Engine {
 
     async fn trigger_from(&self, owners: Option<&BTreeSet<String>>) -> (ReleaseId, ReconcileTrigger) {
         loop {
-            let (id, pending) = self.state.next_pending(owners).await;
-            if let Some(trigger) = self.trigger_of(&id, &pending) {
-                tracing::info!(release = %id, reason = %trigger, "reconcile triggered");
-                return (id, trigger);
+            let (key, pending) = self.state.next_pending(owners).await;
+            if let Some(trigger) = self.trigger_of(&key, &pending) {
+                tracing::info!(release = %key.id, reason = %trigger, "reconcile triggered");
+                return (key.id, trigger);
             }
         }
     }
 
-    fn trigger_of(&self, id: &ReleaseId, pending: &PendingEvents) -> Option<ReconcileTrigger> {
+    fn trigger_of(&self, key: &ReleaseKey, pending: &PendingEvents) -> Option<ReconcileTrigger> {
         let watches = self.watches.as_ref()?;
-        let mut missing = if pending.crds { self.missing_crds(id) } else { BTreeSet::new() };
+        let mut missing = if pending.crds { self.missing_crds(key) } else { BTreeSet::new() };
         let missing = missing.pop_first().map(ReconcileTrigger::Crd);
-        let judged = self.state.with(id, |known| {
+        let judged = self.state.with(key, |known| {
             if pending.has_foreign_write(known) {
                 return Some(ReconcileTrigger::Record);
             }
             // Changes rank first: a reconcile for a change re-creates deleted objects, too.
             let mut worst = None;
             let looked_at = pending.objects.iter().filter(|_| known.drift != DriftMode::Off);
-            for (key, flags) in looked_at {
-                let Some(expected) = known.expected.get_mut(key) else { continue };
+            for (object, flags) in looked_at {
+                let Some(expected) = known.expected.get_mut(object) else { continue };
                 expected.finished |= flags.finished && expected.object.gvk.kind == "Job";
                 expected.owned |= flags.owned;
                 let lookup = watches.lookup(&expected.object, expected.written);
-                match drift::judge(expected, &lookup, id) {
+                match drift::judge(expected, &lookup, &key.id) {
                     DriftVerdict::Missing => {
                         worst = worst
                             .or(Some(ReconcileTrigger::Deleted(format!("{} was deleted", expected.object))));
@@ -106,8 +106,8 @@ impl Engine {
     }
 
     /// The deleted CRDs of a release that are to be re-created.
-    pub(crate) fn missing_crds(&self, id: &ReleaseId) -> BTreeSet<String> {
-        let corrects = self.state.with(id, |known| known.drift == DriftMode::Correct);
-        if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(id) }
+    pub(crate) fn missing_crds(&self, key: &ReleaseKey) -> BTreeSet<String> {
+        let corrects = self.state.with(key, |known| known.drift == DriftMode::Correct);
+        if corrects == Some(false) { BTreeSet::new() } else { self.state.missing_crds(key) }
     }
 }

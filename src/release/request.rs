@@ -24,6 +24,19 @@ impl fmt::Display for ReleaseId {
     }
 }
 
+/// A release, and the namespace of its records: two releases with one name in one namespace may have records in two.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ReleaseKey {
+    pub(crate) id: ReleaseId,
+    pub(crate) storage: String,
+}
+
+impl ReleaseKey {
+    pub(crate) fn new(id: &ReleaseId, storage: &str) -> Self {
+        Self { id: id.clone(), storage: storage.to_owned() }
+    }
+}
+
 /// Parses one YAML document as Helm parses manifests: passed in, so that the engine contains no YAML.
 pub type ManifestParser = fn(&str) -> Result<Value, String>;
 

@@ -31,7 +31,7 @@ fn note(chart: &Chart, mut layers: Vec<Value>) {
     // An invalid schema fails the render.
     let schema = chart.schema.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
     if let Some(schema) = schema.as_ref().filter(|schema: &&Value| schema.is_object()) {
-        layers.iter().for_each(|layer| redact::process().add_marked(schema, layer));
+        layers.iter().for_each(|layer| redact::add_marked(schema, layer));
     }
     for child in &chart.dependencies {
         let declared = chart.metadata.dependencies.iter().flatten().filter(|d| d.name == child.name());

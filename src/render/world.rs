@@ -204,7 +204,7 @@ pub(crate) async fn lookup_object(
         cluster.get(&ObjectRef::new(gvk, namespace, name)).await?
     };
     if let Some(object) = &found {
-        redact::process().add_secret(object);
+        redact::add_secret(object);
     }
     Ok(found.map(|value| super::convert::object_data(&value)))
 }

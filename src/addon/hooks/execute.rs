@@ -164,7 +164,7 @@ impl Hooks {
         }
         for operation in &output.operations {
             if let Operation::Create { object, .. } = operation {
-                redact::process().add_secret(object);
+                redact::add_secret(object);
             }
         }
         apply_operations(actor, &output.operations).await?;

@@ -139,7 +139,7 @@ impl Values {
         referred: Value,
     ) -> Result<bool, String> {
         let Some(section) = self.sections.get_mut(key) else { return Ok(false) };
-        redact::process().add_all(&referred);
+        redact::add_all(&referred);
         let before = std::mem::replace(&mut section.referred, referred);
         let set = self.set_config(key, config);
         if set.is_err()

@@ -31,6 +31,6 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<bool, Failure> {
         Format::Table => preview.text(false, globals.paints()),
         format => structured(&preview, format)?,
     };
-    print(redact::process().mask(&text).as_bytes())?;
+    print(redact::mask(&text).as_bytes())?;
     Ok(!preview.changes.is_empty())
 }

@@ -421,5 +421,5 @@ fn was_never_there(known: &ReleaseStatus, error: &ReconcileError) -> bool {
 
 /// An error as a status shows it: without secrets, and not too long for an object.
 pub(super) fn shown(error: &str) -> String {
-    redact::process().mask(error).chars().take(MAX_ERROR).collect()
+    redact::mask(error).chars().take(MAX_ERROR).collect()
 }

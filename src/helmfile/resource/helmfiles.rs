@@ -20,6 +20,7 @@ use crate::controller::{
     ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
 };
 use crate::helmfile::bundle::opened_bundle::OpenedBundle;
+use crate::redact;
 use crate::release::record::Record;
 use crate::release::{Disposition, ReleaseId};
 
@@ -148,7 +149,7 @@ impl Helmfiles {
         let inputs = object_inputs::read(pass, spec).await?;
         let context = self.context(pass, labels);
         let spec = spec.clone();
-        let work = tokio::task::spawn_blocking(move || evaluation::evaluate(&spec, &inputs, &context));
+        let work = redact::spawn_blocking(move || evaluation::evaluate(&spec, &inputs, &context));
         work.await.map_err(|error| ReconcileError::Task(error.to_string()))?.map_err(|text| {
             // The source may be there the next time.
             ReconcileError::Reason { reason: "EvaluationFailed", text, disposition: Disposition::Retry }

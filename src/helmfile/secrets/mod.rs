@@ -30,6 +30,8 @@ use super::sops;
 use super::state::document;
 use super::state::value::{Map, Value};
 use crate::cluster::ConnectOptions;
+use crate::redact;
+use crate::render::to_json;
 use crate::source::AwsSession;
 use crate::source::byte_budget::ByteBudget;
 use crate::source::http::Http;
@@ -205,6 +207,20 @@ impl Secrets {
 
 impl SecretStore for Secrets {
     fn secret(&self, text: &str, dir: &str) -> Result<Value, String> {
+        let value = self.value(text, dir)?;
+        redact::add_all(&to_json(&value.to_data()));
+        Ok(value)
+    }
+
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
+        let format = sops::Format::of_secrets_file(path);
+        self.local.decrypt(path, format).map_err(|error| format!("{path}: {error}"))
+    }
+}
+
+impl Secrets {
+    /// The value that a reference stands for.
+    fn value(&self, text: &str, dir: &str) -> Result<Value, String> {
         let mut reference = Reference::parse(text)?;
         reference.has_defaults = self.remote.is_some();
         let place = |error: String| format!("expand {}: {}", reference.shown(), without_secrets(&error));
@@ -222,11 +238,6 @@ impl SecretStore for Secrets {
             Some("base64") => Ok(Value::String(STANDARD.encode(text))),
             Some(_) => Err(place("encode is raw or base64".to_owned())),
         }
-    }
-
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
-        let format = sops::Format::of_secrets_file(path);
-        self.local.decrypt(path, format).map_err(|error| format!("{path}: {error}"))
     }
 }
 

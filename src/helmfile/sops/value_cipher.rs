@@ -8,6 +8,8 @@ use aes_gcm::{AesGcm, KeyInit as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::redact;
+
 /// The length of a data key, in bytes.
 pub(super) const KEY_BYTES: usize = 32;
 /// The length of a nonce, in bytes.
@@ -64,6 +66,7 @@ impl ValueCipher {
         let plain = plain.map_err(|_| "the value was changed, or encrypted with another key".to_owned())?;
         let plain =
             String::from_utf8(plain).map_err(|_| "the decrypted value is not UTF-8 text".to_owned())?;
+        redact::add(&plain);
         Ok((plain, kind))
     }
 }

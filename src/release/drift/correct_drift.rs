@@ -103,7 +103,7 @@ impl Engine {
             outcome.record = Some(Arc::new(newest.record.clone()));
         }
         self.state.set(
-            input.id,
+            &self.key(input.id),
             CachedRelease {
                 revision: decision.revision,
                 record_version: newest.resource_version,
@@ -138,7 +138,7 @@ impl Engine {
             newest.record.extension.crds = digest;
             return Ok(true);
         }
-        let missing = self.missing_crds(input.id);
+        let missing = self.missing_crds(&self.key(input.id));
         if !missing.is_empty() && input.options.drift.mode == DriftMode::Correct {
             outcome.created.extend(
                 self.install_crds(input.id, &crd_tracker::only(files, &missing), input.options.crd_rules())
@@ -239,7 +239,7 @@ impl Engine {
     ) -> Result<(BTreeMap<ObjectKey, ExpectedObject>, Vec<PlanStep>)> {
         let known = self
             .state
-            .get(input.id)
+            .get(&self.key(input.id))
             .filter(|k| k.revision == newest.record.version && k.state == input.state);
         let mut all: BTreeMap<ObjectKey, ExpectedObject> = remembered(targets, &newest.record, input.method)
             .into_iter()

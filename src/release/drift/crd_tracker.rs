@@ -3,36 +3,36 @@
 use crate::cluster::Gvk;
 use crate::release::{
     engine::Engine,
-    request::{CrdFile, ReleaseId},
+    request::{CrdFile, ReleaseId, ReleaseKey},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The CRDs of each release, and which of them were deleted.
 #[derive(Debug, Default)]
 pub(crate) struct CrdTracker {
-    crds_of: BTreeMap<ReleaseId, BTreeSet<String>>,
+    crds_of: BTreeMap<ReleaseKey, BTreeSet<String>>,
     /// Deleted while watched, and not seen since.
     deleted: BTreeSet<String>,
 }
 
 impl CrdTracker {
     /// Sets the CRDs of a release.
-    pub(crate) fn set(&mut self, id: &ReleaseId, names: BTreeSet<String>) {
+    pub(crate) fn set(&mut self, key: &ReleaseKey, names: BTreeSet<String>) {
         if names.is_empty() {
-            self.crds_of.remove(id);
+            self.crds_of.remove(key);
         } else {
-            self.crds_of.insert(id.clone(), names);
+            self.crds_of.insert(key.clone(), names);
         }
     }
 
     /// Whether a release has CRDs.
-    pub(crate) fn tracks(&self, id: &ReleaseId) -> bool {
-        self.crds_of.contains_key(id)
+    pub(crate) fn tracks(&self, key: &ReleaseKey) -> bool {
+        self.crds_of.contains_key(key)
     }
 
     /// Records a deletion; returns the releases that have the CRD.
-    pub(crate) fn mark_deleted(&mut self, name: &str) -> Vec<ReleaseId> {
-        let ids: Vec<ReleaseId> =
+    pub(crate) fn mark_deleted(&mut self, name: &str) -> Vec<ReleaseKey> {
+        let ids: Vec<ReleaseKey> =
             self.crds_of.iter().filter(|(_, names)| names.contains(name)).map(|(id, _)| id.clone()).collect();
         if !ids.is_empty() {
             self.deleted.insert(name.to_owned());
@@ -46,9 +46,9 @@ impl CrdTracker {
     }
 
     /// The deleted CRDs of a release.
-    pub(crate) fn missing(&self, id: &ReleaseId) -> BTreeSet<String> {
+    pub(crate) fn missing(&self, key: &ReleaseKey) -> BTreeSet<String> {
         self.crds_of
-            .get(id)
+            .get(key)
             .into_iter()
             .flatten()
             .filter(|name| self.deleted.contains(*name))
@@ -78,7 +78,7 @@ pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> 
 impl Engine {
     /// Tracks the CRDs of a release that the engine does not reconcile, for an owner that gets its triggers.
     pub async fn watch_crds_for(&self, id: &ReleaseId, owner: &str, files: &[CrdFile]) {
-        self.state.set_owner(id, owner);
+        self.state.set_owner(&self.key(id), owner);
         self.watch_crds(id, files).await;
     }
 
@@ -88,7 +88,7 @@ impl Engine {
         let Some(watches) = &self.crds else { return };
         let names = names(files);
         let none = names.is_empty();
-        self.state.track_crds(id, names);
+        self.state.track_crds(&self.key(id), names);
         if !none {
             watches.watch([(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None)]).await;
         }
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn what_is_deleted_is_missed_by_those_who_brought_it() {
-        let (one, two) = (ReleaseId::new("ns", "one"), ReleaseId::new("ns", "two"));
+        let key = |name: &str| ReleaseKey::new(&ReleaseId::new("ns", name), "ns");
+        let (one, two) = (key("one"), key("two"));
         let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
         let mut crd_tracker = CrdTracker::default();
         crd_tracker.set(&one, set(&["a", "b"]));

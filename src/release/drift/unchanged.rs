@@ -39,11 +39,11 @@ impl Engine {
     /// Revision and number of objects of a release whose record and objects did not change.
     fn unchanged(&self, id: &ReleaseId, as_asked: impl Fn(&CachedRelease) -> bool) -> Option<(u64, usize)> {
         let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
-        if !self.missing_crds(id).is_empty() {
+        if !self.missing_crds(&self.key(id)).is_empty() {
             return None;
         }
         let store = self.store();
-        self.state.with(id, |known| {
+        self.state.with(&self.key(id), |known| {
             let record = |revision: u64| store.reference(id, revision);
             let current = match records.lookup(&record(known.revision), None) {
                 CacheLookup::Present(seen) => seen.resource_version == known.record_version,

@@ -37,10 +37,10 @@ impl RevisionExecution<'_> {
 
     /// Records the failure. If that fails too, it is only logged: the first error matters more.
     pub(super) async fn fail(&self, current: &mut StoredRecord, error: &EngineError) {
-        self.engine.state.forget(self.input.id);
+        self.engine.state.forget(&self.engine.key(self.input.id));
         current.record.info.status = ReleaseStatus::Failed;
         current.record.info.description =
-            self.input.operation.failed(&self.input.id.name, &redact::process().mask(&error.to_string()));
+            self.input.operation.failed(&self.input.id.name, &redact::mask(&error.to_string()));
         let store = self.engine.store();
         let mut written = store.update(current).await;
         if let Err(RecordError::Changed(_)) = written {

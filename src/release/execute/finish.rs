@@ -50,7 +50,7 @@ impl RevisionExecution<'_> {
             }
         }
         engine.state.set(
-            input.id,
+            &engine.key(input.id),
             CachedRelease {
                 revision: decision.revision,
                 record_version: current.resource_version,

@@ -68,7 +68,7 @@ impl Engine {
 
     async fn test_bounded(&self, request: &TestRequest) -> Result<Tested> {
         let id = &request.id;
-        let busy = self.state.begin_operation(id).await;
+        let busy = self.begin_operation(id).await?;
         let start = async {
             let history = release_history::records(self.store(), id).await?;
             let stored = history.records.into_iter().next_back().ok_or(EngineError::NotFound)?;
@@ -108,7 +108,7 @@ impl Engine {
         let runner = self.hook_runner(id, &options);
         let result = runner.run_chosen(HookEvent::Test, &chosen, &mut stored, &objects).await;
         self.store().update(&mut stored).await?;
-        self.state.with(id, |known| known.record_version.clone_from(&stored.resource_version));
+        self.state.with(&self.key(id), |known| known.record_version.clone_from(&stored.resource_version));
         let mut tested = Tested { record: stored.record, failure: None, logs: vec![], log_errors: vec![] };
         if request.logs {
             for index in &chosen {

@@ -62,7 +62,7 @@ impl Engine {
 
     async fn rollback_bounded(&self, request: &RollbackRequest) -> Result<ReleaseOutcome> {
         let id = &request.id;
-        let busy = self.state.begin_operation(id).await;
+        let busy = self.begin_operation(id).await?;
         let (mut history, mut lease) = tokio::select! {
             history = self.locked_history(id, &request.options, None, false) => history?,
             error = self.given_up() => return Err(error),

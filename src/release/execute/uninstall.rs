@@ -83,7 +83,7 @@ impl Engine {
 
     async fn uninstall_bounded(&self, request: &UninstallRequest) -> Result<Uninstalled> {
         let id = &request.id;
-        let busy = self.state.begin_operation(id).await;
+        let busy = self.begin_operation(id).await?;
         let options = ReleaseOptions {
             dry_run: request.dry_run,
             revisions: RevisionOptions { break_lock: request.break_lock, ..RevisionOptions::default() },
@@ -122,7 +122,7 @@ impl Engine {
         let undeployed = decide::never_installed(&self.rows_where(&history, history.free, None, |_| false));
         let Some(mut current) = history.records.pop() else {
             if !request.dry_run {
-                self.state.forget(id);
+                self.state.forget(&self.key(id));
             }
             return if request.ignore_not_found {
                 Ok(Uninstalled::default())
@@ -136,7 +136,7 @@ impl Engine {
                 return Err(EngineError::AlreadyDeleted(id.name.clone()));
             }
             if !request.dry_run {
-                self.state.forget(id);
+                self.state.forget(&self.key(id));
                 self.purge(&store, id).await?;
             }
             return Ok(Uninstalled { record: Some(Arc::new(current.record)), ..Uninstalled::default() });
@@ -181,7 +181,7 @@ impl Engine {
             done.record = Some(Arc::new(current.record));
             return Ok(done);
         }
-        self.state.forget(id);
+        self.state.forget(&self.key(id));
         current.record.info.status = ReleaseStatus::Uninstalling;
         current.record.info.deleted = now();
         current.record.info.description = "Deletion in progress (or silently failed)".to_owned();

@@ -435,7 +435,7 @@ impl Engine {
             if is_immutable(&error) && input.options.objects.immutable == Immutable::Recreate {
                 looked.verb = ChangeVerb::Recreate;
                 let reason = format!("it cannot be changed in place: {error}");
-                looked.reason = redact::process().mask(&reason).into_owned();
+                looked.reason = redact::mask(&reason).into_owned();
                 if let Some(reason) =
                     recreate::refusal(&self.cluster, &target.object, &live, &target.body).await?
                 {
@@ -586,7 +586,7 @@ fn blocked(
         return Err(wrap(error));
     }
     change.verb = ChangeVerb::Blocked;
-    change.reason = redact::process().mask(&error.to_string()).into_owned();
+    change.reason = redact::mask(&error.to_string()).into_owned();
     Ok(change)
 }
 

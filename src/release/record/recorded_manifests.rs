@@ -66,7 +66,7 @@ fn parsed(parse: ManifestParser, record: &Record, path: &str, text: &str) -> Res
         let reason = if path.is_empty() { reason } else { format!("{path}: {reason}") };
         EngineError::Record(RecordError::Manifest { name, reason })
     })?;
-    redact::process().add_secret(&object);
+    redact::add_secret(&object);
     Ok(object)
 }
 

@@ -86,7 +86,7 @@ impl Engine {
     /// Records that cannot be read.
     pub async fn history_of(&self, id: &ReleaseId) -> Result<History> {
         self.watch_records(id).await;
-        if !self.state.was_operated(id) && self.shows_no_records(id) {
+        if !self.state.was_operated(&self.key(id)) && self.shows_no_records(id) {
             return Ok(History::default());
         }
         self.read_history(id).await

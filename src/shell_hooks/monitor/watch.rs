@@ -152,7 +152,7 @@ async fn follow(cluster: &Cluster, shared: &Shared, part: &Part) -> Result<(), C
         match event? {
             ObjectEvent::Listing => seen = Some(BTreeSet::new()),
             ObjectEvent::Present(object) => {
-                redact::process().add_secret(&object);
+                redact::add_secret(&object);
                 let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
                 let key = (text("namespace"), text("name"));
                 if let Some(seen) = &mut seen {

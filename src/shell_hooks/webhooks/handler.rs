@@ -90,7 +90,7 @@ async fn convert(State(webhooks): Shared, Path(crd): Path<String>, request: Requ
     if let Err(text) = &answer {
         tracing::error!(crd, "conversion: {text}");
     }
-    json(&review.converted(answer.map_err(|text| redact::process().mask(&text).into_owned())))
+    json(&review.converted(answer.map_err(|text| redact::mask(&text).into_owned())))
 }
 
 fn nobody() -> Response {
@@ -102,7 +102,7 @@ fn gone() -> Response {
 }
 
 fn refuse(status: StatusCode, text: &str) -> Response {
-    (status, redact::process().mask(text).into_owned()).into_response()
+    (status, redact::mask(text).into_owned()).into_response()
 }
 
 fn json(value: &Value) -> Response {

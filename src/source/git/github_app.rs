@@ -106,7 +106,7 @@ impl GitHubApp {
         }
         let http = http.clone().within(REQUEST_TIMEOUT);
         let token = self.token(&http, tls).await.map_err(TokenError::Refused)?;
-        redact::process().add(&token);
+        redact::add(&token);
         Ok(token)
     }
 

@@ -1,12 +1,10 @@
-//! Secrets in messages: which texts are secret, and how they are masked.
+//! A set of secrets: which texts are secret, and how they are masked in a text.
 //!
-//! Owns the masking that logs, Events, statuses, diffs and error messages pass before they leave the process.
-//! Readers of secrets add them; writers of messages mask them. Knows JSON, the form of Secrets and the marks in schemas,
-//! nothing else.
+//! Knows JSON, the form of Secrets and the marks in schemas, nothing else. Who reads and who masks is `super`'s.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +19,9 @@ const SHORTEST: usize = 8;
 const LONGEST: usize = 1 << 20;
 /// The stored bytes of a longer text.
 const BEGINNING: usize = 4 << 10;
-/// Most bytes of stored secrets, in all their forms: the oldest are dropped.
+/// Stands for a text that may have secrets which are not stored.
+const HIDDEN: &str = "*** (the text is hidden: the secrets that were read have more than 8 MiB)";
+/// Most bytes of stored secrets, in all their forms.
 const MAX_BYTES: usize = 8 << 20;
 /// What an entry of the tables costs beside its text, in bytes.
 const ENTRY_BYTES: usize = 128;
@@ -41,6 +41,9 @@ struct Texts {
     beginnings: HashSet<Arc<str>>,
     oldest: VecDeque<Arc<str>>,
     bytes: usize,
+    /// What does not fit hides every text; otherwise the oldest are dropped.
+    keeps_all: bool,
+    overflowed: bool,
 }
 
 /// Masks secrets in texts.
@@ -49,13 +52,12 @@ pub struct Redactor {
     texts: RwLock<Texts>,
 }
 
-/// The redactor of the process, which has one log.
-pub fn process() -> &'static Redactor {
-    static PROCESS: LazyLock<Redactor> = LazyLock::new(Redactor::default);
-    &PROCESS
-}
-
 impl Redactor {
+    /// One that drops no secret: if there are too many, all of a text is masked.
+    pub(super) fn bounded() -> Self {
+        Self { texts: RwLock::new(Texts { keeps_all: true, ..Texts::default() }) }
+    }
+
     /// Adds a secret text: verbatim, each line, as base64, and as JSON and logs quote it.
     pub fn add(&self, text: &str) {
         if text.trim().len() < SHORTEST {
@@ -174,6 +176,9 @@ impl Redactor {
     #[must_use]
     pub fn mask<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let texts = self.texts.read().unwrap_or_else(PoisonError::into_inner);
+        if texts.overflowed {
+            return Cow::Borrowed(HIDDEN);
+        }
         if texts.known.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -230,6 +235,10 @@ impl Texts {
             return;
         }
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>().copied() else { return };
+        if self.keeps_all && self.bytes + text.len() + ENTRY_BYTES > MAX_BYTES {
+            self.overflowed = true;
+            return;
+        }
         self.bytes += text.len() + ENTRY_BYTES;
         let text: Arc<str> = text.into();
         self.by_start.entry(start).or_default().push(Arc::clone(&text));
