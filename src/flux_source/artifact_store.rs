@@ -17,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
+use crate::cluster::ObjectRef;
 use crate::flux_api::common::SourceArtifact;
 use crate::source::cache::hex;
 
@@ -85,9 +86,15 @@ impl ArtifactStore {
         Ok(directory)
     }
 
-    /// The file of an artifact; `None` if the path does not stay below the root.
+    /// The file of a source's artifact. `None` if the path is not one of this source: whoever may write statuses may write any.
     #[must_use]
-    pub fn file(&self, path: &str) -> Option<PathBuf> {
+    pub fn file_of(&self, source: &SourceName<'_>, artifact: &SourceArtifact) -> Option<PathBuf> {
+        let name = artifact.path.strip_prefix(&source.directory())?.strip_prefix('/')?;
+        if name.is_empty() || name.contains('/') { None } else { self.file(&artifact.path) }
+    }
+
+    /// The file of a path; `None` if the path does not stay below the root.
+    fn file(&self, path: &str) -> Option<PathBuf> {
         let relative = Path::new(path);
         let plain = relative.components().all(|part| match part {
             Component::Normal(name) => !name.to_string_lossy().starts_with('.'),
@@ -102,10 +109,20 @@ impl ArtifactStore {
         format!("http://{}/{path}", self.host)
     }
 
-    /// The file of a URL that this store serves.
-    #[must_use]
-    pub fn file_of_url(&self, url: &str) -> Option<PathBuf> {
-        self.file(url.strip_prefix("http://")?.strip_prefix(&self.host)?.strip_prefix('/')?)
+    /// The file of a source's URL; `None` for a URL that this store does not serve.
+    ///
+    /// # Errors
+    /// The URL is one of this store, but not of this source.
+    pub fn file_of_url(&self, source: &ObjectRef, url: &str) -> Result<Option<PathBuf>, String> {
+        let namespace = source.namespace.as_deref().unwrap_or_default();
+        let source = SourceName { kind: &source.gvk.kind, namespace, name: &source.name };
+        let path = url.strip_prefix("http://").and_then(|rest| rest.strip_prefix(&self.host));
+        let Some(path) = path.and_then(|rest| rest.strip_prefix('/')) else { return Ok(None) };
+        let artifact = SourceArtifact { path: path.to_owned(), ..SourceArtifact::default() };
+        match self.file_of(&source, &artifact) {
+            Some(file) => Ok(Some(file)),
+            None => Err(format!("status.artifact.url is not one of {}", source.directory())),
+        }
     }
 
     /// Saves an artifact. `file`: its name; `write`: writes its bytes.
@@ -151,7 +168,9 @@ impl ArtifactStore {
     pub fn publish_latest(&self, source: &SourceName<'_>, artifact: &SourceArtifact, name: &str) -> String {
         let path = format!("{}/{name}", source.directory());
         let link = || -> io::Result<()> {
-            let (Some(from), Some(to)) = (self.file(&artifact.path), self.file(&path)) else { return Ok(()) };
+            let (Some(from), Some(to)) = (self.file_of(source, artifact), self.file(&path)) else {
+                return Ok(());
+            };
             let temporary = to.with_file_name(format!(".{name}"));
             match fs::remove_file(&temporary) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -169,10 +188,10 @@ impl ArtifactStore {
         }
     }
 
-    /// Whether the file of an artifact is there, with its digest. What is damaged is removed.
+    /// Whether the file of a source's artifact is there, with its digest. What is damaged is removed.
     #[must_use]
-    pub fn is_intact(&self, artifact: &SourceArtifact) -> bool {
-        let Some(file) = self.file(&artifact.path) else { return false };
+    pub fn is_intact(&self, source: &SourceName<'_>, artifact: &SourceArtifact) -> bool {
+        let Some(file) = self.file_of(source, artifact) else { return false };
         let intact = digest_of(&file).is_ok_and(|digest| digest == artifact.digest);
         if !intact
             && let Err(error) = fs::remove_file(&file)
@@ -202,7 +221,7 @@ impl ArtifactStore {
         for (modified, path) in files.into_iter().take(kept) {
             let old = modified.elapsed().is_ok_and(|age| age > RETENTION);
             if old
-                && Some(&path) != self.file(&current.path).as_ref()
+                && Some(&path) != self.file_of(source, current).as_ref()
                 && let Err(error) = fs::remove_file(&path)
             {
                 tracing::warn!(path = %path.display(), "an old artifact cannot be removed: {error}");
@@ -310,8 +329,13 @@ impl<W: Write> Write for Digesting<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Gvk;
 
     const DEMO: SourceName<'_> = SourceName { kind: "HelmChart", namespace: "ns", name: "demo" };
+
+    fn demo() -> ObjectRef {
+        ObjectRef::new(Gvk::new("g/v1", DEMO.kind), Some(DEMO.namespace), DEMO.name)
+    }
 
     fn store() -> (tempfile::TempDir, ArtifactStore) {
         let directory = tempfile::tempdir().unwrap();
@@ -344,10 +368,10 @@ mod tests {
             artifact.digest,
             "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
-        assert!(store.is_intact(&artifact));
-        let file = store.file_of_url(&artifact.url).unwrap();
+        assert!(store.is_intact(&DEMO, &artifact));
+        let file = store.file_of_url(&demo(), &artifact.url).unwrap().unwrap();
         fs::write(&file, b"abd").unwrap();
-        assert!(!store.is_intact(&artifact));
+        assert!(!store.is_intact(&DEMO, &artifact));
         assert!(!file.exists(), "a damaged artifact is removed");
         store.remove_all(&DEMO).unwrap();
         store.remove_all(&DEMO).unwrap();
@@ -359,10 +383,39 @@ mod tests {
         for path in ["../x", "a/../../x", "/etc/passwd", "", "a/.cache/x", ".work/x", "./a"] {
             assert_eq!(store.file(path), None, "{path}");
         }
-        for url in ["http://other:80/a", "https://host:80/a", "http://host:80/../a", "http://host:80"] {
-            assert_eq!(store.file_of_url(url), None, "{url}");
+        for url in ["http://other:80/a", "https://host:80/a", "http://host:80"] {
+            assert_eq!(store.file_of_url(&demo(), url), Ok(None), "{url}");
         }
         assert!(store.save(&DEMO, "../x", "1", |_| Ok(())).is_err());
+    }
+
+    /// A status that somebody forged.
+    #[test]
+    fn an_artifact_is_below_its_own_source() {
+        let (_directory, store) = store();
+        let victim = SourceName { namespace: "victim", ..DEMO };
+        let secret = store.save(&victim, "demo-1.tgz", "1", |out| out.write_all(b"secret")).unwrap();
+        let forged = |path: &str| SourceArtifact {
+            path: path.to_owned(),
+            url: store.url(path),
+            digest: "sha256:0".to_owned(),
+            ..SourceArtifact::default()
+        };
+        for path in [
+            &secret.path,
+            "helmchart/ns/demo/../../victim/demo/demo-1.tgz",
+            "helmchart/ns/demo/x/demo-1.tgz",
+            "helmchart/ns/demo2/x",
+            "helmchart/ns/demo/",
+            "../x",
+        ] {
+            let artifact = forged(path);
+            assert_eq!(store.file_of(&DEMO, &artifact), None, "{path}");
+            let told = store.file_of_url(&demo(), &artifact.url).unwrap_err();
+            assert_eq!(told, "status.artifact.url is not one of helmchart/ns/demo");
+            assert!(!store.is_intact(&DEMO, &artifact));
+        }
+        assert!(store.is_intact(&victim, &secret), "it was not removed");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
 use serde_json::{Map, Value, json};
 
+use super::artifact_store::SourceName;
 use super::chart_build::{self, ValuesRoot, inside, package, package_failed, set_values, with_metadata};
 use super::chart_dependencies;
 use super::fetch_context::FetchContext;
@@ -88,13 +89,13 @@ pub(super) async fn fetch(
                 of_registry(context, spec, &repository, status).await?
             } else {
                 let index =
-                    local_file(context, &artifact.ok_or_else(no_artifact)?).ok_or_else(no_artifact)?;
+                    local_file(context, spec, &artifact.ok_or_else(no_artifact)?).ok_or_else(no_artifact)?;
                 of_index(context, spec, &repository, &index, status).await?
             }
         }
         "GitRepository" | "Bucket" => {
             let artifact = artifact.ok_or_else(no_artifact)?;
-            let archive = local_file(context, &artifact).ok_or_else(no_artifact)?;
+            let archive = local_file(context, spec, &artifact).ok_or_else(no_artifact)?;
             of_tree(context, spec, &artifact.revision, archive, status).await?
         }
         other => {
@@ -105,9 +106,15 @@ pub(super) async fn fetch(
     finish(context, spec, status, build, observed).await
 }
 
-/// The file of a source's artifact.
-fn local_file(context: &FetchContext<'_>, artifact: &SourceArtifact) -> Option<PathBuf> {
-    context.store.file(&artifact.path).filter(|file| file.is_file())
+/// The file of the artifact of the chart's source.
+fn local_file(
+    context: &FetchContext<'_>,
+    spec: &HelmChartSpec,
+    artifact: &SourceArtifact,
+) -> Option<PathBuf> {
+    let (kind, name) = (spec.source_ref.kind.as_str(), spec.source_ref.name.as_str());
+    let source = SourceName { kind, namespace: &context.namespace(), name };
+    context.store.file_of(&source, artifact).filter(|file| file.is_file())
 }
 
 /// Stores the package of a build.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::artifact_store::{ArtifactStore, SourceName};
 use super::chart_build::inside;
 use super::fetch_context::FetchContext;
 use super::git_access;
@@ -245,7 +246,8 @@ async fn store(
             for (include, artifact) in includes.iter().zip(&artifacts) {
                 let name = &include.repository.name;
                 let to = if include.to_path.is_empty() { name } else { &include.to_path };
-                let copied = copy_include(store, artifact, &include.from_path, &root, to);
+                let included = SourceName { kind: "GitRepository", namespace: source.namespace, name };
+                let copied = copy_include(store, (&included, artifact), &include.from_path, &root, to);
                 copied.map_err(|e| {
                     let text =
                         format!("failed to copy '{name}' include from {} to {to}: {e}", include.from_path);
@@ -260,14 +262,14 @@ async fn store(
 
 /// Copies files of an artifact into a checkout.
 fn copy_include(
-    store: &super::artifact_store::ArtifactStore,
-    artifact: &SourceArtifact,
+    store: &ArtifactStore,
+    (source, artifact): (&SourceName<'_>, &SourceArtifact),
     from: &str,
     root: &Path,
     to: &str,
 ) -> io::Result<()> {
     let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
-    let file = store.file(&artifact.path).ok_or_else(|| wrong("the artifact has no file"))?;
+    let file = store.file_of(source, artifact).ok_or_else(|| wrong("the artifact has no file"))?;
     let scratch = store.scratch()?;
     unpack(fs::File::open(file)?, scratch.path())?;
     let from = inside(scratch.path(), from).ok_or_else(|| wrong("fromPath leads out of the artifact"))?;

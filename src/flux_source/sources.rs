@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::artifact_store::ArtifactStore;
+use super::artifact_store::{ArtifactStore, SourceName};
 use super::fetch_context::{FetchContext, timeout_of};
 use super::source_status::{FETCH_FAILED, Fetched, SourceError, SourceStatus};
 use super::{bucket_fetch, chart_fetch, git_fetch, index_fetch, oci_fetch};
@@ -135,8 +135,14 @@ impl Sources {
         }
         let Some(artifact) = status.artifact.clone() else { return status };
         let store = Arc::clone(&self.store);
-        let checked = artifact.clone();
-        let intact = tokio::task::spawn_blocking(move || store.is_intact(&checked)).await.unwrap_or(false);
+        let (checked, kind) = (artifact.clone(), self.kind.name());
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let check = move || {
+            let source = SourceName { kind, namespace: &namespace, name: &name };
+            store.is_intact(&source, &checked)
+        };
+        let intact = tokio::task::spawn_blocking(check).await.unwrap_or(false);
         status.artifact = intact.then(|| {
             let url = self.store.url(&artifact.path);
             crate::flux_api::common::SourceArtifact { url, ..artifact }
@@ -302,7 +308,7 @@ impl FrontEnd for Sources {
         let namespace = pass.reference.namespace.clone().unwrap_or_default();
         let (store, kind, name) = (Arc::clone(&self.store), self.kind.name(), pass.reference.name.clone());
         let removed = tokio::task::spawn_blocking(move || {
-            store.remove_all(&super::artifact_store::SourceName { kind, namespace: &namespace, name: &name })
+            store.remove_all(&SourceName { kind, namespace: &namespace, name: &name })
         });
         let removed = removed.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
         removed.map_err(|e| ReconcileError::Task(format!("artifacts cannot be removed: {e}")))

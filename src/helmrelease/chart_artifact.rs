@@ -11,8 +11,11 @@ use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
 use super::digest::sha256;
+use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::ReconcileError;
+use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::common::failure_of;
+use crate::redact;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::http::{Http, Request, Tls};
@@ -26,6 +29,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The artifact of a source, as its status has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Artifact {
+    /// Whose artifact it is.
+    pub(super) source: ObjectRef,
     pub(super) url: String,
     pub(super) digest: String,
     pub(super) revision: String,
@@ -63,7 +68,10 @@ impl Artifact {
         if text("url").is_empty() || text("digest").is_empty() {
             return Err(not_ready("it has no artifact"));
         }
+        let namespace = source["metadata"]["namespace"].as_str();
+        let own_name = source["metadata"]["name"].as_str().unwrap_or_default();
         Ok(Self {
+            source: ObjectRef::new(Gvk::new(SOURCES, kind), namespace, own_name),
             url: text("url"),
             digest: text("digest"),
             revision: text("revision"),
@@ -119,7 +127,7 @@ impl Artifact {
 }
 
 /// The file of an artifact by its URL, if this process has it: artifacts of its own sources are read from disk.
-pub type LocalArtifacts = Arc<dyn Fn(&str) -> Option<PathBuf> + Send + Sync>;
+pub type LocalArtifacts = Arc<dyn Fn(&ObjectRef, &str) -> Result<Option<PathBuf>, String> + Send + Sync>;
 
 /// Fetches charts.
 pub(super) struct ArtifactClient {
@@ -147,8 +155,9 @@ impl ArtifactClient {
     /// # Errors
     /// They cannot be fetched.
     pub(super) async fn fetch(&self, artifact: &Artifact) -> Result<Bytes, ReconcileError> {
-        if let Some(file) = self.local.as_ref().and_then(|local| local(&artifact.url)) {
-            let read = tokio::task::spawn_blocking(move || std::fs::read(file));
+        let local = self.local.as_ref().map(|local| local(&artifact.source, &artifact.url));
+        if let Some(file) = local.transpose().map_err(|e| not_loaded(&e))?.flatten() {
+            let read = redact::spawn_blocking(move || std::fs::read(file));
             let read = read.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
             return read.map(Bytes::from).map_err(|e| not_loaded(&format!("{}: {e}", artifact.url)));
         }
@@ -171,10 +180,11 @@ pub(super) async fn compile(artifact: &Artifact, bytes: Bytes) -> Result<Arc<Com
     }
     let found = sha256(&bytes);
     if found != artifact.digest {
-        return Err(not_loaded(&format!("computed digest {found} does not match {}", artifact.digest)));
+        // The digest that was found may be one of somebody else's file.
+        return Err(not_loaded(&format!("the digest of the file is not {}", artifact.digest)));
     }
     let own = artifact.clone();
-    let read = tokio::task::spawn_blocking(move || {
+    let read = redact::spawn_blocking(move || {
         let loaded = source::load_package(&bytes, Path::new(&own.url), Profile::Helm4);
         let mut loaded = loaded.map_err(|e| not_loaded(&e))?;
         loaded.chart.metadata.version = own.version(&loaded.chart.metadata.version)?;
@@ -191,6 +201,7 @@ mod tests {
     #[test]
     fn a_digest_becomes_part_of_the_version() {
         let artifact = |revision: &str, tracks_digest| Artifact {
+            source: ObjectRef::new(Gvk::new(SOURCES, "OCIRepository"), Some("a"), "b"),
             url: String::new(),
             digest: String::new(),
             revision: revision.to_owned(),

@@ -185,7 +185,7 @@ pub(super) async fn run(
 }
 
 fn local_artifacts(store: Arc<ArtifactStore>) -> LocalArtifacts {
-    Arc::new(move |url| store.file_of_url(url))
+    Arc::new(move |source, url| store.file_of_url(source, url))
 }
 
 /// Whether this process does the work of a controller: not if it is deployed in the namespace, with at least one replica, and the

@@ -265,7 +265,7 @@ impl Running {
             all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         }
         let front_end = HelmReleases::new(HelmReleaseOptions::default())
-            .with_local_artifacts(Arc::new(move |url: &str| store.file_of_url(url)));
+            .with_local_artifacts(Arc::new(move |source, url| store.file_of_url(source, url)));
         let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
         all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         all
