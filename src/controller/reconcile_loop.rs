@@ -456,7 +456,9 @@ impl<F: FrontEnd> Controller<F> {
                 known.readiness = Readiness::Waiting;
             }
             let scope = SecretScope::new();
-            let run = scope.clone().run_async(pass.run(Arc::clone(&self.front_end), task));
+            // A pass is a large future: it stays where it is.
+            let pass = Box::pin(pass.run(Arc::clone(&self.front_end), task));
+            let run = scope.clone().run_async(pass);
             let work = async move {
                 let (finished, written) = run.await;
                 (finished, written, scope)

@@ -271,6 +271,10 @@ impl FrontEnd for HelmReleases {
         }
         let spec = spec_of(&pass.object)?;
         let mut status = status_of(&pass.object);
+        if status.history.is_empty() && self.target(&pass.object).is_err() {
+            // Nothing was released with an account that is no name.
+            return chart_object::delete_all(pass, &spec).await;
+        }
         let id = names::release_id(&pass.object["metadata"], &spec);
         let storage = names::storage_namespace(&pass.object["metadata"], &spec);
         if status.storage_namespace == storage && id.namespace != storage {

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
-use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
+use windlass::controller::{self, AccountName, ContextOptions, ControllerContext, ControllerOptions};
 use windlass::helmfile::bundle::MEDIA_TYPES;
 use windlass::helmfile::bundle::opened_bundle::OpenedBundle;
 use windlass::helmfile::resource::{
@@ -22,8 +22,8 @@ use windlass_test_cluster::{AuditEvent, ControlPlane, Namespace, shared, wait_un
 
 use super::{chart, write};
 
-const LIMIT: Duration = Duration::from_secs(60);
-const HELMFILES: &str = "helmfiles.apps.mumoshu.github.io";
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const HELMFILES: &str = "helmfiles.apps.mumoshu.github.io";
 
 /// The shared control plane, with the kind.
 fn control_plane() -> &'static ControlPlane {
@@ -37,13 +37,13 @@ fn control_plane() -> &'static ControlPlane {
 }
 
 /// A repository with a chart of one ConfigMap in `web/`, on an HTTP server.
-struct Repository {
-    root: tempfile::TempDir,
+pub(crate) struct Repository {
+    pub(crate) root: tempfile::TempDir,
     url: String,
 }
 
 impl Repository {
-    async fn new(helmfile: &str) -> Self {
+    pub(crate) async fn new(helmfile: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         chart(&root.path().join("web"), "web");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -74,7 +74,7 @@ impl Repository {
     }
 
     /// Commits a helmfile, and returns the commit.
-    fn push(&self, helmfile: &str) -> String {
+    pub(crate) fn push(&self, helmfile: &str) -> String {
         write(self.root.path(), "helmfile.yaml.gotmpl", helmfile);
         self.git(&["add", "-A"]);
         self.git(&["commit", "--quiet", "--allow-empty", "-m", "change"]);
@@ -82,17 +82,19 @@ impl Repository {
         self.git(&["rev-parse", "HEAD"])
     }
 
-    fn source(&self) -> String {
+    pub(crate) fn source(&self) -> String {
         format!("git::{}@helmfile.yaml.gotmpl?ref=main", self.url)
     }
 }
 
 /// A namespace with a running front end of Helmfiles.
-struct Running {
-    cp: &'static ControlPlane,
-    ns: Namespace<'static>,
+pub(crate) struct Running {
+    pub(crate) cp: &'static ControlPlane,
+    pub(crate) ns: Namespace<'static>,
     cache: tempfile::TempDir,
     bundle: Option<DefaultBundle>,
+    /// The operator's --default-service-account.
+    account: Option<AccountName>,
     process: Option<Process>,
 }
 
@@ -103,10 +105,15 @@ struct Process {
 
 impl Running {
     async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// Starts with a default account.
+    pub(crate) async fn start_with(account: Option<AccountName>) -> Self {
         let cp = control_plane();
         let ns = cp.namespace("helmfile").unwrap();
         let cache = tempfile::tempdir().unwrap();
-        let mut own = Self { cp, ns, cache, bundle: None, process: None };
+        let mut own = Self { cp, ns, cache, bundle: None, account, process: None };
         own.resume(None, false).await;
         own
     }
@@ -119,7 +126,7 @@ impl Running {
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let options = HelmfileOptions {
-            default_service_account: None,
+            default_service_account: self.account.clone(),
             allow_local_addresses: true,
             cache: self.cache.path().to_owned(),
             bundle: self.bundle.clone(),
@@ -135,13 +142,13 @@ impl Running {
         self.process = Some(Process { stop, task });
     }
 
-    async fn pause(&mut self) {
+    pub(crate) async fn pause(&mut self) {
         let Process { stop, task } = self.process.take().unwrap();
         stop.send_replace(true);
         task.await.unwrap().unwrap();
     }
 
-    fn apply(&self, name: &str, spec: &Value) {
+    pub(crate) fn apply(&self, name: &str, spec: &Value) {
         let object = json!({
             "apiVersion": "apps.mumoshu.github.io/v1alpha1", "kind": "Helmfile",
             "metadata": {"name": name, "namespace": self.ns.name()}, "spec": spec,
@@ -159,7 +166,7 @@ impl Running {
         self.cp.kubectl(args).unwrap()
     }
 
-    fn status(&self, name: &str) -> Value {
+    pub(crate) fn status(&self, name: &str) -> Value {
         serde_json::from_str(&self.get(HELMFILES, name, "{.status}")).unwrap_or_default()
     }
 
@@ -170,7 +177,7 @@ impl Running {
     }
 
     /// Waits for `STATUS REASON` of the condition Ready of this generation, and returns its message.
-    fn ready(&self, name: &str, expected: &str) -> String {
+    pub(crate) fn ready(&self, name: &str, expected: &str) -> String {
         let found = || {
             let text = self.get(HELMFILES, name, "{}");
             let object: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -3,6 +3,7 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod helmfile_tenants;
 mod helmfiles;
 mod release_sample;
 

@@ -323,11 +323,16 @@ impl FrontEnd for Helmfiles {
     }
 
     async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
+        let known = status_of(&pass.object).releases;
+        // Where nothing was deployed, neither spec nor account need be right for the object to go.
+        let unusable = || self.spec(&pass.object).is_err() || self.target(&pass.object).is_err();
+        if known.iter().all(|release| release.revision == 0) && unusable() {
+            return Ok(());
+        }
         let spec = self.spec(&pass.object)?;
         if spec.deletion_policy.as_deref() == Some("orphan") {
             return Ok(());
         }
-        let known = status_of(&pass.object).releases;
         let labels = OwnerLabels::of_object(&pass.reference);
         let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
         deployment.uninstall_all().await
