@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 17] = [
+const RENDERER: [(&str, &[&str]); 18] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
     ("path.rs", &["data"]),
+    ("tar_reader.rs", &[]),
     ("world.rs", &["data"]),
     ("go", &["data"]),
     ("json", &["data", "go"]),
@@ -20,7 +21,7 @@ const RENDERER: [(&str, &[&str]); 17] = [
     ("template", &["data", "go", "path", "world"]),
     ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
     ("certificate.rs", &["sprig", "world"]),
-    ("chart", &["data", "go", "json", "path", "yaml", "profile"]),
+    ("chart", &["data", "go", "json", "path", "yaml", "profile", "tar_reader"]),
     (
         "render",
         &["chart", "data", "go", "json", "kyaml", "path", "yaml", "profile", "sprig", "template", "world"],

@@ -15,6 +15,7 @@
 //! - [`kyaml`]: manifests as kustomize's library serializes them, for post-renderers
 //! - [`functions`]: sprig's functions, for templates that are not charts
 //! - [`certificate`]: certificates as sprig generates them, for servers outside of charts
+//! - [`tar_reader`]: tar archives, read within limits
 //! - [`go`]: Go's values and the parts of its standard library that templates expose
 //!
 #![doc = include_str!("../README.md")]
@@ -33,6 +34,7 @@ pub mod path;
 pub mod profile;
 pub mod render;
 mod sprig;
+pub mod tar_reader;
 pub mod template;
 pub mod values;
 pub mod world;

@@ -269,7 +269,9 @@ fn copy_include(
     let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
     let file = store.file(&artifact.path).ok_or_else(|| wrong("the artifact has no file"))?;
     let scratch = store.scratch()?;
-    unpack(fs::File::open(file)?, scratch.path())?;
+    let file = fs::File::open(file)?;
+    let packed = file.metadata()?.len();
+    unpack(file, packed, scratch.path())?;
     let from = inside(scratch.path(), from).ok_or_else(|| wrong("fromPath leads out of the artifact"))?;
     let to = inside(root, to).ok_or_else(|| wrong("toPath leads out of the repository"))?;
     fs::create_dir_all(&to)?;
