@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitRemote, Point};
-use crate::source::http::{Http, HttpError, Request, Tls, names_local_address};
+use crate::source::http::{Http, HttpError, Request, Tls};
 use crate::source::location::Location;
 
 /// Most repositories that are fetched at once.
@@ -161,16 +161,10 @@ impl Shared {
         let point = Point::of_reference(&repository.reference)?;
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await.map_err(|e| e.to_string())?;
-        if !self.local {
-            let place = Location::parse(&url).map_err(|_| "name it by a URL of https".to_owned())?;
-            if names_local_address(&place).await {
-                return Err("its host is this machine or the metadata service of its cloud".to_owned());
-            }
-        }
         let access = GitAccess {
             timeout: Some(repository.timeout),
             isolated: self.isolated,
-            no_redirects: !self.local,
+            no_local_addresses: !self.local,
             ..GitAccess::default()
         };
         let git = GitRemote { url: &url, access: &access };
