@@ -97,6 +97,12 @@ impl RemoteFiles {
         Self { inputs, ..self }
     }
 
+    /// What all that is fetched counts against.
+    #[must_use]
+    pub fn budget(&self) -> Arc<ByteBudget> {
+        Arc::clone(&self.budget)
+    }
+
     /// The commits that were copied, each as `URL@sha1:COMMIT`, sorted.
     #[must_use]
     pub fn revisions(&self) -> Vec<String> {

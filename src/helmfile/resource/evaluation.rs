@@ -184,6 +184,7 @@ fn evaluate_in(
     let store = ChartFetcher {
         fetcher,
         http: context.http(spec),
+        budget: Some(files.budget()),
         profile: Profile::Helm4,
         bounds: context.bounds,
         documents: None,
