@@ -3,6 +3,7 @@
 use super::fetch_context::{FetchContext, timeout_of};
 use super::source_secrets::{self, SecretData};
 use super::source_status::SourceError;
+use crate::flux_api::GoDuration;
 use crate::flux_api::git_repository::GitRepositorySpec;
 use crate::source::address_guard::Server;
 use crate::source::git::github_app::{self, GitHubApp, TokenError};
@@ -25,7 +26,7 @@ pub(super) async fn access(
     let mut access = GitAccess {
         isolated: true,
         no_local_addresses: !context.allows_local,
-        timeout: Some(timeout_of(spec.timeout.as_ref())),
+        timeout: Some(timeout_of(spec.timeout.as_ref().map(GoDuration::get))),
         ..GitAccess::default()
     };
     if let Some(secret) = source_secrets::read_optional(context.pass, spec.proxy_secret_ref.as_ref()).await? {
