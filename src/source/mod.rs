@@ -14,7 +14,7 @@
 //! - [`input_store`]: what a run fetches, recorded or answered from a record
 //! - [`archive`], [`file_checksum`]: archives other than charts, and checksums of what was fetched
 //! - [`byte_budget`], [`once_map`]: what one run may take, and what it asks for once
-//! - [`confined_files`]: the check that paths stay within a directory
+//! - [`confined_files`]: the check that paths stay within a directory; [`private_directory`]: directories for their owner only
 
 pub mod address_guard;
 pub mod archive;
@@ -41,6 +41,7 @@ pub mod installable;
 pub mod location;
 pub mod oci;
 pub mod once_map;
+pub mod private_directory;
 pub mod provenance;
 pub mod repositories;
 pub mod repository;
