@@ -35,6 +35,8 @@
 //! - [`child_process`]: programs that are started and waited for, within limits
 //! - [`redact`]: secrets in messages, masked before they leave the process
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod addon;
 pub mod backoff;
 pub mod bounded_read;

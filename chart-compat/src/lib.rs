@@ -20,6 +20,7 @@
 //!
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod certificate;
 pub mod chart;
