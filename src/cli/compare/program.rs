@@ -48,7 +48,7 @@ pub(super) async fn run(
     let mut command = Command::new(program);
     // With this variable Helm prints debug output, too.
     command.args(arguments).env_remove("HELM_DEBUG");
-    let limits = Limits { output: MAX_OUTPUT, time: Some(limit), memory: None, group: Group::Own };
+    let limits = Limits { output: MAX_OUTPUT, time: Some(limit), memory: None, group: Group::Shared };
     let ended = child_process::run_async(command, Vec::new(), limits).await.map_err(|error| match error {
         ChildError::Start(error) => format!("cannot be run: {error}"),
         ChildError::Output(limit) => format!("printed more than {limit} bytes"),

@@ -498,7 +498,9 @@ impl GitRemote<'_> {
                 ended = &mut work => break ended,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            if directory_size(scratch) > size_limit {
+            let directory = scratch.to_owned();
+            let size = tokio::task::spawn_blocking(move || directory_size(&directory)).await;
+            if size.is_ok_and(|size| size > size_limit) {
                 return Err(bound(format!("the repository is larger than {size_limit} bytes")));
             }
         };
