@@ -332,9 +332,10 @@ fn the_renderer_asks_nothing_of_the_outside() {
 
 #[test]
 fn programs_are_started_in_few_places() {
-    // The operator starts hooks and scripts; the others belong to commands: git, Docker's helpers, post-renderers,
-    // hooks and templates of helmfiles, your Helm.
+    // One file starts them. The others say which: the operator's hooks and scripts, and of commands git, Docker's helpers,
+    // post-renderers, hooks and templates of helmfiles, your Helm.
     let known = [
+        "src/child_process.rs",
         "src/shell_hooks/process.rs",
         "src/source/git/remote.rs",
         "src/source/git/ssh_signature.rs",

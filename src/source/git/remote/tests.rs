@@ -1,3 +1,5 @@
+//! References, and repositories whose authors mean ill: floods, trees that name each other, addresses of this machine.
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
