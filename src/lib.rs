@@ -32,14 +32,17 @@
 //! - [`backoff`]: how long to wait before another try
 //! - [`machine`]: how much memory the process may take
 //! - [`causes`]: an error with its causes, in one line
-//! - [`program_output`]: what a program prints, within a limit
+//! - [`child_process`]: programs that are started and waited for, within limits
 //! - [`redact`]: secrets in messages, masked before they leave the process
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod addon;
 pub mod backoff;
 pub mod bounded_read;
 pub mod causes;
 pub mod cel_expression;
+pub mod child_process;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
@@ -52,7 +55,6 @@ pub mod kustomize;
 pub mod machine;
 pub mod openapi;
 pub mod preflight;
-pub mod program_output;
 pub mod redact;
 pub mod release;
 pub mod render;

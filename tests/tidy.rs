@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 17] = [
+const RENDERER: [(&str, &[&str]); 18] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
     ("path.rs", &["data"]),
+    ("tar_reader.rs", &[]),
     ("world.rs", &["data"]),
     ("go", &["data"]),
     ("json", &["data", "go"]),
@@ -20,7 +21,7 @@ const RENDERER: [(&str, &[&str]); 17] = [
     ("template", &["data", "go", "path", "world"]),
     ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
     ("certificate.rs", &["sprig", "world"]),
-    ("chart", &["data", "go", "json", "path", "yaml", "profile"]),
+    ("chart", &["data", "go", "json", "path", "yaml", "profile", "tar_reader"]),
     (
         "render",
         &["chart", "data", "go", "json", "kyaml", "path", "yaml", "profile", "sprig", "template", "world"],
@@ -80,11 +81,11 @@ const ROOT: [(&str, &[&str]); 26] = [
     ("bounded_read.rs", &[]),
     ("causes.rs", &[]),
     ("cel_expression", &[]),
+    ("child_process.rs", &[]),
     ("machine.rs", &[]),
-    ("program_output.rs", &[]),
     ("redact", &[]),
     ("cluster", &["causes"]),
-    ("source", &["bounded_read", "causes", "redact"]),
+    ("source", &["bounded_read", "causes", "child_process", "machine", "redact"]),
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),
     ("kustomize", &["bounded_read", "causes", "redact", "release", "render", "source"]),
@@ -95,10 +96,10 @@ const ROOT: [(&str, &[&str]); 26] = [
         &[
             "bounded_read",
             "causes",
+            "child_process",
             "cluster",
             "controller",
             "kustomize",
-            "program_output",
             "redact",
             "release",
             "render",
@@ -106,7 +107,7 @@ const ROOT: [(&str, &[&str]); 26] = [
         ],
     ),
     ("openapi", &["cel_expression", "redact", "render"]),
-    ("shell_hooks", &["backoff", "bounded_read", "cluster", "redact", "render", "serve"]),
+    ("shell_hooks", &["backoff", "bounded_read", "child_process", "cluster", "redact", "render", "serve"]),
     (
         "addon",
         &[
@@ -170,6 +171,7 @@ const ROOT: [(&str, &[&str]); 26] = [
             "addon",
             "bounded_read",
             "causes",
+            "child_process",
             "cluster",
             "controller",
             "flux_api",
@@ -179,7 +181,6 @@ const ROOT: [(&str, &[&str]); 26] = [
             "helmrelease",
             "kustomize",
             "preflight",
-            "program_output",
             "redact",
             "release",
             "render",
@@ -331,9 +332,10 @@ fn the_renderer_asks_nothing_of_the_outside() {
 
 #[test]
 fn programs_are_started_in_few_places() {
-    // The operator starts hooks and scripts; the others belong to commands: git, Docker's helpers, post-renderers,
-    // hooks and templates of helmfiles, your Helm.
+    // One file starts them. The others say which: the operator's hooks and scripts, and of commands git, Docker's helpers,
+    // post-renderers, hooks and templates of helmfiles, your Helm.
     let known = [
+        "src/child_process.rs",
         "src/shell_hooks/process.rs",
         "src/source/git/remote.rs",
         "src/source/git/ssh_signature.rs",

@@ -15,10 +15,12 @@
 //! - [`kyaml`]: manifests as kustomize's library serializes them, for post-renderers
 //! - [`functions`]: sprig's functions, for templates that are not charts
 //! - [`certificate`]: certificates as sprig generates them, for servers outside of charts
+//! - [`tar_reader`]: tar archives, read within limits
 //! - [`go`]: Go's values and the parts of its standard library that templates expose
 //!
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod certificate;
 pub mod chart;
@@ -33,6 +35,7 @@ pub mod path;
 pub mod profile;
 pub mod render;
 mod sprig;
+pub mod tar_reader;
 pub mod template;
 pub mod values;
 pub mod world;

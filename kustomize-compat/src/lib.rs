@@ -19,6 +19,7 @@
 //!
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod build;
 mod decode;

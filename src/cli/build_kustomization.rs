@@ -129,6 +129,7 @@ impl BuildFlags {
             keep_order,
             charts,
             http: fetch::http(globals, TIMEOUT),
+            budget: None,
             root: None,
             inputs: globals.inputs.clone(),
             warn: &|line| tell(line),

@@ -204,6 +204,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             default_service_account: args.helm_releases.default_service_account.clone(),
             default_kubeconfig_service_account: args.helm_releases.default_kubeconfig_service_account.clone(),
             no_cross_namespace_refs: args.helm_releases.no_cross_namespace_refs,
+            no_local_addresses: !args.helm_releases.allow_local_sources,
         };
         if args.observe {
             let observed = observe::Observed {

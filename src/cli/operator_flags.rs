@@ -20,6 +20,7 @@ use crate::runtime::{self, Controller};
 use crate::serve;
 use crate::serve::body::DEFAULT_MEMORY;
 use crate::source::location::Location;
+use crate::source::private_directory;
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -203,7 +204,7 @@ pub(super) struct HelmfileFlags {
     /// File with kinds whose objects stand for Helmfiles
     #[arg(long, env = "WINDLASS_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Directory of charts of Helmfiles [default: windlass-helmfiles in the temporary directory]
+    /// Directory of charts of Helmfiles, for this user only [default: windlass-helmfiles in the temporary directory]
     #[arg(long, env = "WINDLASS_HELMFILE_CACHE")]
     helmfile_cache: Option<PathBuf>,
     /// Bundle of Helmfiles without source and state: a file, or oci://HOST/REPOSITORY:TAG [default: windlass-bundle.tar beside the
@@ -235,13 +236,19 @@ impl HelmfileFlags {
             None => Vec::new(),
         };
         let cache = || std::env::temp_dir().join("windlass-helmfiles");
+        let cache = self.helmfile_cache.clone().unwrap_or_else(cache);
+        let cache = match controllers.has(Controller::Helmfiles) {
+            true => private_directory::create(&cache)
+                .map_err(|error| format!("--helmfile-cache {}: {error}", cache.display()))?,
+            false => cache,
+        };
         let place = self.bundle.clone().filter(|place| !place.is_empty()).or_else(bundle_place::side_file);
         let place = place.filter(|_| controllers.has(Controller::Helmfiles));
         Ok(runtime::HelmfileProcess {
             options: HelmfileOptions {
                 default_service_account: shared.default_service_account.clone(),
                 allow_local_addresses: shared.allow_local_sources,
-                cache: self.helmfile_cache.clone().unwrap_or_else(cache),
+                cache,
                 bundle: place.map(|place| bundle_place::open(globals, &place)).transpose()?,
             },
             kinds,

@@ -5,7 +5,7 @@
 //! plugin is a program.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 
 use chart_compat::profile::Profile;
@@ -14,11 +14,11 @@ use chart_compat::render::{Rendered, manifest_text};
 use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
+use crate::child_process::{self, ChildError, Group, Limits};
 use crate::helmfile::release_spec::PostProgram;
-use crate::program_output::{self, Printed};
 
-/// Maximal output of a post-renderer, in bytes.
-const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
+/// The limits of a post-renderer. It may ask its user, who waits as long as with Helm.
+const LIMITS: Limits = Limits { output: 256 << 20, time: None, memory: None, group: Group::Shared };
 
 /// Flags of the post-renderer.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -113,7 +113,7 @@ impl PostRenderer {
                 let mut command = Command::new(program);
                 command.args(&self.arguments);
                 let shown = program.display();
-                let text = run(command, &manifest_text(rendered, include_crds)).map_err(|(told, reason)| {
+                let text = run(command, manifest_text(rendered, include_crds)).map_err(|(told, reason)| {
                     format!(
                         "error while running post render on files: error while running command {shown}. error output:\n{told}: {reason}"
                     )
@@ -129,7 +129,7 @@ impl PostRenderer {
                 let mut command = Command::new(program);
                 command.args(arguments).args(&self.arguments);
                 command.envs(variables.iter().map(|(k, v)| (k, v)));
-                let text = run(command, merged.as_bytes()).map_err(|(told, reason)| {
+                let text = run(command, merged.into()).map_err(|(told, reason)| {
                     let told = if told.trim().is_empty() { reason } else { format!("{reason}: {}", told.trim()) };
                     failed(format!(
                         "failed to invoke post-renderer plugin {name:?}: plugin {name:?} exited with error: {told}"
@@ -148,24 +148,16 @@ impl PostRenderer {
 }
 
 /// Runs a program with `input` as stdin. An error contains its stderr and the reason.
-fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, (String, String)> {
-    let failed = |stderr: &[u8], reason: String| Err((String::from_utf8_lossy(stderr).into_owned(), reason));
+fn run(mut command: Command, input: Vec<u8>) -> Result<Vec<u8>, (String, String)> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = match child {
-        Ok(child) => child,
-        Err(e) => return failed(b"", format!("fork/exec {program}: {e}")),
-    };
-    let Printed { status, stdout, stderr } = match program_output::wait(child, input, MAX_OUTPUT) {
-        Ok(printed) => printed,
-        Err(e) => return failed(b"", e.to_string()),
-    };
-    if stdout.len() as u64 > MAX_OUTPUT {
-        return failed(&stderr, format!("it printed more than {MAX_OUTPUT} bytes"));
-    }
-    match status.code() {
-        Some(0) => Ok(stdout),
-        Some(code) => failed(&stderr, format!("exit status {code}")),
-        None => failed(&stderr, status.to_string()),
+    let ended = child_process::run(&mut command, input, &LIMITS).map_err(|error| match error {
+        ChildError::Start(error) => (String::new(), format!("fork/exec {program}: {error}")),
+        other => (String::new(), other.to_string()),
+    })?;
+    let failed = |reason| Err((String::from_utf8_lossy(&ended.stderr).into_owned(), reason));
+    match ended.status.code() {
+        Some(0) => Ok(ended.stdout),
+        Some(code) => failed(format!("exit status {code}")),
+        None => failed(ended.status.to_string()),
     }
 }

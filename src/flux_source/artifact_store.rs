@@ -20,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::cluster::ObjectRef;
 use crate::flux_api::common::SourceArtifact;
 use crate::source::cache::hex;
+use crate::source::private_directory;
 
 /// How long an artifact stays after it was replaced: somebody may have read its URL just before. As source-controller.
 const RETENTION: Duration = Duration::from_secs(60);
@@ -60,10 +61,7 @@ impl ArtifactStore {
     /// # Errors
     /// The directory cannot be made.
     pub fn new(root: &Path, host: &str) -> io::Result<Self> {
-        fs::create_dir_all(root)?;
-        let root = root.canonicalize()?;
-        make_private(&root)?;
-        Ok(Self { root, host: host.to_owned() })
+        Ok(Self { root: private_directory::create(root)?, host: host.to_owned() })
     }
 
     /// A directory beside the artifacts, for work in progress.
@@ -249,22 +247,6 @@ impl ArtifactStore {
     pub fn routes(&self) -> Router {
         Router::new().route("/{*path}", get(serve)).with_state(Arc::new(self.clone()))
     }
-}
-
-/// Closes a directory to other users of the machine. One that another user made is refused.
-#[cfg(unix)]
-fn make_private(directory: &Path) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-    let metadata = fs::metadata(directory)?;
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
-    }
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn make_private(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 async fn serve(

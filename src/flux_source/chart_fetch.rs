@@ -419,7 +419,8 @@ async fn of_tree(
             let file = std::fs::File::open(&archive).map_err(|e| {
                 SourceError::fetch("ReadOperationFailed", format!("failed to open source artifact: {e}"))
             })?;
-            unpack(file, &target)
+            let packed = file.metadata().map_or(0, |metadata| metadata.len());
+            unpack(file, packed, &target)
                 .map_err(|e| SourceError::fetch("Failed", format!("artifact untar error: {e}")))?;
             let path = inside(&target, &chart_path)
                 .ok_or_else(|| bad_reference(&format!("path '{chart_path}' leads out of the source")))?;

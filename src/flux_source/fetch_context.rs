@@ -19,6 +19,9 @@ use crate::source::location::Location;
 /// Time limit of a fetch without one of its own.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The longest time limit of a fetch: one holds a worker.
+const MAX_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// Time limit of a request for credentials of this process.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -39,8 +42,8 @@ pub(super) struct FetchContext<'p> {
 }
 
 /// The time limit of a fetch.
-pub(super) fn timeout_of(own: Option<&GoDuration>) -> Duration {
-    own.map_or(TIMEOUT, GoDuration::get)
+pub(super) fn timeout_of(own: Option<Duration>) -> Duration {
+    own.map_or(TIMEOUT, |own| own.min(MAX_TIMEOUT))
 }
 
 impl FetchContext<'_> {
@@ -60,7 +63,7 @@ impl FetchContext<'_> {
         timeout: Option<&GoDuration>,
         proxy: Option<&LocalObjectReference>,
     ) -> Result<Http, SourceError> {
-        let http = self.http.clone().with_timeout(timeout_of(timeout));
+        let http = self.http.clone().with_timeout(timeout_of(timeout.map(GoDuration::get)));
         Ok(match source_secrets::read_optional(self.pass, proxy).await? {
             Some(secret) => http.with_proxy(secret.proxy()?),
             None => http,
@@ -121,5 +124,17 @@ impl FetchContext<'_> {
             work(&store, &SourceName { kind, namespace: &namespace, name: &name })
         });
         task.await.unwrap_or_else(|e| Err(SourceError::fetch("Failed", format!("a task ended early: {e}"))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_fetch_takes_longer_than_an_hour() {
+        for (own, limit) in [(None, 60), (Some(5), 5), (Some(3600), 3600), (Some(u64::MAX), 3600)] {
+            assert_eq!(timeout_of(own.map(Duration::from_secs)), Duration::from_secs(limit));
+        }
     }
 }

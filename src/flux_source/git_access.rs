@@ -3,10 +3,12 @@
 use super::fetch_context::{FetchContext, timeout_of};
 use super::source_secrets::{self, SecretData};
 use super::source_status::SourceError;
+use crate::flux_api::GoDuration;
 use crate::flux_api::git_repository::GitRepositorySpec;
+use crate::source::address_guard::Server;
 use crate::source::git::github_app::{self, GitHubApp, TokenError};
 use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
-use crate::source::http::{Http, Tls, names_local_address};
+use crate::source::http::{Http, Tls};
 use crate::source::location::Location;
 use crate::source::repositories::Secret;
 use crate::source::{AZURE_REPOSITORIES, CloudCredentials};
@@ -23,23 +25,16 @@ pub(super) async fn access(
 ) -> Result<GitAccess, SourceError> {
     let mut access = GitAccess {
         isolated: true,
-        // They may lead to addresses that were refused as addresses.
-        no_redirects: !context.allows_local,
-        timeout: Some(timeout_of(spec.timeout.as_ref())),
+        no_local_addresses: !context.allows_local,
+        timeout: Some(timeout_of(spec.timeout.as_ref().map(GoDuration::get))),
         ..GitAccess::default()
     };
     if let Some(secret) = source_secrets::read_optional(context.pass, spec.proxy_secret_ref.as_ref()).await? {
         let proxy = proxy_url(&secret)?;
-        let local = match Location::parse(&proxy) {
-            Ok(address) => names_local_address(&address).await,
-            Err(_) => true,
-        };
-        if local && !context.allows_local {
-            let text = format!(
-                "secret '{}': address is not a URL, or one of this machine or of its cloud",
-                secret.name()
-            );
-            return Err(SourceError::fetch("AuthenticationFailed", text));
+        if !context.allows_local {
+            let failed =
+                |e| SourceError::fetch("AuthenticationFailed", format!("secret '{}': {e}", secret.name()));
+            Server::of_url(&proxy).and_then(|server| server.check_text()).map_err(failed)?;
         }
         access.proxy = Some(Secret(proxy));
     }

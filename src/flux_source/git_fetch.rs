@@ -20,8 +20,8 @@ use crate::cluster::{Gvk, ObjectRef};
 use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::common::SourceArtifact;
 use crate::flux_api::git_repository::{GitRepositoryRef, GitRepositorySpec};
+use crate::source::address_guard::Server;
 use crate::source::git::remote::{GitRemote, Point, ResolvedCommit, is_reference_name};
-use crate::source::http::names_local_address;
 use crate::source::location::Location;
 
 fn git_failed(text: String) -> SourceError {
@@ -50,8 +50,9 @@ pub(super) async fn fetch(
     if !matches!(url.scheme.as_str(), "http" | "https" | "ssh") {
         return Err(invalid("the scheme is not http, https or ssh"));
     }
-    if !context.allows_local && names_local_address(&url).await {
-        return Err(invalid("its host is an address of this machine or of its cloud"));
+    if !context.allows_local {
+        let checked = Server::of_url(&spec.url).and_then(|server| server.check_text());
+        checked.map_err(|e| invalid(&e.to_string()))?;
     }
     let access = git_access::access(context, spec, &url).await?;
     let point = point(&spec.reference.clone().unwrap_or_default()).map_err(|e| invalid(&e))?;
@@ -271,7 +272,9 @@ fn copy_include(
     let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
     let file = store.file_of(source, artifact).ok_or_else(|| wrong("the artifact has no file"))?;
     let scratch = store.scratch()?;
-    unpack(fs::File::open(file)?, scratch.path())?;
+    let file = fs::File::open(file)?;
+    let packed = file.metadata()?.len();
+    unpack(file, packed, scratch.path())?;
     let from = inside(scratch.path(), from).ok_or_else(|| wrong("fromPath leads out of the artifact"))?;
     let to = inside(root, to).ok_or_else(|| wrong("toPath leads out of the repository"))?;
     fs::create_dir_all(&to)?;

@@ -221,7 +221,7 @@ async fn store(
                 return store.save(source, &file, &revision, |out| out.write_all(&content)).map_err(stored);
             }
             let scratch = store.scratch().map_err(stored)?;
-            unpack(&content[..], scratch.path()).map_err(|e| {
+            unpack(&content[..], content.len() as u64, scratch.path()).map_err(|e| {
                 let text = format!("failed to extract layer contents from artifact: {e}");
                 SourceError::fetch("OCIArtifactLayerOperationFailed", text)
             })?;

@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use chart_compat::tar_reader::{TarBounds, TarEntry, read_tar};
 use flate2::{Compression, write::GzEncoder};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -216,29 +217,60 @@ fn mode(_: &fs::Metadata) -> u32 {
     0o644
 }
 
-/// Unpacks a `tar.gz` into a directory: files and directories only, none outside of it.
+/// Unpacks a `tar.gz` into a directory: files and directories only, none outside of it. `packed`: its size, in bytes.
 ///
 /// # Errors
 /// It is not such an archive, leads out of the directory, or is too large.
-pub(super) fn unpack(archive: impl io::Read, directory: &Path) -> io::Result<()> {
-    let inflated = io::Read::take(flate2::read::MultiGzDecoder::new(archive), MAX_BYTES);
-    let mut archive = tar::Archive::new(inflated);
-    for (count, entry) in archive.entries()?.enumerate() {
-        if count >= MAX_FILES {
-            return Err(wrong(format!("more than {MAX_FILES} files")));
+pub(super) fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Result<()> {
+    let bounds = TarBounds::of_compressed(packed, MAX_BYTES, MAX_FILES);
+    let mut made = 0;
+    let read = read_tar(flate2::read::MultiGzDecoder::new(archive), bounds, |entry| {
+        let (is_dir, name) = (entry.kind().is_dir(), entry.path()?);
+        if !(entry.is_file() || is_dir) {
+            return Ok(());
         }
-        let mut entry = entry?;
-        let kind = entry.header().entry_type();
-        if !(kind.is_file() || kind.is_dir()) {
-            continue;
+        let mut path = directory.to_owned();
+        for (depth, part) in name.components().enumerate() {
+            match part {
+                Component::Normal(part) => path.push(part),
+                // As GNU tar: what is absolute is below the directory.
+                Component::RootDir | Component::CurDir => continue,
+                _ => return Err(wrong(format!("{} leads out of the archive", name.display()))),
+            }
+            if depth > MAX_DEPTH {
+                return Err(wrong(format!("{}: more than {MAX_DEPTH} directories deep", name.display())));
+            }
+            let is_last = depth + 1 == name.components().count();
+            if (!is_last || is_dir) && !path.is_dir() {
+                made += 1;
+                if made > MAX_FILES {
+                    return Err(wrong(format!("more than {MAX_FILES} directories")));
+                }
+                fs::create_dir(&path)?;
+            }
         }
-        let path = entry.path()?.into_owned();
-        // `unpack_in` writes nothing outside, and says so.
-        if !entry.unpack_in(directory)? {
-            return Err(wrong(format!("{} leads out of the archive", path.display())));
+        if !is_dir {
+            write_file(&path, entry)?;
         }
+        Ok(())
+    });
+    read.map(drop)
+}
+
+/// Writes a file in place of an earlier one of the same name.
+fn write_file<R: io::Read>(path: &Path, entry: &mut TarEntry<'_, R>) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
-    Ok(())
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(if entry.is_executable() { 0o755 } else { 0o644 });
+    }
+    io::copy(entry, &mut options.open(path)?).map(drop)
 }
 
 #[cfg(test)]
@@ -305,7 +337,7 @@ mod tests {
         let bytes = make();
         assert_eq!(bytes, make());
         let target = tempfile::tempdir().unwrap();
-        unpack(&bytes[..], target.path()).unwrap();
+        unpack(&bytes[..], bytes.len() as u64, target.path()).unwrap();
         assert_eq!(fs::read_to_string(target.path().join("b/x")).unwrap(), "1");
     }
 
@@ -323,7 +355,27 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let inner = outer.path().join("inner");
         fs::create_dir(&inner).unwrap();
-        assert!(unpack(&bytes[..], &inner).is_err());
+        assert!(unpack(&bytes[..], bytes.len() as u64, &inner).is_err());
         assert!(!outer.path().join("ab").exists());
+    }
+
+    /// A small layer whose only header claims a name or fields of 2 MiB.
+    #[test]
+    fn names_and_headers_of_archives_are_bounded() {
+        for (kind, told) in [
+            (tar::EntryType::GNULongName, "the archive has a name of more than 4096 bytes"),
+            (tar::EntryType::XHeader, "a pax header is larger than 1048576 bytes"),
+        ] {
+            let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(2 << 20);
+            header.set_cksum();
+            archive.append(&header, io::Read::take(io::repeat(b'x'), 2 << 20)).unwrap();
+            let bytes = archive.into_inner().unwrap().finish().unwrap();
+            let target = tempfile::tempdir().unwrap();
+            let error = unpack(&bytes[..], bytes.len() as u64, target.path()).unwrap_err();
+            assert_eq!(error.to_string(), told, "{kind:?}");
+        }
     }
 }

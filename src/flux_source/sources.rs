@@ -246,7 +246,7 @@ impl FrontEnd for Sources {
             status.progressing(generation);
             pass.replace_status(&status).await?;
         }
-        let limit = duration(&pass.object, "timeout").unwrap_or_else(|| timeout_of(None)) + GRACE;
+        let limit = timeout_of(duration(&pass.object, "timeout")) + GRACE;
         let mut context = FetchContext {
             pass,
             store: Arc::clone(&self.store),

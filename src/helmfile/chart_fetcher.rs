@@ -4,6 +4,7 @@
 //! nothing on disk outside of it is read.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use chart_compat::chart::{Chart, File, read_archive};
 use chart_compat::profile::Profile;
@@ -13,6 +14,7 @@ use super::chart_store::{ChartRequest, ChartStore};
 use super::own_thread;
 use crate::kustomize;
 use crate::render::{Documents, RenderBounds};
+use crate::source::byte_budget::ByteBudget;
 use crate::source::dependencies::Manager;
 use crate::source::fetch::{ChartBytes, Fetcher, Options, ProvenanceMode};
 use crate::source::http::{Http, Pem};
@@ -26,6 +28,8 @@ pub struct ChartFetcher {
     pub fetcher: Fetcher,
     /// The client for remote bases of kustomizations.
     pub http: Http,
+    /// What repositories of kustomizations count against; `None`: each build has a budget of its own.
+    pub budget: Option<Arc<ByteBudget>>,
     /// The Helm whose rules count.
     pub profile: Profile,
     /// Bounds of the charts that kustomizations render.
@@ -67,6 +71,7 @@ impl ChartStore for ChartFetcher {
                 fetched: kustomize::Fetched::default(),
             }),
             http: self.http.clone(),
+            budget: self.budget.clone(),
             root: self.root.clone(),
             inputs: self.fetcher.inputs.clone(),
             warn: &|line| (self.warn)(line),

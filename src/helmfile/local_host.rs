@@ -5,17 +5,21 @@
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use chart_compat::world::World;
 
 use super::state::host::{Entry, Forbidden, Host, Program};
 use super::state::value::Value;
-use crate::{bounded_read, program_output};
+use crate::bounded_read;
+use crate::child_process::{self, ChildError, Group, Limits};
 
 /// The maximal size of a file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
+
+/// The limits of a program. It may ask its user, who waits as long as with helmfile.
+const PROGRAM_LIMITS: Limits = Limits { output: MAX_FILE, time: None, memory: None, group: Group::Shared };
 
 /// Fetches what addresses name.
 pub trait Fetcher: Send + Sync {
@@ -134,18 +138,16 @@ impl Host for LocalHost {
     fn run(&self, program: &Program) -> Result<String, String> {
         let mut command = Command::new(&program.command);
         command.args(&program.arguments).envs(&program.variables).current_dir(Path::new(&program.dir));
-        command.stdin(if program.input.is_empty() { Stdio::null() } else { Stdio::piped() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let shown = &program.command;
-        let child = command.spawn().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => format!("exec: \"{shown}\": executable file not found in $PATH"),
-            _ => format!("exec: \"{shown}\": {error}"),
+        let input = program.input.clone().into_bytes();
+        let ended = child_process::run(&mut command, input, &PROGRAM_LIMITS);
+        let output = ended.map_err(|error| match error {
+            ChildError::Start(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                format!("exec: \"{shown}\": executable file not found in $PATH")
+            }
+            ChildError::Start(error) => format!("exec: \"{shown}\": {error}"),
+            other => format!("{shown}: {other}"),
         })?;
-        let output = program_output::wait(child, program.input.as_bytes(), MAX_FILE)
-            .map_err(|error| format!("{shown}: {error}"))?;
-        if output.stdout.len() as u64 > MAX_FILE {
-            return Err(format!("{shown}: the output is larger than {} MiB", MAX_FILE >> 20));
-        }
         if !output.status.success() {
             // Arguments may hold secrets, and are not shown.
             let stderr = String::from_utf8_lossy(&output.stderr);

@@ -14,7 +14,7 @@ use super::own_thread;
 use crate::source::byte_budget::ByteBudget;
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitLogin};
-use crate::source::http::{Http, names_local_address};
+use crate::source::http::Http;
 use crate::source::input_store::{InputKind, InputStore, RemoteInput};
 use crate::source::location::{Location, without_secrets};
 
@@ -43,12 +43,9 @@ impl TenantAccess {
     ///
     /// # Errors
     /// Tenants may not access it.
-    pub(super) async fn access(&self, url: &Location, login: Option<GitLogin>) -> Result<GitAccess, String> {
+    pub(super) fn access(&self, url: &Location, login: Option<GitLogin>) -> Result<GitAccess, String> {
         if url.scheme == "file" {
             return Err("a Helmfile may not read repositories of the operator's disk".to_owned());
-        }
-        if !self.allow_local_addresses && names_local_address(url).await {
-            return Err("its host is this machine or the metadata service of its cloud".to_owned());
         }
         let is_origin =
             self.origin.as_ref().is_some_and(|(scheme, host)| *scheme == url.scheme && *host == url.host);
@@ -57,7 +54,7 @@ impl TenantAccess {
             false => GitAccess { isolated: true, ..GitAccess::default() },
         };
         let login = login.or_else(|| access.login.clone());
-        Ok(GitAccess { login, no_redirects: !self.allow_local_addresses, ..access })
+        Ok(GitAccess { login, no_local_addresses: !self.allow_local_addresses, ..access })
     }
 }
 
@@ -98,6 +95,12 @@ impl RemoteFiles {
     #[must_use]
     pub fn with_inputs(self, inputs: Option<Arc<dyn InputStore>>) -> Self {
         Self { inputs, ..self }
+    }
+
+    /// What all that is fetched counts against.
+    #[must_use]
+    pub fn budget(&self) -> Arc<ByteBudget> {
+        Arc::clone(&self.budget)
     }
 
     /// The commits that were copied, each as `URL@sha1:COMMIT`, sorted.

@@ -137,8 +137,11 @@ pub(super) struct ArtifactClient {
 }
 
 impl ArtifactClient {
-    pub(super) fn new() -> Self {
-        Self { http: Http::new(TIMEOUT, false), tls: Tls::default(), local: None }
+    /// A client. `no_local_addresses`: it reaches neither this machine nor its cloud's metadata service.
+    pub(super) fn new(no_local_addresses: bool) -> Self {
+        let http = Http::new(TIMEOUT, false);
+        let http = if no_local_addresses { http.without_local_addresses() } else { http };
+        Self { http, tls: Tls::default(), local: None }
     }
 
     /// The chart of an artifact.

@@ -39,6 +39,9 @@ pub struct HelmReleaseOptions {
     pub default_kubeconfig_service_account: Option<AccountName>,
     /// References to sources in other namespaces are refused.
     pub no_cross_namespace_refs: bool,
+    /// Whether artifacts may not be at addresses of this machine and of its cloud's metadata service: whoever may write the status of a
+    /// source names them.
+    pub no_local_addresses: bool,
 }
 
 /// The front end.
@@ -55,8 +58,8 @@ impl HelmReleases {
     #[must_use]
     pub fn new(options: HelmReleaseOptions) -> Self {
         Self {
+            artifacts: ArtifactClient::new(options.no_local_addresses),
             options,
-            artifacts: ArtifactClient::new(),
             remotes: RemoteClusters::default(),
             checked: Mutex::default(),
         }

@@ -21,8 +21,12 @@ use disk_world::DiskWorld;
 use remote_base::RemoteBases;
 
 use crate::source::absolute;
+use crate::source::byte_budget::ByteBudget;
 use crate::source::http::Http;
 use crate::source::input_store::InputStore;
+
+/// Most bytes of all repositories of a build without a budget.
+const MAX_REPOSITORY_BYTES: u64 = 8 << 30;
 
 /// How a kustomization is built.
 pub struct Settings<'s> {
@@ -34,6 +38,8 @@ pub struct Settings<'s> {
     pub charts: Option<ChartSettings<'s>>,
     /// The client for files of the network. Offline, repositories are refused too.
     pub http: Http,
+    /// What copies of repositories count against; `None`: a budget of this build, of 8 GiB.
+    pub budget: Option<Arc<ByteBudget>>,
     /// The directory that files on disk must be in, without symbolic links in its path; copies of repositories are elsewhere. With one,
     /// nothing of this process' user is used for repositories. `None`: any.
     pub root: Option<PathBuf>,
@@ -62,8 +68,9 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         Ok(_) => target.to_owned(),
         Err(_) => absolute(Path::new(target)).to_string_lossy().into_owned(),
     };
+    let budget = settings.budget.unwrap_or_else(|| Arc::new(ByteBudget::new(MAX_REPOSITORY_BYTES)));
     let world = DiskWorld {
-        remote: RemoteBases::new(settings.http, settings.root.is_some()),
+        remote: RemoteBases::new(settings.http, settings.root.is_some(), budget),
         charts: settings.charts,
         root: settings.root,
         inputs: settings.inputs.as_deref(),

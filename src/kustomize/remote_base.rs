@@ -6,21 +6,25 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kustomize_compat::load::{FetchError, Repository};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::source::byte_budget::ByteBudget;
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitRemote, Point};
-use crate::source::http::{Http, HttpError, Request, Tls, names_local_address};
+use crate::source::http::{Http, HttpError, Request, Tls};
 use crate::source::location::Location;
 
-/// Most repositories that are fetched at once.
-const AT_ONCE: usize = 8;
+/// Most repositories that are fetched at once: each may take what is left of the budget. Of a tenant, fewer.
+const AT_ONCE: [usize; 2] = [8, 2];
 /// Most repositories of one build.
 const MAX_REPOSITORIES: usize = 1000;
+/// The longest time that a URL may ask for a repository.
+const MAX_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The size limit of a file of the network, in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
@@ -31,6 +35,7 @@ type RepositoryKey = (String, String, bool);
 pub(super) struct RemoteBases {
     http: Http,
     isolated: bool,
+    budget: Arc<ByteBudget>,
     /// Made for the first URL: most builds have none, and take a few milliseconds.
     fetcher: OnceCell<Fetcher>,
     running: RefCell<HashMap<RepositoryKey, JoinHandle<Result<PathBuf, String>>>>,
@@ -55,10 +60,12 @@ struct Shared {
 
 impl RemoteBases {
     /// No copies yet. `isolated`: nothing of this process' user is used for repositories.
-    pub(super) fn new(http: Http, isolated: bool) -> Self {
+    /// `budget`: what all copies count against.
+    pub(super) fn new(http: Http, isolated: bool, budget: Arc<ByteBudget>) -> Self {
         Self {
             http,
             isolated,
+            budget,
             fetcher: OnceCell::new(),
             running: RefCell::default(),
             done: RefCell::default(),
@@ -70,8 +77,14 @@ impl RemoteBases {
             let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let failed = |e: std::io::Error| format!("cannot prepare for repositories: {e}");
             let copies = GitCopies::new("windlass-kustomize-", None).map_err(failed)?;
+            let copies = copies.with_budget(Arc::clone(&self.budget));
             let local = self.http.reaches_local_addresses();
-            let shared = Shared { copies, slots: Semaphore::new(AT_ONCE), isolated: self.isolated, local };
+            let shared = Shared {
+                copies,
+                slots: Semaphore::new(AT_ONCE[usize::from(self.isolated)]),
+                isolated: self.isolated,
+                local,
+            };
             let fetcher = Fetcher { runtime: runtime.map_err(failed)?, shared: Arc::new(shared) };
             // There is none: this is the only place that sets it.
             drop(self.fetcher.set(fetcher));
@@ -161,16 +174,10 @@ impl Shared {
         let point = Point::of_reference(&repository.reference)?;
         // The semaphore is never closed.
         let _slot = self.slots.acquire().await.map_err(|e| e.to_string())?;
-        if !self.local {
-            let place = Location::parse(&url).map_err(|_| "name it by a URL of https".to_owned())?;
-            if names_local_address(&place).await {
-                return Err("its host is this machine or the metadata service of its cloud".to_owned());
-            }
-        }
         let access = GitAccess {
-            timeout: Some(repository.timeout),
+            timeout: Some(repository.timeout.min(MAX_TIMEOUT)),
             isolated: self.isolated,
-            no_redirects: !self.local,
+            no_local_addresses: !self.local,
             ..GitAccess::default()
         };
         let git = GitRemote { url: &url, access: &access };
@@ -180,16 +187,96 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+
     use super::*;
+
+    fn budget() -> Arc<ByteBudget> {
+        Arc::new(ByteBudget::new(1 << 20))
+    }
 
     #[test]
     fn repositories_of_the_file_system_and_offline_ones_are_refused() {
-        let remote = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), false), false);
+        let remote = RemoteBases::new(Http::new(Duration::from_secs(1), false), false, budget());
         let local = Repository::parse("file:///srv/repository.git").unwrap();
         let told = remote.clone_repository(&local).unwrap_err();
         assert!(told.contains("name the directory"), "{told}");
-        let offline = RemoteBases::new(Http::new(std::time::Duration::from_secs(1), true), false);
+        let offline = RemoteBases::new(Http::new(Duration::from_secs(1), true), false, budget());
         let repository = Repository::parse("https://example.com/org/repository.git").unwrap();
         assert!(offline.clone_repository(&repository).unwrap_err().contains("offline"));
+    }
+
+    fn git(directory: &Path, args: &[&str]) {
+        let mut command = std::process::Command::new("git");
+        command.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(args);
+        assert!(
+            command.current_dir(directory).env("HOME", directory).status().unwrap().success(),
+            "{args:?}"
+        );
+    }
+
+    /// Serves the files of a directory, one request for each connection.
+    fn serve(root: PathBuf) -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let mut stream = BufReader::new(stream);
+                let (mut first, mut line) = (String::new(), String::new());
+                stream.read_line(&mut first).unwrap();
+                while stream.read_line(&mut line).unwrap_or(0) > 2 {
+                    line.clear();
+                }
+                let path =
+                    first.split([' ', '?']).nth(1).unwrap_or_default().trim_start_matches('/').to_owned();
+                let (status, body) = match std::fs::read(root.join(path)) {
+                    Ok(body) => ("200 OK", body),
+                    Err(_) => ("404 Not Found", Vec::new()),
+                };
+                let head = format!(
+                    "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                    body.len()
+                );
+                // A client need not read it.
+                drop(stream.get_mut().write_all(&[head.into_bytes(), body].concat()));
+            }
+        });
+        url
+    }
+
+    /// A kustomization may name a thousand of them.
+    #[test]
+    fn repositories_count_against_the_budget_of_the_run() {
+        let home = tempfile::tempdir().unwrap();
+        let work = home.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        // It does not compress.
+        let bytes: Vec<u8> =
+            (0..20_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        std::fs::write(work.join("a"), bytes).unwrap();
+        for args in [&["init", "--quiet"][..], &["add", "a"], &["commit", "--quiet", "--message", "one"]] {
+            git(&work, args);
+        }
+        let urls: Vec<String> = (0..2).map(|n| format!("r{n}.git")).collect();
+        for name in &urls {
+            git(home.path(), &["clone", "--quiet", "--bare", "work", name]);
+            git(&home.path().join(name), &["update-server-info"]);
+        }
+        let server = serve(home.path().to_owned());
+        let budget = Arc::new(ByteBudget::new(300_000));
+        let remote = RemoteBases::new(Http::new(Duration::from_secs(5), false), true, Arc::clone(&budget));
+        let copied: Vec<Result<String, String>> = urls
+            .iter()
+            .map(|name| {
+                remote
+                    .clone_repository(&Repository::parse(&format!("{server}/{name}?timeout=9000h")).unwrap())
+            })
+            .collect();
+        assert!(copied[0].is_ok() && budget.at_most(u64::MAX) < 220_000, "{copied:?} {budget:?}");
+        let told = copied[1].as_ref().unwrap_err();
+        assert!(
+            told.contains("larger than") || told.contains("bytes, more than") || told.contains("in all"),
+            "{told}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Runs programs of users: hooks, `enabled` scripts.
 //!
-//! Owns the process: its group, its end in time, what it prints, what it used. Knows no hook: environment and directory are
+//! Owns the process: its end in time, what it prints, what it used. Knows no hook: environment and directory are
 //! the caller's, and lines of output go to whom the caller says.
 
 use std::ffi::OsString;
@@ -9,17 +9,17 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use wait4::{ResUse, Wait4 as _};
 
 use crate::bounded_read;
+use crate::child_process::{self, Group, Started};
 
 /// A longer line of output is cut, as addon-operator cuts it.
 const MAX_LINE: usize = 10_000;
@@ -187,16 +187,6 @@ pub enum Stdout {
     Answer,
 }
 
-/// Kills a process group when dropped: a cancelled run must not continue.
-struct Group(Pid);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // It may have exited already.
-        kill_process_group(self.0, Signal::KILL).ok();
-    }
-}
-
 /// Runs a program to its end; `line` gets what it prints, as it comes.
 ///
 /// # Errors
@@ -207,13 +197,12 @@ pub async fn run(
     mut line: impl FnMut(Stream, &str),
 ) -> Result<ProcessResult, ProcessError> {
     let started = Instant::now();
-    let mut child = start(program).await?;
+    // Dropped with this run, it kills the group: a cancelled run must not continue.
+    let Started { mut child, guard } = start(program).await?;
     let io = |what: &str| {
         let what = what.to_owned();
         move |reason| ProcessError::Io { what, reason }
     };
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let group = pid.map(Group);
     let pipe = |fd: Option<OwnedFd>| fd.map(Receiver::from_owned_fd).transpose().map_err(io("its output"));
     let out = pipe(child.stdout.take().map(OwnedFd::from))?;
     let err = pipe(child.stderr.take().map(OwnedFd::from))?;
@@ -243,7 +232,7 @@ pub async fn run(
         ended
     };
     // Whatever it left behind in its group ends here, and is reaped by init.
-    drop(group);
+    drop(guard);
     lines.flush(&mut line);
     let stderr = lines.tail();
     let used = |ended: &ResUse| Usage {
@@ -272,7 +261,7 @@ pub async fn run(
     Ok(ProcessResult { usage, stdout: lines.answer })
 }
 
-async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
+async fn start(program: &Program) -> Result<Started, ProcessError> {
     let mut tries = 0;
     loop {
         let mut command = Command::new(&program.path);
@@ -280,9 +269,9 @@ async fn start(program: &Program) -> Result<std::process::Child, ProcessError> {
         if let Some(directory) = &program.directory {
             command.current_dir(directory);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        match command.spawn() {
-            Ok(child) => return Ok(child),
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        match child_process::start(&mut command, Group::Own, None) {
+            Ok(started) => return Ok(started),
             Err(e) if e.kind() == io::ErrorKind::ExecutableFileBusy && tries < BUSY_TRIES => {
                 tries += 1;
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -1,16 +1,17 @@
 //! Archives unpacked into directories: tar, plain or under gzip, xz or zstd, and zip.
 //!
-//! Owns the bounds: how many files, how many bytes, how many times as many as the archive has, how long names are. No entry leaves the
+//! Owns where entries go, and the bounds over all archives of a run; those of one are the tar reader's. No entry leaves the
 //! directory: paths and symbolic links that lead out of it are refused. Hard links and devices are refused too.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 
+use chart_compat::tar_reader::{MAX_NAME, TarBounds, TarError, read_tar, unpacked_limit};
 use flate2::read::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::StreamingDecoder;
-use tar::{EntryType, PaxExtensions};
+use tar::EntryType;
 
 use super::byte_budget::ByteBudget;
 use crate::bounded_read;
@@ -19,15 +20,6 @@ use crate::bounded_read;
 const MAX_ENTRIES: usize = 100_000;
 /// Most bytes that an archive may unpack to.
 const MAX_BYTES: u64 = 1 << 30;
-/// How many times its own size an archive may unpack to.
-const MAX_RATIO: u64 = 100;
-/// What every archive may unpack to, whatever the ratio, in bytes.
-const FREE_BYTES: u64 = 64 << 20;
-/// The maximal length of a name and of what a symbolic link leads to, in bytes: Linux' own.
-const MAX_NAME: u64 = 4096;
-/// The maximal size of a pax header, in bytes: both of them, with times and owners.
-const MAX_PAX: u64 = 16 << 10;
-
 /// A kind of archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArchiveKind {
@@ -86,8 +78,7 @@ impl ArchiveKind {
 /// # Errors
 /// It is damaged or exceeds a bound, an entry leaves the directory, or a file cannot be written.
 pub fn unpack(bytes: &[u8], kind: ArchiveKind, directory: &Path, budget: &ByteBudget) -> Result<(), String> {
-    let ratio = (bytes.len() as u64).saturating_mul(MAX_RATIO);
-    let limit = Limit { left: ratio.clamp(FREE_BYTES, MAX_BYTES), budget };
+    let limit = Limit { left: unpacked_limit(bytes.len() as u64, MAX_BYTES), budget };
     let target = Target { directory, entries: 0 };
     match kind {
         ArchiveKind::Zip => unzip(bytes, limit, target),
@@ -132,12 +123,14 @@ struct Target<'t> {
 }
 
 impl Target<'_> {
-    /// The path of an entry below the directory, whose parents exist.
-    fn place(&mut self, name: &Path) -> Result<PathBuf, String> {
+    fn count(&mut self) -> Result<(), String> {
         self.entries += 1;
-        if self.entries > MAX_ENTRIES {
-            return Err(format!("the archive has more than {MAX_ENTRIES} entries"));
-        }
+        if self.entries > MAX_ENTRIES { Err(TarError::TooMany(MAX_ENTRIES).into()) } else { Ok(()) }
+    }
+
+    /// The path of an entry below the directory, whose parents exist. Those that are made count as entries: a name has many.
+    fn place(&mut self, name: &Path) -> Result<PathBuf, String> {
+        self.count()?;
         let mut path = self.directory.to_owned();
         for part in name.components() {
             // No entry is written through a link of the archive.
@@ -145,13 +138,17 @@ impl Target<'_> {
                 return Err(format!("the entry {:?} is below a symbolic link", name.display().to_string()));
             }
             match part {
-                Component::Normal(part) => path.push(part),
+                Component::Normal(part) => {
+                    if !path.exists() {
+                        self.count()?;
+                        fs::create_dir(&path).map_err(|error| shown(&path, &error))?;
+                    }
+                    path.push(part);
+                }
                 Component::CurDir => {}
                 _ => return Err(format!("the entry {:?} leaves the directory", name.display().to_string())),
             }
         }
-        let parent = path.parent().filter(|_| path != self.directory).unwrap_or(self.directory);
-        fs::create_dir_all(parent).map_err(|error| shown(parent, &error))?;
         Ok(path)
     }
 
@@ -220,60 +217,13 @@ fn make_link(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::Error::other("symbolic links are not supported on this system"))
 }
 
-/// What stands before an entry of tar in entries of their own: what its header has no room for.
-#[derive(Default)]
-struct LongNames {
-    name: Option<String>,
-    link: Option<String>,
-    size: Option<String>,
-}
-
-impl LongNames {
-    /// Reads an entry; `false` if it is not one of these.
-    fn read(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> Result<bool, String> {
-        match entry.header().entry_type() {
-            EntryType::GNULongName => self.name = Some(long_name(entry)?),
-            EntryType::GNULongLink => self.link = Some(long_name(entry)?),
-            EntryType::XHeader => {
-                let text = bounded_read::read_to_end(entry, MAX_PAX).map_err(|error| match error.kind() {
-                    io::ErrorKind::FileTooLarge => format!("a pax header is {error}"),
-                    _ => damaged(&error),
-                })?;
-                for field in PaxExtensions::new(&text) {
-                    let field = field.map_err(|error| damaged(&error))?;
-                    let slot = match field.key_bytes() {
-                        b"path" => &mut self.name,
-                        b"linkpath" => &mut self.link,
-                        b"size" => &mut self.size,
-                        _ => continue,
-                    };
-                    let value = field.value().map_err(|_| "a name is not UTF-8 text".to_owned())?;
-                    if value.len() as u64 > MAX_NAME {
-                        return Err(too_long());
-                    }
-                    *slot = Some(value.to_owned());
-                }
-            }
-            EntryType::XGlobalHeader => {}
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-}
-
-/// The content of an entry that is the name of the next one.
-fn long_name(entry: impl Read) -> Result<String, String> {
-    // With the zero byte that ends it.
-    let bytes = bounded_read::read_to_end(entry, MAX_NAME + 1).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => too_long(),
+/// The content of an entry that is what a link leads to.
+fn link_target(entry: impl Read) -> Result<String, String> {
+    let bytes = bounded_read::read_to_end(entry, MAX_NAME as u64).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => TarError::LongName.to_string(),
         _ => damaged(&error),
     })?;
-    let text = String::from_utf8(bytes).map_err(|_| "a name is not UTF-8 text".to_owned())?;
-    Ok(text.trim_end_matches('\0').to_owned())
-}
-
-fn too_long() -> String {
-    format!("the archive has a name of more than {MAX_NAME} bytes")
+    String::from_utf8(bytes).map_err(|_| "a name is not UTF-8 text".to_owned())
 }
 
 fn damaged(error: &dyn std::fmt::Display) -> String {
@@ -281,38 +231,26 @@ fn damaged(error: &dyn std::fmt::Display) -> String {
 }
 
 fn untar(content: impl Read, mut limit: Limit<'_>, mut target: Target<'_>) -> Result<(), String> {
-    let mut archive = tar::Archive::new(Limited { inner: content, limit: &mut limit });
-    let mut long = LongNames::default();
-    // The crate would read names whole, whatever their length.
-    for entry in archive.entries().map_err(|error| damaged(&error))?.raw(true) {
-        let mut entry = entry.map_err(|error| damaged(&error))?;
-        if long.read(&mut entry)? {
-            continue;
-        }
-        let LongNames { name, link, size } = std::mem::take(&mut long);
-        if size.is_some_and(|size| size.parse() != Ok(entry.size())) {
-            return Err("the archive has an entry of two sizes".to_owned());
-        }
-        let name = match name {
-            Some(name) => PathBuf::from(name),
-            None => entry.path().map_err(|error| damaged(&error))?.into_owned(),
-        };
-        let executable = entry.header().mode().is_ok_and(|mode| mode & 0o100 != 0);
-        match entry.header().entry_type() {
-            EntryType::Regular | EntryType::Continuous => target.file(&name, &mut entry, executable)?,
-            EntryType::Directory => target.directory(&name)?,
+    let bounds = TarBounds { bytes: limit.left, entries: MAX_ENTRIES };
+    read_tar(Limited { inner: content, limit: &mut limit }, bounds, |entry| {
+        let name = entry.path().map_err(|error| damaged(&error))?;
+        match entry.kind() {
+            EntryType::Regular | EntryType::Continuous => {
+                let executable = entry.is_executable();
+                target.file(&name, entry, executable)
+            }
+            EntryType::Directory => target.directory(&name),
             EntryType::Symlink => {
-                let own = entry.link_name().map_err(|error| damaged(&error))?;
-                let to = link.map(PathBuf::from).or(own.map(std::borrow::Cow::into_owned));
-                target.link(&name, &to.ok_or("a symbolic link leads nowhere")?)?;
+                let to = entry.link().map_err(|error| damaged(&error))?;
+                target.link(&name, &to.ok_or("a symbolic link leads nowhere")?)
             }
             _ => {
                 let name = name.display().to_string();
-                return Err(format!("the entry {name:?} is neither a file, a directory nor a symbolic link"));
+                Err(format!("the entry {name:?} is neither a file, a directory nor a symbolic link"))
             }
         }
-    }
-    Ok(())
+    })
+    .map(drop)
 }
 
 fn unzip(bytes: &[u8], mut limit: Limit<'_>, mut target: Target<'_>) -> Result<(), String> {
@@ -328,7 +266,7 @@ fn unzip(bytes: &[u8], mut limit: Limit<'_>, mut target: Target<'_>) -> Result<(
             (entry.is_symlink(), entry.unix_mode().is_some_and(|mode| mode & 0o100 != 0));
         let mut content = Limited { inner: &mut entry, limit: &mut limit };
         if is_link {
-            let to = long_name(&mut content)?;
+            let to = link_target(&mut content)?;
             target.link(&name, Path::new(&to))?;
         } else {
             target.file(&name, &mut content, executable)?;
@@ -407,8 +345,8 @@ mod tests {
             let told = unpacked(&bytes, kind).unwrap_err();
             assert_eq!(told, "the archive has a name of more than 4096 bytes", "{kind:?}");
         }
-        let told = unpacked(&pax(&name(20_001)), ArchiveKind::Tar).unwrap_err();
-        assert_eq!(told, "a pax header is larger than 16384 bytes");
+        let told = unpacked(&pax(&name(1_100_001)), ArchiveKind::Tar).unwrap_err();
+        assert_eq!(told, "a pax header is larger than 1048576 bytes");
     }
 
     #[test]

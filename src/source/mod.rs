@@ -8,14 +8,15 @@
 //! - [`git`], `bucket`: charts in Git repositories and in buckets; `signed_jwt`: tokens that their servers take
 //! - [`dependencies`]: the dependencies of a chart; [`installable`]: whether it can be installed
 //! - [`helm_paths`], [`cache`], `atomic_files`: the state on disk, shared with Helm
-//! - [`http`], [`location`]: requests within limits, and their URLs
+//! - [`http`], [`location`]: requests within limits, and their URLs; [`address_guard`]: which servers they may lead to
 //! - [`provenance`]: signing packages, and verifying signatures
 //! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
 //! - [`input_store`]: what a run fetches, recorded or answered from a record
 //! - [`archive`], [`file_checksum`]: archives other than charts, and checksums of what was fetched
 //! - [`byte_budget`], [`once_map`]: what one run may take, and what it asks for once
-//! - [`confined_files`]: the check that paths stay within a directory
+//! - [`confined_files`]: the check that paths stay within a directory; [`private_directory`]: directories for their owner only
 
+pub mod address_guard;
 pub mod archive;
 mod atomic_files;
 mod bucket;
@@ -40,6 +41,7 @@ pub mod installable;
 pub mod location;
 pub mod oci;
 pub mod once_map;
+pub mod private_directory;
 pub mod provenance;
 pub mod repositories;
 pub mod repository;

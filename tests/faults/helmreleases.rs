@@ -112,6 +112,7 @@ impl Scene {
         let args = [
             "operator",
             "--controllers=helmreleases",
+            "--allow-local-sources",
             "--sources=flux",
             "--notifications=flux",
             "--watch-all-namespaces=false",

@@ -98,7 +98,28 @@ fn attempts(port: u16) -> Vec<Attempt> {
             "GitRepository",
             json!({"url": "https://git.example.test/r.git", "proxySecretRef": secret("proxy")}),
             "False AuthenticationFailed",
-            "one of this machine",
+            LOCAL,
+        ),
+        (
+            "bare-proxy",
+            "GitRepository",
+            json!({"url": "https://git.example.test/r.git", "proxySecretRef": secret("bare-proxy")}),
+            "False AuthenticationFailed",
+            "is not a plain URL",
+        ),
+        (
+            "git-escaped",
+            "GitRepository",
+            json!({"url": format!("http://127.0.0.%31:{port}/r.git")}),
+            "False URLInvalid",
+            "is not a plain URL",
+        ),
+        (
+            "ssh-two-hosts",
+            "GitRepository",
+            json!({"url": "ssh://evil?x@127.0.0.1/r.git", "secretRef": secret("ssh")}),
+            "False URLInvalid",
+            "is not a plain URL",
         ),
     ]
 }
@@ -118,6 +139,7 @@ async fn sources_lead_to_no_server_of_this_machine() {
     for (name, data) in [
         ("account", json!({"serviceaccount": account.to_string()})),
         ("proxy", json!({"address": format!("http://127.0.0.1:{port}")})),
+        ("bare-proxy", json!({"address": format!("127.0.0.1:{port}")})),
         ("ssh", json!({"identity": "key", "known_hosts": "127.0.0.1 ssh-ed25519 AAAA"})),
     ] {
         running.apply(

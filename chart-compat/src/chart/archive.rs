@@ -7,6 +7,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::error::Error;
 use super::load::File;
 use crate::profile::Profile;
+use crate::tar_reader::{TarBounds, TarError, read_tar};
 
 /// The maximal decompressed size of a chart, in bytes (`MaxDecompressedChartSize`).
 pub const MAX_CHART_BYTES: u64 = 100 * 1024 * 1024;
@@ -31,6 +32,17 @@ const TAR_BLOCK: usize = 512;
 
 fn damaged(reason: &str) -> Error {
     Error::Archive(format!("chart archive is damaged: {reason}"))
+}
+
+impl From<TarError> for Error {
+    fn from(error: TarError) -> Self {
+        match error {
+            TarError::Damaged(error) => broken(&error),
+            TarError::TooLarge(_) => too_large(),
+            TarError::TooMany(count) => Self::Archive(format!("chart archive has more than {count} entries")),
+            other => Self::Archive(other.to_string()),
+        }
+    }
 }
 
 /// The error of a damaged archive, with Go's text where Go has one.
@@ -125,21 +137,13 @@ pub fn read_archive_with(
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
     let inflated = BufReader::with_capacity(BLOCK, MultiGzDecoder::new(archive));
-    let mut archive = tar::Archive::new(inflated.take(MAX_INFLATED));
     let mut files = Vec::new();
     let mut left = MAX_CHART_BYTES;
-    for (count, entry) in archive.entries().map_err(|e| broken(&e))?.enumerate() {
-        let mut entry = entry.map_err(|e| broken(&e))?;
-        if count >= MAX_ENTRIES {
-            return Err(Error::Archive(format!("chart archive has more than {MAX_ENTRIES} entries")));
-        }
-        let kind = entry.header().entry_type();
-        if kind.is_dir() || kind.is_pax_global_extensions() || kind.is_pax_local_extensions() {
-            continue;
-        }
-        let raw = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        if raw.ends_with('/') {
-            continue;
+    let bounds = TarBounds { bytes: MAX_INFLATED, entries: MAX_ENTRIES };
+    let mut rest = read_tar(inflated, bounds, |entry| {
+        let raw = String::from_utf8_lossy(entry.name()).into_owned();
+        if entry.kind().is_dir() || raw.ends_with('/') {
+            return Ok(());
         }
         let name = entry_name(&raw)?;
         let size = entry.size();
@@ -153,14 +157,11 @@ pub fn read_archive_with(
             )));
         }
         left -= size;
-        let file = File::new(name, read_data(&mut entry, size).map_err(|e| broken(&e))?);
+        let file = File::new(name, read_data(entry, size).map_err(|e| broken(&e))?);
         each(&file);
         files.push(file);
-    }
-    let mut rest = archive.into_inner();
-    if rest.limit() == 0 {
-        return Err(too_large());
-    }
+        Ok(())
+    })?;
     check_end(&mut rest)?;
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));

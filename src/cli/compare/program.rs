@@ -3,17 +3,16 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use chart_compat::profile::Profile;
 use chart_compat::render::default_api_versions;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
 
 use super::super::Failure;
 use super::answer::Answer;
 use super::note;
+use crate::child_process::{self, ChildError, Group, Limits};
 
 /// Maximal output of a program, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
@@ -46,37 +45,18 @@ pub(super) async fn run(
     limit: Duration,
 ) -> Result<(Answer, Duration), String> {
     let start = Instant::now();
-    let mut child = Command::new(program)
-        .args(arguments)
-        // With this variable Helm prints debug output, too.
-        .env_remove("HELM_DEBUG")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| format!("cannot be run: {e}"))?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let work = async {
-        let (stdout, stderr) = tokio::try_join!(all(stdout), all(stderr))?;
-        let status = child.wait().await.map_err(|e| format!("cannot be waited for: {e}"))?;
-        Ok::<_, String>(Answer { code: status.code(), stdout, stderr })
-    };
-    let answer = tokio::time::timeout(limit, work).await;
-    let answer = answer.map_err(|_| format!("took longer than {} s", limit.as_secs_f64()))??;
+    let mut command = Command::new(program);
+    // With this variable Helm prints debug output, too.
+    command.args(arguments).env_remove("HELM_DEBUG");
+    let limits = Limits { output: MAX_OUTPUT, time: Some(limit), memory: None, group: Group::Shared };
+    let ended = child_process::run_async(command, Vec::new(), limits).await.map_err(|error| match error {
+        ChildError::Start(error) => format!("cannot be run: {error}"),
+        ChildError::Output(limit) => format!("printed more than {limit} bytes"),
+        ChildError::Time(limit) => format!("took longer than {} s", limit.as_secs_f64()),
+        ChildError::Wait(error) => format!("cannot be waited for: {error}"),
+    })?;
+    let answer = Answer { code: ended.status.code(), stdout: ended.stdout, stderr: ended.stderr };
     Ok((answer, start.elapsed()))
-}
-
-async fn all(stream: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        let read = stream.take(MAX_OUTPUT + 1).read_to_end(&mut bytes).await;
-        read.map_err(|e| format!("cannot be listened to: {e}"))?;
-    }
-    if bytes.len() as u64 > MAX_OUTPUT {
-        return Err(format!("printed more than {MAX_OUTPUT} bytes"));
-    }
-    Ok(bytes)
 }
 
 /// Detects the version and the assumed Kubernetes of a `helm` by running it.

@@ -211,6 +211,7 @@ impl Options {
         ChartFetcher {
             fetcher: fetch::fetcher(globals),
             http: fetch::http(globals, TIMEOUT),
+            budget: None,
             profile: globals.profile(),
             bounds: globals.render_bounds(),
             documents: Some(Box::new(Schemas::new(globals))),

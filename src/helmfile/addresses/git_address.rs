@@ -51,7 +51,7 @@ pub async fn copy(
     let ssh = address.parameter("sshkey").map(|key| ssh_key(&key)).transpose()?;
     let access = match tenant {
         Some(_) if ssh.is_some() => return Err("sshkey: use spec.secretRefs.ssh".to_owned()),
-        Some(tenant) => tenant.access(location, login).await?,
+        Some(tenant) => tenant.access(location, login)?,
         None => GitAccess { login, ssh, ..GitAccess::default() },
     };
     let git = GitRemote { url: &url, access: &access };

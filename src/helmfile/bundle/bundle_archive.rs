@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
+use chart_compat::tar_reader::{TarBounds, TarError, read_tar};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -62,27 +63,45 @@ fn collect(root: &Path, below: &str, paths: &mut BTreeSet<String>) -> Result<(),
 /// # Errors
 /// It is not an archive of files below the directories of a bundle, has a file twice, or is too large.
 pub fn unpack(archive: &[u8], root: &Path) -> Result<(), String> {
-    let broken = |error: std::io::Error| format!("the bundle's archive: {}", of_the_system(&error));
-    let mut archive = tar::Archive::new(GzDecoder::new(archive).take(2 * MAX_BYTES));
-    let (mut files, mut bytes) = (0, 0);
-    for entry in archive.entries().map_err(broken)? {
-        let mut entry = entry.map_err(broken)?;
+    // Half of them are headers, at most.
+    let bounds = TarBounds::of_compressed(archive.len() as u64, 2 * MAX_BYTES, MAX_FILES);
+    let mut left = MAX_BYTES;
+    let read = read_tar(GzDecoder::new(archive), bounds, |entry| {
         let path = entry.path().map_err(broken)?.to_string_lossy().into_owned();
         check_path(&path)?;
-        if !entry.header().entry_type().is_file() {
-            return Err(format!("the bundle's archive: {path} is not a file"));
+        if !entry.is_file() {
+            return Err(format!("the bundle's archive: {path} is not a file").into());
         }
-        files += 1;
-        bytes += entry.size();
-        if files > MAX_FILES || bytes > MAX_BYTES {
-            return Err(too_large());
-        }
-        let executable = entry.header().mode().map_err(broken)? & 0o100 != 0;
+        left = left.checked_sub(entry.size()).ok_or_else(too_large)?;
+        let executable = entry.is_executable();
         let mut content = Vec::new();
         entry.read_to_end(&mut content).map_err(broken)?;
-        write(&root.join(&path), &content, executable).map_err(|error| format!("{path}: {error}"))?;
+        Ok(write(&root.join(&path), &content, executable).map_err(|error| format!("{path}: {error}"))?)
+    });
+    read.map(drop).map_err(|UnpackError(text)| text)
+}
+
+/// Why a bundle is not unpacked.
+struct UnpackError(String);
+
+impl From<String> for UnpackError {
+    fn from(text: String) -> Self {
+        Self(text)
     }
-    Ok(())
+}
+
+impl From<TarError> for UnpackError {
+    fn from(error: TarError) -> Self {
+        Self(match error {
+            TarError::Damaged(error) => broken(error),
+            TarError::TooMany(_) | TarError::TooLarge(_) => too_large(),
+            other => format!("the bundle's archive: {other}"),
+        })
+    }
+}
+
+fn broken(error: std::io::Error) -> String {
+    format!("the bundle's archive: {}", of_the_system(&error))
 }
 
 /// What is said of a bundle that is too large.

@@ -131,7 +131,7 @@ pub struct HelmfileStatus {
     /// What the source was resolved to: commits of Git repositories, each after the repository's address.
     #[serde(skip_serializing_if = "is_default")]
     pub resolved_revision: String,
-    /// Digest of what was evaluated last: the commits of the source, and the names, versions and values of charts.
+    /// Digest of what was evaluated last: the commits of the source, and the names and versions of charts.
     #[serde(skip_serializing_if = "is_default")]
     pub last_attempted_digest: String,
     /// The same of the last pass in which all releases were deployed.

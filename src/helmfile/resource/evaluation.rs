@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chart_compat::data::Data;
 use chart_compat::profile::Profile;
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
@@ -37,7 +36,7 @@ use crate::helmfile::state::value::{Map, Value};
 use crate::helmfile::state::visit::{self, Query};
 use crate::helmfile::state::{Error, lock, paths, release};
 use crate::release::{MovedCrds, ReleaseId, UninstallRequest};
-use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
+use crate::render::{RenderBounds, SystemWorld, from_json};
 use crate::source::fetch::Fetcher;
 use crate::source::helm_paths::Home;
 use crate::source::http::{Http, TIMEOUT};
@@ -115,7 +114,7 @@ pub(super) struct Evaluation {
     pub(super) ignored: BTreeSet<ReleaseId>,
     /// The commits of the source.
     pub(super) revision: String,
-    /// Digest of the source, and of charts and values.
+    /// Digest of the source and of charts.
     pub(super) digest: String,
 }
 
@@ -184,6 +183,7 @@ fn evaluate_in(
     let store = ChartFetcher {
         fetcher,
         http: context.http(spec),
+        budget: Some(files.budget()),
         profile: Profile::Helm4,
         bounds: context.bounds,
         documents: None,
@@ -375,18 +375,18 @@ fn check(state: &State, release: &Record) -> Result<(), String> {
     }
 }
 
-/// Digest of what is deployed: the commits or the text of the state files, and the charts and values of releases.
+/// Digest of what is deployed: the commits or the text of the state files, and the charts of releases. Without values: whoever may read
+/// the status could try which secret among them gives it.
 fn digest(revision: &str, state: &str, releases: &[EvaluatedRelease]) -> String {
     let one = |release: &EvaluatedRelease| {
         let id = release.id.to_string();
         match &release.action {
             Ok(ReleaseAction::Deploy(spec)) => {
                 let chart = spec.chart.chart();
-                let values = to_json(&Data::Map((*spec.values).clone()));
-                json!([id, chart.name(), chart.metadata.version, values])
+                json!([id, chart.name(), chart.metadata.version])
             }
             Ok(ReleaseAction::Uninstall(_)) => json!([id]),
-            Err(error) => json!([id, error]),
+            Err(_) => json!([id, null]),
         }
     };
     let all: Vec<Json> = releases.iter().map(one).collect();

@@ -2,10 +2,11 @@
 //!
 //! Uses the program instead of a library: it supports the user's ssh keys, known hosts, credential helpers and proxies,
 //! and gix would add 245 crates. [`remote`]: how it runs; [`copies`]: checkouts of one run; [`ssh_signature`]: signatures of Git
-//! objects; [`github_app`]: tokens of GitHub Apps.
+//! objects; [`github_app`]: tokens of GitHub Apps; `pinned_servers`: the addresses that git may connect to.
 
 pub mod copies;
 pub mod github_app;
+mod pinned_servers;
 pub mod remote;
 pub mod ssh_signature;
 
@@ -39,6 +40,8 @@ pub enum GitError {
         url: String,
         /// Its output, without credentials.
         reason: String,
+        /// Its status, if it ended by itself.
+        code: Option<i32>,
     },
     /// The reference is invalid.
     #[error("{0}")]

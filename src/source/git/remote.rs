@@ -1,19 +1,22 @@
 //! One Git repository: its references, and checkouts of its commits.
 //!
-//! Owns how the `git` program runs: without a terminal, hooks or symbolic links, with one protocol, within limits of time and size.
+//! Owns how the `git` program runs: without a terminal, hooks or symbolic links, with one protocol, within limits of time, size and
+//! memory. What a commit would unpack to is asked before it is checked out.
 //! Login, client certificate and `--insecure-skip-tls-verify` apply to the repository's origin; with any of them git follows no
 //! redirect.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
 use chart_compat::go::semver;
-use tokio::process::Command;
 
 use super::GitError;
+use super::pinned_servers::PinnedServers;
+use crate::child_process::{self, ChildError, Group, Limits};
+use crate::machine::memory_limit;
 use crate::source::atomic_files;
 use crate::source::http::{Pem, Tls};
 use crate::source::repositories::Secret;
@@ -24,8 +27,16 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const MAX_CLONE: u64 = 2 << 30;
 /// The interval between checks of that size.
 const LOOK: Duration = Duration::from_millis(500);
-/// Maximum number of bytes read from git's output.
-const MAX_OUTPUT: usize = 64 << 20;
+/// Most bytes of git's output: references of a repository, names in a tree.
+const MAX_OUTPUT: u64 = 64 << 20;
+/// Least and most bytes of memory of a `git`; in between, half of what this process may take.
+const MEMORY: (u64, u64) = (256 << 20, 2 << 30);
+/// Most files and directories of a checkout.
+const MAX_ENTRIES: usize = 500_000;
+/// Most submodules of a repository, with those of its submodules.
+const MAX_SUBMODULES: usize = 500;
+/// What a file takes at least, in bytes: many empty ones fill a disk, too.
+const LEAST_FILE: u64 = 512;
 
 /// The requested commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -102,8 +113,9 @@ pub struct GitAccess {
     pub proxy: Option<Secret>,
     /// Nothing of this process' user is used: no configuration, no keys, no agent, no credential helpers.
     pub isolated: bool,
-    /// Whether redirects of HTTP servers are refused: they lead to addresses that were not checked.
-    pub no_redirects: bool,
+    /// Whether servers may not be at addresses of this machine or of its cloud: those of the repository, its submodules and the proxy.
+    /// Redirects are refused then, since they lead to others.
+    pub no_local_addresses: bool,
     /// Time limit of one call; `None`: five minutes.
     pub timeout: Option<Duration>,
     /// Size limit of a clone, in bytes; never more than 2 GiB, which is that of `None`.
@@ -140,7 +152,8 @@ impl GitRemote<'_> {
     /// # Errors
     /// The repository cannot be read, or has no such commit.
     pub async fn resolve(&self, scratch: &Path, point: &Point) -> Result<ResolvedCommit, GitError> {
-        let refs = self.run(scratch, scratch, &["ls-remote", "--", self.url]).await?;
+        let servers = self.pin(&[self.url]).await?;
+        let refs = self.run(scratch, scratch, &servers, &["ls-remote", "--", self.url]).await?;
         resolve(&String::from_utf8_lossy(&refs), point, self.url)
     }
 
@@ -152,15 +165,16 @@ impl GitRemote<'_> {
     pub async fn checkout(
         &self,
         scratch: &Path,
-        commit: &ResolvedCommit,
+        found: &ResolvedCommit,
         submodules: bool,
         directories: &[String],
     ) -> Result<PathBuf, GitError> {
         let root = scratch.join("checkout");
-        let (url, ResolvedCommit { commit, name }) = (self.url, commit);
-        self.run(scratch, scratch, &["init", "--quiet", "checkout"]).await?;
+        let (url, ResolvedCommit { commit, name }) = (self.url, found);
+        let (none, servers) = (PinnedServers::default(), self.pin(&[url]).await?);
+        self.run(scratch, scratch, &none, &["init", "--quiet", "checkout"]).await?;
         let shallow = ["fetch", "--quiet", "--no-tags", "--depth=1", "--", url, commit];
-        if self.run(scratch, &root, &shallow).await.is_err() {
+        if self.run(scratch, &root, &servers, &shallow).await.is_err() {
             // Servers need not serve single commits or shallow clones; the commit is in some branch or tag then.
             let all = [
                 "fetch",
@@ -171,22 +185,119 @@ impl GitRemote<'_> {
                 "+refs/tags/*:refs/tags/*",
             ];
             let one = ["fetch", "--quiet", "--no-tags", "--", url, name];
-            self.run(scratch, &root, if is_commit(name) { &all } else { &one }).await?;
+            self.run(scratch, &root, &servers, if is_commit(name) { &all } else { &one }).await?;
         }
+        self.check_tree(scratch, &root, found, directories).await?;
         if !directories.is_empty() {
             let mut args = vec!["sparse-checkout", "set", "--"];
             args.extend(directories.iter().map(String::as_str));
-            self.run(scratch, &root, &args).await?;
+            self.run(scratch, &root, &none, &args).await?;
         }
-        self.run(scratch, &root, &["checkout", "--quiet", "--detach", commit]).await?;
+        self.run(scratch, &root, &none, &["checkout", "--quiet", "--detach", commit]).await?;
         if submodules {
-            let update = ["submodule", "--quiet", "update", "--init", "--recursive"];
-            // As above: the server of a submodule need not serve shallow clones.
-            if self.run(scratch, &root, &[&update[..], &["--depth=1"]].concat()).await.is_err() {
-                self.run(scratch, &root, &update).await?;
-            }
+            self.check_out_submodules(scratch, &root).await?;
         }
         Ok(root)
+    }
+
+    /// Checks what a commit unpacks to: a few trees can name each other many times.
+    async fn check_tree(
+        &self,
+        scratch: &Path,
+        root: &Path,
+        ResolvedCommit { commit, name }: &ResolvedCommit,
+        directories: &[String],
+    ) -> Result<(), GitError> {
+        let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit];
+        let bound =
+            |reason| GitError::Bound { verb: "checkout".to_owned(), url: self.url.to_owned(), reason };
+        let listed = self.run(scratch, root, &PinnedServers::default(), &args).await;
+        let listed = listed.map_err(|error| match error {
+            GitError::Bound { reason, .. } => bound(format!("the list of the files of {name}: {reason}")),
+            other => other,
+        })?;
+        let size = tree_size(&listed, directories);
+        let limit = self.size_limit();
+        let reason = match size {
+            (entries, _) if entries > MAX_ENTRIES => {
+                format!("{name} has {entries} files, and at most {MAX_ENTRIES} are checked out")
+            }
+            (_, bytes) if bytes > limit => {
+                format!("the files of {name} have {bytes} bytes, more than {limit}")
+            }
+            _ => return Ok(()),
+        };
+        Err(bound(reason))
+    }
+
+    /// Checks submodules out, and those that they have. Git reads where they are; they are checked before it goes there.
+    async fn check_out_submodules(&self, scratch: &Path, root: &Path) -> Result<(), GitError> {
+        let bound =
+            |reason| GitError::Bound { verb: "submodule".to_owned(), url: self.url.to_owned(), reason };
+        let none = PinnedServers::default();
+        let mut count = 0;
+        let mut directories = vec![root.to_owned()];
+        while let Some(directory) = directories.pop() {
+            if !directory.join(".gitmodules").is_file() {
+                continue;
+            }
+            self.run(scratch, &directory, &none, &["submodule", "--quiet", "init"]).await?;
+            let urls = ["config", "--local", "-z", "--get-regexp", r"^submodule\..*\.url$"];
+            let urls = self.settings(scratch, &directory, &urls).await?;
+            count += urls.len();
+            if count > MAX_SUBMODULES {
+                return Err(bound(format!("the repository has more than {MAX_SUBMODULES} submodules")));
+            }
+            let servers = self.pin(&urls.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+            let update = ["submodule", "--quiet", "update"];
+            // As above: the server of a submodule need not serve shallow clones.
+            let shallow = [&update[..], &["--depth=1"]].concat();
+            if self.run(scratch, &directory, &servers, &shallow).await.is_err() {
+                self.run(scratch, &directory, &servers, &update).await?;
+            }
+            let paths = ["config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];
+            for path in self.settings(scratch, &directory, &paths).await? {
+                let inside = Path::new(&path).components().all(|part| matches!(part, Component::Normal(_)));
+                let below = directory.join(&path);
+                if inside && below.join(".git").is_file() {
+                    directories.push(below);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The values that a call of `git config` with `-z` lists.
+    async fn settings(
+        &self,
+        scratch: &Path,
+        directory: &Path,
+        args: &[&str],
+    ) -> Result<Vec<String>, GitError> {
+        let listed = match self.run(scratch, directory, &PinnedServers::default(), args).await {
+            Ok(listed) => String::from_utf8_lossy(&listed).into_owned(),
+            // There is none.
+            Err(GitError::Failed { code: Some(1), .. }) => String::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(listed
+            .split('\0')
+            .filter_map(|one| one.split_once('\n'))
+            .map(|(_, value)| value.to_owned())
+            .collect())
+    }
+
+    /// The addresses of servers, if they are to be checked.
+    async fn pin(&self, urls: &[&str]) -> Result<PinnedServers, GitError> {
+        if !self.access.no_local_addresses {
+            return Ok(PinnedServers::default());
+        }
+        let proxy = self.access.proxy.as_ref().map(|proxy| proxy.0.as_str());
+        PinnedServers::resolve(urls, proxy).await.map_err(|error| GitError::Reference(error.to_string()))
+    }
+
+    fn size_limit(&self) -> u64 {
+        self.access.size_limit.map_or(MAX_CLONE, |own| own.min(MAX_CLONE))
     }
 
     /// Fetches a reference with the object that it names, such as an annotated tag.
@@ -196,7 +307,8 @@ impl GitRemote<'_> {
     pub async fn fetch_reference(&self, scratch: &Path, root: &Path, name: &str) -> Result<(), GitError> {
         let refspec = format!("+{name}:{name}");
         let args = ["fetch", "--quiet", "--no-tags", "--depth=1", "--", self.url, &refspec];
-        self.run(scratch, root, &args).await.map(drop)
+        let servers = self.pin(&[self.url]).await?;
+        self.run(scratch, root, &servers, &args).await.map(drop)
     }
 
     /// An object of a checkout as git stores it, such as a commit with its signature.
@@ -210,10 +322,15 @@ impl GitRemote<'_> {
         kind: &str,
         name: &str,
     ) -> Result<Vec<u8>, GitError> {
-        self.run(scratch, root, &["cat-file", kind, name]).await
+        self.run(scratch, root, &PinnedServers::default(), &["cat-file", kind, name]).await
     }
 
-    fn command(&self, scratch: &Path, directory: &Path) -> Result<Command, GitError> {
+    fn command(
+        &self,
+        scratch: &Path,
+        directory: &Path,
+        servers: &PinnedServers,
+    ) -> Result<Command, GitError> {
         let scheme = self.scheme();
         let mut settings: Vec<(String, OsString)> = vec![
             ("core.hooksPath".into(), "/dev/null".into()),
@@ -253,7 +370,7 @@ impl GitRemote<'_> {
             }
             None => {}
         }
-        let redirects = if access.no_redirects { "false" } else { "initial" };
+        let redirects = if access.no_local_addresses { "false" } else { "initial" };
         settings.push(("http.followRedirects".into(), redirects.into()));
         if !own.is_empty() {
             // After a redirect git sends these to the new server. The user's own setting may be for this origin too.
@@ -262,6 +379,11 @@ impl GitRemote<'_> {
         settings.extend(own.into_iter().map(|(key, value)| (format!("http.{server}/.{key}"), value)));
         if let Some(pem) = &access.tls.ca {
             settings.push(("http.sslCAInfo".into(), file("ca.crt", pem)?));
+        }
+        settings.extend(servers.curl().iter().map(|pin| ("http.curloptResolve".into(), pin.into())));
+        if access.isolated {
+            // Each thread takes memory, and there are as many as processors.
+            settings.push(("pack.threads".into(), "2".into()));
         }
         settings.extend(access.proxy.as_ref().map(|proxy| ("http.proxy".into(), proxy.0.clone().into())));
         let mut command = Command::new("git");
@@ -278,7 +400,7 @@ impl GitRemote<'_> {
             command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
             command.env_remove("SSH_AUTH_SOCK");
         }
-        self.configure_ssh(scratch, &mut command)?;
+        self.configure_ssh(scratch, servers, &mut command)?;
         Ok(command)
     }
 
@@ -303,12 +425,23 @@ impl GitRemote<'_> {
         }
     }
 
-    fn configure_ssh(&self, scratch: &Path, command: &mut Command) -> Result<(), GitError> {
+    fn configure_ssh(
+        &self,
+        scratch: &Path,
+        servers: &PinnedServers,
+        command: &mut Command,
+    ) -> Result<(), GitError> {
+        let config = match servers.ssh() {
+            "" => "/dev/null".to_owned(),
+            text => private_file(scratch, "ssh_config", text.as_bytes())?.display().to_string(),
+        };
         let Some(ssh) = &self.access.ssh else {
             if self.access.isolated {
                 // ssh finds the user's keys and hosts without HOME, too.
-                let text = "ssh -F /dev/null -oBatchMode=yes -oIdentitiesOnly=yes -oIdentityFile=none -oIdentityAgent=none \
-                            -oPubkeyAuthentication=no -oUserKnownHostsFile=/dev/null -oGlobalKnownHostsFile=/dev/null";
+                let text = format!(
+                    "ssh -F '{config}' -oBatchMode=yes -oIdentitiesOnly=yes -oIdentityFile=none -oIdentityAgent=none \
+                     -oPubkeyAuthentication=no -oUserKnownHostsFile=/dev/null -oGlobalKnownHostsFile=/dev/null"
+                );
                 command.env("GIT_SSH_COMMAND", text);
             } else if std::env::var_os("GIT_SSH_COMMAND").is_none() && std::env::var_os("GIT_SSH").is_none() {
                 command.env("GIT_SSH_COMMAND", "ssh -oBatchMode=yes");
@@ -320,7 +453,7 @@ impl GitRemote<'_> {
         private_file(scratch, "identity", identity.as_bytes())?;
         private_file(scratch, "known_hosts", ssh.known_hosts.as_bytes())?;
         let mut text = format!(
-            "ssh -F /dev/null -i '{0}/identity' -oIdentitiesOnly=yes -oIdentityAgent=none -oStrictHostKeyChecking=yes \
+            "ssh -F '{config}' -i '{0}/identity' -oIdentitiesOnly=yes -oIdentityAgent=none -oStrictHostKeyChecking=yes \
              -oUserKnownHostsFile='{0}/known_hosts' -oGlobalKnownHostsFile=/dev/null",
             scratch.display()
         );
@@ -337,38 +470,45 @@ impl GitRemote<'_> {
         Ok(())
     }
 
-    /// Runs a call; ends it if it exceeds the time or size limit.
-    async fn run(&self, scratch: &Path, directory: &Path, args: &[&str]) -> Result<Vec<u8>, GitError> {
+    /// Runs a call; ends it if it exceeds a limit. `servers`: where it may go.
+    async fn run(
+        &self,
+        scratch: &Path,
+        directory: &Path,
+        servers: &PinnedServers,
+        args: &[&str],
+    ) -> Result<Vec<u8>, GitError> {
         let verb = args.first().copied().unwrap_or_default().to_owned();
         let url = self.url.to_owned();
         let bound = |reason: String| GitError::Bound { verb: verb.clone(), url: url.clone(), reason };
-        let child = self
-            .command(scratch, directory)?
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(GitError::Program)?;
-        let work = child.wait_with_output();
+        let mut command = self.command(scratch, directory, servers)?;
+        command.args(args);
+        let limits = Limits {
+            output: MAX_OUTPUT,
+            time: Some(self.access.timeout.unwrap_or(PATIENCE)),
+            memory: Some((memory_limit() / 2).clamp(MEMORY.0, MEMORY.1)),
+            // A user's own ssh may ask at the terminal.
+            group: if self.access.isolated { Group::Own } else { Group::Shared },
+        };
+        let work = child_process::run_async(command, Vec::new(), limits);
         tokio::pin!(work);
-        let patience = self.access.timeout.unwrap_or(PATIENCE);
-        let end = tokio::time::Instant::now() + patience;
-        let limit = self.access.size_limit.map_or(MAX_CLONE, |own| own.min(MAX_CLONE));
-        let output: Output = loop {
+        let size_limit = self.size_limit();
+        let ended = loop {
             tokio::select! {
-                output = &mut work => break output.map_err(GitError::Program)?,
-                () = tokio::time::sleep_until(end.min(tokio::time::Instant::now() + LOOK)) => {}
+                ended = &mut work => break ended,
+                () = tokio::time::sleep(LOOK) => {}
             }
-            if tokio::time::Instant::now() >= end {
-                return Err(bound(format!("no end within {} seconds", patience.as_secs())));
-            }
-            if directory_size(directory) > limit {
-                return Err(bound(format!("the repository is larger than {limit} bytes")));
+            let directory = scratch.to_owned();
+            let size = tokio::task::spawn_blocking(move || directory_size(&directory)).await;
+            if size.is_ok_and(|size| size > size_limit) {
+                return Err(bound(format!("the repository is larger than {size_limit} bytes")));
             }
         };
-        if output.status.success() && output.stdout.len() <= MAX_OUTPUT {
+        let output = ended.map_err(|error| match error {
+            ChildError::Start(error) | ChildError::Wait(error) => GitError::Program(error),
+            ChildError::Output(_) | ChildError::Time(_) => bound(error.to_string()),
+        })?;
+        if output.status.success() {
             return Ok(output.stdout);
         }
         let text = String::from_utf8_lossy(&output.stderr);
@@ -379,10 +519,31 @@ impl GitRemote<'_> {
             false if is_redirect(&reason) => {
                 format!("{reason}; the redirect is not followed: use the URL that it leads to")
             }
+            false if reason.contains("Out of memory") => {
+                let limit = limits.memory.unwrap_or_default() >> 20;
+                return Err(bound(format!("{reason}; git may take {limit} MiB of memory")));
+            }
             false => reason,
         };
-        Err(GitError::Failed { verb, url, reason })
+        Err(GitError::Failed { verb, url, reason, code: output.status.code() })
     }
+}
+
+/// How many entries a listing of a tree has, and how many bytes those below some directories; below all, if there are none.
+fn tree_size(listed: &[u8], directories: &[String]) -> (usize, u64) {
+    let (mut entries, mut bytes) = (0, 0_u64);
+    // `MODE blob OBJECT SIZE<tab>PATH`; a submodule has `-` for its size.
+    for entry in listed.split(|b| *b == 0).filter(|entry| !entry.is_empty()) {
+        entries += 1;
+        let entry = String::from_utf8_lossy(entry);
+        let Some((head, path)) = entry.split_once('\t') else { continue };
+        let counts = |directory: &String| Path::new(path).starts_with(directory.trim_matches('/'));
+        if directories.is_empty() || directories.iter().any(counts) {
+            let size = head.split_whitespace().nth(3).and_then(|size| size.parse().ok()).unwrap_or(0);
+            bytes = bytes.saturating_add(size);
+        }
+    }
+    (entries, bytes)
 }
 
 /// Whether git tells that a server redirects, which it follows no further.
@@ -412,8 +573,8 @@ fn executable(_: &Path) -> Result<(), GitError> {
 pub(super) fn directory_size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let of = |e: std::fs::DirEntry| match e.metadata() {
-        Ok(meta) if meta.is_dir() => directory_size(&e.path()),
-        Ok(meta) => meta.len(),
+        Ok(meta) if meta.is_dir() => LEAST_FILE + directory_size(&e.path()),
+        Ok(meta) => meta.len().max(LEAST_FILE),
         Err(_) => 0,
     };
     entries.map(of).sum()
@@ -458,47 +619,4 @@ fn resolve(refs: &str, point: &Point, url: &str) -> Result<ResolvedCommit, GitEr
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_are_no_options() {
-        assert_eq!(Point::of_reference("").unwrap(), Point::Head);
-        assert_eq!(Point::of_reference("v1").unwrap(), Point::Any("v1".to_owned()));
-        for bad in ["-x", "--upload-pack=x", "a..b"] {
-            assert!(Point::of_reference(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn refs_are_resolved() {
-        let id = |c: &str| c.repeat(40);
-        let refs = format!(
-            "{0}\tHEAD\n{0}\trefs/heads/main\n{1}\trefs/heads/v1\n{2}\trefs/tags/v1.0.0\n{3}\trefs/tags/v1.0.0^{{}}\n{4}\trefs/tags/v1.10.0\n{5}\trefs/pull/1/head\n",
-            id("a"),
-            id("b"),
-            id("c"),
-            id("d"),
-            id("e"),
-            id("1"),
-        );
-        let table = [
-            (Point::Head, Some("a")),
-            (Point::Branch("v1".into()), Some("b")),
-            (Point::Tag("v1.0.0".into()), Some("d")),
-            (Point::Name("refs/pull/1/head".into()), Some("1")),
-            (Point::Name("refs/pull/2/head".into()), None),
-            (Point::Any("v1.0.0".into()), Some("d")),
-            (Point::Any("main".into()), Some("a")),
-            (Point::Any(id("f")), Some("f")),
-            (Point::Semver("^1".into()), Some("e")),
-            (Point::Semver("~1.0".into()), Some("d")),
-            (Point::Semver("2.x".into()), None),
-            (Point::Tag("main".into()), None),
-        ];
-        for (point, want) in table {
-            let found = resolve(&refs, &point, "url").ok().map(|r| r.commit);
-            assert_eq!(found, want.map(id), "{point:?}");
-        }
-    }
-}
+mod tests;

@@ -1,15 +1,21 @@
 //! SSH signatures of Git objects, by OpenSSH's program `ssh-keygen`: no part of the protocol is this project's own.
 
 use std::path::Path;
-use std::process::Stdio;
-
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::Command;
+use std::process::Command;
+use std::time::Duration;
 
 use super::GitError;
+use crate::child_process::{self, ChildError, Group, Limits};
 
 /// The name of the only signer in the file of allowed ones.
 const SIGNER: &str = "anybody";
+/// What the program may take: it reads files that others wrote.
+const LIMITS: Limits = Limits {
+    output: 1 << 20,
+    time: Some(Duration::from_secs(30)),
+    memory: Some(256 << 20),
+    group: Group::Own,
+};
 
 /// Verifies a signature of the namespace `git` by one of the keys, each of a type and base64. `directory`: for files. Returns the
 /// fingerprint of the key.
@@ -26,21 +32,13 @@ pub async fn verify_ssh(
     let (signers, file) = (directory.join("allowed_signers"), directory.join("signature"));
     std::fs::write(&signers, allowed)?;
     std::fs::write(&file, signature)?;
-    let mut child = Command::new("ssh-keygen")
-        .args(["-Y", "verify", "-n", "git", "-I", SIGNER, "-f"])
-        .arg(&signers)
-        .arg("-s")
-        .arg(&file)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| GitError::Reference(format!("ssh-keygen: {e}; SSH signatures need OpenSSH")))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(payload).await?;
-    }
-    let output = child.wait_with_output().await?;
+    let mut command = Command::new("ssh-keygen");
+    command.args(["-Y", "verify", "-n", "git", "-I", SIGNER, "-f"]).arg(&signers).arg("-s").arg(&file);
+    let ended = child_process::run_async(command, payload.to_vec(), LIMITS).await;
+    let output = ended.map_err(|error| match error {
+        ChildError::Start(e) => GitError::Reference(format!("ssh-keygen: {e}; SSH signatures need OpenSSH")),
+        other => GitError::Reference(format!("ssh-keygen: {other}")),
+    })?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let text = format!("{said} {}", String::from_utf8_lossy(&output.stderr));

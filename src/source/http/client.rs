@@ -8,7 +8,7 @@ use reqwest::redirect::Policy;
 
 use super::MAX_REDIRECTS;
 use super::client_tls::{Tls, TlsError};
-use super::local_addresses::NoLocalAddresses;
+use crate::source::address_guard::NoLocalAddresses;
 
 /// Time limit of one connection attempt.
 const CONNECT: Duration = Duration::from_secs(30);

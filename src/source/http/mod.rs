@@ -6,7 +6,6 @@
 mod client;
 mod client_tls;
 mod error;
-mod local_addresses;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -25,8 +24,7 @@ pub use self::client::Proxy;
 pub use self::client_tls::{Pem, Tls, TlsError};
 pub use self::error::HttpError;
 use self::error::Reason;
-use self::local_addresses::LocalAddress;
-pub use self::local_addresses::{is_local, names_local_address};
+use super::address_guard::{AddressError, Server};
 use super::location::Location;
 
 /// Time limit of a request; Helm's.
@@ -223,8 +221,8 @@ impl Http {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
             }
             let address = address(&url).map_err(|e| failed(&url, Reason::Other(e)))?;
-            if self.no_local && (is_local_host(&address) || self.has_local_proxy()) {
-                return Err(failed(&url, Reason::Other(LocalAddress(url.host.clone()).to_string())));
+            if self.no_local {
+                self.check(&address).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             }
             let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
             let mut message = client.request(method.clone(), address.clone()).body(body.clone());
@@ -274,9 +272,13 @@ impl Http {
         self.send(request).await?.ok(&asked)?.bytes().await
     }
 
-    fn has_local_proxy(&self) -> bool {
-        let proxy = self.proxy.as_ref().and_then(|proxy| reqwest::Url::parse(&proxy.address).ok());
-        proxy.is_some_and(|url| is_local_host(&url))
+    /// Checks the servers of a request as far as their texts tell. Names are checked as they are resolved.
+    fn check(&self, address: &reqwest::Url) -> Result<(), AddressError> {
+        let proxy = self.proxy.as_ref().map(|proxy| proxy.address.as_str());
+        [Some(address.as_str()), proxy]
+            .into_iter()
+            .flatten()
+            .try_for_each(|url| Server::of_url(url)?.check_text())
     }
 
     fn client(&self, url: &Location, tls: &Tls) -> Result<reqwest::Client, TlsError> {
@@ -368,12 +370,6 @@ impl Response {
 pub(super) fn address(url: &Location) -> Result<reqwest::Url, String> {
     let text = format!("{}://{}{}", url.scheme, url.host, url.target());
     reqwest::Url::parse(&text).map_err(|e| e.to_string())
-}
-
-/// Whether the host of a URL is a local address. Names are resolved later.
-fn is_local_host(url: &reqwest::Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse().is_ok_and(is_local)
 }
 
 /// A status as Go writes it: `404 Not Found`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -12,11 +12,13 @@ use serde_json::{Map, Value, json};
 
 use super::super::atomic_files;
 use super::super::helm_paths::user_home;
+use crate::child_process::{self, ChildError, Group, Limits};
 
 /// Size limit of a configuration.
 const MAX_FILE: u64 = 16 << 20;
-/// Time limit of a credential helper.
-const HELPER_PATIENCE: Duration = Duration::from_secs(30);
+/// The limits of a credential helper. It may ask its user.
+const HELPER_LIMITS: Limits =
+    Limits { output: 1 << 20, time: Some(Duration::from_secs(30)), memory: None, group: Group::Shared };
 /// Docker's name for its own registry.
 const DOCKER: &str = "https://index.docker.io/v1/";
 
@@ -296,27 +298,13 @@ async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, Cred
 /// Runs a credential helper. `None` if it has no credentials.
 async fn ask(helper: &str, verb: &str, input: &str) -> Result<Option<Vec<u8>>, CredentialsError> {
     let failed = |reason: String| CredentialsError::Helper { helper: helper.to_owned(), reason };
-    let mut child = tokio::process::Command::new(format!("docker-credential-{helper}"))
-        .arg(verb)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| failed(e.to_string()))?;
-    let mut stdin = child.stdin.take();
-    let work = async {
-        if let Some(stdin) = &mut stdin {
-            use tokio::io::AsyncWriteExt as _;
-            // If a helper does not read stdin, its exit status gives the reason.
-            drop(stdin.write_all(input.as_bytes()).await);
-        }
-        drop(stdin);
-        child.wait_with_output().await
-    };
-    let output = tokio::time::timeout(HELPER_PATIENCE, work).await;
-    let output =
-        output.map_err(|_| failed("it does not answer".to_owned()))?.map_err(|e| failed(e.to_string()))?;
+    let mut command = Command::new(format!("docker-credential-{helper}"));
+    command.arg(verb);
+    let output = child_process::run_async(command, input.as_bytes().to_vec(), HELPER_LIMITS).await;
+    let output = output.map_err(|error| match error {
+        ChildError::Time(_) => failed("it does not answer".to_owned()),
+        other => failed(other.to_string()),
+    })?;
     if output.status.success() {
         return Ok(Some(output.stdout));
     }

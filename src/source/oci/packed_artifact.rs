@@ -2,10 +2,11 @@
 //!
 //! Owns both forms, with their limits and the check of every digest. Knows nothing of what is in the layer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 use bytes::Bytes;
+use chart_compat::tar_reader::{TarBounds, read_tar};
 use serde::{Deserialize, Serialize};
 
 use super::artifact::{Descriptor, MANIFEST, Manifest, descriptor};
@@ -140,20 +141,14 @@ fn check(part: &Descriptor, bytes: &[u8]) -> Result<(), OciError> {
 fn read_archive(archive: impl Read) -> io::Result<BTreeMap<String, Bytes>> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut files = BTreeMap::new();
-    let mut seen = BTreeSet::new();
-    let limit = 2 * (MAX_BLOB + MAX_MANIFEST);
-    let mut archive = tar::Archive::new(archive.take(limit));
-    for entry in archive.entries()? {
-        let mut entry = entry?;
+    let bounds = TarBounds { bytes: 2 * (MAX_BLOB + MAX_MANIFEST), entries: 2 * MAX_FILES };
+    read_tar(archive, bounds, |entry| {
         let path = entry.path()?.to_string_lossy().trim_start_matches("./").to_owned();
-        if entry.header().entry_type().is_dir() {
-            continue;
+        if entry.kind().is_dir() {
+            return Ok(());
         }
-        if !entry.header().entry_type().is_file() {
+        if !entry.is_file() {
             return Err(wrong(format!("{path} is not a file")));
-        }
-        if !seen.insert(path.clone()) || seen.len() > MAX_FILES {
-            return Err(wrong(format!("{path} is there twice, or there are more than {MAX_FILES} files")));
         }
         if entry.size() > MAX_BLOB {
             return Err(wrong(format!(
@@ -163,8 +158,11 @@ fn read_archive(archive: impl Read) -> io::Result<BTreeMap<String, Bytes>> {
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
-        files.insert(path, Bytes::from(bytes));
-    }
+        if files.insert(path.clone(), Bytes::from(bytes)).is_some() || files.len() > MAX_FILES {
+            return Err(wrong(format!("{path} is there twice, or there are more than {MAX_FILES} files")));
+        }
+        Ok(())
+    })?;
     Ok(files)
 }
 

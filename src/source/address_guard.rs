@@ -1,0 +1,289 @@
+//! Which servers a tenant's URL may lead to: none of this machine, its link, or its cloud's metadata service.
+//!
+//! Owns the one reading of a URL's host, which refuses what another parser could read as another host, and the addresses that may be
+//! connected to. Who connects, connects to those: the HTTP client by its resolver, git by a list of addresses. Addresses of the cluster's
+//! network are not refused: charts come from services there, too.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::location::without_secrets;
+
+/// Metadata services of Alibaba Cloud, Oracle Cloud and Azure's wire server, whose addresses are not link-local.
+const METADATA: [Ipv4Addr; 3] =
+    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192), Ipv4Addr::new(168, 63, 129, 16)];
+/// Metadata services of AWS (`fd00:ec2::254`, `fd00:ec2::23`) and Google Cloud (`fd20:ce::254`): each has a network of its own.
+const METADATA_NETWORKS: [[u16; 2]; 2] = [[0xfd00, 0xec2], [0xfd20, 0xce]];
+
+/// Why a server is not connected to.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    /// It is this machine or one of its cloud.
+    #[error(
+        "{0} is an address of this machine or of its cloud, where sources may not be (--allow-local-sources permits it)"
+    )]
+    Local(String),
+    /// Another parser could read another host.
+    #[error(
+        "{0:?} is not a plain URL: its host must be a name of letters, digits, dots, dashes and underscores, or an IP address in its \
+         usual form, without escapes"
+    )]
+    NotPlain(String),
+    /// The name has no addresses.
+    #[error("the name {0} cannot be resolved: {1}")]
+    Unresolved(String, std::io::Error),
+}
+
+/// Whether an address is of this machine, its link or its cloud's metadata service.
+#[must_use]
+pub fn is_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(ip) => {
+            ip.is_loopback()
+                || ip.is_link_local()
+                // `this network`, whose first address is this machine.
+                || ip.octets()[0] == 0
+                || ip.is_multicast()
+                || ip.is_broadcast()
+                || METADATA.contains(&ip)
+        }
+        IpAddr::V6(ip) => {
+            let parts = ip.segments();
+            ip.is_loopback()
+                || ip.is_unicast_link_local()
+                || ip.is_unspecified()
+                || ip.is_multicast()
+                || METADATA_NETWORKS.iter().any(|network| parts.starts_with(network))
+                || embedded(ip).is_some_and(|ip| is_local(ip.into()))
+        }
+    }
+}
+
+/// The IPv4 address that a gateway would send packets of an IPv6 address to: of NAT64, 6to4, and the form that IPv4-mapped addresses
+/// replaced.
+fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match ip.segments() {
+        [0x64, 0xff9b, 0 | 1, _, _, _, high, low]
+        | [0, 0, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(v4(high, low)),
+        _ => None,
+    }
+}
+
+/// The server of a URL, as every parser reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// The scheme, in lower case.
+    pub scheme: String,
+    /// A name in lower case, or an address; one of IPv6 in brackets.
+    pub host: String,
+    /// The port, or that of the scheme.
+    pub port: u16,
+}
+
+impl Server {
+    /// The server of a URL of http, https or ssh, or of a proxy.
+    ///
+    /// # Errors
+    /// It is none, or could be read as one of another server.
+    pub fn of_url(text: &str) -> Result<Self, AddressError> {
+        let shown = || without_secrets(text).rsplit('@').next().unwrap_or_default().to_owned();
+        Self::read(text).ok_or_else(|| AddressError::NotPlain(shown()))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (scheme, rest) = text.split_once("://")?;
+        let scheme = scheme.to_ascii_lowercase();
+        let default = match scheme.as_str() {
+            "http" => 80,
+            "https" => 443,
+            "ssh" => 22,
+            "socks4" | "socks4a" | "socks5" | "socks5h" => 1080,
+            _ => return None,
+        };
+        // Some parsers end the host at these, and others do not.
+        let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
+        if authority.contains(['?', '#', '\\']) || !authority.chars().all(|c| c.is_ascii_graphic()) {
+            return None;
+        }
+        let host = match authority.split_once('@') {
+            Some((_, host)) if host.contains('@') => return None,
+            Some((_, host)) => host,
+            None => authority,
+        };
+        // Escapes, and forms of IPv4 such as 127.1, are another text after they were read.
+        let url = reqwest::Url::parse(&format!("http://{host}/")).ok()?;
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse::<u16>().ok()?)),
+            _ => (host, None),
+        };
+        let name = name.to_ascii_lowercase();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let is_plain = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => !name.starts_with(['-', '.']) && name.chars().all(plain) && url.host_str() == Some(&name),
+        };
+        (is_plain && !name.is_empty()).then(|| Self { scheme, host: name, port: port.unwrap_or(default) })
+    }
+
+    /// The address, if the host is one.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        self.host.trim_matches(['[', ']']).parse().ok()
+    }
+
+    /// Checks the host as far as its text tells: for servers that a proxy connects to.
+    ///
+    /// # Errors
+    /// It is a local address, or a name of this machine.
+    pub fn check_text(&self) -> Result<(), AddressError> {
+        let name = self.host.trim_end_matches('.');
+        if name == "localhost" || name.ends_with(".localhost") || self.address().is_some_and(is_local) {
+            return Err(AddressError::Local(self.host.clone()));
+        }
+        Ok(())
+    }
+
+    /// The addresses that may be connected to.
+    ///
+    /// # Errors
+    /// One of them is local, or there is none.
+    pub async fn addresses(&self) -> Result<Vec<IpAddr>, AddressError> {
+        self.check_text()?;
+        match self.address() {
+            Some(address) => Ok(vec![address]),
+            None => resolve(&self.host).await,
+        }
+    }
+}
+
+/// The addresses of a name, none of which is local.
+async fn resolve(name: &str) -> Result<Vec<IpAddr>, AddressError> {
+    let found = tokio::net::lookup_host((name, 0)).await;
+    let found = found.map_err(|error| AddressError::Unresolved(name.to_owned(), error))?;
+    let mut all: Vec<IpAddr> = Vec::new();
+    for address in found.map(|address| address.ip()) {
+        if is_local(address) {
+            return Err(AddressError::Local(format!("{name} ({address})")));
+        }
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    Ok(all)
+}
+
+/// Resolves names to addresses that are not local.
+pub(super) struct NoLocalAddresses;
+
+impl Resolve for NoLocalAddresses {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = resolve(name.as_str()).await?;
+            Ok(Box::new(found.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_addresses_are_known_in_all_their_forms() {
+        for (text, local) in [
+            ("127.0.0.1", true),
+            ("127.1.2.3", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("::127.0.0.1", true),
+            ("0.0.0.0", true),
+            ("0.1.2.3", true),
+            ("169.254.169.254", true),
+            ("::ffff:169.254.169.254", true),
+            ("64:ff9b::a9fe:a9fe", true),
+            ("64:ff9b:1::7f00:1", true),
+            ("2002:7f00:1::", true),
+            ("fe80::1", true),
+            ("fd00:ec2::254", true),
+            ("fd00:ec2::23", true),
+            ("fd20:ce::254", true),
+            ("100.100.100.200", true),
+            ("192.0.0.192", true),
+            ("168.63.129.16", true),
+            ("10.0.0.1", false),
+            ("192.168.1.1", false),
+            ("fd00::1", false),
+            ("fd20::1", false),
+            ("64:ff9b::808:808", false),
+            ("2002:808:808::1", false),
+            ("2606:4700::1111", false),
+            ("1.1.1.1", false),
+        ] {
+            assert_eq!(is_local(text.parse().unwrap()), local, "{text}");
+        }
+    }
+
+    /// Of each URL the server that it names, or how it is refused.
+    #[tokio::test]
+    async fn a_url_leads_to_one_server_and_to_none_of_this_machine() {
+        let plain = "not a plain URL";
+        let local = "an address of this machine or of its cloud";
+        for (url, told) in [
+            ("https://10.1.2.3/r", "https 10.1.2.3 443"),
+            ("HTTP://10.1.2.3:8080/r?a@b#c", "http 10.1.2.3 8080"),
+            ("ssh://git@10.1.2.3/r", "ssh 10.1.2.3 22"),
+            ("ssh://u:p@10.1.2.3:2222/r", "ssh 10.1.2.3 2222"),
+            ("https://[2606:4700::1111]/", "https [2606:4700::1111] 443"),
+            ("socks5://10.1.2.3", "socks5 10.1.2.3 1080"),
+            // Local ones.
+            ("https://127.0.0.1/r", local),
+            ("http://localhost:80/r", local),
+            ("http://LOCALHOST./r", local),
+            ("http://a.localhost/r", local),
+            ("http://[::1]/r", local),
+            ("http://[::ffff:a9fe:a9fe]/r", local),
+            ("http://169.254.169.254/latest", local),
+            ("http://[fd00:ec2::23]/", local),
+            ("http://u@127.0.0.1/r", local),
+            // What parsers read in different ways.
+            ("http://127.0.0.%31/r", plain),
+            ("http://localhos%74/r", plain),
+            ("http://127.1/r", plain),
+            ("http://2130706433/r", plain),
+            ("http://0x7f.0.0.1/r", plain),
+            ("http://0177.0.0.1/r", plain),
+            ("http://127.0.0.1./r", plain),
+            ("ssh://evil?x@127.0.0.1/r", plain),
+            ("ssh://evil#@127.0.0.1/r", plain),
+            ("ssh://evil\\@127.0.0.1/r", plain),
+            ("ssh://a@b@127.0.0.1/r", plain),
+            ("ssh://-oProxyCommand=x/r", plain),
+            ("http://①.0.0.1/r", plain),
+            ("http://10.1.2.3:x/r", plain),
+            ("http://10.1.2.3:99999/r", plain),
+            ("http://[::1%25lo]/r", plain),
+            ("http://[::1/r", plain),
+            ("http:///r", plain),
+            ("http://@/r", plain),
+            ("169.254.169.254:80", plain),
+            ("git@127.0.0.1:r", plain),
+            ("file:///etc", plain),
+            ("ext::sh -c x", plain),
+            // It counts as local until its addresses are known.
+            ("http://does-not-exist.invalid/r", "cannot be resolved"),
+        ] {
+            let found = match Server::of_url(url) {
+                Ok(server) => server.addresses().await.map(|_| server),
+                Err(error) => Err(error),
+            };
+            let found = match found {
+                Ok(Server { scheme, host, port }) => format!("{scheme} {host} {port}"),
+                Err(error) => error.to_string(),
+            };
+            assert!(found.contains(told), "{url}: {found}");
+        }
+    }
+}
