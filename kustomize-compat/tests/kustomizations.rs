@@ -171,7 +171,11 @@ fn builds_are_bounded() {
         )
     };
     let long_path = "a path of 20000 parts; one has at most 500";
-    let table: [((String, String), &str); 7] = [
+    let many: String = (0..1_000)
+        .map(|at| format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s{at}}}\n"))
+        .collect();
+    let patch = format!("data: {{k: {}}}\n", "x".repeat(1 << 20));
+    let table: [((String, String), &str); 8] = [
         (
             (
                 format!(
@@ -207,11 +211,20 @@ fn builds_are_bounded() {
         ),
         (
             ("resources: [a.yaml, b.yaml]\n".to_owned(), alias("a.yaml") + &alias("b.yaml")),
-            "b.yaml: the aliases add more than 32 MiB to the document",
+            "accumulating resources from 'b.yaml': the aliases add more than 32 MiB to the document",
+        ),
+        (
+            (
+                "resources: [m.yaml]\npatches: [{target: {kind: Secret}, path: p.yaml}]\n".to_owned(),
+                format!(
+                    "-- m.yaml --\n{many}-- p.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {{name: x}}\n{patch}"
+                ),
+            ),
+            "patches and replacements make objects larger by more than 512 MiB",
         ),
         (
             ("patches: [{path: a.yaml}, {path: b.yaml}]\n".to_owned(), alias("a.yaml") + &alias("b.yaml")),
-            "unable to parse SM or JSON patch from [path: \"b.yaml\"]",
+            "[path: \"b.yaml\"]: the aliases add more than 32 MiB to the document",
         ),
     ];
     for ((text, files), expected) in table {

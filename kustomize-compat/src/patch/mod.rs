@@ -76,6 +76,9 @@ impl LoadedPatch {
             }
             (Err(_), Some(operations)) => Parsed::Json(operations),
             (Err(_), None) => {
+                if let Some(why) = room.exceeded() {
+                    return Err(Error::Patch(format!("{source}: {why}")));
+                }
                 return Err(Error::Patch(format!("unable to parse SM or JSON patch from {source}")));
             }
         };
