@@ -280,6 +280,8 @@ fn a_render_is_bounded() {
         format!("{long}{{{{ join $s (until 100) }}}}"),
         format!("{long}{{{{ wrapWith 1 (repeat 100 \"y\") $s }}}}"),
         "{{ fromYamlArray (printf \"[%s]\" (repeat 1000000 \"a,\")) }}".to_owned(),
+        "{{ fromYaml (printf \"a: &a %s\\nb: [%s]\" (repeat 50000 \"x\") (repeat 2000 \"*a,\")) }}".to_owned(),
+        "{{ fromYamlArray (printf \"[%s]\" (repeat 20000 \"{a: 1},\")) }}".to_owned(),
         format!("{doubled}{{{{ toYaml $d }}}}"),
         format!("{doubled}{{{{ toPrettyJson $d }}}}"),
         format!("{doubled}{{{{ toToml $d }}}}"),
@@ -298,9 +300,31 @@ fn a_render_is_bounded() {
         let error = render(&template, Limits::within(8 << 20)).unwrap_err();
         assert!(error.contains("render stopped: its values take more than 8 MiB"), "{template}: {error}");
     }
+    // So are calls that take the square of a list's length in time.
+    let map = "{{ $NAME := dict }}{{ range $i := until 20000 }}{{ $_ := set $NAME (printf \"NAME%06d\" $i) 1 }}{{ end }}";
+    let (a, b) = (map.replace("NAME", "a"), map.replace("NAME", "b"));
+    let square =
+        ["{{ uniq (chunk 1 (until 20000)) }}".to_owned(), format!("{a}{b}{{{{ $_ := merge $b $a }}}}")];
+    for template in &square {
+        let error = render(template, Limits { steps: 10_000_000, ..Limits::default() }).unwrap_err();
+        assert!(error.contains("it executed more nodes"), "{template}: {error}");
+    }
     let keys = "{{ range 1000 }}{{ htpasswd \"u\" \"p\" }}{{ end }}";
     let error = render(keys, Limits { steps: 10_000_000, ..Limits::default() }).unwrap_err();
     assert!(error.contains("it executed more nodes"), "password hashes count as what they cost: {error}");
+}
+
+#[test]
+fn aliases_take_so_much_memory() {
+    let values = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), vec!["*a"; 1_000].join(", "));
+    let files = [("values.yaml", values.as_str()), ("templates/a.yaml", "a: {{ len .Values.b }}")];
+    let chart = Chart::new(&files);
+    for said in [chart.helm4(&[]), chart.helm3(&[])] {
+        assert!(said.contains("a: 1000"), "Helm no longer renders it:\n{}", &said[..said.len().min(1000)]);
+    }
+    for said in [chart.ours(&[]), chart.ours3(&[])] {
+        assert!(said.contains("values.yaml") && said.contains("the aliases add more than 32 MiB"), "{said}");
+    }
 }
 
 #[test]

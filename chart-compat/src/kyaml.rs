@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::yaml::plain_meaning;
 use crate::yaml::tree::{self, Kind, Node, Style, Writer};
+use crate::yaml::{Room, plain_meaning};
 
 /// The annotations in which kyaml stores the order of documents.
 const NUMBERS: [&str; 2] = ["config.kubernetes.io/index", "internal.config.kubernetes.io/index"];
@@ -17,8 +17,6 @@ const TWINS: [(&str, &str); 2] = [
     ("config.kubernetes.io/path", "internal.config.kubernetes.io/path"),
     ("config.k8s.io/id", "internal.config.kubernetes.io/id"),
 ];
-/// The maximal number of nodes copied to resolve a document's aliases.
-const MAX_NODES: usize = 200_000;
 
 /// An error of kyaml, with its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,16 +60,15 @@ pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
     })
 }
 
-/// Like [`read`], with resolved aliases and merge keys (`kio.FromBytes`). The nodes are not
-/// documents.
+/// Like [`read`], with resolved aliases and merge keys (`kio.FromBytes`), within the room of all streams that are read together.
+/// The nodes are not documents.
 ///
 /// # Errors
 /// As [`read`], and aliases or merge keys that cannot be resolved.
-pub fn read_resolved(text: &str) -> Result<Vec<Node>, Error> {
+pub fn read_resolved(text: &str, room: &Room) -> Result<Vec<Node>, Error> {
     let mut nodes = read(text)?;
     for node in &mut nodes {
-        let mut room = MAX_NODES;
-        replace_aliases(root_mut(node), &mut Vec::new(), &mut room)?;
+        replace_aliases(root_mut(node), &mut Vec::new(), room)?;
         if node.kind == Kind::Document && !node.content.is_empty() {
             *node = node.content.swap_remove(0);
         }
@@ -233,18 +230,17 @@ fn clear_empty(object: &mut Node) {
 ///
 /// ```
 /// use chart_compat::kyaml;
+/// use chart_compat::yaml::Room;
 ///
 /// let labels = [("on".to_owned(), "yes".to_owned())].into();
-/// let text = kyaml::with_labels("kind: A # kept\nmetadata:\n    name: a\n", &labels)?;
+/// let text = kyaml::with_labels("kind: A # kept\nmetadata:\n    name: a\n", &labels, &Room::default())?;
 /// assert_eq!(text, "kind: A # kept\nmetadata:\n  name: a\n  labels:\n    on: \"yes\"\n");
 /// # Ok::<(), kyaml::Error>(())
 /// ```
-pub fn with_labels(text: &str, labels: &BTreeMap<String, String>) -> Result<String, Error> {
+pub fn with_labels(text: &str, labels: &BTreeMap<String, String>, room: &Room) -> Result<String, Error> {
     let mut nodes = read(text)?;
     for node in &mut nodes {
-        let mut known = Vec::new();
-        let mut room = MAX_NODES;
-        replace_aliases(root_mut(node), &mut known, &mut room)?;
+        replace_aliases(root_mut(node), &mut Vec::new(), room)?;
         label(root_mut(node), labels);
     }
     write(&nodes)
@@ -310,7 +306,7 @@ fn check_map(node: &Node) -> Result<(), Error> {
 fn replace_aliases(
     node: &mut Node,
     known: &mut Vec<(String, Option<Node>)>,
-    room: &mut usize,
+    room: &Room,
 ) -> Result<(), Error> {
     if node.kind == Kind::Alias {
         let Some(named) = named(known, &node.value) else {
@@ -344,17 +340,10 @@ fn named<'k>(known: &'k [(String, Option<Node>)], name: &str) -> Option<&'k Node
     known.iter().rev().find(|(known, _)| known == name).and_then(|(_, node)| node.as_ref())
 }
 
-/// Copies a node within the limit: an anchored node may contain aliases, and aliases of aliases grow exponentially.
-fn copy(node: &Node, room: &mut usize) -> Result<Node, Error> {
-    let Some(left) = room.checked_sub(count(node)) else {
-        return fail(format!("the document's anchors and aliases make more than {MAX_NODES} nodes"));
-    };
-    *room = left;
+/// Copies a node within the room: an anchored node may contain aliases, and aliases of aliases grow exponentially.
+fn copy(node: &Node, room: &Room) -> Result<Node, Error> {
+    room.take(node.memory()).map_err(|error| Error(error.to_string()))?;
     Ok(node.clone())
-}
-
-fn count(node: &Node) -> usize {
-    1 + node.content.iter().map(count).sum::<usize>()
 }
 
 fn is_merge(key: &Node) -> bool {
@@ -421,8 +410,8 @@ mod tests {
         let opened: String = (0..400).map(|n| format!("&n{n} [")).collect();
         let nested = format!("- {opened}{}{}\n", vec!["x"; 250].join(", "), "]".repeat(400)).repeat(3);
         for text in [laughs, nested] {
-            let error = with_labels(&text, &BTreeMap::new()).unwrap_err();
-            assert!(error.to_string().contains("more than 200000 nodes"), "{error}");
+            let error = with_labels(&text, &BTreeMap::new(), &Room::default()).unwrap_err();
+            assert!(error.to_string().contains("the aliases add more than 32 MiB"), "{error}");
         }
     }
 }

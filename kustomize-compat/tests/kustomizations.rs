@@ -151,6 +151,95 @@ fn generated_cases_give_what_kustomize_gives() {
     check("kustomize-generated", 100);
 }
 
+/// What is far larger or deeper than its text ends in an error, and not in memory or on the stack.
+#[test]
+fn builds_are_bounded() {
+    let path = |delimiter: &str| vec!["a"; 20_000].join(delimiter);
+    let config = "-- o.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {x: {y: z}}\n";
+    let transformer = |kind: &str, fields: &str| {
+        let head = format!("apiVersion: builtin\nkind: {kind}\nmetadata: {{name: t}}\n");
+        ("transformers: [t.yaml]\n".to_owned(), format!("-- t.yaml --\n{head}{fields}\n"))
+    };
+    let copies = "{source: {kind: ConfigMap, fieldPath: data}, targets: [{select: {kind: ConfigMap}, fieldPaths: [PATH], options: \
+                  {create: true}}]}"
+        .replace("PATH", &format!("data{}", ".b".repeat(100)));
+    let alias = |name: &str| {
+        let text = "x".repeat(50_000);
+        let list = vec!["*a"; 400].join(", ");
+        format!(
+            "-- {name} --\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\na: &a {text}\nb: [{list}]\n"
+        )
+    };
+    let long_path = "a path of 20000 parts; one has at most 500";
+    let many: String = (0..1_000)
+        .map(|at| format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s{at}}}\n"))
+        .collect();
+    let patch = format!("data: {{k: {}}}\n", "x".repeat(1 << 20));
+    let table: [((String, String), &str); 8] = [
+        (
+            (
+                format!(
+                    "replacements: [{{sourceValue: v, targets: [{{select: {{kind: ConfigMap}}, fieldPaths: [{}], options: {{create: \
+                     true}}}}]}}]\n",
+                    path(".")
+                ),
+                String::new(),
+            ),
+            long_path,
+        ),
+        (
+            (
+                format!("labels: [{{pairs: {{l: v}}, fields: [{{path: {}, create: true}}]}}]\n", path("/")),
+                String::new(),
+            ),
+            long_path,
+        ),
+        (
+            transformer(
+                "PrefixTransformer",
+                &format!("prefix: p\nfieldSpecs: [{{path: {}, create: true}}]", path("/")),
+            ),
+            long_path,
+        ),
+        (
+            transformer("ValueAddTransformer", &format!("value: v\ntargets: [{{fieldPath: {}}}]", path("/"))),
+            long_path,
+        ),
+        (
+            (format!("replacements: [{}]\n", vec![copies; 8].join(", ")), String::new()),
+            "replacements make an object that is deeper than 500",
+        ),
+        (
+            ("resources: [a.yaml, b.yaml]\n".to_owned(), alias("a.yaml") + &alias("b.yaml")),
+            "accumulating resources from 'b.yaml': the aliases add more than 32 MiB to the document",
+        ),
+        (
+            (
+                "resources: [m.yaml]\npatches: [{target: {kind: Secret}, path: p.yaml}]\n".to_owned(),
+                format!(
+                    "-- m.yaml --\n{many}-- p.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {{name: x}}\n{patch}"
+                ),
+            ),
+            "patches and replacements make objects larger by more than 512 MiB",
+        ),
+        (
+            ("patches: [{path: a.yaml}, {path: b.yaml}]\n".to_owned(), alias("a.yaml") + &alias("b.yaml")),
+            "[path: \"b.yaml\"]: the aliases add more than 32 MiB to the document",
+        ),
+    ];
+    for ((text, files), expected) in table {
+        let resources = if text.starts_with("resources") { "" } else { "resources: [o.yaml]\n" };
+        let case = format!("build .\n{config}{files}-- kustomization.yaml --\n{resources}{text}");
+        let told = run("build .", &read_case(&case).1).unwrap_err();
+        assert!(
+            told.contains(expected),
+            "{}: {}",
+            &text[..text.len().min(80)],
+            &told[..told.len().min(2000)]
+        );
+    }
+}
+
 /// What kustomize says nothing of: the output is the same.
 #[test]
 fn silent_mistakes_are_hinted_at() {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use chart_compat::kyaml;
+use chart_compat::yaml::Room;
 use md5::{Digest as _, Md5};
 
 /// The value of the label `moduleChecksum`: the MD5, in hexadecimal, of all manifests with addon-operator's labels
@@ -16,7 +17,7 @@ pub(super) fn module_checksum(manifests: &str, labels: &BTreeMap<String, String>
     let digest = if labels.is_empty() {
         Md5::digest(manifests)
     } else {
-        Md5::digest(kyaml::with_labels(manifests, labels).map_err(|e| e.to_string())?)
+        Md5::digest(kyaml::with_labels(manifests, labels, &Room::default()).map_err(|e| e.to_string())?)
     };
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -240,6 +240,12 @@ impl ReleaseRunner {
         Ok(done)
     }
 
+    /// One permit for each render that may run now.
+    #[must_use]
+    pub fn render_permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.renders)
+    }
+
     /// Bounds of one render.
     #[must_use]
     pub fn render_bounds(&self) -> RenderBounds {

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
 use chart_compat::values::strvals;
-use chart_compat::yaml;
+use chart_compat::yaml::{self, Room};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -155,11 +155,11 @@ impl ValuesReference {
         String::from_utf8(bytes).map_err(|_| MissingText::Utf8)
     }
 
-    /// Merges what the object (`None`: it does not exist) holds into values.
+    /// Merges what the object (`None`: it does not exist) holds into values, within the room of all references.
     ///
     /// # Errors
     /// The object or its key is missing or holds no values: the text names it, and no value.
-    pub fn merge_into(&self, object: Option<&Data>, values: &mut Map) -> Result<(), String> {
+    pub fn merge_into(&self, object: Option<&Data>, values: &mut Map, room: &Room) -> Result<(), String> {
         let Self { kind, name, values_key, .. } = self;
         let text = match self.text_of(object) {
             Ok(text) => text,
@@ -179,8 +179,12 @@ impl ValuesReference {
             }),
             // The text of the error would show what stands in the Secret.
             None => {
-                let read = yaml::from_slice_map(text.as_bytes())
-                    .map_err(|_| format!("{kind} {name}: key {values_key} is not a YAML map"))?;
+                let read = yaml::from_slice_map_within(text.as_bytes(), room).map_err(|_| {
+                    match room.exceeded() {
+                        Some(why) => format!("{kind} {name}: key {values_key}: {why}"),
+                        None => format!("{kind} {name}: key {values_key} is not a YAML map"),
+                    }
+                })?;
                 merge_maps(values, read);
                 Ok(())
             }
@@ -221,6 +225,7 @@ pub async fn resolve(
     references: &BTreeMap<String, Vec<ValuesReference>>,
 ) -> ResolvedValues {
     let mut resolved = ResolvedValues::default();
+    let room = Room::default();
     for (key, list) in references {
         let mut values = Ok(Map::new());
         for reference in list {
@@ -235,7 +240,7 @@ pub async fn resolve(
             let digest = answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new())));
             resolved.seen.insert(query, digest);
             if let Ok(map) = &mut values
-                && let Err(text) = reference.merge_into(object.as_ref(), map)
+                && let Err(text) = reference.merge_into(object.as_ref(), map, &room)
             {
                 values = Err(text);
             }
@@ -278,7 +283,7 @@ mod tests {
         let laid = |list: &str| {
             let mut values = Map::new();
             for reference in ValuesReference::list(list).unwrap() {
-                reference.merge_into(Some(&secret), &mut values)?;
+                reference.merge_into(Some(&secret), &mut values, &Room::default())?;
             }
             Ok::<_, String>(crate::render::to_json(&Data::Map(values)).to_string())
         };
@@ -296,10 +301,11 @@ mod tests {
             assert_eq!(laid(list).unwrap_err(), text);
         }
         let mut values = Map::new();
-        let gone = ValuesReference::list("[{kind: Secret, name: s}]")
-            .unwrap()
-            .remove(0)
-            .merge_into(None, &mut values);
+        let gone = ValuesReference::list("[{kind: Secret, name: s}]").unwrap().remove(0).merge_into(
+            None,
+            &mut values,
+            &Room::default(),
+        );
         assert_eq!(gone.unwrap_err(), "Secret s is missing");
     }
 }

@@ -1,36 +1,21 @@
-//! Which Alerts an event is for, and what they make of its metadata. Pure.
+//! Which objects' events an Alert is for, and what it makes of their metadata. Pure. Its expressions are
+//! [`message_filter`](super::message_filter)'s.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use chart_compat::go::regexp;
 
 use super::event_queue::QueuedEvent;
 use super::flux_event::{EVENT_GROUP, FluxEvent, Severity};
 use crate::flux_api::alert::AlertSpec;
 use crate::flux_api::common::CrossNamespaceObjectReference;
 
-/// Longest regular expression of an Alert, in bytes.
-const MAX_EXPRESSION: usize = 2 << 10;
-/// Most regular expressions of a list.
-const MAX_EXPRESSIONS: usize = 64;
-
 /// What is wrong with an Alert: reason and text of an Event on it.
 pub(super) type Problem = (&'static str, String);
 
-/// Whether an event is for an Alert of a namespace. What is wrong with the Alert is added to `problems`.
-pub(super) fn matches(
-    namespace: &str,
-    spec: &AlertSpec,
-    queued: &QueuedEvent,
-    problems: &mut Vec<Problem>,
-) -> bool {
-    let message = &queued.event.message;
+/// Whether an event is for an Alert of a namespace, whatever its message says.
+pub(super) fn concerns(namespace: &str, spec: &AlertSpec, queued: &QueuedEvent) -> bool {
     !spec.suspend
         && has_severity(spec, &queued.event)
         && spec.event_sources.iter().any(|source| is_source(namespace, source, queued))
-        && (spec.inclusion_list.is_empty()
-            || any_matches(&spec.inclusion_list, "inclusion", message, problems))
-        && !any_matches(&spec.exclusion_list, "exclusion", message, problems)
 }
 
 fn has_severity(spec: &AlertSpec, event: &FluxEvent) -> bool {
@@ -44,29 +29,6 @@ fn is_source(own: &str, source: &CrossNamespaceObjectReference, queued: &QueuedE
         && involved.kind == source.kind
         && (source.name == "*" || source.name == involved.name)
         && source.match_labels.iter().all(|(key, value)| queued.labels.get(key) == Some(value))
-}
-
-/// Whether one expression of a list matches. One that is wrong matches nothing.
-fn any_matches(list: &[String], name: &str, message: &str, problems: &mut Vec<Problem>) -> bool {
-    if list.len() > MAX_EXPRESSIONS {
-        let text =
-            format!("spec.{name}List has more than {MAX_EXPRESSIONS} expressions: the others are ignored");
-        problems.push(("InvalidConfig", text));
-    }
-    list.iter().take(MAX_EXPRESSIONS).any(|expression| {
-        let compiled = match expression.len() {
-            0..=MAX_EXPRESSION => regexp::compile(expression.as_bytes()),
-            _ => Err(format!("it has more than {MAX_EXPRESSION} bytes")),
-        };
-        match compiled {
-            Ok(compiled) => compiled.is_match(message.as_bytes()),
-            Err(error) => {
-                let shown: String = expression.chars().take(200).collect();
-                problems.push(("InvalidConfig", format!("failed to compile {name} regex: {shown}: {error}")));
-                false
-            }
-        }
-    })
 }
 
 /// The event as receivers of an Alert get it: with the Alert's metadata, and with keys without prefixes. Later sources of a key
@@ -129,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_severities_and_messages() {
+    fn sources_and_severities() {
         let info = queued(&json!({}));
         let error = queued(&json!({"severity": "error", "message": "Helm install failed: timeout"}));
         let source = |source: Value| json!({"eventSources": [source]});
@@ -158,44 +120,13 @@ mod tests {
                 false,
                 false,
             ),
-            (json!({"inclusionList": ["^Helm (install|upgrade) succeeded$"]}), true, false),
-            (json!({"inclusionList": ["nothing", "time.*out"]}), false, true),
-            (json!({"exclusionList": ["(?i)TIMEOUT"]}), true, false),
-            (json!({"inclusionList": ["Helm"], "exclusionList": ["succeeded"]}), false, true),
         ] {
-            let (parsed, mut problems) = (alert(&spec), Vec::new());
-            assert_eq!(matches("apps", &parsed, &info, &mut problems), of_info, "{spec}");
-            assert_eq!(matches("apps", &parsed, &error, &mut problems), of_error, "{spec}");
-            assert_eq!(problems, []);
+            let parsed = alert(&spec);
+            assert_eq!(concerns("apps", &parsed, &info), of_info, "{spec}");
+            assert_eq!(concerns("apps", &parsed, &error), of_error, "{spec}");
         }
         // Sources without a namespace are those of the Alert's.
-        assert!(!matches("other", &alert(&json!({})), &info, &mut Vec::new()));
-    }
-
-    #[test]
-    fn wrong_expressions_match_nothing() {
-        let event = queued(&json!({}));
-        let long = "a".repeat(MAX_EXPRESSION + 1);
-        for (spec, matched, problem) in [
-            (
-                json!({"inclusionList": ["("]}),
-                false,
-                "failed to compile inclusion regex: (: error parsing regexp",
-            ),
-            (json!({"inclusionList": ["(", "Helm"]}), true, "failed to compile inclusion regex: ("),
-            (json!({"exclusionList": ["(?=a)"]}), true, "failed to compile exclusion regex: (?=a)"),
-            (json!({"exclusionList": [long]}), true, "failed to compile exclusion regex: aaa"),
-            (
-                json!({"exclusionList": vec!["x"; 65]}),
-                true,
-                "spec.exclusionList has more than 64 expressions",
-            ),
-        ] {
-            let mut problems = Vec::new();
-            assert_eq!(matches("apps", &alert(&spec), &event, &mut problems), matched, "{spec}");
-            assert_eq!(problems.len(), 1, "{problems:?}");
-            assert!(problems[0].0 == "InvalidConfig" && problems[0].1.starts_with(problem), "{problems:?}");
-        }
+        assert!(!concerns("other", &alert(&json!({})), &info));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::event_dedup::RecentEvents;
 use super::event_delivery::deliver;
 use super::event_queue::QueuedEvent;
 use super::flux_event::FluxEvent;
+use super::message_filter::MessageFilters;
 use super::provider_settings::{admits, unsupported};
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::{ControllerContext, EventNote, EventType, RelatedWatch};
@@ -59,16 +60,16 @@ pub async fn dispatch(
         tokio::select! {
             () = &mut stop => break,
             changed = dispatcher.watch.next() => {
-                changed.iter().for_each(|(name, _)| dispatcher.check_provider(name));
+                changed.iter().for_each(|(name, _)| dispatcher.check(name));
             }
-            Some(queued) = events.recv(), if dispatcher.watch.is_complete() => dispatcher.take(&queued),
+            Some(queued) = events.recv(), if dispatcher.watch.is_complete() => dispatcher.take(&queued).await,
             Some(ended) = dispatcher.sending.join_next() => if let Err(error) = ended {
                 tracing::error!("sending an event ended early: {error}");
             },
         }
     }
     while let Ok(queued) = events.try_recv() {
-        dispatcher.take(&queued);
+        dispatcher.take(&queued).await;
     }
     let rest = async { while dispatcher.sending.join_next().await.is_some() {} };
     if tokio::time::timeout(GRACE, rest).await.is_err() {
@@ -82,6 +83,7 @@ struct Dispatcher {
     http: Http,
     watch: RelatedWatch,
     recent: RecentEvents,
+    filters: MessageFilters,
     sending: JoinSet<()>,
     places: Arc<Semaphore>,
     /// The places of each Provider.
@@ -108,6 +110,7 @@ impl Dispatcher {
             http,
             watch,
             recent: RecentEvents::default(),
+            filters: MessageFilters::default(),
             sending: JoinSet::new(),
             places,
             own_places: BTreeMap::new(),
@@ -115,11 +118,17 @@ impl Dispatcher {
         }
     }
 
+    /// An object has changed.
+    fn check(&mut self, name: &ObjectRef) {
+        match name.gvk.kind.as_str() {
+            "Provider" => self.check_provider(name),
+            _ if self.watch.get(name).is_none() => self.filters.forget(name),
+            _ => {}
+        }
+    }
+
     /// A Provider has changed: what of it is not supported is said once.
     fn check_provider(&mut self, name: &ObjectRef) {
-        if name.gvk.kind != "Provider" {
-            return;
-        }
         let Some(object) = self.watch.get(name) else {
             self.refused.remove(name);
             self.own_places.remove(name);
@@ -136,26 +145,23 @@ impl Dispatcher {
         }
     }
 
-    fn take(&mut self, queued: &QueuedEvent) {
+    async fn take(&mut self, queued: &QueuedEvent) {
         if !self.recent.is_new(&queued.event, Instant::now()) {
             return;
         }
-        let mut matching = Vec::new();
+        let mut concerned = Vec::new();
         for (name, object) in self.watch.all(&kind("Alert")) {
             // The API server has checked it.
             let Ok(spec) = AlertSpec::deserialize(&object["spec"]) else { continue };
-            let mut problems = Vec::new();
-            let namespace = name.namespace.as_deref().unwrap_or_default();
-            if alert_matching::matches(namespace, &spec, queued, &mut problems) {
-                matching.push((name.clone(), Arc::clone(object), spec));
-            }
-            for problem in problems {
-                self.warn(name, object, problem);
+            if alert_matching::concerns(name.namespace.as_deref().unwrap_or_default(), &spec, queued) {
+                concerned.push((name.clone(), Arc::clone(object), spec));
             }
         }
-        for (name, object, spec) in matching {
+        for (name, object, spec) in concerned {
             let mut problems = Vec::new();
-            if let Err(error) = self.notify((&name, &object), &spec, &queued.event, &mut problems) {
+            let admitted = self.filters.of(&name, &spec).await.admits(&queued.event.message, &mut problems);
+            if admitted && let Err(error) = self.notify((&name, &object), &spec, &queued.event, &mut problems)
+            {
                 let text =
                     format!("failed to dispatch notification for {}: {error}", queued.event.involved_object);
                 problems.push((DISPATCH_FAILED, text));

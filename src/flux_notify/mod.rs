@@ -11,6 +11,7 @@ mod event_delivery;
 mod event_forwarder;
 mod event_queue;
 mod flux_event;
+mod message_filter;
 mod provider_requests;
 mod provider_settings;
 mod receivers;

@@ -4,11 +4,11 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use chart_compat::chart::{Chart, merge_maps, read_values};
+use chart_compat::chart::{Chart, merge_maps, read_values_within};
 use chart_compat::data::Map;
 use chart_compat::go::semver;
 use chart_compat::profile::Profile;
-use chart_compat::yaml;
+use chart_compat::yaml::{self, Room};
 
 use super::source_status::{BUILD_FAILED, SourceError};
 use crate::source::chart_package::{self, Times};
@@ -63,6 +63,7 @@ pub(super) fn set_values(
     ignore_missing: bool,
     root: &ValuesRoot<'_>,
 ) -> Result<Vec<String>, SourceError> {
+    let room = Room::default();
     let mut merged = Map::new();
     let mut found = Vec::new();
     for file in files {
@@ -76,7 +77,7 @@ pub(super) fn set_values(
             }
             return Err(values_failed(&format!("no values file found at path '{file}'")));
         };
-        let values = read_values(&text, Profile::Helm4)
+        let values = read_values_within(&text, Profile::Helm4, &room)
             .map_err(|e| values_failed(&format!("unmarshaling values from '{file}' failed: {e}")))?;
         merge_maps(&mut merged, values);
         found.push(file.clone());

@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use chart_compat::world::World;
+use futures::executor::block_on;
+use tokio::sync::Semaphore;
 
-use super::state::host::{Entry, Forbidden, Host, Program};
+use super::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use super::state::value::Value;
 use crate::bounded_read;
 use crate::child_process::{self, ChildError, Group, Limits};
@@ -62,8 +64,18 @@ pub struct Permissions {
     pub hooks: bool,
 }
 
+/// What renders of templates may take.
+#[derive(Clone, Debug)]
+pub struct RenderShare {
+    /// Memory of one, in bytes.
+    pub memory: usize,
+    /// One permit for each render that may run now, of charts too; `None`: nothing runs beside.
+    pub permits: Option<Arc<Semaphore>>,
+}
+
 /// This machine.
 pub struct LocalHost {
+    renders: RenderShare,
     world: Box<dyn World>,
     fetcher: Box<dyn Fetcher>,
     secrets: Box<dyn SecretStore>,
@@ -81,9 +93,10 @@ impl LocalHost {
         fetcher: Box<dyn Fetcher>,
         secrets: Box<dyn SecretStore>,
         permissions: Permissions,
+        renders: RenderShare,
         warn: fn(&str),
     ) -> Self {
-        Self { world, fetcher, secrets, permissions, warn, keys: Mutex::default() }
+        Self { renders, world, fetcher, secrets, permissions, warn, keys: Mutex::default() }
     }
 }
 
@@ -101,6 +114,15 @@ fn failed(operation: &str, path: &str, error: &std::io::Error) -> String {
 impl Host for LocalHost {
     fn world(&self) -> &dyn World {
         &*self.world
+    }
+
+    fn render_memory(&self) -> RenderMemory {
+        let permit =
+            self.renders.permits.as_ref().map(|permits| block_on(Arc::clone(permits).acquire_owned()));
+        RenderMemory {
+            bytes: self.renders.memory,
+            held: permit.map(|permit| Box::new(permit) as Box<dyn Send>),
+        }
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -196,5 +218,48 @@ impl Host for LocalHost {
 
     fn warn(&self, line: &str) {
         (self.warn)(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::helmfile::state::template::{Root, render_named};
+    use crate::render::SystemWorld;
+
+    struct Nothing;
+
+    impl Fetcher for Nothing {
+        fn fetch(&self, _: &str, _: &str) -> Result<String, String> {
+            Err("nothing is fetched".to_owned())
+        }
+    }
+
+    impl SecretStore for Nothing {
+        fn secret(&self, _: &str, _: &str) -> Result<Value, String> {
+            Err("there are no secrets".to_owned())
+        }
+
+        fn decrypt(&self, _: &str) -> Result<Vec<u8>, String> {
+            Err("there are no keys".to_owned())
+        }
+    }
+
+    #[test]
+    fn templates_share_the_memory_of_renders() {
+        let permits = Arc::new(Semaphore::new(1));
+        let permissions = Permissions { programs: true, addresses: true, hooks: true };
+        let renders = RenderShare { memory: 8 << 20, permits: Some(Arc::clone(&permits)) };
+        let world = Box::new(SystemWorld::default());
+        let host = LocalHost::new(world, Box::new(Nothing), Box::new(Nothing), permissions, renders, |_| ());
+        let aliases = r#"{{ fromYaml (printf "a: &a %s\nb: [%s]" (repeat 50000 "x") (repeat 2000 "*a,")) }}"#;
+        for template in [aliases, r#"{{ repeat 100000000 "x" }}"#] {
+            let told = render_named(&host, "/", "t", template, &Root::default(), true).unwrap_err();
+            assert!(told.contains("its values take more than 8 MiB"), "{told}");
+        }
+        let held = host.render_memory();
+        assert_eq!((held.bytes, permits.available_permits()), (8 << 20, 0));
+        drop(held);
+        assert_eq!(permits.available_permits(), 1);
     }
 }

@@ -5,10 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use chart_compat::chart::{Chart, merge_maps, read_values};
+use chart_compat::chart::{Chart, merge_maps, read_values_within};
 use chart_compat::data::{Data, Map as DataMap};
 use chart_compat::profile::Profile;
 use chart_compat::values::strvals;
+use chart_compat::yaml::Room;
 
 use super::chart_store::{ChartRequest, ChartStore};
 use super::patched_chart::{self, Changes};
@@ -56,16 +57,17 @@ impl ReleaseCharts<'_> {
         extra: ExtraValues<'_>,
     ) -> Result<DataMap, Error> {
         let profile = self.profile;
+        let room = Room::default();
         let mut user = DataMap::new();
         for entry in entries {
             let map = match entry {
                 // As helm reads the file that helmfile writes.
                 Entry::Map(map) => {
                     let text = map_to_yaml(map);
-                    read_values(text.as_bytes(), profile)
+                    read_values_within(text.as_bytes(), profile, &room)
                         .map_err(|e| format!("failed to parse values: {e}"))?
                 }
-                Entry::File { path, text } => read_values(text.as_bytes(), profile)
+                Entry::File { path, text } => read_values_within(text.as_bytes(), profile, &room)
                     .map_err(|e| format!("failed to parse {path}: {e}"))?,
             };
             merge_maps(&mut user, map);
@@ -75,7 +77,8 @@ impl ReleaseCharts<'_> {
             let text = self.host.read(&absolute)?;
             merge_maps(
                 &mut user,
-                read_values(&text, profile).map_err(|e| format!("failed to parse {path}: {e}"))?,
+                read_values_within(&text, profile, &room)
+                    .map_err(|e| format!("failed to parse {path}: {e}"))?,
             );
         }
         let flags = release_values::set_flags(self.host, state, release)?;

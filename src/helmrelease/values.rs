@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
 use chart_compat::values::strvals;
-use chart_compat::yaml;
+use chart_compat::yaml::{self, Room};
 
 /// Marks a map that the result shares with the inline values while a path is set. No key of a values file can have it.
 const SHARED: &str = "\u{0}shared";
@@ -40,10 +40,16 @@ enum Shared {
 pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, String> {
     let mut inline = inline.clone();
     let mut result = Map::new();
+    let room = Room::default();
     for source in sources {
         let Some(path) = source.target_path.as_deref().filter(|path| !path.is_empty()) else {
-            let values = yaml::from_slice_map(source.text.as_bytes())
-                .map_err(|_| format!("{} is not a YAML map", source.name))?;
+            let values =
+                yaml::from_slice_map_within(source.text.as_bytes(), &room).map_err(|_| {
+                    match room.exceeded() {
+                        Some(why) => format!("{}: {why}", source.name),
+                        None => format!("{} is not a YAML map", source.name),
+                    }
+                })?;
             merge_maps(&mut result, values);
             continue;
         };

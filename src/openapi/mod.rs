@@ -23,6 +23,10 @@ use crate::render::{from_json, to_json};
 const MAX_DEPTH: usize = 64;
 /// How many schemas a file may expand to.
 const MAX_NODES: usize = 200_000;
+/// The depth of a file with its references.
+const MAX_TREE_DEPTH: usize = 500;
+/// How many bytes of text a file may expand to.
+const MAX_EXPANDED: usize = 64 << 20;
 /// The largest file.
 const MAX_BYTES: u64 = 4 << 20;
 
@@ -139,46 +143,93 @@ fn read_file(path: &Path) -> Result<Option<(PathBuf, Value)>, String> {
         root @ Value::Object(_) => root,
         _ => return Err(failed(&"a schema is a map like {type: object, properties: {…}}")),
     };
-    let mut budget = MAX_NODES;
-    let tree = expand(&root, &root, &mut Vec::new(), &mut budget).map_err(|e| failed(&e))?;
+    let mut expansion = Expansion { root: &root, open: Vec::new(), nodes: MAX_NODES, bytes: MAX_EXPANDED };
+    let tree = expansion.of(&root, 0).map_err(|e| failed(&e))?;
     Ok(Some((path.to_owned(), tree)))
 }
 
-/// A copy with each reference replaced by its target. A recursive reference stays.
-fn expand(node: &Value, root: &Value, open: &mut Vec<String>, budget: &mut usize) -> Result<Value, String> {
-    *budget = budget.checked_sub(1).ok_or("references make it too large")?;
-    match node {
-        Value::Object(map) => {
-            if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
-                if open.iter().any(|r| r == reference) {
-                    return Ok(node.clone());
+/// The copy of a schema with each reference replaced by its target.
+struct Expansion<'s> {
+    root: &'s Value,
+    /// The references around the current node.
+    open: Vec<String>,
+    /// How many nodes and bytes of text may still be added.
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Expansion<'_> {
+    /// The copy of a node. A recursive reference stays.
+    fn of(&mut self, node: &Value, depth: usize) -> Result<Value, String> {
+        self.take(node, depth)?;
+        match node {
+            Value::Object(map) => {
+                if let Some(reference) = map.get("$ref").and_then(Value::as_str) {
+                    return self.target(node, reference, depth);
                 }
-                if open.len() >= MAX_DEPTH {
-                    return Err(format!("$ref {reference:?} is nested too deep"));
-                }
-                let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-                let target = target.ok_or_else(|| {
-                    format!("$ref {reference:?} leads nowhere; it must be a path within this file, like #/definitions/name")
-                })?;
-                open.push(reference.to_owned());
-                let expanded = expand(target, root, open, budget);
-                open.pop();
-                return expanded;
+                let copied: Result<Object<String, Value>, String> = map
+                    .iter()
+                    .map(|(k, v)| {
+                        // Data is not a schema.
+                        let literal = matches!(k.as_str(), "default" | "enum" | "example" | "x-examples");
+                        let copied = if literal { self.literal(v, depth + 1) } else { self.of(v, depth + 1) };
+                        Ok((k.clone(), copied?))
+                    })
+                    .collect();
+                copied.map(Value::Object)
             }
-            let copied: Result<Object<String, Value>, String> = map
-                .iter()
-                .map(|(k, v)| {
-                    // Data is not a schema.
-                    let literal = matches!(k.as_str(), "default" | "enum" | "example" | "x-examples");
-                    Ok((k.clone(), if literal { v.clone() } else { expand(v, root, open, budget)? }))
-                })
-                .collect();
-            copied.map(Value::Object)
+            Value::Array(list) => {
+                list.iter().map(|v| self.of(v, depth + 1)).collect::<Result<_, _>>().map(Value::Array)
+            }
+            other => Ok(other.clone()),
         }
-        Value::Array(list) => {
-            list.iter().map(|v| expand(v, root, open, budget)).collect::<Result<_, _>>().map(Value::Array)
+    }
+
+    fn target(&mut self, node: &Value, reference: &str, depth: usize) -> Result<Value, String> {
+        if self.open.iter().any(|r| r == reference) {
+            return Ok(node.clone());
         }
-        other => Ok(other.clone()),
+        if self.open.len() >= MAX_DEPTH {
+            return Err(format!("$ref {reference:?} is nested too deep"));
+        }
+        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        let target = target.ok_or_else(|| {
+            format!("$ref {reference:?} leads nowhere; it must be a path within this file, like #/definitions/name")
+        })?;
+        self.open.push(reference.to_owned());
+        let expanded = self.of(target, depth);
+        self.open.pop();
+        expanded
+    }
+
+    /// The copy of data.
+    fn literal(&mut self, data: &Value, depth: usize) -> Result<Value, String> {
+        self.take(data, depth)?;
+        match data {
+            Value::Object(map) => {
+                let copied = map.iter().map(|(k, v)| Ok((k.clone(), self.literal(v, depth + 1)?)));
+                copied.collect::<Result<_, String>>().map(Value::Object)
+            }
+            Value::Array(list) => {
+                list.iter().map(|v| self.literal(v, depth + 1)).collect::<Result<_, _>>().map(Value::Array)
+            }
+            other => Ok(other.clone()),
+        }
+    }
+
+    /// Takes what a node needs without those below it.
+    fn take(&mut self, node: &Value, depth: usize) -> Result<(), String> {
+        if depth > MAX_TREE_DEPTH {
+            return Err(format!("with its references it is deeper than {MAX_TREE_DEPTH}"));
+        }
+        let bytes = match node {
+            Value::String(text) => text.len(),
+            Value::Object(map) => map.keys().map(String::len).sum(),
+            _ => 0,
+        };
+        self.nodes = self.nodes.checked_sub(1).ok_or("references make it too large")?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or("references make it too large")?;
+        Ok(())
     }
 }
 
@@ -289,5 +340,33 @@ pub(crate) fn as_map(section: &Value) -> Map {
     match from_json(section) {
         Data::Map(map) => map,
         _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_references_make_is_bounded() {
+        let expanded = |root: &Value| {
+            Expansion { root, open: Vec::new(), nodes: MAX_NODES, bytes: MAX_EXPANDED }.of(root, 0)
+        };
+        let to = |name: usize| json!({"$ref": format!("#/definitions/d{name}")});
+        // Each definition leads 100 levels down to the next one.
+        let deep = |at: usize| (0..50).fold(to(at + 1), |below, _| json!({"properties": {"a": below}}));
+        let chain = |count: usize| {
+            let all: Object<String, Value> = (0..count).map(|at| (format!("d{at}"), deep(at))).collect();
+            let mut root = json!({"properties": {"a": to(0)}, "definitions": all});
+            root["definitions"][format!("d{count}")] = json!({});
+            root
+        };
+        assert!(expanded(&chain(2)).is_ok());
+        assert_eq!(expanded(&chain(20)).unwrap_err(), "with its references it is deeper than 500");
+        for keyword in ["description", "default"] {
+            let many: Object<String, Value> = (0..100).map(|at| (format!("p{at}"), to(0))).collect();
+            let large = json!({"properties": many, "definitions": {"d0": {keyword: "x".repeat(1 << 20)}}});
+            assert_eq!(expanded(&large).unwrap_err(), "references make it too large", "{keyword}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use chart_compat::data::{Data, Map};
+use chart_compat::yaml::Room;
 use serde_json::Value;
 
 use crate::addon::config::REFERENCES_SUFFIX;
@@ -43,6 +44,7 @@ pub async fn referred_values(
 ) -> Result<BTreeMap<String, Vec<ReferredValues>>, String> {
     let namespace = config_map["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut all = BTreeMap::new();
+    let room = Room::default();
     for section in sections {
         let key = format!("{section}{REFERENCES_SUFFIX}");
         let Some(text) = config_map["data"][&key].as_str() else { continue };
@@ -53,7 +55,7 @@ pub async fn referred_values(
                 .await
                 .map_err(|e| failed(format!("{} {}: {e}", reference.kind, reference.name)))?;
             let mut values = Map::new();
-            reference.merge_into(object.as_ref(), &mut values).map_err(failed)?;
+            reference.merge_into(object.as_ref(), &mut values, &room).map_err(failed)?;
             if reference.kind == "Secret" {
                 values.values_mut().for_each(hide);
             }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use chart_compat::chart::{Chart, Crd, File};
 use chart_compat::data::Data;
 use chart_compat::render::{self, Rendered, manifest_text};
-use chart_compat::yaml;
+use chart_compat::yaml::{self, Room};
 use serde_json::{Number, Value, json};
 
 use super::bounds::RenderBounds;
@@ -64,8 +64,13 @@ pub(super) fn object_data(value: &Value) -> Data {
 /// # Errors
 /// The YAML error, with its line.
 pub fn parse_manifest(text: &str) -> Result<Value, String> {
+    parse_manifest_within(text, &Room::default())
+}
+
+/// Parses one of several documents that share room, as [`parse_manifest`].
+fn parse_manifest_within(text: &str, room: &Room) -> Result<Value, String> {
     let ended = if text.ends_with('\n') { Cow::Borrowed(text) } else { Cow::Owned(format!("{text}\n")) };
-    yaml::from_slice(ended.as_bytes()).map(|d| to_json(&d)).map_err(|e| e.to_string())
+    yaml::from_slice_within(ended.as_bytes(), room).map(|d| to_json(&d)).map_err(|e| e.to_string())
 }
 
 fn event(name: &str) -> Option<HookEvent> {
@@ -73,8 +78,9 @@ fn event(name: &str) -> Option<HookEvent> {
 }
 
 /// Converts a manifest of the release. Helm parses its object from the text of all manifests, in which another line break follows each.
-fn manifest(m: &render::Manifest) -> Result<Manifest, render::Error> {
-    let object = parse_manifest(&format!("{}\n", m.text)).map_err(|reason| refused(m, reason))?;
+fn manifest(m: &render::Manifest, room: &Room) -> Result<Manifest, render::Error> {
+    let object =
+        parse_manifest_within(&format!("{}\n", m.text), room).map_err(|reason| refused(m, reason))?;
     Ok(Manifest { source: m.source.clone(), text: m.text.clone(), object })
 }
 
@@ -88,14 +94,14 @@ fn policies<T: serde::de::DeserializeOwned>(names: &[String]) -> Vec<T> {
 }
 
 /// Converts a chart hook, which Helm parses by itself.
-fn hook(h: &render::Hook) -> Result<ChartHook, render::Error> {
+fn hook(h: &render::Hook, room: &Room) -> Result<ChartHook, render::Error> {
     let m = &h.manifest;
     Ok(ChartHook {
         name: m.head.name.clone(),
         kind: m.head.kind.clone(),
         path: m.source.clone(),
         text: m.text.clone(),
-        object: parse_manifest(&m.text).map_err(|reason| refused(m, reason))?,
+        object: parse_manifest_within(&m.text, room).map_err(|reason| refused(m, reason))?,
         events: h.events.iter().filter_map(|e| event(e)).collect(),
         weight: h.weight,
         delete_policies: policies::<HookDeletePolicy>(&h.delete_policies),
@@ -108,13 +114,17 @@ fn hook(h: &render::Hook) -> Result<ChartHook, render::Error> {
 /// # Errors
 /// A file that is not YAML.
 pub fn crds(files: &[Crd]) -> Result<Vec<CrdFile>, render::Error> {
+    crds_within(files, &Room::default())
+}
+
+fn crds_within(files: &[Crd], room: &Room) -> Result<Vec<CrdFile>, render::Error> {
     let mut out = Vec::with_capacity(files.len());
     for crd in files {
         let text = String::from_utf8_lossy(&crd.data).into_owned();
         let mut objects = Vec::new();
         for doc in render::split_documents(&text) {
-            let object =
-                parse_manifest(doc).map_err(|reason| render::Error::manifest(&crd.path, doc, reason))?;
+            let object = parse_manifest_within(doc, room)
+                .map_err(|reason| render::Error::manifest(&crd.path, doc, reason))?;
             if !object.is_null() {
                 objects.push(object);
             }
@@ -148,10 +158,11 @@ fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
 /// A CRD file or manifest that is not YAML, or objects that exceed the render's memory limit.
 pub fn release(rendered: &Rendered, bounds: &RenderBounds) -> Result<RenderedRelease, render::Error> {
     check_size(rendered, bounds.memory)?;
-    let crds = crds(&rendered.crds)?;
+    let room = Room::default();
+    let crds = crds_within(&rendered.crds, &room)?;
     Ok(RenderedRelease {
-        manifests: rendered.manifests.iter().map(manifest).collect::<Result<_, _>>()?,
-        hooks: rendered.hooks.iter().map(hook).collect::<Result<_, _>>()?,
+        manifests: rendered.manifests.iter().map(|m| manifest(m, &room)).collect::<Result<_, _>>()?,
+        hooks: rendered.hooks.iter().map(|h| hook(h, &room)).collect::<Result<_, _>>()?,
         crds,
         notes: rendered.notes.clone(),
         checksum: rendered.checksum()?,

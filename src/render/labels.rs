@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use chart_compat::kyaml;
+use chart_compat::yaml::Room;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -22,6 +23,7 @@ pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, Strin
         return Ok(());
     }
     let mut changed = false;
+    let room = Room::default();
     for manifest in &mut release.manifests {
         let failed = |reason: String| format!("{}: extra labels: {reason}", manifest.source);
         if manifest.object.is_null() || !label(&mut manifest.object, labels).map_err(failed)? {
@@ -29,8 +31,8 @@ pub fn add_labels(release: &mut RenderedRelease, labels: &BTreeMap<String, Strin
         }
         changed = true;
         // With the line break that ends it in the stream, which is then removed again: a block scalar at the end keeps its own.
-        let text =
-            kyaml::with_labels(&format!("{}\n", manifest.text), labels).map_err(|e| failed(e.to_string()))?;
+        let text = kyaml::with_labels(&format!("{}\n", manifest.text), labels, &room)
+            .map_err(|e| failed(e.to_string()))?;
         // As it will be decoded from the record: kyaml omits empty fields.
         manifest.object = parse_manifest(&text).map_err(failed)?;
         text.strip_suffix('\n').unwrap_or(&text).clone_into(&mut manifest.text);

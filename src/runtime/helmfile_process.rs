@@ -42,7 +42,8 @@ pub(super) async fn run(
 ) -> Result<(), ClusterError> {
     register_helmfiles(context.runner.engine().operator_client()).await?;
     let HelmfileProcess { options, kinds, controller } = process;
-    let of_kind = |kind: CustomKind| Helmfiles::of_kind(options.clone(), kind);
+    let of_kind =
+        |kind: CustomKind| Helmfiles::of_kind(options.clone(), kind, context.runner.render_bounds());
     let mut front_ends = vec![Helmfiles::new(options.clone())];
     front_ends.extend(kinds.into_iter().map(of_kind));
     let stopping = StopSignal::new();

@@ -1,7 +1,7 @@
 //! The object operations that a run writes: a stream of JSON or YAML documents. Pure.
 
 use chart_compat::data::Data;
-use chart_compat::yaml;
+use chart_compat::yaml::{self, Room};
 use serde_json::{Deserializer, Map, Value};
 
 use super::jq::Filter;
@@ -74,14 +74,15 @@ const KEYS: [&str; 12] = [
 /// A document is neither JSON nor YAML, or lacks what its operation needs.
 pub fn parse(text: &str) -> Result<Vec<Operation>, OperationsError> {
     let mut operations = Vec::new();
-    for (index, document) in documents(text)?.iter().enumerate() {
+    let room = Room::default();
+    for (index, document) in documents(text, &room)?.iter().enumerate() {
         let fail = |text: String| OperationsError::Document { number: index + 1, text };
-        operations.push(operation(document).map_err(fail)?);
+        operations.push(operation(document, &room).map_err(fail)?);
     }
     Ok(operations)
 }
 
-fn documents(text: &str) -> Result<Vec<Value>, OperationsError> {
+fn documents(text: &str, room: &Room) -> Result<Vec<Value>, OperationsError> {
     let json: Result<Vec<Value>, _> = Deserializer::from_str(text).into_iter().collect();
     let failed = match json {
         Ok(documents) => return Ok(documents),
@@ -89,7 +90,7 @@ fn documents(text: &str) -> Result<Vec<Value>, OperationsError> {
     };
     let mut documents = Vec::new();
     for part in split(text) {
-        match yaml::from_slice(part.as_bytes()) {
+        match yaml::from_slice_within(part.as_bytes(), room) {
             Ok(Data::Null) => {}
             Ok(data) => documents.push(to_json(&data)),
             Err(e) => return Err(OperationsError::Syntax { json: failed, yaml: e.to_string() }),
@@ -115,7 +116,7 @@ fn split(text: &str) -> Vec<String> {
     parts
 }
 
-fn operation(document: &Value) -> Result<Operation, String> {
+fn operation(document: &Value, room: &Room) -> Result<Operation, String> {
     let map = document.as_object().ok_or("it is not a map")?;
     if let Some(key) = map.keys().find(|k| !KEYS.contains(&k.as_str())) {
         return Err(format!("there is no key {key:?}"));
@@ -131,7 +132,7 @@ fn operation(document: &Value) -> Result<Operation, String> {
         })
     };
     let create = |exists: Exists| -> Result<Operation, String> {
-        let object = structure(map, "object")?;
+        let object = structure(map, "object", room)?;
         match object.as_object() {
             Some(fields) if !fields.is_empty() => {}
             _ => return Err("object: no map with fields".to_owned()),
@@ -154,11 +155,11 @@ fn operation(document: &Value) -> Result<Operation, String> {
         "Delete" => delete(Propagation::Foreground),
         "DeleteInBackground" => delete(Propagation::Background),
         "DeleteNonCascading" => delete(Propagation::Orphan),
-        "MergePatch" => match structure(map, "mergePatch")? {
+        "MergePatch" => match structure(map, "mergePatch", room)? {
             changes @ Value::Object(_) => patch(Patch::Merge(changes)),
             other => Err(format!("mergePatch: {other} is not a map")),
         },
-        "JSONPatch" => match structure(map, "jsonPatch")? {
+        "JSONPatch" => match structure(map, "jsonPatch", room)? {
             Value::Array(steps) if !steps.is_empty() => {
                 steps.iter().try_for_each(step)?;
                 patch(Patch::Json(Value::Array(steps)))
@@ -224,12 +225,12 @@ fn flag(map: &Map<String, Value>, key: &str) -> Result<bool, String> {
     }
 }
 
-/// A value that may be written as text that holds JSON or YAML.
-fn structure(map: &Map<String, Value>, key: &str) -> Result<Value, String> {
+/// A value that may be written as text that holds JSON or YAML, within the room of the whole file.
+fn structure(map: &Map<String, Value>, key: &str, room: &Room) -> Result<Value, String> {
     match map.get(key) {
         None | Some(Value::Null) => Err(format!("{key}: it is missing")),
         Some(Value::String(text)) => {
-            let data = yaml::from_slice(text.as_bytes()).map_err(|e| format!("{key}: {e}"))?;
+            let data = yaml::from_slice_within(text.as_bytes(), room).map_err(|e| format!("{key}: {e}"))?;
             Ok(to_json(&data))
         }
         Some(other) => Ok(other.clone()),

@@ -16,6 +16,7 @@ use windlass::helmfile::bundle::opened_bundle::OpenedBundle;
 use windlass::helmfile::resource::{
     CustomKind, DefaultBundle, HelmfileOptions, Helmfiles, KindsFile, definition,
 };
+use windlass::render::RenderBounds;
 use windlass::serve::State;
 use windlass::source::oci::packed_artifact::PackedArtifact;
 use windlass_test_cluster::{AuditEvent, ControlPlane, Namespace, shared, wait_until};
@@ -132,7 +133,7 @@ impl Running {
             bundle: self.bundle.clone(),
         };
         let front_end = match kind {
-            Some(kind) => Helmfiles::of_kind(options, kind),
+            Some(kind) => Helmfiles::of_kind(options, kind, RenderBounds::default()),
             None => Helmfiles::new(options),
         };
         let namespace = Some(self.ns.name().to_owned());

@@ -9,11 +9,11 @@ use super::Warn;
 use super::archive::read_archive;
 use super::error::Error;
 use super::metadata::{Metadata, form, json_kind};
-use super::values::read_values;
+use super::values::read_values_within;
 use crate::data::{Data, Map};
 use crate::go::slog;
 use crate::profile::Profile;
-use crate::yaml;
+use crate::yaml::{self, Room};
 
 /// The maximal nesting depth of charts.
 const MAX_DEPTH: usize = 50;
@@ -35,8 +35,9 @@ pub(crate) struct PrefetchedValues(Arc<OnceLock<(Profile, Option<Arc<Map>>)>>);
 
 impl PrefetchedValues {
     /// Parses them once; `None` if that fails.
-    pub(crate) fn read(&self, text: &[u8], profile: Profile) -> Option<&Arc<Map>> {
-        let (of, values) = self.0.get_or_init(|| (profile, read_values(text, profile).ok().map(Arc::new)));
+    pub(crate) fn read(&self, text: &[u8], profile: Profile, room: &Room) -> Option<&Arc<Map>> {
+        let read = || read_values_within(text, profile, room).ok().map(Arc::new);
+        let (of, values) = self.0.get_or_init(|| (profile, read()));
         values.as_ref().filter(|_| *of == profile)
     }
 }
@@ -138,9 +139,10 @@ fn read_metadata(
     file: &File,
     profile: Profile,
     any_form: bool,
+    room: &Room,
 ) -> Result<(), Error> {
     let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
-    match yaml::from_slice(&file.data) {
+    match yaml::from_slice_within(&file.data, room) {
         Ok(Data::Map(map)) => {
             // Helm 4 first reads only the chart's API version.
             if any_form && !matches!(form(&map).map_err(|e| failed(&e))?.as_str(), "" | "v1" | "v2" | "v3") {
@@ -189,7 +191,7 @@ fn wrong_kind(got: &Data, wanted: &str) -> String {
 /// # Errors
 /// A file that cannot be decoded, a violated rule of `Chart.yaml`, or an invalid subchart.
 pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
-    let chart = load(files, profile, warn, 0, profile == Profile::Helm4)?;
+    let chart = load(files, profile, warn, 0, profile == Profile::Helm4, &Room::default())?;
     match (profile, chart.metadata.api_version.as_str()) {
         (Profile::Helm4, "v3") => Err(Error::Form("invalid chart apiVersion")),
         _ => Ok(chart),
@@ -202,16 +204,17 @@ pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<
 /// # Errors
 /// As [`load_files`], except for the version.
 pub fn load_files_as_v2(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
-    load(files, profile, warn, 0, false)
+    load(files, profile, warn, 0, false, &Room::default())
 }
 
-/// Loads a chart and its subcharts. With `any_form`, checks the API version first.
+/// Loads a chart and its subcharts, whose files share room. With `any_form`, checks the API version first.
 fn load(
     files: Vec<File>,
     profile: Profile,
     warn: Warn<'_>,
     depth: usize,
     any_form: bool,
+    room: &Room,
 ) -> Result<Chart, Error> {
     // Helm logs these with its old logger.
     let mut told = |text: &str| warn(slog::line("INFO", text, &[]));
@@ -222,7 +225,7 @@ fn load(
     let mut metadata: Option<Metadata> = None;
     for f in files.iter().filter(|f| f.name == "Chart.yaml") {
         let m = metadata.get_or_insert_default();
-        read_metadata(m, f, profile, any_form)?;
+        read_metadata(m, f, profile, any_form, room)?;
         if m.api_version.is_empty() {
             m.api_version = "v1".to_owned();
         }
@@ -231,13 +234,13 @@ fn load(
     for f in files {
         match f.name.as_str() {
             "Chart.yaml" => {}
-            "Chart.lock" => chart.lock = Some(read_lock(&f, profile)?),
+            "Chart.lock" => chart.lock = Some(read_lock(&f, profile, room)?),
             "values.yaml" => {
-                chart.values = match f.values.read(&f.data, profile) {
+                chart.values = match f.values.read(&f.data, profile, room) {
                     Some(values) => Arc::clone(values),
                     // Parsed again for the error.
                     None => Arc::new(
-                        read_values(&f.data, profile)
+                        read_values_within(&f.data, profile, room)
                             .map_err(|e| file_error(&f, &e, e.problem(), e.line()))?,
                     ),
                 };
@@ -252,13 +255,13 @@ fn load(
                          We recommend migrating dependencies to Chart.yaml.",
                     );
                 }
-                read_metadata(m, &f, profile, false)?;
+                read_metadata(m, &f, profile, false, room)?;
                 if m.api_version == "v1" {
                     chart.files.push(f);
                 }
             }
             "requirements.lock" => {
-                chart.lock = Some(read_lock(&f, profile)?);
+                chart.lock = Some(read_lock(&f, profile, room)?);
                 let m = metadata.get_or_insert_default();
                 if m.api_version == "v1" {
                     chart.files.push(f);
@@ -285,12 +288,13 @@ fn load(
         if name.starts_with(['_', '.']) {
             continue;
         }
-        let sub =
-            load_subchart(&name, files, profile, warn, depth + 1).map_err(|source| Error::Subchart {
+        let sub = load_subchart(&name, files, profile, warn, depth + 1, room).map_err(|source| {
+            Error::Subchart {
                 name: name.clone(),
                 parent: chart.metadata.name.clone(),
                 source: Box::new(source),
-            })?;
+            }
+        })?;
         chart.dependencies.push(sub);
     }
     Ok(chart)
@@ -300,13 +304,13 @@ fn has_extension(name: &str, extension: &str) -> bool {
     name.rsplit('/').next().and_then(|base| base.rsplit_once('.')).is_some_and(|(_, e)| e == extension)
 }
 
-fn read_lock(file: &File, profile: Profile) -> Result<Data, Error> {
+fn read_lock(file: &File, profile: Profile, room: &Room) -> Result<Data, Error> {
     let package = match profile {
         Profile::Helm4 => "v2",
         Profile::Helm3 => "chart",
     };
     let failed = |e: &dyn std::fmt::Display| file_error(file, e, e.to_string(), None);
-    let lock = yaml::from_slice(&file.data).map_err(|e| {
+    let lock = yaml::from_slice_within(&file.data, room).map_err(|e| {
         let reason = format!("error converting YAML to JSON: {e}");
         file_error(file, &reason, e.problem().to_owned(), e.line())
     })?;
@@ -330,16 +334,17 @@ fn load_subchart(
     profile: Profile,
     warn: Warn<'_>,
     depth: usize,
+    room: &Room,
 ) -> Result<Chart, Error> {
     if has_extension(name, "tgz") {
         let Some(file) = files.into_iter().next().filter(|f| f.name == name) else {
             return Err(Error::Archive(format!("{name} is a directory, not an archive")));
         };
-        return load(read_archive(&file.data, profile)?, profile, warn, depth, false);
+        return load(read_archive(&file.data, profile)?, profile, warn, depth, false, room);
     }
     let inner = files.into_iter().filter_map(|f| {
         let (_, rest) = f.name.split_once('/')?;
         Some(File { name: rest.to_owned(), ..f })
     });
-    load(inner.collect(), profile, warn, depth, false)
+    load(inner.collect(), profile, warn, depth, false, room)
 }

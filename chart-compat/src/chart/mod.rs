@@ -25,7 +25,7 @@ pub use ignore::Rules;
 pub use load::{Chart, Crd, File, load_files, load_files_as_v2};
 pub use metadata::{Dependency, Maintainer, Metadata};
 pub use path_match::matches;
-pub use values::{ValuesLines, merge_maps, read_values};
+pub use values::{ValuesLines, merge_maps, read_values, read_values_within};
 
 /// Takes the warnings that Helm prints on stderr: one line each, without a line end.
 pub type Warn<'w> = &'w mut dyn FnMut(String);

@@ -6,7 +6,7 @@ use super::error::Error;
 use crate::data::{Data, Map};
 use crate::path::Path;
 use crate::profile::Profile;
-use crate::yaml;
+use crate::yaml::{self, Room};
 
 /// The documents of a values text, separated by lines that begin with `---` (`yaml.YAMLReader` of apimachinery), each with the number
 /// of lines before it. A first line of dashes belongs to the document that it begins.
@@ -69,8 +69,16 @@ impl<'t> Iterator for Documents<'t> {
 /// # Errors
 /// The YAML error, with its line.
 pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
+    read_values_within(text, profile, &Room::default())
+}
+
+/// Parses one of several values files that share room, as [`read_values`].
+///
+/// # Errors
+/// As [`read_values`], or the files' aliases add too much.
+pub fn read_values_within(text: &[u8], profile: Profile, room: &Room) -> Result<Map, Error> {
     if profile == Profile::Helm3 {
-        return yaml::from_slice_map(text).map_err(Error::Unmarshal);
+        return yaml::from_slice_map_within(text, room).map_err(Error::Unmarshal);
     }
     // Helm adds a missing line feed at the end.
     let text = match text.last() {
@@ -80,7 +88,7 @@ pub fn read_values(text: &[u8], profile: Profile) -> Result<Map, Error> {
     let mut values = Map::new();
     for document in Documents::of(&text) {
         let (before, doc) = document?;
-        let map = yaml::from_slice_map(doc).map_err(|source| Error::Yaml { source, before })?;
+        let map = yaml::from_slice_map_within(doc, room).map_err(|source| Error::Yaml { source, before })?;
         merge_maps(&mut values, map);
     }
     Ok(values)

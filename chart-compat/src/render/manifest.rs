@@ -7,7 +7,7 @@ use super::order;
 use crate::chart::Warn;
 use crate::go::{slog, trim};
 use crate::profile::Profile;
-use crate::yaml::{self, Head};
+use crate::yaml::{self, Head, Room};
 
 /// One document of a rendered template.
 #[derive(Clone, Debug)]
@@ -154,14 +154,14 @@ pub(super) struct Documents {
     documents: Vec<(String, Result<Head, yaml::Error>)>,
 }
 
-/// Splits a rendered file and parses the heads of its documents.
-pub(super) fn read(source: String, text: Vec<u8>, profile: Profile) -> Documents {
+/// Splits a rendered file and parses the heads of its documents, within the room of all files of a render.
+pub(super) fn read(source: String, text: Vec<u8>, profile: Profile, room: &Room) -> Documents {
     let mut documents = Vec::new();
     let places = places(&text, profile);
     let text = match (String::from_utf8(text), &places[..]) {
         (Ok(mut text), [place]) => {
             // The usual case: one document, which is the whole file except for trimmed white space.
-            let head = yaml::head(&text.as_bytes()[place.clone()]);
+            let head = yaml::head_within(&text.as_bytes()[place.clone()], room);
             text.truncate(place.end);
             text.drain(..place.start);
             documents.push((text, head));
@@ -173,7 +173,7 @@ pub(super) fn read(source: String, text: Vec<u8>, profile: Profile) -> Documents
     for place in places {
         let doc = &text[place];
         let (doc, head) = match std::str::from_utf8(doc) {
-            Ok(text) => (text.to_owned(), yaml::head(doc)),
+            Ok(text) => (text.to_owned(), yaml::head_within(doc, room)),
             Err(_) => (String::from_utf8_lossy(doc).into_owned(), Err(yaml::refuse_bytes(doc))),
         };
         let failed = head.is_err();

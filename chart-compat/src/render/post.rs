@@ -14,6 +14,7 @@ use super::{Hook, Rendered};
 use crate::chart::Warn;
 use crate::kyaml;
 use crate::profile::Profile;
+use crate::yaml::Room;
 use crate::yaml::tree::Node;
 
 /// The annotation with the file's name of a document.
@@ -29,7 +30,9 @@ impl Rendered {
         profile: Profile,
         warn: Warn<'_>,
     ) -> Result<Self, Error> {
-        let read = |(source, text): (String, String)| manifest::read(source, text.into_bytes(), profile);
+        let room = Room::default();
+        let read =
+            |(source, text): (String, String)| manifest::read(source, text.into_bytes(), profile, &room);
         let (manifests, hooks) = manifest::sort(files.into_iter().map(read).collect(), profile, warn)?;
         Ok(Self { manifests, hooks, ..Self::default() })
     }
@@ -62,8 +65,10 @@ impl Rendered {
         profile: Profile,
         warn: Warn<'_>,
     ) -> Result<(), Error> {
-        let read =
-            |(source, text): (String, String)| manifest::read(source, text.into_bytes(), Profile::Helm4);
+        let room = Room::default();
+        let read = |(source, text): (String, String)| {
+            manifest::read(source, text.into_bytes(), Profile::Helm4, &room)
+        };
         (self.manifests, self.hooks) = manifest::sort(files.into_iter().map(read).collect(), profile, warn)?;
         Ok(())
     }
@@ -112,9 +117,10 @@ impl Rendered {
     /// A document whose head is not valid YAML.
     pub fn replace_manifest(&mut self, text: &str, profile: Profile, warn: Warn<'_>) -> Result<(), Error> {
         let mut files = Vec::new();
+        let room = Room::default();
         for part in manifest::split(text, profile) {
             let source = part.lines().find_map(|l| l.strip_prefix("# Source: ")).unwrap_or("post-renderer");
-            files.push(manifest::read(source.trim().to_owned(), part.as_bytes().to_vec(), profile));
+            files.push(manifest::read(source.trim().to_owned(), part.as_bytes().to_vec(), profile, &room));
         }
         (self.manifests, _) = manifest::sort(files, profile, warn)?;
         Ok(())
@@ -208,8 +214,9 @@ mod tests {
     use super::*;
 
     fn rendered(files: &[(&str, &str)]) -> Rendered {
-        let files =
-            files.iter().map(|(s, t)| manifest::read((*s).to_owned(), t.as_bytes().to_vec(), Profile::Helm4));
+        let files = files.iter().map(|(s, t)| {
+            manifest::read((*s).to_owned(), t.as_bytes().to_vec(), Profile::Helm4, &Room::default())
+        });
         let (manifests, hooks) = manifest::sort(files.collect(), Profile::Helm4, &mut |_| {}).unwrap();
         Rendered { manifests, hooks, ..Rendered::default() }
     }

@@ -18,6 +18,7 @@ use super::engine::funcs;
 use crate::chart::File;
 use crate::profile::Profile;
 use crate::template::{self, Template, UNNAMED};
+use crate::yaml::Room;
 
 /// The minimal size of text for a second thread, in bytes.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
@@ -37,6 +38,7 @@ pub struct Prefetch {
 struct Shared {
     files: Mutex<Receiver<File>>,
     profile: Profile,
+    room: Room,
     canceled: AtomicBool,
 }
 
@@ -55,7 +57,7 @@ impl Shared {
     /// Parses the templates of a file; values are stored in the file itself.
     fn parse(&self, file: File) -> Option<ParsedText> {
         if file.is_values() {
-            file.values.read(&file.data, self.profile);
+            file.values.read(&file.data, self.profile, &self.room);
             return None;
         }
         let templates = template::parse(UNNAMED, &file.data, funcs(self.profile)).ok()?;
@@ -68,7 +70,12 @@ impl Prefetch {
     #[must_use]
     pub fn new(profile: Profile) -> Self {
         let (sender, files) = mpsc::channel();
-        let shared = Shared { files: Mutex::new(files), profile, canceled: AtomicBool::new(false) };
+        let shared = Shared {
+            files: Mutex::new(files),
+            profile,
+            room: Room::default(),
+            canceled: AtomicBool::new(false),
+        };
         Self { sender, shared: Arc::new(shared), queued: 0, second: None }
     }
 

@@ -25,6 +25,7 @@ use crate::data::Map as DataMap;
 use crate::go::{Arena, Map, MapKind, Value};
 use crate::template::{Diagnostic, Exec, Set, Template, TemplateSet};
 use crate::world::World;
+use crate::yaml::Room;
 
 /// The inputs of a run.
 #[derive(Clone, Copy)]
@@ -58,6 +59,8 @@ struct Shared {
     next: AtomicUsize,
     /// Templates from this index on must not be shared.
     end: AtomicUsize,
+    /// What the aliases of rendered documents may take.
+    room: Room,
 }
 
 /// The output of one thread.
@@ -100,7 +103,8 @@ impl Run<'_> {
     /// # Errors
     /// The first template in Helm's order that cannot be parsed or fails.
     pub(super) fn all(&self) -> Result<RunOutput, Error> {
-        let shared = Shared { next: AtomicUsize::new(0), end: AtomicUsize::new(usize::MAX) };
+        let shared =
+            Shared { next: AtomicUsize::new(0), end: AtomicUsize::new(usize::MAX), room: Room::default() };
         let place = ThreadMemory::default();
         let order = self.order(&place.arena);
         let parsed = self.compiled.parsed(&order);
@@ -242,7 +246,7 @@ impl Run<'_> {
                 }
                 // While the text is still in the processor's caches.
                 Ok(text) => {
-                    let read = manifest::read(task.name.clone(), text, self.compiled.profile());
+                    let read = manifest::read(task.name.clone(), text, self.compiled.profile(), &shared.room);
                     done.documents.push((number, read));
                 }
                 Err(e) => done.failed = Some((number, e)),

@@ -17,8 +17,14 @@ pub(super) const FUNCS: &[Func] = &[
         let text = encode::yaml_pretty(x.arena, a[0]).unwrap_or_default();
         Ok(Value::str(x.arena, text.strip_suffix('\n').unwrap_or(&text)))
     }),
-    Func::new("fromYaml", &[Str], |x, a| Ok(map_or_error(x.arena, yaml::from_slice_map(bytes(a[0]))))),
-    Func::new("fromYamlArray", &[Str], |x, a| Ok(list_or_error(x.arena, yaml::from_slice_list(bytes(a[0]))))),
+    Func::new("fromYaml", &[Str], |x, a| {
+        let read = x.within_memory(|room| yaml::from_slice_map_within(bytes(a[0]), room))?;
+        Ok(map_or_error(x.arena, read))
+    }),
+    Func::new("fromYamlArray", &[Str], |x, a| {
+        let read = x.within_memory(|room| yaml::from_slice_list_within(bytes(a[0]), room))?;
+        Ok(list_or_error(x.arena, read))
+    }),
     Func::new("toJson", &[Any], |x, a| {
         Ok(to_json(x.arena, a[0], JsonStyle::Compact).unwrap_or(Value::Str(b"")))
     }),

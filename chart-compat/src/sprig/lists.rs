@@ -93,23 +93,37 @@ fn reverse<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     Ok(collected(x.arena, items.iter().rev().copied().collect()))
 }
 
-fn is_in<'a>(arena: &'a Arena, needle: Value<'a>, hay: &[Value<'a>]) -> bool {
-    hay.iter().any(|item| deep_equal(arena, needle, *item))
+/// Whether a list has a value. The comparisons count: a function that calls this for each item of a list takes the square of its length.
+fn is_in<'a>(x: &mut Exec<'a>, needle: Value<'a>, hay: &[Value<'a>]) -> Result<bool, Error> {
+    x.count_steps(hay.len() / 4)?;
+    Ok(hay.iter().any(|item| deep_equal(x.arena, needle, *item)))
+}
+
+/// A value that equals others exactly if this does; `None` for one that has to be compared.
+fn plain<'a>(value: Value<'a>) -> Option<(u8, u64, &'a [u8])> {
+    Some(match value {
+        Value::Str(text) => (0, 0, text),
+        Value::Bool(value) => (1, value.into(), b""),
+        Value::Int(value) => (2, value.cast_unsigned(), b""),
+        Value::Int64(value) => (3, value.cast_unsigned(), b""),
+        Value::Uint64(value) => (4, value, b""),
+        _ => return None,
+    })
 }
 
 fn uniq<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let items = list_items(x.arena, a[0], "Cannot find uniq on type")?;
-    // Strings are compared by hash, so long lists of them stay fast.
-    let mut strings = std::collections::HashSet::new();
+    // Plain values are compared by hash, so long lists of them stay fast.
+    let mut known = std::collections::HashSet::new();
     let mut out: Vec<Value<'a>> = Vec::with_capacity(items.len());
     let mut others: Vec<Value<'a>> = Vec::new();
     for item in items {
-        let new = match item {
-            Value::Str(s) => strings.insert(*s),
-            other => {
-                let new = !is_in(x.arena, *other, &others);
+        let new = match plain(*item) {
+            Some(value) => known.insert(value),
+            None => {
+                let new = !is_in(x, *item, &others)?;
                 if new {
-                    others.push(*other);
+                    others.push(*item);
                 }
                 new
             }
@@ -128,7 +142,12 @@ fn compact<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
 
 fn without<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
     let items = list_items(x.arena, a[0], "Cannot find without on type")?;
-    let kept = items.iter().filter(|i| !is_in(x.arena, **i, &a[1..])).copied().collect();
+    let mut kept = Vec::with_capacity(items.len());
+    for item in items {
+        if !is_in(x, *item, &a[1..])? {
+            kept.push(*item);
+        }
+    }
     Ok(collected(x.arena, kept))
 }
 
@@ -137,7 +156,7 @@ fn has<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
         return Ok(Value::Bool(false));
     }
     let items = list_items(x.arena, a[1], "Cannot find has on type")?;
-    Ok(Value::Bool(is_in(x.arena, a[0], items)))
+    is_in(x, a[0], items).map(Value::Bool)
 }
 
 fn slice<'a>(x: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {

@@ -2,7 +2,7 @@
 
 use super::args::{Out, fail};
 use super::dicts::plain_dict;
-use crate::go::{Arena, Map, MapKind, Object, Value};
+use crate::go::{Map, MapKind, Object, Value};
 use crate::template::{Error, Exec, Func, Type};
 
 use Type::Map as Dict;
@@ -19,6 +19,11 @@ const MAX_DEPTH: usize = 10_000;
 
 /// The text of mergo's `ErrDifferentArgumentsTypes`.
 const DIFFERENT_TYPES: &str = "src and dst must be of same type";
+
+/// The work of a new entry, which moves those behind it.
+fn insertion_steps(map: &Map<'_>) -> usize {
+    map.len() / 16
+}
 
 /// sprig's merge functions return "" for this error of mergo.
 fn swallowed(result: Out<'_>) -> Out<'_> {
@@ -39,14 +44,14 @@ fn merge_all<'a>(x: &mut Exec<'a>, a: &[Value<'a>], overwrite: bool) -> Out<'a> 
             dst = Value::Map(Map::new(x.arena, MapKind::Any));
         }
         if let Value::Map(dst) = dst {
-            merge(x.arena, dst, src, overwrite, 0)?;
+            merge(x, dst, src, overwrite, 0)?;
         }
     }
     Ok(dst)
 }
 
 fn merge<'a>(
-    arena: &'a Arena,
+    x: &mut Exec<'a>,
     dst: &Map<'a>,
     src: &Map<'a>,
     overwrite: bool,
@@ -55,8 +60,11 @@ fn merge<'a>(
     if depth > MAX_DEPTH {
         return fail(format!("merge: the value is nested deeper than {MAX_DEPTH}, or contains itself"));
     }
-    for (key, value) in src.snapshot(arena) {
+    for (key, value) in src.snapshot(x.arena) {
         let old = dst.get(key);
+        if old.is_none() {
+            x.count_steps(insertion_steps(dst))?;
+        }
         match value {
             Value::Nil | Value::NilInterface => {
                 if overwrite {
@@ -67,7 +75,7 @@ fn merge<'a>(
             Value::Map(from) => match old {
                 Some(Value::Map(into)) if !into.is_nil() => {
                     stacker::maybe_grow(32 * 1024, 1024 * 1024, || {
-                        merge(arena, into, from, overwrite, depth + 1)
+                        merge(x, into, from, overwrite, depth + 1)
                     })?;
                 }
                 // A pointer can be set only to a pointer of its type.

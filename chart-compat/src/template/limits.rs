@@ -7,6 +7,7 @@ use super::error::Error;
 use super::exec::Exec;
 use super::func::Func;
 use crate::go::Value;
+use crate::yaml::Room;
 
 /// Limits of one render. Go itself limits only `depth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,6 +276,15 @@ impl<'a> Exec<'a> {
         if self.steps.is_multiple_of(256) { self.check() } else { Ok(()) }
     }
 
+    /// Counts the work of a function that takes more time than its arguments are long.
+    ///
+    /// # Errors
+    /// The render executed more nodes than its limit allows, or is to stop.
+    pub fn count_steps(&mut self, steps: usize) -> Result<(), Error> {
+        self.steps = self.steps.saturating_add(u64::try_from(steps).unwrap_or(u64::MAX));
+        if self.steps >= self.next_stop { self.check_work() } else { Ok(()) }
+    }
+
     /// Checks the limits after `added` bytes of text. Small additions wait for the next check in [`Self::step`].
     #[inline]
     pub(super) fn check_text(&mut self, added: usize) -> Result<(), Error> {
@@ -339,6 +349,16 @@ impl<'a> Exec<'a> {
     #[must_use]
     pub fn room(&self) -> usize {
         self.limits.memory.saturating_sub(self.arena.taken_bytes() + self.syntax + self.given + self.outer)
+    }
+
+    /// Reads documents within the memory that is left.
+    ///
+    /// # Errors
+    /// The error of the memory limit.
+    pub fn within_memory<T>(&self, read: impl FnOnce(&Room) -> T) -> Result<T, Error> {
+        let room = Room::whole(self.room());
+        let result = read(&room);
+        if room.exceeded().is_some() { Err(self.out_of_memory()) } else { Ok(result) }
     }
 
     /// Calls a function and checks the limits before and after.

@@ -53,7 +53,7 @@ impl Sink for Counter {
 #[must_use]
 pub fn count_nodes(text: &[u8]) -> usize {
     let mut counter = Counter::default();
-    match super::read::read(text, &mut counter, false) {
+    match super::read::read(text, &mut counter, false, &super::Room::default()) {
         Ok(_) | Err(_) => counter.0,
     }
 }

@@ -11,6 +11,7 @@ use base64::Engine;
 use super::error::Error;
 use super::parse::{Style, Tag};
 use super::resolve::{self, Dialect, Resolved};
+use super::room::{self, Room};
 use super::sink::{Key, Sink};
 
 /// Maximal nesting of values. Go allows 10,000, but walking such a tree needs more stack than a thread has.
@@ -56,6 +57,7 @@ pub(super) struct Counts {
 /// The decoder's state.
 pub(super) struct Decoder<'s, S> {
     pub(super) sink: &'s mut S,
+    pub(super) room: &'s Room,
     frames: Vec<Frame>,
     strict: bool,
     pub(super) counts: Counts,
@@ -70,9 +72,10 @@ pub(super) struct Decoder<'s, S> {
 }
 
 impl<'s, S: Sink> Decoder<'s, S> {
-    pub(super) fn new(sink: &'s mut S, strict: bool) -> Self {
+    pub(super) fn new(sink: &'s mut S, strict: bool, room: &'s Room) -> Self {
         Self {
             sink,
+            room,
             frames: Vec::with_capacity(16),
             strict,
             counts: Counts::default(),
@@ -105,6 +108,15 @@ impl<'s, S: Sink> Decoder<'s, S> {
                 self.fail(0, "document contains excessive aliasing");
             }
         }
+    }
+
+    /// Takes memory for a node, which is not added if there is none left.
+    #[inline]
+    fn charge(&mut self, bytes: usize, line: u32) -> bool {
+        if self.alias_depth == 0 && !self.room.is_whole() {
+            return true;
+        }
+        self.room.take(bytes).map_err(|error| self.fail(line + 1, error.to_string())).is_ok()
     }
 
     /// Records an error, unless there is one already.
@@ -142,6 +154,9 @@ impl<'s, S: Sink> Decoder<'s, S> {
     #[inline]
     pub(super) fn key(&mut self, value: Cow<'_, str>, style: Style, line: u32) {
         self.count();
+        if !self.charge(room::of_text(&value), line) {
+            return;
+        }
         let key = match self.resolve(&value, style, line) {
             Resolved::Str | Resolved::Timestamp => Key::Str(self.text(value, style, line)),
             Resolved::Int(value) => Key::Int(value),
@@ -176,6 +191,9 @@ impl<'s, S: Sink> Decoder<'s, S> {
         self.value_line(line);
         if self.frames.len() >= MAX_DEPTH {
             return self.fail(line + 1, format!("exceeded max depth of {MAX_DEPTH}"));
+        }
+        if !merged && !self.charge(room::of_collection(list), line) {
+            return;
         }
         match (list, merged) {
             (true, _) => self.sink.begin_list(),
@@ -263,6 +281,9 @@ impl<'s, S: Sink> Decoder<'s, S> {
 
     #[inline]
     fn value(&mut self, value: Cow<'_, str>, style: Style, line: u32) {
+        if !self.charge(room::of_text(&value), line) {
+            return;
+        }
         match self.resolve(&value, style, line) {
             Resolved::Str | Resolved::Timestamp => {
                 let text = self.text(value, style, line);

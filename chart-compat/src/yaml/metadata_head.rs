@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::error::Error;
+use super::room::Room;
 use super::sink::{DataBuilder, Key, Sink};
 use crate::data::{Data, Map};
 use crate::go::strconv::format_float_32;
@@ -42,8 +43,13 @@ impl Head {
 /// # Errors
 /// If the text is not valid YAML, has no JSON form, or a field of the head has the wrong type.
 pub fn head(text: &[u8]) -> Result<Head, Error> {
+    head_within(text, &Room::default())
+}
+
+/// The head of one of several manifests that share room.
+pub(crate) fn head_within(text: &[u8], room: &Room) -> Result<Head, Error> {
     let mut sink = HeadSink::default();
-    if super::read::read(text, &mut sink, false).map_err(Error::while_converting)?.not_finite {
+    if super::read::read(text, &mut sink, false, room).map_err(Error::while_converting)?.not_finite {
         check_numbers(text).map_err(Error::while_converting)?;
     }
     sink.finish()
@@ -67,7 +73,7 @@ fn check_numbers(text: &[u8]) -> Result<(), Error> {
             .for_each(|(_, value)| *value = Data::Null);
     };
     let mut builder = DataBuilder::new();
-    super::read::read(text, &mut builder, false)?;
+    super::read::read(text, &mut builder, false, &Room::default())?;
     let mut data = builder.finish();
     if let Data::Map(top) = &mut data {
         blank(top, "apiVersion");

@@ -16,6 +16,7 @@ mod metadata_head;
 mod parse;
 mod read;
 mod resolve;
+mod room;
 mod scan;
 mod sink;
 mod spanned;
@@ -26,8 +27,9 @@ pub use count::count_nodes;
 pub use emit::{EmitError, Emitter};
 pub use error::Error;
 pub use keys::{compare_keys, compare_keys_pretty, sort_by_key};
-pub(crate) use metadata_head::refuse_bytes;
 pub use metadata_head::{Head, head};
+pub(crate) use metadata_head::{head_within, refuse_bytes};
+pub use room::{OutOfRoom, Room};
 pub use sink::{DataBuilder, Key, Sink};
 pub use spanned::{Content, Entry, Node, plain_meaning, spanned};
 
@@ -48,7 +50,15 @@ use crate::json;
 /// # Errors
 /// If the text is not valid YAML or has no JSON form.
 pub fn from_slice(text: &[u8]) -> Result<Data, Error> {
-    build(text, DataBuilder::new(), false)
+    from_slice_within(text, &Room::default())
+}
+
+/// Decodes the first document like `from_slice`, as one of several documents that share room.
+///
+/// # Errors
+/// As [`from_slice`], or if there is not enough room.
+pub fn from_slice_within(text: &[u8], room: &Room) -> Result<Data, Error> {
+    build(text, DataBuilder::new(), false, room)
 }
 
 /// Decodes the first document like `from_slice`, but rejects duplicate keys, as `YAMLToJSONStrict` does.
@@ -56,7 +66,7 @@ pub fn from_slice(text: &[u8]) -> Result<Data, Error> {
 /// # Errors
 /// If the text is not valid YAML, has no JSON form, or a map has a duplicate key.
 pub fn from_slice_strict(text: &[u8]) -> Result<Data, Error> {
-    build(text, DataBuilder::new(), true)
+    build(text, DataBuilder::new(), true, &Room::default())
 }
 
 /// Decodes the first document as sigs' `Unmarshal` does into a `map[string]interface{}`: all numbers are floats, and an empty
@@ -65,7 +75,15 @@ pub fn from_slice_strict(text: &[u8]) -> Result<Data, Error> {
 /// # Errors
 /// If the text is not valid YAML, or is not a mapping with a JSON form.
 pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
-    match build(text, DataBuilder::with_float_numbers(), false).map_err(Error::while_converting)? {
+    from_slice_map_within(text, &Room::default())
+}
+
+/// Decodes the first document like `from_slice_map`, as one of several documents that share room.
+///
+/// # Errors
+/// As [`from_slice_map`], or if there is not enough room.
+pub fn from_slice_map_within(text: &[u8], room: &Room) -> Result<Map, Error> {
+    match build(text, DataBuilder::with_float_numbers(), false, room).map_err(Error::while_converting)? {
         Data::Null => Ok(Map::new()),
         Data::Map(map) => Ok(map),
         other => Err(Error::unmarshal(json::wrong_type(&other, "map[string]interface {}").to_string())),
@@ -78,7 +96,15 @@ pub fn from_slice_map(text: &[u8]) -> Result<Map, Error> {
 /// # Errors
 /// If the text is not valid YAML, or is not a sequence with a JSON form.
 pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
-    match build(text, DataBuilder::with_float_numbers(), false).map_err(Error::while_converting)? {
+    from_slice_list_within(text, &Room::default())
+}
+
+/// Decodes the first document like `from_slice_list`, as one of several documents that share room.
+///
+/// # Errors
+/// As [`from_slice_list`], or if there is not enough room.
+pub fn from_slice_list_within(text: &[u8], room: &Room) -> Result<Vec<Data>, Error> {
+    match build(text, DataBuilder::with_float_numbers(), false, room).map_err(Error::while_converting)? {
         Data::Null => Ok(Vec::new()),
         Data::List(list) => Ok(list),
         other => Err(Error::unmarshal(json::wrong_type(&other, "[]interface {}").to_string())),
@@ -90,15 +116,15 @@ pub fn from_slice_list(text: &[u8]) -> Result<Vec<Data>, Error> {
 /// # Errors
 /// If the text is not valid YAML or has no JSON form.
 pub fn read_into(text: &[u8], sink: &mut impl Sink) -> Result<(), Error> {
-    if read::read(text, sink, false)?.not_finite {
+    if read::read(text, sink, false, &Room::default())?.not_finite {
         // Later entries can replace a number that JSON does not support. Only the whole document shows that.
         from_slice(text)?;
     }
     Ok(())
 }
 
-fn build(text: &[u8], mut builder: DataBuilder, strict: bool) -> Result<Data, Error> {
-    let outcome = read::read(text, &mut builder, strict)?;
+fn build(text: &[u8], mut builder: DataBuilder, strict: bool, room: &Room) -> Result<Data, Error> {
+    let outcome = read::read(text, &mut builder, strict, room)?;
     let data = builder.finish();
     if outcome.not_finite {
         check_finite(&data)?;
@@ -169,7 +195,7 @@ pub fn to_string_pretty(data: &Data) -> String {
 /// If go-yaml cannot read the JSON.
 pub fn json_to_yaml(text: &str) -> Result<String, WriteError> {
     let mut builder = DataBuilder::new();
-    read::read(text.as_bytes(), &mut builder, false)?;
+    read::read(text.as_bytes(), &mut builder, false, &Room::default())?;
     let mut out = String::new();
     let mut emitter = Emitter::verbatim(&mut out);
     push(&mut emitter, &builder.finish(), compare_keys);

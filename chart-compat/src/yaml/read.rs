@@ -13,6 +13,7 @@ use super::error::Error;
 use super::go_syntax::GoSyntax;
 use super::input::Input;
 use super::parse::{Event, Parser, Style};
+use super::room::Room;
 use super::sink::{Key, Sink};
 
 /// A recorded node, or the end of one.
@@ -69,12 +70,12 @@ pub(super) struct Outcome {
     pub(super) not_finite: bool,
 }
 
-/// Reads the first document into the sink.
-pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool) -> Result<Outcome, Error> {
+/// Reads the first document into the sink, within the room.
+pub(super) fn read<S: Sink>(text: &[u8], sink: &mut S, strict: bool, room: &Room) -> Result<Outcome, Error> {
     let input = Input::new(text);
     let mut parser = Parser::new(&input);
     let mut reader = Reader {
-        decoder: Decoder::new(sink, strict),
+        decoder: Decoder::new(sink, strict, room),
         tape: Tape::default(),
         anchors: HashMap::new(),
         cursors: Vec::new(),
@@ -257,7 +258,7 @@ impl<'a, S: Sink> Reader<'a, '_, S> {
     fn show(&mut self, at: usize) -> String {
         let mut sink = GoSyntax::default();
         let mut inner = Reader {
-            decoder: Decoder::new(&mut sink, false),
+            decoder: Decoder::new(&mut sink, false, self.decoder.room),
             tape: std::mem::take(&mut self.tape),
             anchors: HashMap::new(),
             cursors: Vec::new(),

@@ -133,12 +133,13 @@ pub(super) fn get_part_mut<'n>(node: &'n mut Node, part: &str) -> Result<Option<
 /// The node that names lead to; missing ones are made: maps, and at the end a scalar.
 ///
 /// # Errors
-/// A part of the path is not a map.
+/// A part of the path is not a map, or the path is too long.
 pub fn lookup_create<'n>(
     node: &'n mut Node,
     path: &[String],
     kind: Kind,
 ) -> Result<Option<&'n mut Node>, Error> {
+    super::check_length(path)?;
     let parts: Vec<&str> = clean(path).collect();
     let mut at = node;
     for (number, part) in parts.iter().enumerate() {

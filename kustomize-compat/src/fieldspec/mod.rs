@@ -9,6 +9,8 @@ pub mod path_match;
 mod table;
 mod visit;
 
+use chart_compat::yaml::tree::MAX_DEPTH;
+
 use crate::error::Error;
 use crate::resource::Gvk;
 pub use config::{BackReference, Config, List};
@@ -43,6 +45,14 @@ impl FieldSpec {
 
     fn fits(&self, other: &Self) -> bool {
         self.gvk.is_selected(&other.gvk) && self.path == other.path
+    }
+}
+
+/// Refuses a path that is longer than an object may be deep: a missing field of it would be made.
+fn check_length(path: &[String]) -> Result<(), Error> {
+    match path.len() {
+        ..=MAX_DEPTH => Ok(()),
+        count => Err(Error::Text(format!("a path of {count} parts; one has at most {MAX_DEPTH}"))),
     }
 }
 

@@ -22,8 +22,9 @@ pub enum Found {
 /// The fields that a path leads to. Missing ones are made of a kind, if one is given.
 ///
 /// # Errors
-/// A part of the path is of another kind, or is not valid.
+/// A part of the path is of another kind or is not valid, or the path is too long.
 pub fn find(node: &mut Node, path: &[String], create: Option<Kind>) -> Result<Vec<Found>, Error> {
+    super::check_length(path)?;
     let mut matcher = Matcher { create, found: Vec::new(), at: Vec::new() };
     matcher.walk(node, path)?;
     Ok(matcher.found)

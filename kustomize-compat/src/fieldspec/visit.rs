@@ -26,7 +26,7 @@ type Setter<'s> = &'s mut dyn FnMut(&mut Node) -> Result<(), Error>;
 /// Changes a field of an object, if the object is of the field's kind and has the field, or the field may be made.
 ///
 /// # Errors
-/// A part of the path is not a map or list, or the change fails.
+/// A part of the path is not a map or list, the path is too long, or the change fails.
 pub fn visit(
     spec: &FieldSpec,
     object: &mut Node,
@@ -36,6 +36,7 @@ pub fn visit(
     if !applies(spec, object) {
         return Ok(());
     }
+    super::check_length(&spec.parts)?;
     let create = create.filter(|_| spec.create);
     walk(object, &spec.parts, create, setter).map_err(|e| {
         let (gvk, name, namespace) =

@@ -7,9 +7,10 @@ pub mod json6902;
 pub mod strategic_merge;
 
 use chart_compat::go::quote;
+use chart_compat::yaml::Room;
 
 use crate::error::Error;
-use crate::resource::{Objects, Resource, read};
+use crate::resource::{Objects, Resource, read_within};
 use crate::schema::Schemas;
 use crate::selector::Selector;
 pub(crate) use apply::{apply_json, merge_into, merge_into_selected};
@@ -55,8 +56,9 @@ impl LoadedPatch {
         source: String,
         target: Option<Selector>,
         allowed: Allowed,
+        room: &Room,
     ) -> Result<Self, Error> {
-        let parsed = match (read(text), JsonPatch::parse(text)) {
+        let parsed = match (read_within(text, room), JsonPatch::parse(text)) {
             (Ok(objects), Some(operations)) if !objects.is_empty() && !operations.is_empty() => {
                 let text = format!("illegally qualifies as both an SM and JSON patch: {source}");
                 return Err(Error::Patch(text));
@@ -74,6 +76,9 @@ impl LoadedPatch {
             }
             (Err(_), Some(operations)) => Parsed::Json(operations),
             (Err(_), None) => {
+                if let Some(why) = room.exceeded() {
+                    return Err(Error::Patch(format!("{source}: {why}")));
+                }
                 return Err(Error::Patch(format!("unable to parse SM or JSON patch from {source}")));
             }
         };

@@ -217,11 +217,12 @@ impl<'a> Merger<'a> {
 #[cfg(test)]
 mod tests {
     use chart_compat::kyaml;
+    use chart_compat::yaml::Room;
 
     use super::*;
 
     fn read(text: &str) -> Node {
-        kyaml::read_resolved(text).unwrap().swap_remove(0)
+        kyaml::read_resolved(text, &Room::default()).unwrap().swap_remove(0)
     }
 
     #[test]

@@ -12,10 +12,15 @@ use crate::schema::Schemas;
 /// The most objects of a build: bases that name each other twice double their number at each level.
 const MAX_OBJECTS: usize = 100_000;
 
+/// The most bytes by which changes of single objects make them larger: a patch of a megabyte may select thousands.
+const MAX_GROWTH: usize = 512 << 20;
+
 /// Objects in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     items: Vec<Resource>,
+    /// By how many bytes changes made them larger.
+    growth: usize,
     /// Valid until the items are changed from outside.
     index: Option<Index>,
 }
@@ -43,7 +48,7 @@ impl Index {
 
 impl From<Vec<Resource>> for Objects {
     fn from(items: Vec<Resource>) -> Self {
-        Self { items, index: None }
+        Self { items, growth: 0, index: None }
     }
 }
 
@@ -117,7 +122,7 @@ impl Objects {
     /// Changes one object. Other identities are found by the next search.
     ///
     /// # Errors
-    /// What the change fails with.
+    /// What the change fails with, or it makes the objects too large.
     pub fn change(
         &mut self,
         at: usize,
@@ -129,9 +134,17 @@ impl Objects {
             (object.is_empty(), object.all_ids(schemas).iter().map(Id::key).collect::<Vec<_>>())
         };
         let before = self.index.is_some().then(|| keys(object));
+        let size = object.node.memory();
         let changed = change(object);
+        self.growth += object.node.memory().saturating_sub(size);
         if before.is_some_and(|before| before != keys(object)) {
             self.index = None;
+        }
+        if self.growth > MAX_GROWTH {
+            let mib = MAX_GROWTH >> 20;
+            return Err(Error::Text(format!(
+                "patches and replacements make objects larger by more than {mib} MiB"
+            )));
         }
         changed
     }

@@ -14,6 +14,7 @@ pub(crate) use id::{FIRST, LAST};
 pub use id::{Gvk, Id};
 pub use list::Objects;
 pub(crate) use notes::{Behavior, ORIGIN, TRANSFORMATIONS, is_internal};
+pub(crate) use stream::read_within;
 pub(crate) use stream::{check_identity, is_malformed};
 pub use stream::{check_unique, read};
 pub(crate) use value::{Value, value_of};

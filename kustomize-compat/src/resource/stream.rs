@@ -6,6 +6,7 @@ use std::collections::{HashSet, VecDeque};
 
 use chart_compat::data::Data;
 use chart_compat::kyaml;
+use chart_compat::yaml::Room;
 use chart_compat::yaml::tree::{Kind, Node};
 
 use super::node::{is_empty, metadata_map, metadata_text, value};
@@ -18,7 +19,12 @@ use crate::schema::Schemas;
 /// # Errors
 /// A document that is not YAML, or an object without kind or name.
 pub fn read(text: &str) -> Result<Vec<Resource>, Error> {
-    let nodes = kyaml::read_resolved(text).map_err(|e| Error::Yaml(e.to_string()))?;
+    read_within(text, &Room::default())
+}
+
+/// Reads one of several streams that share room, as [`read`].
+pub(crate) fn read_within(text: &str, room: &Room) -> Result<Vec<Resource>, Error> {
+    let nodes = kyaml::read_resolved(text, room).map_err(|e| Error::Yaml(e.to_string()))?;
     let mut queue: VecDeque<Node> = checked(nodes)?.into();
     let mut out = Vec::new();
     while let Some(node) = queue.pop_front() {

@@ -8,7 +8,7 @@ use chart_compat::yaml;
 use super::Kustomization;
 use crate::error::Error;
 use crate::load::Chart;
-use crate::resource::{Resource, read};
+use crate::resource::{Resource, read_within};
 
 /// How values of the kustomization and of the chart are put together.
 const MERGES: [&str; 3] = ["merge", "override", "replace"];
@@ -68,7 +68,8 @@ impl Kustomization<'_> {
     pub(super) fn inflate(&self, chart: &Chart) -> Result<Vec<Resource>, Error> {
         let read_file = |path: &str| self.loader.load(path);
         let text = self.session.world.inflate(chart, &read_file).map_err(Error::Text)?;
-        let mut objects = read(&text).map_err(|e| e.within("could not parse bytes into resource map"))?;
+        let mut objects = read_within(&text, self.session.room)
+            .map_err(|e| e.within("could not parse bytes into resource map"))?;
         objects.iter_mut().try_for_each(Resource::mark_from_chart)?;
         Ok(objects)
     }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use chart_compat::data::Data;
+use chart_compat::yaml::Room;
 
 use crate::error::Error;
 use crate::fieldspec::{Config, List};
@@ -28,7 +29,9 @@ use crate::load::{Loader, Metered, World};
 use crate::order::sort;
 use crate::refs::{names, vars};
 use crate::resource::node::set_metadata_text;
-use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, is_malformed, read};
+use crate::resource::{
+    ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, is_malformed, read_within,
+};
 use crate::schema::Schemas;
 use crate::transform::metadata::set_labels;
 use accumulator::Accumulator;
@@ -75,7 +78,8 @@ pub fn build_target(world: &dyn World, target: &str, options: &Options) -> Resul
     let world = &Metered::new(world);
     let loaded = Cell::new(0);
     let hints = Hints::default();
-    let session = Session { world, schemas: &schemas, loaded: &loaded, hints: &hints };
+    let room = Room::default();
+    let session = Session { world, schemas: &schemas, loaded: &loaded, hints: &hints, room: &room };
     let loader = Rc::new(Loader::root(world, target, !options.unrestricted)?);
     let mut target = Kustomization::load(session, loader)?;
     target.choose_schema()?;
@@ -116,6 +120,8 @@ struct Session<'b> {
     /// How many kustomizations were read.
     loaded: &'b Cell<usize>,
     hints: &'b Hints,
+    /// What the aliases of all files may take.
+    room: &'b Room,
 }
 
 /// A kustomization that is built.
@@ -321,7 +327,8 @@ impl<'b> Kustomization<'b> {
             .read_file(path)
             .and_then(|text| {
                 let mut objects = Objects::default();
-                let read = read(&text).and_then(|list| objects.add_all(list, schemas));
+                let read =
+                    read_within(&text, self.session.room).and_then(|list| objects.add_all(list, schemas));
                 read.map(|()| objects).map_err(|e| in_file(e, path))
             })
             .map_err(|e| e.within(format!("accumulating resources from '{path}'")))?;

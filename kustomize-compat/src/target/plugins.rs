@@ -20,7 +20,7 @@ use crate::kustomization::{
 use crate::load::{Chart, base};
 use crate::patch::LoadedPatch;
 use crate::patch::json6902::JsonPatch;
-use crate::resource::{Gvk, Objects, Resource, read, to_data};
+use crate::resource::{Gvk, Objects, Resource, read_within, to_data};
 use crate::selector::Selector;
 use crate::transform::affixes::Affix;
 use crate::transform::images::Image;
@@ -253,7 +253,9 @@ impl Kustomization<'_> {
         let (mut paths, mut places) = (Vec::new(), Vec::new());
         for entry in entries {
             let mut own = Objects::default();
-            match read(entry).and_then(|list| own.add_all(list, self.session.schemas)) {
+            match read_within(entry, self.session.room)
+                .and_then(|list| own.add_all(list, self.session.schemas))
+            {
                 Err(_) => paths.push(entry.clone()),
                 Ok(()) => {
                     let mut list = own.into_items();

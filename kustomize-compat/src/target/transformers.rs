@@ -19,7 +19,7 @@ use crate::patch::json6902::JsonPatch;
 use crate::patch::{Allowed, LoadedPatch};
 use crate::resource::node::{metadata_map, set_metadata_map};
 use crate::resource::shared::sync;
-use crate::resource::{Objects, Resource, read};
+use crate::resource::{Objects, Resource, read_within};
 use crate::selector::Selector;
 use crate::transform::affixes::Affix;
 use crate::transform::namespace::{Namespace, Subjects};
@@ -161,6 +161,7 @@ impl Kustomization<'_> {
             return Err(Error::text("empty file path and empty patch content"));
         }
         let mut out = Vec::new();
+        let read = |text: &str| read_within(text, self.session.room);
         for path in paths {
             out.extend(match read(path) {
                 Ok(patches) => patches,
@@ -200,11 +201,11 @@ impl Kustomization<'_> {
                 let failed = |e: Error| e.within(format!("failed to get the patch file from path({path})"));
                 let text = self.read_file(path).map_err(failed)?;
                 let shown = format!("[path: {}]", quote(path.as_bytes()));
-                LoadedPatch::read(&text, shown, source.target.clone(), allowed)
+                LoadedPatch::read(&text, shown, source.target.clone(), allowed, self.session.room)
             }
             (false, "") => {
                 let shown = format!("[patch: {}]", quote(inline.as_bytes()));
-                LoadedPatch::read(inline, shown, source.target.clone(), allowed)
+                LoadedPatch::read(inline, shown, source.target.clone(), allowed, self.session.room)
             }
             (false, _) => Err(Error::text(format!("patch and path can't be set at the same time\n{config}"))),
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use chart_compat::yaml::tree::{Kind, Node};
+use chart_compat::yaml::tree::{Kind, MAX_DEPTH, Node};
 
 use super::structured::set_in_text;
 use crate::error::Error;
@@ -65,9 +65,23 @@ const MAX_SIZE: usize = 64 << 20;
 /// A text that is not longer does not make an object too large at once.
 const LONG: usize = 4096;
 
-/// How much an object holds; a node counts as some bytes.
-fn size(node: &Node) -> usize {
-    64 + node.value.len() + node.content.iter().map(size).sum::<usize>()
+/// How much an object holds, where a node counts as some bytes, and how deep it is.
+fn extent(node: &Node) -> (usize, usize) {
+    let (size, depth) = node.content.iter().map(extent).fold((0, 0), |a, b| (a.0 + b.0, a.1.max(b.1)));
+    (64 + node.value.len() + size, depth + 1)
+}
+
+/// Refuses an object that has grown too large, or deeper than YAML may be.
+fn check_extent(object: &Node) -> Result<(), Error> {
+    match extent(object) {
+        (size, _) if size > MAX_SIZE => {
+            Err(Error::Text(format!("replacements make an object of more than {MAX_SIZE} bytes")))
+        }
+        (_, depth) if depth > MAX_DEPTH => {
+            Err(Error::Text(format!("replacements make an object that is deeper than {MAX_DEPTH}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A replacement.
@@ -219,10 +233,8 @@ impl Target {
                     self.copy(&mut object.node, value, whole)?;
                     let grows =
                         value.kind != Kind::Scalar || self.options.is_some() || value.value.len() > LONG;
-                    if grows && size(&object.node) > MAX_SIZE {
-                        return Err(Error::text(format!(
-                            "replacements make an object of more than {MAX_SIZE} bytes"
-                        )));
+                    if grows {
+                        check_extent(&object.node)?;
                     }
                     sync(object);
                     Ok(())

@@ -13,7 +13,7 @@ use crate::helmfile::bundle::bundled_host::BundledHost;
 use crate::helmfile::bundle::opened_bundle::OpenedBundle;
 use crate::helmfile::chart_fetcher::ChartFetcher;
 use crate::helmfile::chart_store::ChartStore;
-use crate::helmfile::local_host::{LocalHost, Permissions};
+use crate::helmfile::local_host::{LocalHost, Permissions, RenderShare};
 use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::remote_files::RemoteFiles;
 use crate::helmfile::secrets::Secrets;
@@ -333,7 +333,8 @@ impl Options {
         let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT)).with_inputs(globals.inputs.clone());
         let secrets = Secrets::new(fetch::http(globals, TIMEOUT), super::super::connect_options(globals));
         let (world, secrets) = (Box::new(world), Box::new(secrets));
-        let local = Box::new(LocalHost::new(world, Box::new(addresses), secrets, permissions, warn));
+        let renders = RenderShare { memory: globals.render_bounds().memory, permits: None };
+        let local = Box::new(LocalHost::new(world, Box::new(addresses), secrets, permissions, renders, warn));
         match &self.opened {
             Some(bundle) => Box::new(BundledHost::new(local, Arc::clone(bundle))),
             None => local,

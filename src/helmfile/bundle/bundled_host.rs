@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chart_compat::world::World;
 
 use super::opened_bundle::OpenedBundle;
-use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
+use crate::helmfile::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use crate::helmfile::state::paths;
 use crate::helmfile::state::value::Value;
 
@@ -47,6 +47,10 @@ impl BundledHost {
 impl Host for BundledHost {
     fn world(&self) -> &dyn World {
         self.host.world()
+    }
+
+    fn render_memory(&self) -> RenderMemory {
+        self.host.render_memory()
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

@@ -9,7 +9,7 @@ use chart_compat::world::World;
 use percent_encoding::percent_decode_str;
 
 use super::recorder::Recorder;
-use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
+use crate::helmfile::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use crate::helmfile::state::paths;
 use crate::helmfile::state::value::Value;
 use crate::source::input_store::InputStore as _;
@@ -73,6 +73,10 @@ impl RecordingHost {
 impl Host for RecordingHost {
     fn world(&self) -> &dyn World {
         self.host.world()
+    }
+
+    fn render_memory(&self) -> RenderMemory {
+        self.host.render_memory()
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

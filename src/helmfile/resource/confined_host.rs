@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use chart_compat::world::World;
 
 use crate::helmfile::local_host::LocalHost;
-use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
+use crate::helmfile::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use crate::helmfile::state::value::Value;
 use crate::source::confined_files;
 
@@ -44,6 +44,10 @@ impl ConfinedHost {
 impl Host for ConfinedHost {
     fn world(&self) -> &dyn World {
         self.local.world()
+    }
+
+    fn render_memory(&self) -> RenderMemory {
+        self.local.render_memory()
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

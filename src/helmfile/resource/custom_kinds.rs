@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 
 use super::api::HelmfileSpec;
 use crate::cluster::Gvk;
-use crate::helmfile::state::host::{Entry, Forbidden, Host, Program};
+use crate::helmfile::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use crate::helmfile::state::template::{Field, Root, render_named};
 use crate::helmfile::state::value::{Map, Value};
 use crate::render::{RenderBounds, SystemWorld, from_json, to_json};
@@ -151,11 +151,12 @@ impl CustomKind {
     ///
     /// # Errors
     /// The template fails, or makes no such spec.
-    pub(super) fn spec(&self, object: &Json) -> Result<HelmfileSpec, String> {
+    pub(super) fn spec(&self, object: &Json, bounds: RenderBounds) -> Result<HelmfileSpec, String> {
         let place = |error: String| format!("the template of {}: {error}", self.gvk.kind);
         let fields = vec![("Object", Field::Values(text_map(&from_json(object))))];
-        let deadline = Some(RenderBounds { timeout: TIME_LIMIT, ..RenderBounds::default() }.deadline());
-        let host = NoHost(SystemWorld { cluster: None, documents: None, dns: false, deadline });
+        let deadline = Some(RenderBounds { timeout: TIME_LIMIT, ..bounds }.deadline());
+        let world = SystemWorld { cluster: None, documents: None, dns: false, deadline };
+        let host = NoHost { world, memory: bounds.memory };
         let root = Root::other(fields);
         let mut spec = self.template.clone();
         substitute(&mut spec, "spec", &|text| render_named(&host, "/", "helmfile", text, &root, true))
@@ -199,7 +200,10 @@ fn is_json_action(template: &str) -> bool {
 }
 
 /// The outside of a template of an object: there is none.
-struct NoHost(SystemWorld<'static>);
+struct NoHost {
+    world: SystemWorld<'static>,
+    memory: usize,
+}
 
 fn refused<T>() -> Result<T, String> {
     Err("a template of a kind sees nothing but its object".to_owned())
@@ -207,7 +211,11 @@ fn refused<T>() -> Result<T, String> {
 
 impl Host for NoHost {
     fn world(&self) -> &dyn World {
-        &self.0
+        &self.world
+    }
+
+    fn render_memory(&self) -> RenderMemory {
+        RenderMemory { bytes: self.memory, held: None }
     }
 
     fn read(&self, _: &str) -> Result<Vec<u8>, String> {
@@ -267,6 +275,10 @@ resources:
     values: '{{ .Object.spec.settings | toJson }}'
 "#;
 
+    fn spec_of(kind: &CustomKind, object: &Json) -> Result<HelmfileSpec, String> {
+        kind.spec(object, RenderBounds::default())
+    }
+
     #[test]
     fn an_object_stands_for_a_helmfile() {
         let file = KindsFile::parse(FILE).unwrap();
@@ -277,10 +289,11 @@ resources:
             ("appliance.example.com", "example.com/v1")
         );
         let spec =
-            kind.spec(&json!({"spec": {"release": "v1", "paused": true, "settings": {"size": 2}}})).unwrap();
+            spec_of(kind, &json!({"spec": {"release": "v1", "paused": true, "settings": {"size": 2}}}))
+                .unwrap();
         assert_eq!(spec.source, "git::https://h/r@helmfile.yaml?ref=v1");
         assert_eq!((&spec.values["size"], spec.suspend), (&json!(2), true));
-        let told = kind.spec(&json!({"spec": {"settings": {}}})).unwrap_err();
+        let told = spec_of(kind, &json!({"spec": {"settings": {}}})).unwrap_err();
         assert!(
             told.starts_with("the template of Appliance: spec.source: ") && told.contains("release"),
             "{told}"
@@ -294,12 +307,12 @@ resources:
             ["v1\nserviceAccountName: ''", "v1\", serviceAccountName: \"", "{{ .Object }}", "v1 # x"]
         {
             let object = json!({"spec": {"release": release, "paused": false, "settings": {}}});
-            let spec = kind.spec(&object).unwrap();
+            let spec = spec_of(kind, &object).unwrap();
             assert_eq!(spec.source, format!("git::https://h/r@helmfile.yaml?ref={release}"));
             assert_eq!(spec.service_account_name, None);
         }
         let object = json!({"spec": {"release": "v1", "paused": {"a": 1}, "settings": {}}});
-        assert!(kind.spec(&object).unwrap_err().contains("invalid type: map"));
+        assert!(spec_of(kind, &object).unwrap_err().contains("invalid type: map"));
     }
 
     #[test]
@@ -321,7 +334,7 @@ resources:
         let kind =
             KindsFile::parse(&format!("{head}helmfile: {{state: '{{{{ readFile \"/etc/passwd\" }}}}'}}}}"))
                 .unwrap();
-        let told = kind.kinds[0].spec(&json!({})).unwrap_err();
+        let told = spec_of(&kind.kinds[0], &json!({})).unwrap_err();
         assert!(told.contains("sees nothing but its object"), "{told}");
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use chart_compat::profile::Profile;
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use super::api::HelmfileSpec;
 use super::confined_host::ConfinedHost;
@@ -21,7 +22,7 @@ use crate::helmfile::bundle::bundled_host::BundledHost;
 use crate::helmfile::chart_fetcher::ChartFetcher;
 use crate::helmfile::commands::{self, NeedsRule};
 use crate::helmfile::deploy_order::{self, Item, Scope};
-use crate::helmfile::local_host::{LocalHost, Permissions};
+use crate::helmfile::local_host::{LocalHost, Permissions, RenderShare};
 use crate::helmfile::release_chart::ReleaseCharts;
 use crate::helmfile::release_options;
 use crate::helmfile::release_spec::{SpecContext, release_spec};
@@ -61,6 +62,8 @@ pub(super) struct EvaluationContext {
     pub(super) labels: BTreeMap<String, String>,
     /// Bounds of renders.
     pub(super) bounds: RenderBounds,
+    /// One permit for each render that may run now.
+    pub(super) renders: Arc<Semaphore>,
     /// Where charts of this namespace are kept.
     pub(super) cache: PathBuf,
     /// Whether sources may be at addresses of this machine.
@@ -162,6 +165,7 @@ fn evaluate_in(
             Box::new(Arc::clone(&files)),
             Box::new(Secrets::of_tenant(secrets)),
             permissions,
+            RenderShare { memory: context.bounds.memory, permits: Some(Arc::clone(&context.renders)) },
             warn,
         ),
         root: root.to_owned(),

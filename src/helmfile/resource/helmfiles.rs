@@ -23,6 +23,7 @@ use crate::helmfile::bundle::opened_bundle::OpenedBundle;
 use crate::redact;
 use crate::release::record::Record;
 use crate::release::{Disposition, ReleaseId};
+use crate::render::RenderBounds;
 
 /// How often a source is read, unless the object says otherwise.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -59,7 +60,7 @@ pub struct DefaultBundle {
 pub struct Helmfiles {
     options: HelmfileOptions,
     /// A kind of users; `None`: Helmfiles themselves.
-    custom: Option<CustomKind>,
+    custom: Option<(CustomKind, RenderBounds)>,
 }
 
 /// Whose a record is: an object's kind, namespace and name.
@@ -108,10 +109,10 @@ impl Helmfiles {
         Self { options, custom: None }
     }
 
-    /// The front end of a kind of users, whose objects stand for Helmfiles.
+    /// The front end of a kind of users, whose objects stand for Helmfiles. `bounds`: those of the template of one.
     #[must_use]
-    pub fn of_kind(options: HelmfileOptions, kind: CustomKind) -> Self {
-        Self { options, custom: Some(kind) }
+    pub fn of_kind(options: HelmfileOptions, kind: CustomKind, bounds: RenderBounds) -> Self {
+        Self { options, custom: Some((kind, bounds)) }
     }
 
     /// The spec of an object.
@@ -119,7 +120,7 @@ impl Helmfiles {
         match &self.custom {
             None => serde_json::from_value(object["spec"].clone())
                 .map_err(|error| ReconcileError::Config(format!("spec: {error}"))),
-            Some(kind) => kind.spec(object).map_err(ReconcileError::Config),
+            Some((kind, bounds)) => kind.spec(object, *bounds).map_err(ReconcileError::Config),
         }
     }
 
@@ -131,6 +132,7 @@ impl Helmfiles {
             owner: self.name().to_owned(),
             labels: labels.labels(),
             bounds: pass.runner_of_operator().render_bounds(),
+            renders: pass.runner_of_operator().render_permits(),
             // Charts of one tenant are not another's, even by digest.
             cache: self.options.cache.join(&namespace),
             allow_local_addresses: self.options.allow_local_addresses,
@@ -216,11 +218,11 @@ fn with_ready(
 
 impl FrontEnd for Helmfiles {
     fn name(&self) -> &str {
-        self.custom.as_ref().map_or("helmfiles", |kind| &kind.name)
+        self.custom.as_ref().map_or("helmfiles", |(kind, _)| &kind.name)
     }
 
     fn kind(&self) -> Gvk {
-        self.custom.as_ref().map_or_else(|| Gvk::new(KIND.0, KIND.1), |kind| kind.gvk.clone())
+        self.custom.as_ref().map_or_else(|| Gvk::new(KIND.0, KIND.1), |(kind, _)| kind.gvk.clone())
     }
 
     fn finalizer(&self) -> &'static str {

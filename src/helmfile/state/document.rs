@@ -5,11 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use chart_compat::yaml::Room;
 use chart_compat::yaml::tree::{self, Kind, Node};
 
 use super::value::{Map, Value};
 
-/// The maximal number of nodes of a document after its aliases are resolved.
+/// The maximal number of nodes of a document before its aliases are resolved.
 const MAX_NODES: usize = 1_000_000;
 
 /// Decodes every document of a text.
@@ -17,12 +18,16 @@ const MAX_NODES: usize = 1_000_000;
 /// # Errors
 /// The text is not YAML, a key is defined twice, or it expands to too many nodes.
 pub fn documents(text: &str) -> Result<Vec<Node>, String> {
-    let roots = tree::read_all(text).map_err(|error| format!("yaml: {}", error.in_v3()))?;
+    documents_within(text, &Room::default())
+}
+
+fn documents_within(text: &str, room: &Room) -> Result<Vec<Node>, String> {
+    let roots = tree::read_all_within(text, room).map_err(|error| format!("yaml: {}", error.in_v3()))?;
     let mut out = Vec::with_capacity(roots.len());
     for mut document in roots {
         let root =
             if document.content.is_empty() { Node::default() } else { document.content.swap_remove(0) };
-        let mut expander = Expander { anchors: HashMap::new(), nodes: 0 };
+        let mut expander = Expander { anchors: HashMap::new(), nodes: 0, room };
         out.push(expander.node(root)?);
     }
     Ok(out)
@@ -33,7 +38,15 @@ pub fn documents(text: &str) -> Result<Vec<Node>, String> {
 /// # Errors
 /// As [`documents`].
 pub fn value(text: &str) -> Result<Value, String> {
-    Ok(documents(text)?.first().map_or(Value::Null, Value::from_node))
+    value_within(text, &Room::default())
+}
+
+/// Decodes the first document of a text into a value, within room.
+///
+/// # Errors
+/// As [`documents`], or there is not enough room.
+pub fn value_within(text: &str, room: &Room) -> Result<Value, String> {
+    Ok(documents_within(text, room)?.first().map_or(Value::Null, Value::from_node))
 }
 
 /// Decodes the first document of a text into a map with text keys at the top; an empty document is an empty map.
@@ -73,31 +86,36 @@ fn tag(value: &Value) -> String {
     }
 }
 
-struct Expander {
+struct Expander<'r> {
+    room: &'r Room,
     /// What anchors name. A later anchor of one name replaces an earlier one.
     anchors: HashMap<String, Node>,
     nodes: usize,
 }
 
-impl Expander {
-    fn count(&mut self, nodes: usize) -> Result<(), String> {
-        self.nodes += nodes;
+impl Expander<'_> {
+    /// Copies a node within the room.
+    fn copy(&self, node: &Node) -> Result<Node, String> {
+        self.room.take(node.memory()).map_err(|error| format!("yaml: {error}"))?;
+        Ok(node.clone())
+    }
+
+    fn count(&mut self) -> Result<(), String> {
+        self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err("yaml: document contains excessive aliasing".to_owned());
+            return Err(format!("yaml: the document has more than {MAX_NODES} nodes"));
         }
         Ok(())
     }
 
     fn node(&mut self, mut node: Node) -> Result<Node, String> {
-        self.count(1)?;
+        self.count()?;
         match node.kind {
             Kind::Alias => {
                 let Some(target) = self.anchors.get(&node.value) else {
                     return Err(format!("yaml: unknown anchor '{}' referenced", node.value));
                 };
-                let target = target.clone();
-                self.count(size(&target))?;
-                return Ok(target);
+                return self.copy(target);
             }
             Kind::Map => self.map(&mut node)?,
             _ => {
@@ -108,8 +126,7 @@ impl Expander {
         if !node.anchor.is_empty() {
             let name = std::mem::take(&mut node.anchor);
             // The copy counts: anchors within anchors would keep the square of a document.
-            self.count(size(&node))?;
-            self.anchors.insert(name, node.clone());
+            self.anchors.insert(name, self.copy(&node)?);
         }
         Ok(node)
     }
@@ -159,7 +176,23 @@ impl Expander {
     }
 }
 
-/// The number of nodes in a tree.
-fn size(node: &Node) -> usize {
-    1 + node.content.iter().map(size).sum::<usize>()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_aliases_copy_is_bounded() {
+        let text = "x".repeat(50_000);
+        let part = |count: usize| format!("a: &a {text}\nb: [{}]\n", vec!["*a"; count].join(", "));
+        assert!(documents(&part(400)).is_ok());
+        // Documents of one text share what there is.
+        for hostile in [part(2_000), format!("{}---\n{}", part(400), part(400))] {
+            let told = documents(&hostile).unwrap_err();
+            assert!(told.contains("the aliases add more than 32 MiB"), "{told}");
+        }
+        let merged = format!("a: &a {{k: {text}}}\nb: [{}]\n", vec!["{<<: *a}"; 2_000].join(", "));
+        assert!(documents(&merged).is_err());
+        let told = value_within(&part(1), &Room::whole(10_000)).unwrap_err();
+        assert!(told.contains("the document takes more than 0 MiB"), "{told}");
+    }
 }

@@ -20,6 +20,8 @@ use super::value::{Map, Value};
 
 /// The maximal size of all values of an evaluation, in bytes.
 const MAX_VALUES: usize = 64 << 20;
+/// The maximal depth of a value: expressions nest to a depth of their own, and put values of others into theirs.
+const MAX_DEPTH: usize = 500;
 /// The most bytes of values that are copied for the expressions that refer to them.
 const MAX_COPIES: usize = 16 * MAX_VALUES;
 
@@ -32,6 +34,9 @@ struct Made {
 
 impl Made {
     fn value(&mut self, value: &hcl::Value) -> Result<(), String> {
+        if depth(value) > MAX_DEPTH {
+            return Err(format!("the value is deeper than {MAX_DEPTH}"));
+        }
         self.values = self.values.saturating_add(size(value));
         match self.values <= MAX_VALUES {
             true => Ok(()),
@@ -196,6 +201,15 @@ fn size(value: &hcl::Value) -> usize {
     }
 }
 
+fn depth(value: &hcl::Value) -> usize {
+    let below = match value {
+        hcl::Value::Array(items) => items.iter().map(depth).max(),
+        hcl::Value::Object(map) => map.values().map(depth).max(),
+        hcl::Value::String(_) | hcl::Value::Null | hcl::Value::Bool(_) | hcl::Value::Number(_) => None,
+    };
+    1 + below.unwrap_or_default()
+}
+
 /// Merges a later definition into an earlier one: objects merge, anything but null replaces.
 fn merge(lower: hcl::Value, upper: hcl::Value) -> Result<hcl::Value, String> {
     match (lower, upper) {
@@ -285,9 +299,52 @@ mod tests {
             let told = evaluated(&text).unwrap_err();
             assert!(told.contains("functions make more than"), "{told}");
         }
+        // The function makes next to nothing, and its arguments are copied in each round.
+        let text = "locals {\n many = range(100000)\n}\nvalues {\n v = length([for a in local.many : contains(local.many, a)])\n}\n";
+        assert!(evaluated(text).unwrap_err().contains("loops read more than 1024 MiB"));
         // Escapes grow with each call within a call.
         let nested = format!("{}\"\\\"\"{}", "try(".repeat(40), ")".repeat(40));
         assert!(values(1, &nested).unwrap_err().contains("too many calls in calls"));
         assert!(values(200, "length(range(100000))").unwrap_err().contains("functions make more than"));
+    }
+
+    /// Each ends in an error, on a stack of any thread.
+    #[test]
+    fn depth_is_bounded() {
+        let text = |value: &str| format!("locals {{\n a = [1]\n}}\nvalues {{\n v = {value}\n}}\n");
+        let splats = format!("local.a{}", "[*]".repeat(10_000));
+        let names = format!("local.a{}", ".b".repeat(10_000));
+        let within = format!("try({splats}, 1)");
+        let parentheses = format!("{}1{}", "(".repeat(10_000), ")".repeat(10_000));
+        let directives = format!("\"{}x{}\"", "%{ if true }".repeat(10_000), "%{ endif }".repeat(10_000));
+        let json = format!("jsondecode(\"{}{}\")", "[".repeat(10_000), "]".repeat(10_000));
+        let yaml = format!("yamldecode(\"{}{}\")", "[".repeat(10_000), "]".repeat(10_000));
+        for value in [splats, names, within, parentheses, directives, json, yaml] {
+            assert!(evaluated(&text(&value)).is_err(), "{}", &value[..40]);
+        }
+        assert!(evaluated(&text(&format!("local.a{}", "[*]".repeat(100)))).is_ok());
+        // Each value puts the one before it 50 levels deeper.
+        let chain: String = (1..20)
+            .map(|at| format!(" v{at} = {}hv.v{}{}\n", "[".repeat(50), at - 1, "]".repeat(50)))
+            .collect();
+        let told = evaluated(&format!("values {{\n v0 = 1\n{chain}}}\n")).unwrap_err();
+        assert!(told.contains("the value is deeper than 500"), "{told}");
+    }
+
+    #[test]
+    fn sets_take_linear_time() {
+        let started = std::time::Instant::now();
+        let text = "locals {\n a = range(100000)\n b = range(50000, 150000)\n}\nvalues {\n d = length(distinct(concat(local.a, \
+                    local.b)))\n u = length(setunion(local.a, local.b))\n i = length(setintersection(local.a, local.b))\n s = \
+                    length(setsubtract(local.a, local.b))\n o = distinct([{a = 1, b = [2]}, {b = [2], a = 1}, 1, 1.0, \"1\", null, \
+                    null])\n}\n";
+        let values = evaluated(text).unwrap();
+        for (name, count) in [("d", 150_000.0), ("u", 150_000.0), ("i", 50_000.0), ("s", 50_000.0)] {
+            assert_eq!(values.get(name), Some(&Value::Float(count)), "{name}");
+        }
+        let Some(Value::List(distinct)) = values.get("o") else { panic!("a list") };
+        assert_eq!(distinct.len(), 4, "{distinct:?}");
+        // Quadratic time would be minutes.
+        assert!(started.elapsed() < std::time::Duration::from_secs(60));
     }
 }

@@ -42,10 +42,21 @@ pub enum Forbidden {
     Hooks,
 }
 
+/// The memory of one render of a template.
+pub struct RenderMemory {
+    /// How many bytes.
+    pub bytes: usize,
+    /// What holds them for the render: others may have them once it is dropped.
+    pub held: Option<Box<dyn Send>>,
+}
+
 /// The operations of an evaluation on the outside. Paths are absolute.
 pub trait Host: Send + Sync {
     /// Clock and randomness of template functions.
     fn world(&self) -> &dyn World;
+
+    /// Memory for a render; waits for renders beside it to end.
+    fn render_memory(&self) -> RenderMemory;
 
     /// The bytes of a file.
     ///

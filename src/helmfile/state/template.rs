@@ -27,12 +27,12 @@ const MAX_NESTED: usize = 1000;
 const MAX_DEPTH: usize = 1000;
 /// Memory of the arguments of one such function, in bytes.
 const MAX_ARGUMENTS: usize = 256 << 20;
+/// The longest text that variables expand to, in bytes.
+const MAX_EXPANDED: usize = 16 << 20;
 /// Memory of one value without its text, in bytes.
 const NODE: usize = 64;
 /// How many keys of a map an error names.
 const MAX_KEYS: usize = 20;
-/// Memory of one render, in bytes.
-const MEMORY: usize = 1 << 30;
 
 /// The data of a template: the fields of its root, in order.
 #[derive(Clone, Debug, Default)]
@@ -316,7 +316,8 @@ pub fn render_named(
         helpers.add(templates);
     }
     let set = Set::new(&helpers).with(&arena, &main);
-    let mut exec = Exec::new(&arena, &store, set, &FUNCS, &world, Limits::within(MEMORY))
+    let memory = host.render_memory();
+    let mut exec = Exec::new(&arena, &store, set, &FUNCS, &world, Limits::within(memory.bytes))
         .ok_or_else(|| "the template engine cannot start".to_owned())?;
     exec.missing_key_is_error = missing_key_is_error;
     let dot = root.build(&arena);
@@ -390,7 +391,7 @@ impl World for TemplateWorld<'_> {
                 Some(value) if !value.is_empty() => Ok(value.into()),
                 _ => Err(format!("required env var `{}` is not set", text(0))),
             },
-            "expandenv" => Ok(expand(self.host, text(0)).into()),
+            "expandenv" => expand(self.host, text(0)).map(Data::from),
             "exec" | "envExec" => self.run(name, arguments).map(Data::from),
             "isFile" => Ok((self.host.is_dir(&path()) == Some(false)).into()),
             "isDir" => Ok((self.host.is_dir(&path()) == Some(true)).into()),
@@ -463,8 +464,8 @@ impl TemplateWorld<'_> {
     }
 }
 
-/// Replaces `$NAME` and `${NAME}` (`os.ExpandEnv`).
-fn expand(host: &dyn Host, text: &str) -> String {
+/// Replaces `$NAME` and `${NAME}` (`os.ExpandEnv`), as long as the text is not longer than [`MAX_EXPANDED`].
+fn expand(host: &dyn Host, text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -481,10 +482,13 @@ fn expand(host: &dyn Host, text: &str) -> String {
             out.push('$');
         }
         out.push_str(&host.variable(name).unwrap_or_default());
+        if out.len() > MAX_EXPANDED {
+            return Err(format!("expandenv: the text is longer than {} MiB", MAX_EXPANDED >> 20));
+        }
         rest = tail;
     }
     out.push_str(rest);
-    out
+    Ok(out)
 }
 
 type Result2<'a> = Result<EngineValue<'a>, Error>;
@@ -519,7 +523,8 @@ const OWN: &[Func] = &[
     }),
     Func::new("fromYaml", &[Str], |x, a| {
         let source = text(a, 0);
-        let read = document::value(&source).and_then(Value::with_text_keys);
+        let read =
+            x.within_memory(|room| document::value_within(&source, room).and_then(Value::with_text_keys))?;
         // helmfile prints the text, which may have secrets.
         let value = read.map_err(Error::new)?;
         Ok(engine_value(x.arena, &value))

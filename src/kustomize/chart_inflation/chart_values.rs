@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use chart_compat::chart::{self, merge_maps, read_values};
+use chart_compat::chart::{self, merge_maps, read_values_within};
 use chart_compat::data::{Data, Map};
+use chart_compat::kyaml;
 use chart_compat::profile::Profile;
-use chart_compat::{kyaml, yaml};
+use chart_compat::yaml::{self, Room};
 use kustomize_compat::load::ReadFile;
 use kustomize_compat::patch::strategic_merge;
 use kustomize_compat::resource::{from_data, to_data};
@@ -24,8 +25,9 @@ pub(super) fn of(
         Some(inline) => ("valuesInline".to_owned(), merged(item, inline, chart, read)?.into_bytes()),
         None => first_file(item, chart, read)?,
     };
+    let room = Room::default();
     let parsed = |name: &str, text: &[u8]| {
-        read_values(text, profile).map_err(|e| format!("failed to parse {name}: {e}"))
+        read_values_within(text, profile, &room).map_err(|e| format!("failed to parse {name}: {e}"))
     };
     let mut values = parsed(&name, &text)?;
     for file in item.texts("additionalValuesFiles") {
@@ -79,7 +81,7 @@ fn merged(
     let (name, text) = first_file(item, chart, read)?;
     let text = String::from_utf8(text).map_err(|_| format!("{name} is not UTF-8"))?;
     let failed = |e: &dyn std::fmt::Display| format!("could not parse values file into rnode: {name}: {e}");
-    let mut nodes = kyaml::read_resolved(&text).map_err(|e| failed(&e))?.into_iter();
+    let mut nodes = kyaml::read_resolved(&text, &Room::default()).map_err(|e| failed(&e))?.into_iter();
     // kustomize fails for a file without values.
     let file = nodes.next().unwrap_or_else(|| from_data(&Data::Map(Map::new())));
     let inline = from_data(&Data::Map(inline.clone()));

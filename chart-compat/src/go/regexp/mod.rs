@@ -35,7 +35,7 @@ pub fn compile(pattern: &[u8]) -> Result<Arc<Regexp>, String> {
 }
 
 /// Compiles a pattern whose automaton has at most so many bytes, for callers that bound the time: what [`Regexp::memory`] tells is
-/// up to four times as much.
+/// up to four times as much. Searches keep as much again.
 ///
 /// # Errors
 /// As [`compile`].
@@ -124,7 +124,7 @@ impl Regexp {
         let bad =
             |what: &str| format!("error parsing regexp: {what}: `{}`", String::from_utf8_lossy(pattern));
         let text = std::str::from_utf8(pattern).map_err(|e| invalid_utf8(pattern, e.valid_up_to()))?;
-        let config = Regex::config().nfa_size_limit(Some(size)).hybrid_cache_capacity(4 << 20);
+        let config = Regex::config().nfa_size_limit(Some(size)).hybrid_cache_capacity(size.min(4 << 20));
         let (regex, names) = stacker::maybe_grow(512 * 1024, 8 * 1024 * 1024, || {
             let (hir, names) = parse::parse(text)?;
             // After parsing, only the size can be an error.

@@ -39,6 +39,10 @@ struct Scope<'s> {
     keyword: &'static str,
     /// The depth of the value: schemas of one value have the same.
     depth: usize,
+    /// How many schemas are around it.
+    nesting: usize,
+    /// How many of them are for the same value.
+    of_value: usize,
     outer: Option<&'s Scope<'s>>,
 }
 
@@ -67,12 +71,51 @@ pub(super) struct Checker<'s> {
     program: &'s Program,
     /// When a schema is checked against its metaschema: its parts that may be of another draft, by pointer.
     resources: Option<&'s BTreeMap<String, Resource>>,
-    /// How many more schemas may be applied.
-    steps: &'s Cell<u32>,
+    work: &'s Work,
 }
 
 /// The maximal number of schemas applied in one check: two schemas with double references to each other take exponential time.
 const MAX_STEPS: u32 = 2_000_000;
+/// The maximal number of schemas within each other. Failures nest as deep, and a chain of references takes the square of its length.
+const MAX_NESTING: usize = 2_500;
+
+/// What a check may still do.
+struct Work {
+    /// How many more schemas may be applied.
+    steps: Cell<u32>,
+    /// Whether schemas nest too deep.
+    too_deep: Cell<bool>,
+}
+
+impl Work {
+    fn new(steps: u32) -> Self {
+        Self { steps: Cell::new(steps), too_deep: Cell::new(false) }
+    }
+
+    /// Takes the steps to a schema, which include the search for a cycle; `false` if there are none left.
+    fn step(&self, scope: &Scope<'_>) -> bool {
+        if scope.nesting > MAX_NESTING {
+            self.too_deep.set(true);
+            self.steps.set(0);
+        }
+        let left = self.steps.get();
+        let searched = u32::try_from(scope.of_value / 16).unwrap_or(u32::MAX);
+        self.steps.set(left.saturating_sub(1 + searched));
+        left > 0
+    }
+
+    /// Why the result does not count.
+    fn exceeded(&self) -> Option<String> {
+        if self.too_deep.get() {
+            return Some(format!(
+                "a schema applies more than {MAX_NESTING} others within each other: simplify it\n"
+            ));
+        }
+        let exceeded = self.steps.get() == 0;
+        exceeded
+            .then(|| format!("the values need more than {MAX_STEPS} steps to check: simplify the schema\n"))
+    }
+}
 
 /// A value that is checked against one schema.
 pub(super) struct Run<'r, 'v> {
@@ -94,11 +137,10 @@ pub(super) struct Run<'r, 'v> {
 
 /// Validates a value; the error lists its violations.
 pub(super) fn value(program: &Program, value: &Json) -> Result<(), Unmet> {
-    let steps = Cell::new(MAX_STEPS);
-    let checker = Checker { program, resources: None, steps: &steps };
+    let work = Work::new(MAX_STEPS);
+    let checker = Checker { program, resources: None, work: &work };
     let result = checker.whole(0, value, None, &Path::Root, false);
-    if steps.get() == 0 {
-        let text = format!("the values need more than {MAX_STEPS} steps to check: simplify the schema\n");
+    if let Some(text) = work.exceeded() {
         return Err(text.into());
     }
     result.map_err(|causes| Unmet::of(&causes))
@@ -113,9 +155,13 @@ pub(super) fn form(
     let (program, roots) = meta::program();
     let root = roots[draft as usize];
     // A metaschema needs a number of steps proportional to the schema's size.
-    let steps = Cell::new(u32::MAX);
-    let checker = Checker { program, resources: Some(resources), steps: &steps };
-    checker.whole(root, schema, Some(root), &Path::Root, false).map_err(|causes| {
+    let work = Work::new(u32::MAX);
+    let checker = Checker { program, resources: Some(resources), work: &work };
+    let result = checker.whole(root, schema, Some(root), &Path::Root, false);
+    if let Some(text) = work.exceeded() {
+        return Err(text);
+    }
+    result.map_err(|causes| {
         let location = show::quote(&program.schemas[root].location);
         let lines = lines(&causes);
         format!("jsonschema validation failed with {location}\n{}", lines.trim_end_matches('\n'))
@@ -132,7 +178,7 @@ impl<'s> Checker<'s> {
         path: &Path<'_>,
         quiet: bool,
     ) -> Result<(), Vec<Failure>> {
-        let scope = Scope { schema, keyword: "", depth: 0, outer: None };
+        let scope = Scope { schema, keyword: "", depth: 0, nesting: 0, of_value: 0, outer: None };
         let way = InstanceLocation::new();
         let place = Place { scope: &scope, path, way: &way, quiet, metaschema };
         self.run(place, value, false).map(|_| ()).map_err(|failure| {
@@ -145,9 +191,8 @@ impl<'s> Checker<'s> {
     /// Validates a value against a schema; returns its unevaluated parts.
     fn run<'v>(self, place: Place<'_>, value: &'v Json, needed: bool) -> Result<Open<'v>, Failure> {
         let Place { scope, path, way, quiet, metaschema } = place;
-        match self.steps.get() {
-            0 => return Err(Failure::default()),
-            left => self.steps.set(left - 1),
+        if !self.work.step(scope) {
+            return Err(Failure::default());
         }
         let schema = &self.program.schemas[scope.schema];
         let open = schema.open(value, needed);
@@ -314,7 +359,7 @@ impl<'r, 'v> Run<'r, 'v> {
     /// Validates this value against another schema as well, and takes over its evaluated parts.
     fn also(&mut self, schema: Id, keyword: &'static str, quiet: bool) -> Result<(), Failure> {
         let (schema, metaschema) = self.checker.in_force(schema, self.path, self.metaschema);
-        let scope = Scope { schema, keyword, depth: self.scope.depth, outer: Some(self.scope) };
+        let scope = self.scope.within(schema, keyword, self.scope.depth);
         let place =
             Place { scope: &scope, path: self.path, way: self.way, quiet: self.quiet || quiet, metaschema };
         let open = self.checker.run(place, self.value, !self.open.is_empty())?;
@@ -332,7 +377,7 @@ impl<'r, 'v> Run<'r, 'v> {
     /// Validates a part of this value.
     fn part(&self, schema: Id, value: &Json, path: &Path<'_>) -> Result<(), Failure> {
         let (schema, metaschema) = self.checker.in_force(schema, path, self.metaschema);
-        let scope = Scope { schema, keyword: "", depth: self.scope.depth + 1, outer: Some(self.scope) };
+        let scope = self.scope.within(schema, "", self.scope.depth + 1);
         let grown = self.way.grown(self.scope.depth);
         let way = grown.as_ref().unwrap_or(self.way);
         let place = Place { scope: &scope, path, way, quiet: self.quiet, metaschema };
@@ -514,6 +559,12 @@ impl<'r, 'v> Run<'r, 'v> {
 }
 
 impl<'s> Scope<'s> {
+    /// The scope of a schema that this one applies.
+    fn within(&'s self, schema: Id, keyword: &'static str, depth: usize) -> Self {
+        let of_value = if depth == self.depth { self.of_value + 1 } else { 0 };
+        Self { schema, keyword, depth, nesting: self.nesting + 1, of_value, outer: Some(self) }
+    }
+
     /// This scope and those around it.
     fn outward(&'s self) -> impl Iterator<Item = &'s Scope<'s>> {
         std::iter::successors(Some(self), |s| s.outer)

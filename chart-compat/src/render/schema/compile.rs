@@ -164,6 +164,8 @@ pub(super) const MAX_PATTERN_MEMORY: usize = 64 << 20;
 
 struct Compiler<'o> {
     documents: Vec<Document>,
+    /// The documents by URL.
+    by_url: HashMap<String, usize>,
     schemas: Vec<Schema>,
     known: HashMap<Place, Id>,
     waiting: VecDeque<(Id, Place)>,
@@ -183,9 +185,10 @@ fn quote(text: &str) -> String {
 
 impl<'o> Compiler<'o> {
     fn new(external: &'o ExternalDocuments<'o>) -> Self {
-        let (documents, schemas, known, waiting, patterns) = Default::default();
+        let (documents, by_url, schemas, known, waiting, patterns) = Default::default();
         Self {
             documents,
+            by_url,
             schemas,
             known,
             waiting,
@@ -202,6 +205,7 @@ impl<'o> Compiler<'o> {
         if !url.starts_with("http://json-schema.org/") && !url.starts_with("https://json-schema.org/") {
             self.check_form(&document, "")?;
         }
+        self.by_url.insert(url.to_owned(), self.documents.len());
         self.documents.push(document);
         Ok(self.documents.len() - 1)
     }
@@ -379,8 +383,7 @@ impl<'v> Keywords<'_, '_, 'v> {
         if let Some(pointer) = own.resolve(&url, &fragment)? {
             return Ok(Some(self.compiler.enqueue(self.document, pointer)));
         }
-        let known = self.compiler.documents.iter().position(|d| d.url == url);
-        let document = match known {
+        let document = match self.compiler.by_url.get(&url).copied() {
             Some(document) => document,
             None => {
                 let json = self.compiler.external.load(&url)?;

@@ -1,6 +1,6 @@
 //! The documents of a schema, and the identifiers of their parts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::draft::Draft;
@@ -34,6 +34,8 @@ pub(super) struct Document {
     pub(super) json: Arc<Json>,
     /// The resources in it, by pointer.
     pub(super) resources: BTreeMap<String, Resource>,
+    /// The pointers of the resources, by id.
+    places: HashMap<String, String>,
     /// Pointers of the schemas already searched for resources.
     seen: BTreeSet<String>,
 }
@@ -53,6 +55,7 @@ impl Document {
             url: url.to_owned(),
             json: Arc::clone(json),
             resources: BTreeMap::new(),
+            places: HashMap::new(),
             seen: BTreeSet::new(),
         };
         document.collect(json, url.to_owned(), String::new(), Draft::default(), documents)?;
@@ -102,7 +105,10 @@ impl Document {
         let found = if url == self.url {
             Some(self.resource(""))
         } else {
-            self.resources.iter().find(|(_, r)| r.id == url).map(|(p, r)| (p.as_str(), r))
+            self.places
+                .get(url)
+                .and_then(|place| self.resources.get_key_value(place))
+                .map(|(p, r)| (p.as_str(), r))
         };
         let Some((pointer, resource)) = found else { return Ok(None) };
         if fragment.is_empty() || fragment.starts_with('/') {
@@ -148,8 +154,8 @@ impl Document {
             })?;
         }
         if !id.is_empty() || pointer.is_empty() {
-            match self.resources.iter().find(|(_, r)| r.id == base) {
-                Some((other, _)) if *other != pointer => {
+            match self.places.get(&base) {
+                Some(other) if *other != pointer => {
                     let (id, url) = (quote(&base), quote(&self.url));
                     let (a, b) = (quote(&pointer), quote(other));
                     return Err(format!("duplicate id {id} in {url} at {a} and {b}"));
@@ -163,12 +169,13 @@ impl Document {
                         anchors: BTreeMap::new(),
                         dynamic: BTreeSet::new(),
                     };
+                    self.places.insert(base.clone(), pointer.clone());
                     self.resources.insert(pointer.clone(), resource);
                 }
             }
         }
         let mut inner = draft;
-        if let Some((_, resource)) = self.resources.iter_mut().find(|(_, r)| r.id == base) {
+        if let Some(resource) = self.places.get(&base).and_then(|place| self.resources.get_mut(place)) {
             collect_anchors(resource, schema, &pointer, &self.url)?;
             inner = resource.draft;
         }

@@ -176,6 +176,33 @@ fn a_check_ends() {
 }
 
 #[test]
+fn a_chain_of_references_ends() {
+    let chain = |count: usize| {
+        let links: Vec<String> =
+            (0..count).map(|i| format!(r##""d{i}": {{"$ref": "#/$defs/d{}"}}"##, i + 1)).collect();
+        format!(
+            r##"{{"$ref": "#/$defs/d0", "$defs": {{{}, "d{count}": {{"type": "string"}}}}}}"##,
+            links.join(", ")
+        )
+    };
+    let started = std::time::Instant::now();
+    let told_of = told(&chain(40_000), "{}");
+    assert!(told_of.starts_with("a schema applies more than 2500 others within each other"), "{told_of}");
+    assert!(told(&chain(2_000), "{}").contains("got object, want string"));
+    // As many resources, and as many documents.
+    let named: Vec<String> = (0..20_000)
+        .map(|i| format!(r##""d{i}": {{"$id": "http://x.test/{i}", "$ref": "http://x.test/{}"}}"##, i + 1))
+        .collect();
+    let schema =
+        format!(r##"{{"$defs": {{{}, "d20000": {{"$id": "http://x.test/20000"}}}}}}"##, named.join(", "));
+    assert_eq!(told(&schema, "{}"), "");
+    let urns: Vec<String> = (0..20_000).map(|i| format!(r#"{{"$ref": "urn:example:{i}"}}"#)).collect();
+    assert_eq!(told(&format!(r#"{{"allOf": [{}]}}"#, urns.join(", ")), "{}"), "");
+    // Quadratic time would be minutes.
+    assert!(started.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[test]
 fn the_patterns_of_a_schema_have_a_bound_of_memory() {
     let schema = |count: usize| {
         let patterns: Vec<String> =

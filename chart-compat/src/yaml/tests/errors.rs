@@ -202,6 +202,44 @@ fn aliases_are_bounded() {
     assert_eq!(read(&text), "yaml: document contains excessive aliasing");
 }
 
+/// Few nodes, which go-yaml allows, and a gigabyte of text.
+#[test]
+fn what_aliases_copy_is_bounded() {
+    const ALIASES: &str =
+        "yaml: the aliases add more than 32 MiB to the document: repeat smaller values, or fewer of them";
+    let text = "x".repeat(50_000);
+    let hostile =
+        |anchored: &str, list: &str| format!("a: &a {anchored}\nb: [{}]\n", vec![list; 2_000].join(", "));
+    for document in [
+        hostile(&text, "*a"),
+        hostile(&format!("[{text}]"), "*a"),
+        hostile(&format!("{{? {text} : 1}}"), "*a"),
+        hostile(&format!("{{? {text} : 1}}"), "{<<: *a}"),
+        hostile(&text, "{*a : 1}"),
+        hostile(&format!("[{}]", vec!["{k: v}"; 25].join(", ")), "*a"),
+        format!("- &a {text}\n- {{? [{}] : 1}}\n", vec!["*a"; 2_000].join(", ")),
+    ] {
+        let told = from_slice(document.as_bytes()).unwrap_err().to_string();
+        assert_eq!(told, ALIASES, "{}", &document[..20]);
+        let told = from_slice_strict(document.as_bytes()).unwrap_err().to_string();
+        assert_eq!(told, ALIASES, "{}", &document[..20]);
+        assert!(head(document.as_bytes()).unwrap_err().to_string().ends_with(ALIASES));
+    }
+    // Documents that are read together share what there is, and text without aliases takes none of it.
+    let room = Room::default();
+    let part = |count: usize| format!("a: &a {text}\nb: [{}]\n", vec!["*a"; count].join(", "));
+    assert!(from_slice_within(part(400).as_bytes(), &room).is_ok());
+    assert!(from_slice_within(format!("a: {}\n", "x".repeat(40 << 20)).as_bytes(), &room).is_ok());
+    assert_eq!(room.exceeded(), None);
+    assert!(from_slice_within(part(400).as_bytes(), &room).is_err());
+    assert_eq!(room.exceeded(), Some(OutOfRoom::Aliases(32)));
+    // With a bound for whole documents everything counts.
+    for document in [format!("[{}]", "a, ".repeat(100)), "{a: 1}\n".to_owned(), part(10)] {
+        let told = from_slice_within(document.as_bytes(), &Room::whole(700)).unwrap_err().to_string();
+        assert_eq!(told, "yaml: the document takes more than 0 MiB of memory");
+    }
+}
+
 #[test]
 fn long_lines_take_linear_time() {
     // With quadratic run time a text of a megabyte would not finish within the test run.

@@ -7,7 +7,7 @@ mod read;
 mod scalar;
 mod write;
 
-pub use read::{read, read_all};
+pub use read::{read, read_all, read_all_within};
 pub use write::Writer;
 
 /// The maximal depth of a tree.
@@ -84,6 +84,20 @@ impl Node {
     #[must_use]
     pub fn map() -> Self {
         Self { kind: Kind::Map, ..Self::default() }
+    }
+
+    /// The memory that it takes with all that is below it, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + self.texts() + self.content.iter().map(Self::memory).sum::<usize>()
+    }
+
+    /// The bytes of its own texts.
+    fn texts(&self) -> usize {
+        [&self.tag, &self.value, &self.anchor, &self.head, &self.line, &self.foot]
+            .map(String::len)
+            .iter()
+            .sum()
     }
 
     /// Whether it is null, explicitly or because it is empty.

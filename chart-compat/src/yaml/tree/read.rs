@@ -4,6 +4,7 @@ use super::{Kind, MAX_DEPTH, Node, Style, meaning};
 use crate::yaml::error::Error;
 use crate::yaml::input::Input;
 use crate::yaml::parse::{Event, Look, Parser};
+use crate::yaml::room::Room;
 
 /// The prefix of YAML's own tags.
 const LONG: &str = "tag:yaml.org,2002:";
@@ -14,7 +15,7 @@ const LONG: &str = "tag:yaml.org,2002:";
 /// If the text is not valid YAML, refers to an unknown anchor, or is deeper than [`MAX_DEPTH`].
 pub fn read(text: &str) -> Result<Option<Node>, Error> {
     let input = Input::new(text.as_bytes());
-    Reader { parser: Parser::with_looks(&input), anchors: Vec::new() }.document()
+    Reader { parser: Parser::with_looks(&input), anchors: Vec::new(), room: &Room::default() }.document()
 }
 
 /// Decodes every document of a stream.
@@ -22,8 +23,16 @@ pub fn read(text: &str) -> Result<Option<Node>, Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_all(text: &str) -> Result<Vec<Node>, Error> {
+    read_all_within(text, &Room::default())
+}
+
+/// Decodes every document of a stream, as [`read_all`]; trees have aliases, so only room for whole documents bounds them.
+///
+/// # Errors
+/// As [`read`], or if there is not enough room.
+pub fn read_all_within(text: &str, room: &Room) -> Result<Vec<Node>, Error> {
     let input = Input::new(text.as_bytes());
-    let mut reader = Reader { parser: Parser::with_looks(&input), anchors: Vec::new() };
+    let mut reader = Reader { parser: Parser::with_looks(&input), anchors: Vec::new(), room };
     let mut documents = Vec::new();
     while let Some(document) = reader.document()? {
         documents.push(document);
@@ -34,6 +43,7 @@ pub fn read_all(text: &str) -> Result<Vec<Node>, Error> {
 struct Reader<'a> {
     parser: Parser<'a>,
     anchors: Vec<String>,
+    room: &'a Room,
 }
 
 impl<'a> Reader<'a> {
@@ -105,6 +115,10 @@ impl<'a> Reader<'a> {
             _ if node.value == "<<" => "!!merge".to_owned(),
             _ => meaning(&node.value).to_owned(),
         };
+        if self.room.is_whole() {
+            let taken = self.room.take(size_of::<Node>() + node.texts());
+            taken.map_err(|error| Error::plain(props.line + 1, error.to_string()))?;
+        }
         if let Some(name) = props.anchor {
             node.anchor = name.into_owned();
             self.anchors.push(node.anchor.clone());

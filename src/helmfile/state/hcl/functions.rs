@@ -3,13 +3,14 @@
 //! Owns the table, the functions that need no module of their own, and the bound of what all functions of an evaluation make.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
 use hcl::{Map, Number, Value};
 
 use super::cidr_functions::Network;
 use super::date_functions::{add_time, format_date};
-use super::rewritten_expression::{self, COUNTED};
+use super::rewritten_expression::{self, COUNTED, READ};
 use super::{csv_functions, yaml_functions};
 
 type Out = Result<Value, String>;
@@ -79,7 +80,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         Ok(Value::Bool(args.list(0)?.contains(&wanted)))
     }),
     ("csvdecode", |a| csv_functions::decode(&Args(a).text(0)?)),
-    ("distinct", |a| Ok(Value::Array(distinct(Args(a).list(0)?)))),
+    ("distinct", |a| Ok(Value::Array(distinct(Args(a).list(0)?)?))),
     ("element", element),
     ("flatten", |a| Ok(Value::Array(flatten(Args(a).list(0)?)))),
     ("floor", |a| number(Args(a).number(0)?.floor())),
@@ -153,10 +154,15 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         items.reverse();
         Ok(Value::Array(items))
     }),
-    ("setintersection", |a| sets(&Args(a), |own, other| own.retain(|item| other.contains(item)))),
+    ("setintersection", |a| sets(&Args(a), |own, other| keep(own, &other, true))),
     ("setproduct", |a| Ok(Value::Array(product(&Args(a))?))),
-    ("setsubtract", |a| sets(&Args(a), |own, other| own.retain(|item| !other.contains(item)))),
-    ("setunion", |a| sets(&Args(a), |own, other| own.extend(other.iter().cloned()))),
+    ("setsubtract", |a| sets(&Args(a), |own, other| keep(own, &other, false))),
+    ("setunion", |a| {
+        sets(&Args(a), |own, other| {
+            own.extend(other);
+            Ok(())
+        })
+    }),
     ("signum", |a| {
         let n = Args(a).number(0)?;
         number(if n == 0.0 { 0.0 } else { n.signum() })
@@ -228,6 +234,11 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         count_made(super::size(&value).saturating_add(items.saturating_mul(per_item)))?;
         Ok(value)
     }),
+    (READ, |a| {
+        let value = Args(a).get(0)?;
+        count_read(weight(&value))?;
+        Ok(value)
+    }),
     ("zipmap", |a| {
         let args = Args(a);
         let (keys, values) = (args.list(0)?, args.list(1)?);
@@ -249,14 +260,20 @@ const MAX_TEXT: usize = 64 << 20;
 /// The most bytes of all that functions make in one evaluation.
 const MAX_MADE: usize = 4 * MAX_TEXT;
 
+/// The most bytes of variables that loops read in one evaluation: the crate copies a variable each time it is named.
+const MAX_READ: usize = 1 << 30;
+
 thread_local! {
     /// What functions may still make. They are plain functions for the crate, without a state of their own.
     static LEFT: Cell<usize> = const { Cell::new(MAX_MADE) };
+    /// What loops may still read.
+    static LEFT_TO_READ: Cell<usize> = const { Cell::new(MAX_READ) };
 }
 
 /// Begins an evaluation on this thread, which it does not leave.
 pub(super) fn begin_evaluation() {
     LEFT.set(MAX_MADE);
+    LEFT_TO_READ.set(MAX_READ);
 }
 
 /// Counts bytes that a function makes.
@@ -264,6 +281,24 @@ pub(super) fn count_made(bytes: usize) -> Result<(), String> {
     let left = LEFT.get().checked_sub(bytes);
     LEFT.set(left.unwrap_or_default());
     left.map(drop).ok_or_else(|| format!("functions make more than {} MiB in all", MAX_MADE >> 20))
+}
+
+/// Counts bytes that a loop reads.
+fn count_read(bytes: usize) -> Result<(), String> {
+    let left = LEFT_TO_READ.get().checked_sub(bytes);
+    LEFT_TO_READ.set(left.unwrap_or_default());
+    left.map(drop).ok_or_else(|| format!("loops read more than {} MiB of variables in all", MAX_READ >> 20))
+}
+
+/// The bytes of a value in memory.
+fn weight(value: &Value) -> usize {
+    let below = match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    below + size_of::<Value>()
 }
 
 /// Arguments with checked access.
@@ -387,14 +422,34 @@ pub(super) fn sorted(value: Value) -> Value {
     }
 }
 
-fn distinct(items: Vec<Value>) -> Vec<Value> {
-    let mut out: Vec<Value> = Vec::new();
+/// A text that equal values have in common, and no others.
+fn identity(value: &Value) -> Result<String, String> {
+    serde_json::to_string(&sorted(value.clone())).map_err(|error| error.to_string())
+}
+
+/// The items without those that are equal to an earlier one.
+fn distinct(items: Vec<Value>) -> Result<Vec<Value>, String> {
+    let mut known = HashSet::with_capacity(items.len());
+    let mut out = Vec::with_capacity(items.len());
     for item in items {
-        if !out.contains(&item) {
+        if known.insert(identity(&item)?) {
             out.push(item);
         }
     }
-    out
+    Ok(out)
+}
+
+/// Keeps the items that are among others, or those that are not.
+fn keep(own: &mut Vec<Value>, others: &[Value], present: bool) -> Result<(), String> {
+    let others: HashSet<String> = others.iter().map(identity).collect::<Result<_, _>>()?;
+    let mut kept = Vec::with_capacity(own.len());
+    for item in std::mem::take(own) {
+        if others.contains(&identity(&item)?) == present {
+            kept.push(item);
+        }
+    }
+    *own = kept;
+    Ok(())
 }
 
 fn flatten(items: Vec<Value>) -> Vec<Value> {
@@ -476,14 +531,14 @@ fn range(arguments: FuncArgs) -> Out {
     Ok(Value::Array(out))
 }
 
-fn sets(args: &Args, combine: fn(&mut Vec<Value>, &[Value])) -> Out {
+fn sets(args: &Args, combine: fn(&mut Vec<Value>, Vec<Value>) -> Result<(), String>) -> Out {
     let mut all = args.all().into_iter();
     let mut own = list(all.next().unwrap_or_default())?;
     for other in all {
-        combine(&mut own, &list(other)?);
+        combine(&mut own, list(other)?)?;
     }
-    let mut own = distinct(own);
-    own.sort_by_key(|value| shown(value).unwrap_or_default());
+    let mut own = distinct(own)?;
+    own.sort_by_cached_key(|value| shown(value).unwrap_or_default());
     Ok(Value::Array(own))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Owns what is rewritten before an evaluation. The crate evaluates arguments before a call and ends with the first error: each argument
 //! of such a call becomes its text, after an object of the variables that it may name; the functions evaluate the texts. The crate counts
-//! nothing that loops make: what they go through and each part of a result goes through the function [`COUNTED`].
+//! nothing that loops make or read: what they go through and each part of a result goes through the function [`COUNTED`], and each
+//! variable that they name through [`READ`].
 
 use std::str::FromStr as _;
 
@@ -18,8 +19,14 @@ use super::functions;
 /// The maximal size of an argument as a text, in bytes: each call around it nearly doubles the escapes of a call.
 const MAX_ARGUMENT: usize = 64 << 10;
 
+/// The most operators of a traversal: the crate calls itself for each `[*]`. It bounds all other nesting by itself, at 64 levels and 128
+/// operators.
+const MAX_OPERATORS: usize = 128;
+
 /// Name of the function that counts a value and returns it.
 pub(super) const COUNTED: &str = "windlass_counted";
+/// Name of the function that counts the variable of a loop that it returns.
+pub(super) const READ: &str = "windlass_read";
 
 /// An expression whose calls of `can` and `try` have texts as arguments, and whose loops count what they make. `variables` are those of
 /// the context that it is for.
@@ -89,7 +96,10 @@ impl Scope {
             Expression::Array(items) => items.iter_mut().try_for_each(|item| self.expression(item)),
             Expression::Object(object) => {
                 for (mut key, mut value) in std::mem::take(object) {
-                    if let ObjectKey::Expression(key) = &mut key {
+                    // A plain word as key is a text.
+                    if let ObjectKey::Expression(key) = &mut key
+                        && !matches!(key, Expression::Variable(_))
+                    {
                         self.expression(key)?;
                     }
                     self.expression(&mut value)?;
@@ -104,11 +114,21 @@ impl Scope {
                 Ok(())
             }
             Expression::Traversal(traversal) => {
+                if traversal.operators.len() > MAX_OPERATORS {
+                    return Err(format!(
+                        "an expression has more than {MAX_OPERATORS} parts in a row such as .name, [0] and [*]"
+                    ));
+                }
                 self.expression(&mut traversal.expr)?;
                 traversal.operators.iter_mut().try_for_each(|operator| match operator {
                     TraversalOperator::Index(index) => self.expression(index),
                     _ => Ok(()),
                 })
+            }
+            Expression::Variable(_) if self.loops => {
+                let value = std::mem::replace(expression, Expression::Null);
+                *expression = FuncCall::builder(READ).arg(value).build().into();
+                Ok(())
             }
             Expression::FuncCall(call) => self.call(call),
             Expression::Parenthesis(inner) => self.expression(inner),

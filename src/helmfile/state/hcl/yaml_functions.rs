@@ -21,7 +21,12 @@ pub(super) fn decode(text: &str) -> Result<Value, String> {
     let documents =
         document::documents(text).map_err(|error| error.trim_start_matches("yaml: ").to_owned())?;
     match documents.as_slice() {
-        [root] => value(root),
+        [root] => {
+            let value = value(root)?;
+            // What aliases add counts, too.
+            functions::count_made(super::size(&value))?;
+            Ok(value)
+        }
         [] => Err("the text has no document".to_owned()),
         several => Err(format!("the text has {} documents in place of one", several.len())),
     }
