@@ -523,8 +523,9 @@ const OWN: &[Func] = &[
     }),
     Func::new("fromYaml", &[Str], |x, a| {
         let source = text(a, 0);
-        let read =
-            x.within_memory(|room| document::value_within(&source, room).and_then(Value::with_text_keys))?;
+        let read = functions::within_memory(x, |room| {
+            document::value_within(&source, room).and_then(Value::with_text_keys)
+        })?;
         // helmfile prints the text, which may have secrets.
         let value = read.map_err(Error::new)?;
         Ok(engine_value(x.arena, &value))
