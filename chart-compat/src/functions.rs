@@ -7,6 +7,8 @@ use crate::render;
 use crate::sprig;
 use crate::template::{BUILTINS, Func, Funcs};
 
+pub use crate::sprig::within_memory;
+
 /// Functions of charts that Helm adds to sprig's.
 const OF_HELM: &[&str] = &[
     "fromJsonArray",

@@ -7,6 +7,7 @@ use super::encode::{self, JsonStyle};
 use crate::data::{Data, Map as DataMap};
 use crate::go::{Arena, Elem, Map, MapKind, Value};
 use crate::template::{Error, Exec, Func, Type};
+use crate::yaml::Room;
 use crate::{json, yaml};
 
 use Type::{Any, String as Str};
@@ -18,11 +19,11 @@ pub(super) const FUNCS: &[Func] = &[
         Ok(Value::str(x.arena, text.strip_suffix('\n').unwrap_or(&text)))
     }),
     Func::new("fromYaml", &[Str], |x, a| {
-        let read = x.within_memory(|room| yaml::from_slice_map_within(bytes(a[0]), room))?;
+        let read = within_memory(x, |room| yaml::from_slice_map_within(bytes(a[0]), room))?;
         Ok(map_or_error(x.arena, read))
     }),
     Func::new("fromYamlArray", &[Str], |x, a| {
-        let read = x.within_memory(|room| yaml::from_slice_list_within(bytes(a[0]), room))?;
+        let read = within_memory(x, |room| yaml::from_slice_list_within(bytes(a[0]), room))?;
         Ok(list_or_error(x.arena, read))
     }),
     Func::new("toJson", &[Any], |x, a| {
@@ -53,6 +54,16 @@ pub(super) const FUNCS: &[Func] = &[
 pub(super) const HELM4: &[Func] = &[Func::new("mustToYaml", &[Any], |x, a| {
     Ok(Value::str(x.arena, yaml_text(x.arena, a[0]).map_err(Error::new)?))
 })];
+
+/// Reads documents within the memory that a render has left.
+///
+/// # Errors
+/// The error of the memory limit.
+pub fn within_memory<T>(x: &Exec<'_>, read: impl FnOnce(&Room) -> T) -> Result<T, Error> {
+    let room = Room::whole(x.room());
+    let result = read(&room);
+    if room.exceeded().is_some() { Err(x.out_of_memory()) } else { Ok(result) }
+}
 
 /// The text of `toYaml`, without the final line feed.
 pub(super) fn yaml_text<'a>(arena: &'a Arena, value: Value<'a>) -> Result<String, String> {

@@ -31,6 +31,8 @@ mod regex;
 mod strings;
 mod toml;
 
+pub use documents::within_memory;
+
 use crate::go::Object;
 use crate::template::Func;
 

@@ -7,7 +7,6 @@ use super::error::Error;
 use super::exec::Exec;
 use super::func::Func;
 use crate::go::Value;
-use crate::yaml::Room;
 
 /// Limits of one render. Go itself limits only `depth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,16 +348,6 @@ impl<'a> Exec<'a> {
     #[must_use]
     pub fn room(&self) -> usize {
         self.limits.memory.saturating_sub(self.arena.taken_bytes() + self.syntax + self.given + self.outer)
-    }
-
-    /// Reads documents within the memory that is left.
-    ///
-    /// # Errors
-    /// The error of the memory limit.
-    pub fn within_memory<T>(&self, read: impl FnOnce(&Room) -> T) -> Result<T, Error> {
-        let room = Room::whole(self.room());
-        let result = read(&room);
-        if room.exceeded().is_some() { Err(self.out_of_memory()) } else { Ok(result) }
     }
 
     /// Calls a function and checks the limits before and after.
