@@ -120,7 +120,7 @@ fn streams_of_manifests() {
     let seeds = texts("yaml/documents", &|_| true);
     fuzz("manifests", &seeds, &[Family::Manifests, Family::Yaml], |text| {
         let text = String::from_utf8_lossy(text);
-        drop(kyaml::with_labels(&text, &[("a".to_owned(), "b".to_owned())].into()));
+        drop(kyaml::with_labels(&text, &[("a".to_owned(), "b".to_owned())].into(), &yaml::Room::default()));
         let Ok(written) = kyaml::read_numbered(&text).and_then(|nodes| kyaml::write(&nodes)) else { return };
         drop(kyaml::read(&written));
     });

@@ -187,7 +187,7 @@ fn restream(text: &str) -> Answer {
         Err(e) => return failed(e),
     };
     let labels = [("heritage", "windlass"), ("on", "yes")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-    match kyaml::with_labels(text, &labels.into()) {
+    match kyaml::with_labels(text, &labels.into(), &yaml::Room::default()) {
         Ok(labelled) => Answer { output: format!("{again}\n{labelled}"), error: None },
         Err(e) => Answer { output: again, error: Some(e.to_string()) },
     }
