@@ -63,7 +63,7 @@ pub fn is_local(address: IpAddr) -> bool {
 /// The IPv4 address that a gateway would send packets of an IPv6 address to: of NAT64, 6to4, and the form that IPv4-mapped addresses
 /// replaced.
 fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let v4 = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match ip.segments() {
         [0x64, 0xff9b, 0 | 1, _, _, _, high, low]
         | [0, 0, 0, 0, 0, 0, high, low]
