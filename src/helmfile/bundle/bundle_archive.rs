@@ -67,7 +67,7 @@ pub fn unpack(archive: &[u8], root: &Path) -> Result<(), String> {
     let bounds = TarBounds::of_compressed(archive.len() as u64, 2 * MAX_BYTES, MAX_FILES);
     let mut left = MAX_BYTES;
     let read = read_tar(GzDecoder::new(archive), bounds, |entry| {
-        let path = entry.path().map_err(broken)?.to_string_lossy().into_owned();
+        let path = entry.path().map_err(|error| broken(&error))?.to_string_lossy().into_owned();
         check_path(&path)?;
         if !entry.is_file() {
             return Err(format!("the bundle's archive: {path} is not a file").into());
@@ -75,7 +75,7 @@ pub fn unpack(archive: &[u8], root: &Path) -> Result<(), String> {
         left = left.checked_sub(entry.size()).ok_or_else(too_large)?;
         let executable = entry.is_executable();
         let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(broken)?;
+        entry.read_to_end(&mut content).map_err(|error| broken(&error))?;
         Ok(write(&root.join(&path), &content, executable).map_err(|error| format!("{path}: {error}"))?)
     });
     read.map(drop).map_err(|UnpackError(text)| text)
@@ -93,15 +93,15 @@ impl From<String> for UnpackError {
 impl From<TarError> for UnpackError {
     fn from(error: TarError) -> Self {
         Self(match error {
-            TarError::Damaged(error) => broken(error),
+            TarError::Damaged(error) => broken(&error),
             TarError::TooMany(_) | TarError::TooLarge(_) => too_large(),
             other => format!("the bundle's archive: {other}"),
         })
     }
 }
 
-fn broken(error: std::io::Error) -> String {
-    format!("the bundle's archive: {}", of_the_system(&error))
+fn broken(error: &std::io::Error) -> String {
+    format!("the bundle's archive: {}", of_the_system(error))
 }
 
 /// What is said of a bundle that is too large.
