@@ -140,7 +140,7 @@ fn allowed_depth_is_walked() {
     small(|| {
         let values = yaml::from_slice_map(nested("{a: ", "1", "}", 1_000).as_bytes()).unwrap();
         let mut merged = values.clone();
-        chart_compat::chart::merge_maps(&mut merged, values.clone());
+        chart_compat::chart::merge_maps(&mut merged, values);
         let data = Data::Map(merged);
         assert!(json::to_string(&data).is_ok() && yaml::to_string(&data).is_ok());
         let schema = Schema::read(
