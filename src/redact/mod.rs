@@ -127,7 +127,7 @@ mod tests {
         other
             .run_async(async {
                 assert_eq!(mask("secret-of-one"), "secret-of-one");
-                (0..20_000).for_each(|number| add(&format!("flood of secrets {number}")));
+                (0..5_000).for_each(|number| add(&format!("{number} {}", "of a flood ".repeat(100))));
                 let told = mask("a message");
                 assert!(told.starts_with("*** (the text is hidden"), "{told}");
             })
