@@ -556,6 +556,7 @@ impl Operator {
     }
 
     fn start_jobs(&mut self) {
+        self.workers.resume();
         if !self.config_map.known {
             return;
         }

@@ -146,6 +146,12 @@ impl<T: Send + 'static> Workers<T> {
 
     /// The jobs that may start now. Jobs whose wait is over come first.
     pub fn start(&mut self) -> Vec<(String, Job)> {
+        self.resume();
+        self.queue.start()
+    }
+
+    /// Lets jobs whose wait is over go on, as far as there are places for them.
+    pub fn resume(&mut self) {
         while let Some((key, granted)) = self.resuming.pop_front() {
             if !self.queue.resume(&key) {
                 self.resuming.push_front((key, granted));
@@ -155,7 +161,6 @@ impl<T: Send + 'static> Workers<T> {
                 tracing::debug!(key, "the job ended during its wait");
             }
         }
-        self.queue.start()
     }
 
     /// The place of a job that starts.

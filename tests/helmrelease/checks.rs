@@ -24,7 +24,7 @@ async fn doctor_tells_what_the_switch_would_change() {
     assert_eq!(text, expected);
     // The observation of the operator shows each object, and writes nothing.
     let mark = running.cp.audit_mark().unwrap();
-    let text = running.output(2, "operator --observe --controllers=helmreleases");
+    let text = running.output(2, "operator --observe --controllers=helmreleases --allow-local-sources");
     assert!(
         text.contains(&format!("HelmRelease {ns}/web: install (the release does not exist)\n")),
         "{text}"
