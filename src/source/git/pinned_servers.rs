@@ -1,6 +1,6 @@
 //! The addresses that git may connect to: those that were checked, and not what a name resolves to a moment later.
 //!
-//! Owns how git, curl and ssh are told. Which addresses are refused is the guard's.
+//! Owns the settings of git, curl and ssh for that. Which addresses are refused is the guard's.
 
 use std::net::IpAddr;
 
