@@ -58,7 +58,7 @@ pub(crate) struct PendingEvents {
 }
 
 /// The last event of a record.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RecordEvent {
     version: String,
     gone: bool,
@@ -284,16 +284,19 @@ impl EngineState {
         self.horizon.note(&seen.resource_version);
         let mut inner = self.lock();
         let at_home = ReleaseKey::new(&stored, &stored.namespace);
-        let key = inner.stored_elsewhere.get(&stored).cloned().unwrap_or(at_home);
+        // Who stores records in a namespace does not take the events of a release that is at home there.
+        let elsewhere = inner.stored_elsewhere.get(&stored).cloned();
         let event = RecordEvent {
             version: seen.resource_version.clone(),
             gone: matches!(change, CacheEvent::Gone(..)),
         };
-        if inner.known.get(&key).is_some_and(|known| is_foreign_write(known, revision, &event)) {
-            inner.pending.entry(key).or_default().records.insert(revision, event);
-            drop(inner);
-            self.wake.notify_waiters();
+        for key in elsewhere.into_iter().chain([at_home]) {
+            if inner.known.get(&key).is_some_and(|known| is_foreign_write(known, revision, &event)) {
+                inner.pending.entry(key).or_default().records.insert(revision, event.clone());
+            }
         }
+        drop(inner);
+        self.wake.notify_waiters();
     }
 
     /// Sets that the records of a release are watched.
@@ -455,6 +458,8 @@ mod tests {
         state.on_record_event(&CacheEvent::Present(record("tenant"), seen()));
         let modules = BTreeSet::from(["modules".to_owned()]);
         assert_eq!(state.next_pending(None).await.0, other);
+        // Records of another release that are asked for in the namespace do not take its events.
+        state.note_storage(&ReleaseKey::new(&ReleaseId::new("tenant", "web"), "shop"));
         state.on_record_event(&CacheEvent::Present(record("shop"), seen()));
         assert_eq!(state.next_pending(Some(&modules)).await.0, own);
         let object = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some("shop"), "c");
