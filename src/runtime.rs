@@ -130,7 +130,7 @@ pub async fn run(
         result = start(gone, stop) => result,
         () = leadership.lost() => {
             // As addon-operator: the process ends, and its Pod is restarted.
-            tracing::error!(identity = election.identity, "the Lease is lost: another process leads now");
+            tracing::error!(identity = election.identity, "the Lease is lost: another process leads, or it could not be renewed in time");
             return Ok(());
         }
     };

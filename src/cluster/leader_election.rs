@@ -23,6 +23,7 @@ const PACE: Pace = Pace {
     renew: Duration::from_secs(2),
     deadline: Duration::from_secs(15),
     unanswered: Duration::from_secs(35),
+    settled: None,
 };
 /// Pause after a failed attempt to take the Lease.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);

@@ -29,6 +29,19 @@ pub(crate) struct Pace {
     pub(crate) deadline: Duration,
     /// The same while the server does not answer at all: what it does not answer it does not carry out for us either.
     pub(crate) unanswered: Duration,
+    /// For a Lease that is held for long.
+    pub(crate) settled: Option<SettledPace>,
+}
+
+/// The pace of a Lease that has been held for a while: hundreds of them must not keep the API server busy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SettledPace {
+    /// How long it is held before.
+    pub(crate) after: Duration,
+    /// Renew interval.
+    pub(crate) renew: Duration,
+    /// Duration of the Lease, and the deadline of renewals.
+    pub(crate) lasts: Duration,
 }
 
 /// A Lease that is being renewed. Dropped, it stays until it expires.
@@ -81,7 +94,8 @@ impl HeldLease {
             lease,
             pace,
             stopped,
-            last: Instant::now(),
+            since: Instant::now(),
+            renewals: Renewals::new(Instant::now()),
             absent: false,
             unanswered: false,
         };
@@ -124,12 +138,40 @@ struct Heartbeat {
     lease: Value,
     pace: Pace,
     stopped: watch::Receiver<bool>,
-    /// Start of the last successful attempt.
-    last: Instant,
+    /// Since when it is held.
+    since: Instant,
+    renewals: Renewals,
     /// The last read found no Lease.
     absent: bool,
     /// The last attempt got no answer.
     unanswered: bool,
+}
+
+/// When a Lease was renewed. An attempt without an answer may have been carried out.
+#[derive(Debug)]
+struct Renewals {
+    /// Start of the last attempt that is known to have been carried out.
+    last: Instant,
+    /// The times that later attempts wrote, and their starts.
+    unanswered: Vec<(String, Instant)>,
+}
+
+impl Renewals {
+    fn new(last: Instant) -> Self {
+        Self { last, unanswered: Vec::new() }
+    }
+
+    fn begin(&mut self, written: String, at: Instant) {
+        self.unanswered.push((written, at));
+    }
+
+    /// Notes the time in the Lease, as it was read: the attempt that wrote it was carried out.
+    fn found(&mut self, written: &str) {
+        if let Some(place) = self.unanswered.iter().position(|(time, _)| time == written) {
+            self.last = self.unanswered[place].1;
+            self.unanswered.drain(..=place);
+        }
+    }
 }
 
 impl Heartbeat {
@@ -150,7 +192,7 @@ impl Heartbeat {
 
     fn left(&self) -> Duration {
         let deadline = if self.unanswered { self.pace.unanswered } else { self.pace.deadline };
-        deadline.saturating_sub(self.last.elapsed())
+        deadline.saturating_sub(self.renewals.last.elapsed())
     }
 
     /// One attempt; `false`: another process has the Lease.
@@ -158,15 +200,24 @@ impl Heartbeat {
         *pause = RETRY_PAUSE;
         let began = Instant::now();
         let bound = ATTEMPT_TIMEOUT.min(self.left());
-        self.lease["spec"]["renewTime"] = micro_time().into();
+        let settled = self.pace.settled.filter(|settled| self.since.elapsed() >= settled.after);
+        if let Some(settled) = settled {
+            self.lease["spec"]["leaseDurationSeconds"] = settled.lasts.as_secs().into();
+        }
+        let stamp = micro_time();
+        self.lease["spec"]["renewTime"] = stamp.as_str().into();
+        self.renewals.begin(stamp, began);
         let written = self.cluster.replace(&self.object, &self.lease, MANAGER);
         let answer = tokio::time::timeout(bound, written).await;
         self.unanswered = !matches!(answer, Ok(Ok(_) | Err(ClusterError::Api(_))));
         match answer {
             Ok(Ok(written)) => {
                 self.lease = written;
-                self.last = began;
+                self.renewals = Renewals::new(began);
                 self.absent = false;
+                if let Some(SettledPace { renew, lasts, .. }) = settled {
+                    self.pace = Pace { renew, deadline: lasts, unanswered: lasts, settled: None };
+                }
                 *pause = self.pace.renew;
                 true
             }
@@ -174,7 +225,10 @@ impl Heartbeat {
             Ok(Err(error)) if error.is_conflict() || error.is_not_found() => {
                 let found = self.cluster.get(&self.object);
                 match tokio::time::timeout(ATTEMPT_TIMEOUT.min(self.left()), found).await {
-                    Ok(Ok(Some(found))) if holder(&found) == holder(&self.lease) => self.lease = found,
+                    Ok(Ok(Some(found))) if holder(&found) == holder(&self.lease) => {
+                        self.renewals.found(found["spec"]["renewTime"].as_str().unwrap_or_default());
+                        self.lease = found;
+                    }
                     Ok(Ok(Some(_))) => return false,
                     // A server that has just started may serve the kind a moment later.
                     Ok(Ok(None)) if std::mem::replace(&mut self.absent, true) => return false,
@@ -196,4 +250,25 @@ impl Heartbeat {
 
 fn micro_time() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewal_counts_whose_answer_was_lost() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        for (found, last) in [("none of ours", 0), ("first", 5), ("second", 9)] {
+            let mut renewals = Renewals::new(begin);
+            renewals.begin("first".to_owned(), at(5));
+            renewals.begin("second".to_owned(), at(9));
+            renewals.found(found);
+            assert_eq!(renewals.last, at(last), "{found}");
+            // A late copy of an older answer changes nothing.
+            renewals.found("first");
+            assert_eq!(renewals.last, at(last.max(5)), "{found}");
+        }
+    }
 }

@@ -33,7 +33,7 @@ pub use kind_watch::KindWatch;
 pub(crate) use leader_election::LEASE_DURATION as LEADER_LEASE;
 pub use leader_election::{Election, Leadership};
 pub(crate) use lease::{
-    HeldLease, MANAGER as LEASE_MANAGER, Pace, body as lease_body, duration as lease_duration,
+    HeldLease, MANAGER as LEASE_MANAGER, Pace, SettledPace, body as lease_body, duration as lease_duration,
     holder as lease_holder,
 };
 pub use managed_fields::{Folded, fold_managers, needs_folding, without_orphans};

@@ -312,7 +312,8 @@ pub(super) async fn hold_lease<W: Future<Output = Result<(), ClusterError>>>(
     let result = tokio::select! {
         result = work(stop) => result,
         () = leadership.lost() => {
-            Err(ClusterError::Other(format!("the Lease {} is lost: another controller leads", election.name)))
+            let why = "another controller leads, or it could not be renewed in time";
+            Err(ClusterError::Other(format!("the Lease {} is lost: {why}", election.name)))
         }
     };
     leadership.resign().await;
