@@ -266,13 +266,19 @@ impl Engine {
         }
     }
 
-    pub(crate) fn hook_runner<'a>(&'a self, id: &'a ReleaseId, options: &ReleaseOptions) -> HookRunner<'a> {
+    pub(crate) fn hook_runner<'a>(
+        &'a self,
+        id: &'a ReleaseId,
+        options: &ReleaseOptions,
+        method: ApplyMethod,
+    ) -> HookRunner<'a> {
         HookRunner {
             cluster: &self.cluster,
             store: self.store(),
             id,
             timeout: options.timeout,
             rules: options.sanitize_rules(),
+            method,
             progress: self.progress_of(id),
         }
     }

@@ -61,7 +61,8 @@ async fn replicas_are_the_charts_unless_an_autoscaler_has_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_of_patched_releases_is_patched() {
     let mut running = Running::prepare("patched").await;
-    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: pre-install}}\ndata: {a: b}\n";
+    running.publish("demo", "1.0.0", chart("1.0.0", &[("templates/hook.yaml", hook)]));
     running.start().await;
     running.release(
         "web",
@@ -69,6 +70,7 @@ async fn drift_of_patched_releases_is_patched() {
     );
     running.wait_ready("web", "True InstallSucceeded");
     assert_eq!(running.stored_record("web", 1)["apply_method"], "csa");
+    assert_eq!(running.operation("hook"), ["windlass-hook Update"]);
     let patch = r#"{"data":{"size":"9","hand":"1"}}"#;
     running.kubectl(&["patch", "configmap", "web", "--type=merge", "--field-manager=hand", "-p", patch]);
     running.wait_field("corrected", ("configmap", "web", "/data/size"), &json!("one"));

@@ -11,13 +11,14 @@ use crate::release::{
     error::{EngineError, Result},
     execute::{
         apply::{TRIES, await_gone},
+        client_write,
         readiness::status_wait,
         sanitize::sanitize,
     },
     plan::ownership,
     record::{HookRun, RecordStore, RecordedHook, StoredRecord, now},
     report::operation_progress::{OperationProgress, ProgressReporter},
-    request::{HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, SanitizeRules},
+    request::{ApplyMethod, HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, SanitizeRules},
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(crate) struct HookRunner<'a> {
     pub(crate) id: &'a ReleaseId,
     pub(crate) timeout: Duration,
     pub(crate) rules: SanitizeRules,
+    /// How their objects are written: by the client only where there is none yet.
+    pub(crate) method: ApplyMethod,
     pub(crate) progress: ProgressReporter<'a>,
 }
 
@@ -282,7 +285,14 @@ impl HookRunner<'_> {
         };
         let mut tries = 0;
         let applied = loop {
-            let error = match self.cluster.apply(&reference, &body, options).await {
+            let written = match self.method {
+                ApplyMethod::Server => self.cluster.apply(&reference, &body, options).await,
+                ApplyMethod::Client => {
+                    let options = client_write::write_options(MANAGER, false);
+                    self.cluster.create_object(&reference, &body, options).await
+                }
+            };
+            let error = match written {
                 Ok(applied) => break applied.object,
                 Err(error) => error,
             };

@@ -412,7 +412,7 @@ impl RevisionExecution<'_> {
     }
 
     fn hook_runner(&self) -> HookRunner<'_> {
-        self.engine.hook_runner(self.input.id, self.input.options)
+        self.engine.hook_runner(self.input.id, self.input.options, self.input.method)
     }
 
     async fn hooks(&self, event: HookEvent, current: &mut StoredRecord) -> Result<()> {

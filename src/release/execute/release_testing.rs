@@ -7,7 +7,7 @@ use crate::release::{
     execute::chart_hooks::of_event,
     record::release_history,
     record::{Record, RecordedHook, StoredRecord},
-    request::{Duplicates, HookEvent, ObjectOptions, ReleaseId, ReleaseOptions},
+    request::{ApplyMethod, Duplicates, HookEvent, ObjectOptions, ReleaseId, ReleaseOptions},
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -105,7 +105,8 @@ impl Engine {
             objects: ObjectOptions { duplicates: Duplicates::KeepLast, ..ObjectOptions::default() },
             ..ReleaseOptions::default()
         };
-        let runner = self.hook_runner(id, &options);
+        let method = ApplyMethod::of_record(&stored.record.apply_method);
+        let runner = self.hook_runner(id, &options, method);
         let result = runner.run_chosen(HookEvent::Test, &chosen, &mut stored, &objects).await;
         self.store().update(&mut stored).await?;
         self.state.with(&self.key(id), |known| known.record_version.clone_from(&stored.resource_version));

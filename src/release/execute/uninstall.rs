@@ -26,7 +26,8 @@ use crate::release::{
     record::release_history::{self, History},
     record::{Record, RecordStore, ReleaseStatus, StoredRecord, now, served_kinds},
     request::{
-        Duplicates, HookEvent, ObjectOptions, ReleaseId, ReleaseOptions, RevisionOptions, UninstallRequest,
+        ApplyMethod, Duplicates, HookEvent, ObjectOptions, ReleaseId, ReleaseOptions, RevisionOptions,
+        UninstallRequest,
     },
 };
 use serde_json::Value;
@@ -192,7 +193,8 @@ impl Engine {
             all_hooks.extend(hooks.iter().map(|h| (h.path.clone(), h.object.clone())));
         }
         let hooks: Vec<Value> = hooks.into_iter().map(|h| h.object).collect();
-        let runner = self.hook_runner(id, options);
+        // As Helm, whatever the method of the revision.
+        let runner = self.hook_runner(id, options, ApplyMethod::Server);
         store.update(&mut current).await?;
         if run_hooks {
             runner.run(HookEvent::PreDelete, &mut current, &hooks).await?;
