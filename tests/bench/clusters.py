@@ -2,14 +2,16 @@
 """Measures an operator with the HelmReleases of many clusters: `make bench-clusters` runs this inside a control plane, with the binary of WINDLASS
 or the release build.
 
-500 HelmReleases (another number as the first argument) of a chart with a library of 700 kB, each with values of its own, from a repository on
+500 HelmReleases (another number as the first argument; 0: none) of a chart with a library of 700 kB, each with values of its own, from a repository on
 loopback; every second one has a Pod that no node takes, so that its release waits for as long as its timeout. Prints Markdown: the time until the
 others are ready, resident memory while half of them wait, after a minute, after a restart, error lines of the log, and how long a stop takes.
+Then, where the chart corpus is at hand, the memory of an operator with one HelmRelease of its argo-cd: at the start, at the peak of the install and of
+six edits, and a minute after them.
 """
 import functools, http.server, io, json, os, random, re, signal, subprocess, sys, tarfile, tempfile, threading, time
 
 from helmreleases import Watch, row
-from run import WINDLASS, Operator, kubectl
+from run import SHARED, WINDLASS, Operator, kubectl
 
 NAMESPACE = "bench-clusters"
 WORDS = [f"{a}{b}" for a in ("contain", "volum", "secret", "persist", "rout", "env", "prob", "secur", "annot", "label") for b in ("er", "es", "ing", "Ref", "ation", "Name")]
@@ -66,11 +68,11 @@ def package():
     return out.getvalue()
 
 
-def serve():
-    """The URL of a repository with the chart."""
+def serve(name, content):
+    """The URL of a repository with a packaged chart."""
     directory = tempfile.mkdtemp()
-    with open(f"{directory}/app-1.0.0.tgz", "wb") as archive:
-        archive.write(package())
+    with open(f"{directory}/{name}", "wb") as archive:
+        archive.write(content)
     subprocess.run([WINDLASS, "repo", "index", directory], check=True, capture_output=True)
     handler = functools.partial(type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None}), directory=directory)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -88,13 +90,13 @@ def release(number):
 
 
 class ClustersOperator(Operator):
-    def __init__(self):
+    def __init__(self, namespace=NAMESPACE):
         self.scratch = tempfile.mkdtemp()
         self.log = open(f"{self.scratch}/log", "w+")
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
-            [WINDLASS, "operator", "--controllers=helmreleases", "--sources=own", "--notifications=flux", "--allow-local-sources", "--namespace", NAMESPACE,
-             "--helm-controller-namespace", NAMESPACE, "--listen-address", "127.0.0.1", "--listen-port", "0", "--storage-path", f"{self.scratch}/artifacts"],
+            [WINDLASS, "operator", "--controllers=helmreleases", "--sources=own", "--notifications=flux", "--allow-local-sources", "--namespace", namespace,
+             "--helm-controller-namespace", namespace, "--listen-address", "127.0.0.1", "--listen-port", "0", "--storage-path", f"{self.scratch}/artifacts"],
             stderr=self.log, env={**os.environ, "NO_COLOR": "1"})
 
     def lines(self, level):
@@ -111,7 +113,7 @@ class ClustersOperator(Operator):
 
 def main(count):
     kubectl("create", "namespace", NAMESPACE)
-    items = [{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmRepository", "metadata": {"name": "apps"}, "spec": {"url": serve(), "interval": "1h"}}]
+    items = [{"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmRepository", "metadata": {"name": "apps"}, "spec": {"url": serve("app-1.0.0.tgz", package()), "interval": "1h"}}]
     items += [release(number) for number in range(count)]
     kubectl("create", "-n", NAMESPACE, "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     print(f"| {count} HelmReleases of a chart with a library of 700 kB, half of which wait | windlass | Flux | goal |\n| --- | ---: | ---: | ---: |")
@@ -134,8 +136,44 @@ def main(count):
     operator.stopped()
 
 
+def large_chart():
+    """One HelmRelease of a chart that renders a lot."""
+    packages = sorted(SHARED.glob("corpus/charts/argo-cd-*.tgz"))
+    if not packages:
+        return print("no chart corpus at ../shared/corpus: argo-cd skipped")
+    namespace = f"{NAMESPACE}-large"
+    kubectl("create", "namespace", namespace)
+    print("\n| one HelmRelease of argo-cd | windlass | goal |\n| --- | ---: | ---: |")
+    operator = ClustersOperator(namespace)
+    time.sleep(15)
+    start = operator.memory()["VmRSS"]
+    url = serve(packages[-1].name, packages[-1].read_bytes())
+    item = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "argo-cd"},
+            "spec": {"chart": {"spec": {"chart": "argo-cd", "sourceRef": {"kind": "HelmRepository", "name": "argo"}}}, "interval": "30m",
+                     "install": {"disableWait": True}, "upgrade": {"disableWait": True}, "values": {"redisSecretInit": {"enabled": False}}}}
+    source = {"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmRepository", "metadata": {"name": "argo"}, "spec": {"url": url, "interval": "1h"}}
+    kubectl("create", "-n", namespace, "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": [source, item]}))
+    kubectl("wait", "helmrelease/argo-cd", "-n", namespace, "--for=condition=Ready", "--timeout=120s")
+    installed = operator.memory()
+    for edit in range(6):
+        patch = json.dumps({"spec": {"values": {"global": {"additionalLabels": {"edit": str(edit)}}}}})
+        kubectl("patch", "helmrelease", "argo-cd", "-n", namespace, "--type=merge", "-p", patch)
+        while kubectl("get", "helmrelease", "argo-cd", "-n", namespace, "-o", "jsonpath={.status.observedGeneration}") != str(edit + 2):
+            time.sleep(0.3)
+    edited = operator.memory()
+    time.sleep(60)
+    rows = [("at the start", start, ""), ("once installed", installed["VmRSS"], "80"), ("after six edits", edited["VmRSS"], "80"), ("the peak", edited["VmHWM"], "80"),
+            ("a minute later", operator.memory()["VmRSS"], f"{start + 10:.0f}")]
+    for name, value, goal in rows:
+        print(f"| {name} | {value:.0f} MiB | {goal and goal + ' MiB'} |")
+    operator.stopped()
+
+
 if __name__ == "__main__":
     print(f"machine: {os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}\n")
     kubectl("apply", "--server-side", "-f", "-", input=subprocess.run([WINDLASS, "crds", "flux"], check=True, capture_output=True, text=True).stdout)
     kubectl("wait", "--for=condition=Established", "crd/helmreleases.helm.toolkit.fluxcd.io", "crd/helmrepositories.source.toolkit.fluxcd.io")
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    if count:
+        main(count)
+    large_chart()

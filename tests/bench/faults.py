@@ -6,7 +6,7 @@ An object for each fault: it is well, then the cause comes for 30 s, then it end
 says, and the seconds until it is well again. Exit status 1 if one is never well, if an operator that waits passes more than 15 times in those 30 s, or
 if it says nothing of a fault that keeps it from its work. Where the matrix of public reports is at hand (../shared/tools), it runs first.
 """
-import functools, http.server, json, os, re, signal, subprocess, sys, tempfile, threading, time
+import base64, functools, http.server, json, os, pathlib, re, signal, ssl, subprocess, sys, tempfile, threading, time
 
 from run import SHARED, WINDLASS, kubectl
 
@@ -27,10 +27,28 @@ def apply(*objects):
     kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
+CERTIFICATES = """{{ $ca := genCA "faults" 10 }}{{ $valid := genSignedCert "127.0.0.1" (list "127.0.0.1") nil 10 $ca }}
+{{- $expired := genSignedCert "127.0.0.1" (list "127.0.0.1") nil -1 $ca }}
+made: {ca.pem: {{ b64enc $ca.Cert }}, valid.pem: {{ print $valid.Cert $valid.Key | b64enc }}, expired.pem: {{ print $expired.Cert $expired.Key | b64enc }}}
+"""
+
+
+@functools.cache
+def certificates():
+    """A directory with ca.pem, and valid.pem and expired.pem of a server on loopback."""
+    directory = tempfile.mkdtemp()
+    write(f"{directory}/chart/Chart.yaml", "apiVersion: v2\nname: certificates\nversion: 1.0.0\n")
+    write(f"{directory}/chart/templates/made.yaml", CERTIFICATES)
+    made = subprocess.run([WINDLASS, "template", f"{directory}/chart"], check=True, capture_output=True, text=True).stdout
+    for name, text in re.findall(r"(\w+\.pem): ([A-Za-z0-9+/=]+)", made):
+        write(f"{directory}/{name}", base64.b64decode(text).decode())
+    return directory
+
+
 class Repository:
-    """A chart repository that can answer with a status of one's choice."""
-    def __init__(self):
-        self.status, self.directory = 200, tempfile.mkdtemp()
+    """A chart repository that can answer with a status of one's choice, or show an expired certificate."""
+    def __init__(self, tls=False):
+        self.status, self.directory, self.tls = 200, tempfile.mkdtemp(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
         own = self
 
         class Handler(http.server.SimpleHTTPRequestHandler):
@@ -43,8 +61,17 @@ class Repository:
                 pass
 
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=self.directory))
+        if tls:
+            self.show("valid")
+            # The handshake is the connection's thread's: one that fails must not end the server.
+            server.socket = self.tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+            server.handle_error = lambda *_: None
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+        self.url = f"http{'s' * tls}://127.0.0.1:{server.server_address[1]}"
+
+    def show(self, certificate):
+        """Shows the certificate `valid` or `expired` to new connections."""
+        self.tls.load_cert_chain(f"{certificates()}/{certificate}.pem")
 
     def publish(self, version, extra=""):
         with tempfile.TemporaryDirectory() as chart:
@@ -71,8 +98,9 @@ DEAD = {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://127.
 
 
 class Fault:
-    """One cause. `blocks`: the object cannot be well meanwhile."""
-    blocks, needs_repository, extra = True, False, ""
+    """One cause. `blocks`: the object cannot be well meanwhile. `of_operator`: it concerns all objects of an operator, which is started for it alone, with
+    `environment` and `arguments`. `flaw`: what went wrong besides."""
+    blocks, needs_repository, extra, tls, of_operator, environment, arguments, flaw = True, False, "", False, False, {}, (), ""
 
     def __init__(self, space, repository):
         self.space, self.repository, self.group = space, repository, f"{space}.example.com"
@@ -144,18 +172,121 @@ class Refuses(Answers):
     status = 401
 
 
-FAULTS = {"namespace-gone": NamespaceGone, "conversion-down": ConversionDown, "apiservice-down": ServiceDown, "registry-500": Answers, "registry-401": Refuses}
+class CertificateExpired(Fault):
+    """The certificate of the repository has expired when a new version is asked for."""
+    needs_repository, tls = True, True
+
+    def begin(self):
+        self.repository.show("expired")
+
+    def end(self):
+        self.repository.show("valid")
+
+
+class ServerRestarted(Fault):
+    """The API server is killed, and is away for ten seconds. What is deleted right after its start is to be seen."""
+    of_operator, started = True, None
+
+    def begin(self):
+        children = pathlib.Path(f"/proc/{os.getppid()}/task").glob("*/children")
+        for pid in [int(pid) for file in children for pid in file.read_text().split()]:
+            process = pathlib.Path(f"/proc/{pid}")
+            words = process.joinpath("cmdline").read_text().split("\0")[:-1]
+            if words and words[0].endswith("kube-apiserver"):
+                directory, environment = process.joinpath("cwd").resolve(), dict(entry.split("=", 1) for entry in process.joinpath("environ").read_text().split("\0")[:-1])
+                os.kill(pid, signal.SIGKILL)
+                time.sleep(10)
+                ServerRestarted.started = subprocess.Popen(words, cwd=directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                break
+        else:
+            if not ServerRestarted.started:
+                raise SystemExit("there is no kube-apiserver beside this process: run it with control-plane run")
+            words = ServerRestarted.started.args
+            ServerRestarted.started.kill()
+            ServerRestarted.started.wait()
+            time.sleep(10)
+            ServerRestarted.started = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while "ok" not in quiet("get", "--raw", "/readyz"):
+            time.sleep(0.2)
+        quiet("delete", "configmap", "-n", self.space, "-l", "app=faults")
+
+
+class TokenExpired(Fault):
+    """The operator's token is refused, until its file has a new one."""
+    of_operator = True
+
+    def account(self):
+        quiet("create", "serviceaccount", "faults-operator", "-n", HOME)
+
+    def write_token(self):
+        write(f"{self.directory}/token", kubectl("create", "token", "faults-operator", "-n", HOME))
+
+    def prepare(self):
+        self.directory = tempfile.mkdtemp()
+        self.account()
+        quiet("create", "clusterrolebinding", "faults-operator", "--clusterrole=cluster-admin", f"--serviceaccount={HOME}:faults-operator")
+        self.write_token()
+        config = json.loads(kubectl("config", "view", "--raw", "--minify", "-o", "json"))
+        config["users"][0]["user"] = {"tokenFile": f"{self.directory}/token"}
+        write(f"{self.directory}/kubeconfig", json.dumps(config))
+        self.environment = {"KUBECONFIG": f"{self.directory}/kubeconfig"}
+
+    def begin(self):
+        # The account of the same name is another one: tokens of the first are refused, as expired ones are.
+        quiet("delete", "serviceaccount", "faults-operator", "-n", HOME)
+        self.account()
+        time.sleep(1)
+        quiet("delete", "configmap", "-n", self.space, "-l", "app=faults")
+
+    def end(self):
+        self.write_token()
+
+    def tidy(self):
+        quiet("delete", "clusterrolebinding", "faults-operator")
+
+
+class ClockOff(Fault):
+    """The clock of the operator is two minutes ahead. A second one, whose clock is two minutes behind, takes over no Lease until the first is killed."""
+    of_operator, blocks, arguments = True, False, ("--leader-election",)
+
+    def clock(self, seconds):
+        library = f"{self.directory}/clock_offset.so"
+        return {"LD_PRELOAD": library, "CLOCK_OFFSET": str(seconds)}
+
+    def prepare(self):
+        self.directory = tempfile.mkdtemp()
+        source = pathlib.Path(__file__).with_name("clock_offset.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", f"{self.directory}/clock_offset.so", source, "-ldl"], check=True)
+        self.environment = self.clock(120)
+
+    def begin(self):
+        self.second = self.front.start_operator(self.clock(-120))
+        quiet("delete", "configmap", "-n", self.space, "-l", "app=faults")
+
+    def end(self):
+        if self.second.lines(r"reconciling|module run", ""):
+            self.flaw = "; two operators worked at once"
+        self.front.operator.stop(kill=True)
+        self.front.operator = self.second
+        quiet("delete", "configmap", "-n", self.space, "-l", "app=faults")
+        # Not well before the second one works.
+        while not self.second.lines(r"reconciling|module run", "") and self.second.process.poll() is None and not self.front.is_well():
+            time.sleep(0.2)
+
+
+FAULTS = {"namespace-gone": NamespaceGone, "conversion-down": ConversionDown, "apiservice-down": ServiceDown, "registry-500": Answers, "registry-401": Refuses,
+          "certificate-expired": CertificateExpired, "server-restarted": ServerRestarted, "token-expired": TokenExpired, "clock-off": ClockOff}
 
 
 class OperatorProcess:
     """An operator with its log."""
-    def __init__(self, kind, namespace, *args):
+    def __init__(self, kind, namespace, *args, environment=None):
         self.scratch = tempfile.mkdtemp()
         self.log = open(f"{self.scratch}/log", "w")
         flux = ["--sources=own", "--notifications=flux", "--helm-controller-namespace", HOME, "--storage-path", f"{self.scratch}/artifacts", "--storage-addr", "127.0.0.1:0"]
         own = [WINDLASS, "operator", f"--controllers={kind}", "--namespace", namespace, "--listen-address", "127.0.0.1", "--listen-port", "0", "--debug-unix-socket",
                f"{self.scratch}/socket", *(flux if kind == "helmreleases" else []), *(["--allow-local-sources"] if kind != "modules" else []), *args]
-        environment = {**os.environ, "NO_COLOR": "1", "ADDON_OPERATOR_LISTEN_PORT": "0"}
+        environment = {**os.environ, "NO_COLOR": "1", "ADDON_OPERATOR_LISTEN_PORT": "0", "SSL_CERT_FILE": f"{certificates()}/ca.pem", **(environment or {})}
         self.process = subprocess.Popen(own, stdout=self.log, stderr=self.log, env=environment, cwd=self.scratch)
 
     def lines(self, pattern, about):
@@ -171,8 +302,9 @@ class Front:
     """An object of a front end for a fault. Each module has an operator of its own, so that none stands in another's queue."""
     def __init__(self, kind, name, operator=None):
         self.kind, self.name, self.space, self.operator = kind, name, f"faults-{kind[:7]}-{name}", operator
-        self.repository = Repository()
+        self.repository = Repository(FAULTS[name].tls)
         self.fault = FAULTS[name](self.space, self.repository)
+        self.fault.front, self.modules = self, None
 
     def create(self):
         space = self.space
@@ -189,13 +321,19 @@ class Front:
         quiet("create", "namespace", self.space)
         self.fault.prepare()
         if self.kind == "modules":
-            modules = tempfile.mkdtemp()
-            write(f"{modules}/001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")
-            write(f"{modules}/001-web/templates/main.yaml", MAIN + self.fault.extra)
-            write(f"{modules}/values.yaml", "webEnabled: true\n")
-            self.operator = OperatorProcess("modules", self.space, "--modules-dir", modules)
+            self.modules = tempfile.mkdtemp()
+            write(f"{self.modules}/001-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n")
+            write(f"{self.modules}/001-web/templates/main.yaml", MAIN + self.fault.extra)
+            write(f"{self.modules}/values.yaml", "webEnabled: true\n")
         else:
             self.repository.publish("1.0.0", self.fault.extra)
+        if self.kind == "modules" or self.fault.of_operator:
+            self.operator = self.start_operator(self.fault.environment)
+
+    def start_operator(self, environment):
+        """An operator of this object alone."""
+        modules = ["--modules-dir", self.modules] if self.modules else []
+        return OperatorProcess(self.kind, self.space if self.modules else HOME, *modules, *self.fault.arguments, environment=environment)
 
     def is_well(self):
         objects = quiet("get", "configmap", "-n", self.space, "-l", "app=faults", "-o", "name").strip()
@@ -210,7 +348,7 @@ class Front:
         return condition.get("status", "–"), condition.get("reason", "")
 
     def lines(self, pattern):
-        return self.operator.lines(pattern, "" if self.kind == "modules" else self.space)
+        return self.operator.lines(pattern, "" if self.kind == "modules" or self.fault.of_operator else self.space)
 
     def await_well(self):
         began = time.time()
@@ -236,14 +374,15 @@ class Front:
             self.create()
         healed = self.await_well()
         silent = self.fault.blocks and said == 0 and self.name != "namespace-gone"
-        right = healed is not None and passed <= 15 and not silent
+        right = healed is not None and passed <= 15 and not silent and not self.fault.flaw
         after = "never" if healed is None else f"after {healed:.0f} s"
-        return f"{self.name}: passes {passed}, log lines {said}, Ready {ready}; well {after}" + ("" if right else f"  SHORT (log: {self.operator.log.name})"), right
+        return f"{self.name}: passes {passed}, log lines {said}, Ready {ready}; well {after}{self.fault.flaw}" + ("" if right else f"  SHORT (log: {self.operator.log.name})"), right
 
     def end(self):
-        self.fault.end()
+        if not self.fault.of_operator:
+            self.fault.end()
         quiet("patch", "helmreleases.helm.toolkit.fluxcd.io,helmfiles.apps.mumoshu.github.io", "--all", "-n", self.space, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-        if self.kind == "modules":
+        if self.kind == "modules" or self.fault.of_operator:
             self.operator.stop()
         self.fault.tidy()
         quiet("delete", "namespace", self.space, "--wait=false")
@@ -279,7 +418,7 @@ def main(kinds):
             wrong += subprocess.run([sys.executable, matrix, WINDLASS, kubectl_path, kind, *later]).returncode
     quiet("create", "namespace", HOME)
     for kind in kinds:
-        names = [name for name in FAULTS if not (kind == "modules" and FAULTS[name].needs_repository)]
+        names = [name for name in FAULTS if not FAULTS[name].of_operator and not (kind == "modules" and FAULTS[name].needs_repository)]
         # It registers the kinds, too.
         operator = OperatorProcess(kind, HOME) if kind != "modules" else None
         fronts = [Front(kind, name, operator) for name in names]
@@ -301,6 +440,14 @@ def main(kinds):
             front.end()
         if operator:
             operator.stop()
+        for name in (name for name in FAULTS if FAULTS[name].of_operator):
+            front = Front(kind, name)
+            front.prepare()
+            front.create()
+            text, right = front.run()
+            print(f"{kind} {text}", flush=True)
+            wrong += not right
+            front.end()
     if "helmreleases" in kinds:
         text, right = leader_killed()
         print(text, flush=True)
