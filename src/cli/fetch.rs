@@ -12,9 +12,9 @@ use super::Failure;
 use super::cosign::Cosign;
 use super::flags::Globals;
 use super::verify::Verify;
+use crate::redact::SecretText;
 use crate::source::fetch::{Fetcher, Options, ProvenanceMode};
 use crate::source::http::{Http, Pem, Progress, TIMEOUT, Tls};
-use crate::source::repositories::Secret;
 
 /// TLS flags.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -53,7 +53,7 @@ pub(super) struct Login {
     pub(super) username: String,
     /// Chart repository password where to locate the requested chart
     #[arg(long, default_value = "", hide_default_value = true)]
-    pub(super) password: String,
+    pub(super) password: SecretText,
     #[command(flatten)]
     pub(super) tls: TlsFlags,
     /// Use insecure HTTP connections for the chart download
@@ -65,7 +65,7 @@ impl Login {
     pub(super) fn options(&self) -> Options {
         Options {
             username: self.username.clone(),
-            password: Secret(self.password.clone()),
+            password: self.password.clone(),
             tls: self.tls.tls(),
             plain_http: self.plain_http,
             ..Options::default()

@@ -328,7 +328,7 @@ fn connect_options(globals: &flags::Globals) -> ConnectOptions {
         kubeconfig: globals.kubeconfig.clone(),
         context: globals.kube_context.clone(),
         server: globals.kube_apiserver.clone(),
-        token: globals.kube_token.clone(),
+        token: globals.kube_token.clone().map(Into::into),
         tls_server_name: globals.kube_tls_server_name.clone(),
         ca_file: globals.kube_ca_file.clone(),
         insecure_skip_tls_verify: globals.kube_insecure_skip_tls_verify,

@@ -72,7 +72,7 @@ impl Passphrase<'_> {
         let Some(file) = self.file else { return Ok(None) };
         if self.read.is_none() {
             let text = if file == Path::new("-") {
-                password_from_stdin()?
+                password_from_stdin()?.expose().to_owned()
             } else {
                 std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?
             };

@@ -9,16 +9,17 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use super::{Ended, Failure, print, tell};
 
 use crate::bounded_read;
+use crate::redact::SecretText;
 
 /// The maximal length of an answer, in bytes.
 const MAX: u64 = 64 << 10;
 
 /// A password from standard input, without its line end.
-pub(super) fn password_from_stdin() -> Result<String, Failure> {
+pub(super) fn password_from_stdin() -> Result<SecretText, Failure> {
     let read = bounded_read::read_to_end(std::io::stdin().lock(), MAX).map_err(|e| format!("stdin: {e}"))?;
     let text = String::from_utf8(read).map_err(|_| "stdin: the password is not UTF-8 text".to_owned())?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
-    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+    Ok(line.strip_suffix('\r').unwrap_or(line).into())
 }
 
 /// Prompts for a line with echo.
@@ -34,7 +35,7 @@ pub(super) fn line(question: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 /// There is no terminal, or Ctrl-C.
-pub(super) fn secret(question: &str) -> Result<String, Failure> {
+pub(super) fn secret(question: &str) -> Result<SecretText, Failure> {
     need_terminal()?;
     let question = question.to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -51,7 +52,7 @@ pub(super) fn secret(question: &str) -> Result<String, Failure> {
     });
     runtime.shutdown_background();
     print(b"\n")?;
-    answer
+    answer.map(SecretText::new)
 }
 
 fn need_terminal() -> Result<(), Failure> {

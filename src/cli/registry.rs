@@ -7,11 +7,11 @@ use chart_compat::go::slog;
 use super::fetch::{self, TlsFlags};
 use super::flags::Globals;
 use super::{Failure, block_on, print, prompt, tell};
+use crate::redact::SecretText;
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};
 use crate::source::http::{Pem, Tls};
 use crate::source::oci::credentials::{Credentials, CredentialsError};
-use crate::source::repositories::Secret;
 
 /// Subcommands of `registry`.
 #[derive(clap::Subcommand)]
@@ -32,7 +32,7 @@ pub(super) struct Login {
     username: String,
     /// Registry password or identity token
     #[arg(short, long, default_value = "", hide_default_value = true)]
-    password: String,
+    password: SecretText,
     /// Read password or identity token from stdin
     #[arg(long)]
     password_stdin: bool,
@@ -72,7 +72,7 @@ pub(super) struct Push {
     username: String,
     /// Chart repository password where to locate the requested chart
     #[arg(long, default_value = "", hide_default_value = true)]
-    password: String,
+    password: SecretText,
     #[command(flatten)]
     tls: TlsFlags,
     /// Use insecure HTTP connections for the chart upload
@@ -88,7 +88,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
 }
 
 /// User and password; without a user the password is an identity token (`getUsernamePassword`).
-fn who(args: &Login) -> Result<(String, String), Failure> {
+fn who(args: &Login) -> Result<(String, SecretText), Failure> {
     if args.password_stdin {
         return Ok((args.username.clone(), prompt::password_from_stdin()?));
     }
@@ -127,7 +127,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
     };
     let options = Options {
         username: username.clone(),
-        password: Secret(password.clone()),
+        password: password.clone(),
         tls,
         plain_http: args.plain_http,
         ..Options::default()
@@ -136,7 +136,7 @@ fn login(globals: &Globals, args: &Login) -> Result<(), Failure> {
     block_on(async {
         let registry = fetcher.registry(&options);
         registry.ping(host).await.map_err(|e| format!("authenticating to {host:?}: {e}"))?;
-        credentials.put(host, &username, &password).await.map_err(|e| e.to_string())
+        credentials.put(host, &username, password.expose()).await.map_err(|e| e.to_string())
     })??;
     print(b"Login Succeeded\n")
 }
@@ -176,7 +176,7 @@ pub(super) fn push(globals: &Globals, args: &Push) -> Result<(), Failure> {
     let fetcher: Fetcher = fetch::fetcher(globals);
     let options = Options {
         username: args.username.clone(),
-        password: Secret(args.password.clone()),
+        password: args.password.clone(),
         tls: args.tls.tls(),
         plain_http: args.plain_http,
         ..Options::default()

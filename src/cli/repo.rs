@@ -11,9 +11,10 @@ use super::fetch::{self, TlsFlags};
 use super::flags::{Globals, duration};
 use super::output::{self, Format, structured};
 use super::{Failure, block_on, print, prompt, tell};
+use crate::redact::SecretText;
 use crate::source::http::Pem;
 use crate::source::index::write::NewIndex;
-use crate::source::repositories::{Entry, Repositories, Secret};
+use crate::source::repositories::{Entry, Repositories};
 use crate::source::repository;
 
 /// The number of indexes fetched in parallel.
@@ -56,7 +57,7 @@ pub(super) struct Add {
     username: String,
     /// Chart repository password
     #[arg(long, default_value = "", hide_default_value = true)]
-    password: String,
+    password: SecretText,
     /// Read chart repository password from stdin
     #[arg(long)]
     password_stdin: bool,
@@ -156,7 +157,7 @@ fn add(globals: &Globals, args: &Add) -> Result<(), Failure> {
         name: args.name.clone(),
         url: args.url.clone(),
         username: args.username.clone(),
-        password: Secret(password),
+        password,
         cert_file: path(tls.certificate),
         key_file: path(tls.key),
         ca_file: path(tls.ca),

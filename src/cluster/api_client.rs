@@ -10,6 +10,7 @@ use super::{
     retry::{self, RequestFailure, Throttle},
 };
 use crate::causes::chain;
+use crate::redact::SecretText;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};
@@ -50,7 +51,7 @@ pub struct ConnectOptions {
     pub context: Option<String>,
     /// Overrides of single settings, as Helm's `--kube-*` flags give them.
     pub server: Option<String>,
-    pub token: Option<String>,
+    pub token: Option<SecretText>,
     pub tls_server_name: Option<String>,
     /// A file of certificates in PEM form, in place of the configuration's.
     pub ca_file: Option<PathBuf>,
@@ -347,7 +348,7 @@ async fn load_config(options: &ConnectOptions) -> Result<Config> {
         config.cluster_url = server.parse().map_err(|e: http::uri::InvalidUri| failed(&e))?;
     }
     if let Some(token) = &options.token {
-        config.auth_info.token = Some(token.clone().into());
+        config.auth_info.token = Some(token.expose().to_owned().into());
         config.auth_info.token_file = None;
         config.auth_info.exec = None;
     }

@@ -95,8 +95,8 @@ pub(super) fn update(
     event: &FluxEvent,
 ) -> Result<Option<StatusUpdate>, String> {
     let github = settings.provider_type == "github";
-    let token = match settings.token.trim() {
-        "" => settings.password.trim(),
+    let token = match settings.token.expose().trim() {
+        "" => settings.password.expose().trim(),
         token => token,
     };
     if token.is_empty() && settings.app.is_none() {
@@ -148,7 +148,7 @@ impl Target<'_> {
         let create = Post {
             url: format!("{api}/repos/{id}/statuses/{hash}"),
             headers: vec![(header::ACCEPT, "application/vnd.github+json".to_owned())],
-            credentials: Some(Credentials::Bearer(self.token.to_owned())),
+            credentials: Some(Credentials::Bearer(self.token.into())),
             body: body.to_string(),
         };
         let list = format!("{api}/repos/{id}/commits/{hash}/statuses?per_page=50");
@@ -292,7 +292,7 @@ mod tests {
         let name = row.commit_status.clone();
         assert!(update(&row.settings, &name, &row.event).unwrap().is_some());
         "Progressing".clone_into(&mut row.event.reason);
-        (row.settings.token, row.settings.password) = (String::new(), String::new());
+        (row.settings.token, row.settings.password) = Default::default();
         assert!(update(&row.settings, &name, &row.event).is_err(), "without a token");
         let secret = |key: &str| match key {
             "githubAppID" | "githubAppInstallationID" => Some(&b"1"[..]),

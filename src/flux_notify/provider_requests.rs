@@ -38,7 +38,8 @@ pub(super) fn post(settings: &Settings, event: &FluxEvent) -> Result<Post, Strin
             settings.provider_type
         ));
     }
-    let bearer = (!settings.token.is_empty()).then(|| Credentials::Bearer(settings.token.trim().to_owned()));
+    let bearer =
+        (!settings.token.is_empty()).then(|| Credentials::Bearer(settings.token.expose().trim().into()));
     match settings.provider_type.as_str() {
         "generic" | "generic-hmac" => generic(settings, event),
         "slack" => Ok(Post::new(url, &slack(settings, event)).with(bearer)),
@@ -77,7 +78,7 @@ fn generic(settings: &Settings, event: &FluxEvent) -> Result<Post, String> {
         if settings.token.is_empty() {
             return Err("HMAC key is empty".to_owned());
         }
-        let key = hmac::Key::new(hmac::HMAC_SHA256, settings.token.as_bytes());
+        let key = hmac::Key::new(hmac::HMAC_SHA256, settings.token.expose().as_bytes());
         let signature = hex(hmac::sign(&key, body.as_bytes()).as_ref());
         headers.push((HeaderName::from_static("x-signature"), format!("sha256={signature}")));
     }

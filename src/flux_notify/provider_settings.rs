@@ -18,6 +18,7 @@ use crate::flux_api::api_names::is_public_key;
 use crate::flux_api::common::LocalObjectReference;
 use crate::flux_api::provider::ProviderSpec;
 use crate::redact;
+use crate::redact::SecretText;
 use crate::source::git::github_app::{self, GitHubApp};
 use crate::source::http::{Pem, Proxy, Tls};
 
@@ -46,8 +47,8 @@ pub(super) struct Settings {
     pub(super) address: String,
     pub(super) channel: String,
     pub(super) username: String,
-    pub(super) password: String,
-    pub(super) token: String,
+    pub(super) password: SecretText,
+    pub(super) token: SecretText,
     /// An app of GitHub, which stands for a token.
     pub(super) app: Option<Arc<GitHubApp>>,
     pub(super) headers: Vec<(HeaderName, String)>,
@@ -162,8 +163,8 @@ impl SecretValues {
         Ok(Tls { ca, certificate, key, insecure: false })
     }
 
-    fn login(&self) -> Option<(String, String)> {
-        Some((self.text("username")?, self.text("password")?))
+    fn login(&self) -> Option<(String, SecretText)> {
+        Some((self.text("username")?, self.text("password")?.into()))
     }
 
     fn headers(&self) -> Result<Vec<(HeaderName, String)>, String> {
@@ -198,7 +199,8 @@ pub(super) fn settings(
     if address.len() > MAX_ADDRESS {
         return Err(format!("the address has more than {MAX_ADDRESS} bytes"));
     }
-    let (username, password) = access.login().unwrap_or_else(|| (spec.username.clone(), String::new()));
+    let (username, password) =
+        access.login().unwrap_or_else(|| (spec.username.clone(), SecretText::default()));
     let tls = match &secrets.certificate {
         Some(secret) => secret.tls()?,
         None if writes_commit_status(spec) => access.tls()?,
@@ -216,11 +218,11 @@ pub(super) fn settings(
             (!address.is_empty()).then_some(Proxy { address, login: None })
         }
     };
-    let token = access.text("token").unwrap_or_default();
+    let token = SecretText::from(access.text("token").unwrap_or_default());
     let has_app = access.get(github_app::APP_ID).is_some();
     let app = match spec.provider_type == "github"
-        && token.trim().is_empty()
-        && password.trim().is_empty()
+        && token.expose().trim().is_empty()
+        && password.expose().trim().is_empty()
         && has_app
     {
         true => {
@@ -283,14 +285,11 @@ mod tests {
             proxy: secret(&[("address", "http://q"), ("username", "u"), ("password", "p")]),
         };
         let all = settings(&provider, "", &secrets).unwrap();
-        assert_eq!((all.address.as_str(), all.token.as_str()), ("https://b.test/x", "t-1"));
-        assert_eq!((all.username.as_str(), all.password.as_str()), ("u", "p"));
+        assert_eq!((all.address.as_str(), all.token.expose()), ("https://b.test/x", "t-1"));
+        assert_eq!((all.username.as_str(), all.password.expose()), ("u", "p"));
         assert!(all.tls.ca.is_some() && all.tls.certificate.is_none());
         let proxy = all.proxy.unwrap();
-        assert_eq!(
-            (proxy.address.as_str(), proxy.login),
-            ("http://q", Some(("u".to_owned(), "p".to_owned())))
-        );
+        assert_eq!((proxy.address.as_str(), proxy.login), ("http://q", Some(("u".to_owned(), "p".into()))));
         let names: Vec<&str> = all.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["authorization", "x-one"]);
     }

@@ -57,8 +57,8 @@ fn row(mut line: Value) -> Row {
             address: text("address"),
             channel: text("channel"),
             username: text("username"),
-            password: text("password"),
-            token: text("token"),
+            password: text("password").into(),
+            token: text("token").into(),
             app: None,
             headers,
             tls: Tls::default(),
@@ -80,11 +80,11 @@ pub(super) fn headers(post: &Post) -> BTreeMap<String, String> {
         post.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())).collect();
     match &post.credentials {
         Some(Credentials::Basic(user, password)) => {
-            let pair = STANDARD.encode(format!("{user}:{password}"));
+            let pair = STANDARD.encode(format!("{user}:{}", password.expose()));
             all.insert("authorization".to_owned(), format!("Basic {pair}"));
         }
         Some(Credentials::Bearer(token)) => {
-            all.insert("authorization".to_owned(), format!("Bearer {token}"));
+            all.insert("authorization".to_owned(), format!("Bearer {}", token.expose()));
         }
         Some(Credentials::Signed(headers)) => {
             all.extend(headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.clone())));

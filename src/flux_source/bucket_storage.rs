@@ -8,6 +8,7 @@ use super::fetch_context::FetchContext;
 use super::source_secrets::{self, SecretData};
 use super::source_status::SourceError;
 use crate::flux_api::bucket_source::{BucketSpec, BucketSts};
+use crate::redact::SecretText;
 use crate::source::http::{Http, Tls};
 use crate::source::location::Location;
 use crate::source::{
@@ -110,7 +111,7 @@ async fn s3(
 fn keys_of(secret: &SecretData) -> Result<S3Keys, SourceError> {
     match (secret.text("accesskey"), secret.text("secretkey")) {
         (access, key) if !access.is_empty() && !key.is_empty() => {
-            Ok(S3Keys { access, secret: key, session: None })
+            Ok(S3Keys { access, secret: key.into(), session: None })
         }
         _ => {
             let text = format!(
@@ -179,9 +180,10 @@ async fn ldap(context: &mut FetchContext<'_>, sts: &BucketSts, http: &Http) -> R
                 secret.name()
             ))
         })?,
-        None => (String::new(), String::new()),
+        None => (String::new(), SecretText::default()),
     };
-    CloudCredentials(http).ldap(&tls, &endpoint, (&user, &password)).await.map_err(|e| no_credentials(&e))
+    let login = (user.as_str(), password.expose());
+    CloudCredentials(http).ldap(&tls, &endpoint, login).await.map_err(|e| no_credentials(&e))
 }
 
 async fn google(
@@ -280,11 +282,11 @@ async fn azure_access(
                 "accountKey: spec.endpoint '{endpoint}' does not begin with the name of an account"
             ))
         })?;
-        return Ok(AzureAccess::Key { account, key: key.to_owned() });
+        return Ok(AzureAccess::Key { account, key: key.into() });
     }
     if !signature.is_empty() {
         check_encrypted(secret, endpoint)?;
-        return Ok(AzureAccess::Sas(signature.to_owned()));
+        return Ok(AzureAccess::Sas(signature.into()));
     }
     let text = format!(
         "invalid '{}' secret data: requires a 'sasKey' or 'accountKey' field, or a combination of 'tenantId', 'clientId', and \
@@ -301,7 +303,7 @@ pub(super) fn entra_application(secret: &SecretData) -> Result<Option<EntraAppli
         return Ok(None);
     }
     let proof = match (secret.text("clientSecret"), secret.get("clientCertificate")) {
-        (password, _) if !password.is_empty() => EntraProof::Secret(password),
+        (password, _) if !password.is_empty() => EntraProof::Secret(password.into()),
         (_, Some(_)) if secret.get("clientCertificatePassword").is_some() => {
             let text = format!(
                 "secret '{}': clientCertificatePassword is not supported: use a key without a password",

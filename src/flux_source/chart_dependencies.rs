@@ -17,6 +17,7 @@ use super::source_status::SourceError;
 use crate::cluster::Gvk;
 use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::helm_repository::HelmRepositorySpec;
+use crate::redact::SecretText;
 use crate::source;
 use crate::source::dependencies::Manager;
 use crate::source::fetch::{Fetcher, Options};
@@ -24,7 +25,7 @@ use crate::source::helm_paths::Home;
 use crate::source::http::{Credentials, Pem};
 use crate::source::location::same_repository;
 use crate::source::oci::credentials::Credentials as RegistryCredentials;
-use crate::source::repositories::{Entry, Repositories, Secret};
+use crate::source::repositories::{Entry, Repositories};
 use crate::source::repository::{RepositoryAccess, name_of};
 
 /// Fetches the dependencies into the chart's directory, and loads the chart again. `root`: the files of the source.
@@ -100,12 +101,12 @@ fn entry(url: &str, access: &RepositoryAccess, directory: &Path) -> std::io::Res
     };
     let (username, password) = match &access.credentials {
         Some(Credentials::Basic(user, password)) => (user.clone(), password.clone()),
-        _ => (String::new(), String::new()),
+        _ => (String::new(), SecretText::default()),
     };
     Ok(Entry {
         url: url.to_owned(),
         username,
-        password: Secret(password),
+        password,
         ca_file: file("ca.crt", &access.tls.ca)?,
         cert_file: file("tls.crt", &access.tls.certificate)?,
         key_file: file("tls.key", &access.tls.key)?,
@@ -134,7 +135,7 @@ async fn registry_credentials(
             let login = secret.registry(host)?;
             all = all.with(&login.credentials);
             if let Some((user, password)) = &login.login {
-                all = all.with(&RegistryCredentials::of_login(host, user, password));
+                all = all.with(&RegistryCredentials::of_login(host, user, password.expose()));
             }
         }
     }

@@ -5,12 +5,12 @@ use super::source_secrets::{self, SecretData};
 use super::source_status::SourceError;
 use crate::flux_api::GoDuration;
 use crate::flux_api::git_repository::GitRepositorySpec;
+use crate::redact::SecretText;
 use crate::source::address_guard::Server;
 use crate::source::git::github_app::{self, GitHubApp, TokenError};
 use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
 use crate::source::http::{Http, Tls};
 use crate::source::location::Location;
-use crate::source::repositories::Secret;
 use crate::source::{AZURE_REPOSITORIES, CloudCredentials};
 
 fn refused(text: &str) -> SourceError {
@@ -36,7 +36,7 @@ pub(super) async fn access(
                 |e| SourceError::fetch("AuthenticationFailed", format!("secret '{}': {e}", secret.name()));
             Server::of_url(&proxy).and_then(|server| server.check_text()).map_err(failed)?;
         }
-        access.proxy = Some(Secret(proxy));
+        access.proxy = Some(SecretText::new(proxy));
     }
     let provider = spec.provider.as_str();
     if !spec.service_account_name.is_empty() {
@@ -88,9 +88,9 @@ pub(super) async fn access(
             return Err(missing("known_hosts"));
         }
         access.ssh = Some(SshKey {
-            identity: Secret(secret.text("identity")),
+            identity: SecretText::new(secret.text("identity")),
             known_hosts: secret.text("known_hosts"),
-            password: Secret(secret.text("password")),
+            password: SecretText::new(secret.text("password")),
         });
         return Ok(access);
     }
@@ -103,8 +103,8 @@ pub(super) async fn access(
         (Some(_), Some(_)) => {
             return Err(failed("bearerToken and username exclude each other".to_owned()));
         }
-        (Some(_), None) => Some(GitLogin::Bearer(Secret(secret.text("bearerToken")))),
-        (None, Some((user, password))) => Some(GitLogin::Basic(user, Secret(password))),
+        (Some(_), None) => Some(GitLogin::Bearer(SecretText::new(secret.text("bearerToken")))),
+        (None, Some((user, password))) => Some(GitLogin::Basic(user, password)),
         (None, None) => None,
     };
     Ok(access)
@@ -117,7 +117,7 @@ fn proxy_url(secret: &SecretData) -> Result<String, SourceError> {
         percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
     };
     Ok(match proxy.address.split_once("://") {
-        Some((scheme, rest)) => format!("{scheme}://{}:{}@{rest}", escape(&user), escape(&password)),
+        Some((scheme, rest)) => format!("{scheme}://{}:{}@{rest}", escape(&user), escape(password.expose())),
         None => proxy.address,
     })
 }
@@ -137,7 +137,7 @@ async fn github_login(
         TokenError::OtherServer(_) => wrong(&e.to_string()).stalling(),
         TokenError::Refused(_) => SourceError::fetch("AuthenticationFailed", e.to_string()),
     })?;
-    Ok(GitLogin::Basic(github_app::USER.to_owned(), Secret(token)))
+    Ok(GitLogin::Basic(github_app::USER.to_owned(), token))
 }
 
 /// This process' login for repositories of Azure DevOps.
@@ -152,5 +152,5 @@ async fn azure_login(context: &FetchContext<'_>, url: &Location) -> Result<GitLo
     let token = CloudCredentials(&own).own_azure(AZURE_REPOSITORIES).await;
     let token = token
         .map_err(|e| SourceError::fetch("AuthenticationFailed", format!("failed to get credentials: {e}")))?;
-    Ok(GitLogin::Bearer(Secret(token)))
+    Ok(GitLogin::Bearer(token))
 }

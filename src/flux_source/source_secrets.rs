@@ -14,6 +14,7 @@ use crate::controller::ReconcilePass;
 use crate::flux_api::api_names::is_public_key;
 use crate::flux_api::common::LocalObjectReference;
 use crate::redact;
+use crate::redact::SecretText;
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
 use crate::source::http::{Pem, Proxy, Tls};
@@ -106,10 +107,10 @@ impl SecretData {
     }
 
     /// User and password.
-    pub(super) fn login(&self) -> Result<Option<(String, String)>, SourceError> {
+    pub(super) fn login(&self) -> Result<Option<(String, SecretText)>, SourceError> {
         match (self.get("username"), self.get("password")) {
             (None, None) => Ok(None),
-            (Some(_), Some(_)) => Ok(Some((self.text("username"), self.text("password")))),
+            (Some(_), Some(_)) => Ok(Some((self.text("username"), self.text("password").into()))),
             (Some(_), None) => Err(failed(format!("secret '{}': key 'password' not found", self.name))),
             (None, Some(_)) => Err(failed(format!("secret '{}': key 'username' not found", self.name))),
         }
@@ -158,7 +159,7 @@ impl SecretData {
 #[derive(Clone)]
 pub(super) struct RegistryLogin {
     /// User and password.
-    pub(super) login: Option<(String, String)>,
+    pub(super) login: Option<(String, SecretText)>,
     /// A Docker configuration.
     pub(super) credentials: Credentials,
 }

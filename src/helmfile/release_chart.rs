@@ -22,9 +22,9 @@ use super::state::release_values::{self, Entry, SetFlag};
 use super::state::template::render_named;
 use super::state::value::map_to_yaml;
 use super::state::{Error, paths};
+use crate::redact::SecretText;
 use crate::source::fetch::{Options, ProvenanceMode};
 use crate::source::http::{Pem, Tls};
-use crate::source::repositories::Secret;
 
 /// Further values of the caller, for every release.
 #[derive(Clone, Copy, Debug, Default)]
@@ -356,7 +356,7 @@ impl ReleaseCharts<'_> {
         let yes = |key: &str| repository.flag(key).unwrap_or(false);
         let pem = |key: &str| file(state, &repository.text(key)).map(Pem::from);
         options.username = credential("username", "USERNAME");
-        options.password = Secret(credential("password", "PASSWORD"));
+        options.password = SecretText::new(credential("password", "PASSWORD"));
         options.pass_credentials = yes("passCredentials");
         options.plain_http |= yes("plainHttp");
         options.tls.insecure |= yes("skipTLSVerify");

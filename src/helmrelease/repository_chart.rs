@@ -17,13 +17,13 @@ use crate::controller::ReconcileError;
 use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::helm_release::ChartTemplate;
 use crate::redact;
+use crate::redact::SecretText;
 use crate::release::Disposition;
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};
 use crate::source::helm_paths::Home;
 use crate::source::http::Http;
 use crate::source::oci::credentials::Credentials as RegistryCredentials;
-use crate::source::repositories::Secret;
 
 /// Reason of charts that are not in the cluster and cannot be fetched here: somebody has to give them.
 pub const CHART_UNAVAILABLE: &str = "ChartUnavailable";
@@ -115,6 +115,6 @@ async fn options(client: &Cluster, namespace: &str, spec: &Value) -> Result<Opti
         return Err(unavailable(&format!("{secret} of its HelmRepository has no username and password")));
     };
     options.username = username;
-    options.password = Secret(password);
+    options.password = SecretText::new(password);
     Ok(options)
 }

@@ -41,6 +41,7 @@ pub use self::storage_access::{
 
 use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::location::{BadLocation, Location};
+use crate::redact::SecretText;
 
 /// Why a package in a bucket cannot be fetched.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +101,7 @@ impl From<reqsign_core::Error> for BucketError {
 /// Credentials for the server of a package.
 pub(super) enum Asker {
     #[cfg(feature = "gcs")]
-    Token(String),
+    Token(SecretText),
     #[cfg(feature = "s3")]
     Keys(aws::Keys),
 }

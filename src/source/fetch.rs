@@ -23,8 +23,9 @@ use super::location::{BadLocation, Location};
 use super::oci::OciError;
 use super::oci::cosign::{self, CosignError};
 use super::oci::credentials::Credentials as RegistryCredentials;
-use super::repositories::{self, Repositories, RepositoriesError, Secret};
+use super::repositories::{self, Repositories, RepositoriesError};
 use super::repository::{self, RepositoryAccess};
+use crate::redact::SecretText;
 
 /// Size limit of a provenance file.
 pub(super) const MAX_PROVENANCE: u64 = 16 << 20;
@@ -159,7 +160,7 @@ pub struct Options {
     /// User.
     pub username: String,
     /// Password.
-    pub password: Secret,
+    pub password: SecretText,
     /// Whether user, password and client certificate also go to other servers that the index names; never to the
     /// target of a redirect.
     pub pass_credentials: bool,
@@ -533,7 +534,7 @@ impl Fetcher {
 
 impl Options {
     pub(super) fn credentials(&self) -> Option<Credentials> {
-        repositories::credentials(&self.username, &self.password.0)
+        repositories::credentials(&self.username, &self.password)
     }
 
     /// How a repository at this URL is accessed.

@@ -21,8 +21,8 @@ impl Fetcher {
     /// A registry client with the flags of a command.
     #[must_use]
     pub fn registry(&self, options: &Options) -> Registry<'_> {
-        let given = (!options.username.is_empty() && !options.password.0.is_empty())
-            .then(|| (options.username.clone(), options.password.0.clone()));
+        let given = (!options.username.is_empty() && !options.password.is_empty())
+            .then(|| (options.username.clone(), options.password.clone()));
         let credentials = self.registry_credentials.clone();
         Registry::new(&self.http, options.tls.clone(), options.plain_http, given, credentials)
     }

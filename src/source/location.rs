@@ -2,6 +2,7 @@
 //!
 //! Owns the parts of a URL that decide where a request goes, and hides passwords in all output. Fetches nothing.
 
+use crate::redact::SecretText;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,7 +28,7 @@ pub struct Location {
     pub path: String,
     /// The query as written, without its question mark.
     pub query: Option<String>,
-    user: Option<(String, String)>,
+    user: Option<(String, SecretText)>,
 }
 
 /// Whether a text can be one part of a host name: 1 to 63 ASCII letters, digits and hyphens. What is put into the name of a cloud's server
@@ -68,7 +69,7 @@ impl Location {
             Some((user, host)) => {
                 let decoded = |s: &str| percent_decode_str(s).decode_utf8_lossy().into_owned();
                 let (name, password) = user.split_once(':').unwrap_or((user, ""));
-                (Some((decoded(name), decoded(password))), host)
+                (Some((decoded(name), SecretText::new(decoded(password)))), host)
             }
             None => (None, authority),
         };
@@ -96,8 +97,8 @@ impl Location {
 
     /// User and password in the URL.
     #[must_use]
-    pub fn user(&self) -> Option<(&str, &str)> {
-        self.user.as_ref().map(|(name, password)| (name.as_str(), password.as_str()))
+    pub fn user(&self) -> Option<(&str, &SecretText)> {
+        self.user.as_ref().map(|(name, password)| (name.as_str(), password))
     }
 
     /// The host without its port.
@@ -360,7 +361,7 @@ mod tests {
     #[test]
     fn a_password_is_never_shown() {
         let l = Location::parse("https://me:s%40cret@host/x").unwrap();
-        assert_eq!(l.user(), Some(("me", "s@cret")));
+        assert_eq!(l.user(), Some(("me", &SecretText::new("s@cret"))));
         assert_eq!(format!("{l} {l:?}"), "https://host/x https://host/x");
         let e = Location::parse("https://me:secret@ho st/x").unwrap_err();
         assert!(!e.to_string().contains("secret"), "{e}");

@@ -9,6 +9,7 @@ use chart_compat::yaml;
 
 use super::atomic_files;
 use super::http::{Credentials, Pem, Tls};
+use crate::redact::SecretText;
 
 /// Size limit of the file.
 const MAX_FILE: u64 = 16 << 20;
@@ -23,7 +24,7 @@ pub struct Entry {
     /// User.
     pub username: String,
     /// Password; never shown.
-    pub password: Secret,
+    pub password: SecretText,
     /// File of the client certificate.
     pub cert_file: String,
     /// File of its key.
@@ -36,21 +37,11 @@ pub struct Entry {
     pub pass_credentials_all: bool,
 }
 
-/// A text that is never printed.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_empty() { "\"\"" } else { "\"…\"" })
-    }
-}
-
 impl Entry {
     /// User and password, if both are set.
     #[must_use]
     pub fn credentials(&self) -> Option<Credentials> {
-        credentials(&self.username, &self.password.0)
+        credentials(&self.username, &self.password)
     }
 
     /// Its TLS flags.
@@ -73,7 +64,7 @@ impl Entry {
             name: text("name"),
             url: text("url"),
             username: text("username"),
-            password: Secret(text("password")),
+            password: SecretText::new(text("password")),
             cert_file: text("certFile"),
             key_file: text("keyFile"),
             ca_file: text("caFile"),
@@ -85,15 +76,15 @@ impl Entry {
     fn data(&self) -> Data {
         let mut out = Map::new();
         for (key, text) in [
-            ("name", &self.name),
+            ("name", self.name.as_str()),
             ("url", &self.url),
             ("username", &self.username),
-            ("password", &self.password.0),
+            ("password", self.password.expose()),
             ("certFile", &self.cert_file),
             ("keyFile", &self.key_file),
             ("caFile", &self.ca_file),
         ] {
-            out.insert(key.to_owned(), text.as_str().into());
+            out.insert(key.to_owned(), text.into());
         }
         out.insert("insecure_skip_tls_verify".to_owned(), self.insecure_skip_tls_verify.into());
         out.insert("pass_credentials_all".to_owned(), self.pass_credentials_all.into());
@@ -102,9 +93,9 @@ impl Entry {
 }
 
 /// User and password as Helm uses them: both or none.
-pub(super) fn credentials(username: &str, password: &str) -> Option<Credentials> {
+pub(super) fn credentials(username: &str, password: &SecretText) -> Option<Credentials> {
     let given = !username.is_empty() && !password.is_empty();
-    given.then(|| Credentials::Basic(username.to_owned(), password.to_owned()))
+    given.then(|| Credentials::Basic(username.to_owned(), password.clone()))
 }
 
 /// Why the file cannot be used.
@@ -239,6 +230,6 @@ mod tests {
         assert_eq!(text, want);
         let read = Repositories::load(&path).unwrap().unwrap();
         assert_eq!(read.entries, all.entries);
-        assert!(!format!("{:?}", Secret("x".into())).contains('x'));
+        assert!(!format!("{:?}", SecretText::new("x")).contains('x'));
     }
 }

@@ -106,7 +106,7 @@ async fn by_http(http: &Http, address: &Address, url: &Location, limit: u64) -> 
     let url = query.map_or_else(|| url.clone(), |query| url.with_query(query));
     let tls = Tls::default();
     let login = url.user();
-    let credentials = login.map(|(user, password)| Credentials::Basic(user.to_owned(), password.to_owned()));
+    let credentials = login.map(|(user, password)| Credentials::Basic(user.to_owned(), password.clone()));
     let request = Request { credentials, confined, ..Request::get(url.clone(), &tls, limit) };
     http.fetch(request).await.map_err(|error| error.to_string())
 }

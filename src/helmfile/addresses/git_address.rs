@@ -9,10 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::super::remote_files::TenantAccess;
 use super::address::Address;
+use crate::redact::SecretText;
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitLogin, GitRemote, Point, SshKey};
 use crate::source::helm_paths::known_home;
-use crate::source::repositories::Secret;
 
 /// The root of the copy of the commit that an address asks for. `tenant`: on whose behalf, if not this machine's user.
 ///
@@ -32,16 +32,18 @@ pub async fn copy(
     let login = location.user();
     // ssh takes the user from the URL; https sends it to this origin alone.
     let (url, login) = match (location.scheme.as_str(), login) {
-        ("ssh", Some((user, ""))) if !is_ssh_user(user) => {
+        ("ssh", Some((user, password))) if password.is_empty() && !is_ssh_user(user) => {
             return Err(
                 "the user of ssh has other characters than letters, digits, dots, dashes and underscores"
                     .to_owned(),
             );
         }
-        ("ssh", Some((user, ""))) => (format!("ssh://{user}@{}{}", location.host, location.path), None),
+        ("ssh", Some((user, password))) if password.is_empty() => {
+            (format!("ssh://{user}@{}{}", location.host, location.path), None)
+        }
         ("ssh", Some(_)) => return Err("ssh takes keys, and no password".to_owned()),
         ("https" | "http", Some((user, password))) => {
-            (location.to_string(), Some(GitLogin::Basic(user.to_owned(), Secret(password.to_owned()))))
+            (location.to_string(), Some(GitLogin::Basic(user.to_owned(), password.clone())))
         }
         ("https" | "http" | "ssh" | "file", None) => (location.to_string(), None),
         (other, _) => {
@@ -75,5 +77,5 @@ fn ssh_key(text: &str) -> Result<SshKey, String> {
     let known = own.into_iter().chain([PathBuf::from("/etc/ssh/ssh_known_hosts")]);
     let known_hosts: String =
         known.filter_map(|path| std::fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n");
-    Ok(SshKey { identity: Secret(identity), known_hosts, password: Secret(String::new()) })
+    Ok(SshKey { identity: SecretText::new(identity), known_hosts, password: SecretText::new(String::new()) })
 }

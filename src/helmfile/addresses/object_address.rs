@@ -144,7 +144,10 @@ fn keys_of(address: &Address) -> Result<Option<S3Keys>, String> {
     let parameter = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
     let session = parameter("aws_access_token");
     let missing = match (parameter("aws_access_key_id"), parameter("aws_access_key_secret")) {
-        (Some(access), Some(secret)) => return Ok(Some(S3Keys { access, secret, session })),
+        (Some(access), Some(secret)) => {
+            let (secret, session) = (secret.into(), session.map(Into::into));
+            return Ok(Some(S3Keys { access, secret, session }));
+        }
         (None, None) if session.is_none() => return Ok(None),
         (Some(_), None) => "aws_access_key_secret is",
         (None, Some(_)) => "aws_access_key_id is",
@@ -162,6 +165,7 @@ fn named(scheme: &str, bucket: &str, key: &str) -> Result<Location, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redact::SecretText;
 
     fn of(text: &str) -> Result<ObjectAddress, String> {
         ObjectAddress::of(&Address::parse(text).unwrap())
@@ -216,7 +220,7 @@ mod tests {
         assert!(keys("region=r").unwrap().is_none());
         let both = keys("aws_access_key_id=a&aws_access_key_secret=b&aws_access_token=c").unwrap().unwrap();
         assert_eq!(
-            (both.access.as_str(), both.secret.as_str(), both.session.as_deref()),
+            (both.access.as_str(), both.secret.expose(), both.session.as_ref().map(SecretText::expose)),
             ("a", "b", Some("c"))
         );
         for (query, words) in [

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use super::api::HelmfileSpec;
 use crate::controller::{ReconcileError, ReconcilePass};
+use crate::redact::SecretText;
 use crate::source::git::remote::{GitAccess, GitLogin, SshKey};
 use crate::source::http::{Pem, Tls};
 use crate::source::oci::credentials::Credentials;
-use crate::source::repositories::Secret;
 
 /// What an object has beside its spec.
 pub(super) struct ObjectInputs {
@@ -53,9 +53,9 @@ pub(super) async fn read(
         let data = pass.secret_data("spec.secretRefs.ssh", name).await?;
         let key = |key: &str| required("spec.secretRefs.ssh", name, &data, key);
         git.ssh = Some(SshKey {
-            identity: Secret(key("identity")?),
+            identity: SecretText::new(key("identity")?),
             known_hosts: key("known_hosts")?,
-            password: Secret(text(&data, "password").unwrap_or_default()),
+            password: SecretText::new(text(&data, "password").unwrap_or_default()),
         });
     }
     let mut registry = Credentials::none();
@@ -94,8 +94,8 @@ fn login(
     data: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Option<GitLogin>, ReconcileError> {
     match (text(data, "bearerToken"), text(data, "username"), text(data, "password")) {
-        (Some(token), None, None) => Ok(Some(GitLogin::Bearer(Secret(token)))),
-        (None, Some(user), Some(password)) => Ok(Some(GitLogin::Basic(user, Secret(password)))),
+        (Some(token), None, None) => Ok(Some(GitLogin::Bearer(SecretText::new(token)))),
+        (None, Some(user), Some(password)) => Ok(Some(GitLogin::Basic(user, SecretText::new(password)))),
         (None, None, None) if data.contains_key("ca.crt") => Ok(None),
         _ => Err(ReconcileError::Config(format!(
             "{field}: Secret {name:?} needs username and password, or bearerToken, or ca.crt alone"

@@ -30,7 +30,7 @@ use super::sops;
 use super::state::document;
 use super::state::value::{Map, Value};
 use crate::cluster::ConnectOptions;
-use crate::redact;
+use crate::redact::{self, SecretText};
 use crate::render::to_json;
 use crate::source::AwsSession;
 use crate::source::byte_budget::ByteBudget;
@@ -119,9 +119,9 @@ struct Logins {
     vault: VaultSessions,
     /// By region, if a reference names one.
     aws: OnceMap<Option<String>, AwsSession>,
-    google: OnceMap<(), String>,
+    google: OnceMap<(), SecretText>,
     /// By the domain of key vaults.
-    azure: OnceMap<&'static str, String>,
+    azure: OnceMap<&'static str, SecretText>,
 }
 
 /// What was read in this run, by folder, reference without keys, and whether a map was asked for.

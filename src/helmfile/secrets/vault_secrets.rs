@@ -16,6 +16,7 @@ use super::secret_reference::Reference;
 use super::{Document, Remote, local_secrets};
 use crate::helmfile::state::document;
 use crate::helmfile::state::value::Value;
+use crate::redact::SecretText;
 use crate::source::helm_paths::known_home;
 use crate::source::http::{Credentials, Http, Pem, Request, Tls};
 use crate::source::location::{Location, PATH};
@@ -34,7 +35,7 @@ pub(super) struct Session {
     server: Location,
     namespace: Option<String>,
     tls: Tls,
-    token: Option<String>,
+    token: Option<SecretText>,
     /// Mounts of engines, with a slash at their ends, and whether they are of version 2.
     mounts: Mutex<Vec<(String, bool)>>,
 }
@@ -157,7 +158,7 @@ impl Session {
                 ));
             }
         };
-        session.token = Some(token);
+        session.token = Some(token.into());
         Ok(session)
     }
 
@@ -257,7 +258,8 @@ impl Session {
         if let Some(namespace) = &self.namespace {
             headers.push((HeaderName::from_static("x-vault-namespace"), namespace.clone()));
         }
-        let token = self.token.clone().map(|token| (HeaderName::from_static("x-vault-token"), token));
+        let token = self.token.as_ref();
+        let token = token.map(|token| (HeaderName::from_static("x-vault-token"), token.expose().to_owned()));
         let request = Request {
             method,
             headers,

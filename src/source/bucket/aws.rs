@@ -101,7 +101,7 @@ pub(super) async fn own_keys(
     let none = || BucketError::Answer("this process has no credentials for AWS".to_owned());
     let Credential { access_key_id: access, secret_access_key: secret, session_token: session, .. } =
         found.ok_or_else(none)?;
-    Ok(S3Keys { access, secret, session })
+    Ok(S3Keys { access, secret: secret.into(), session: session.map(Into::into) })
 }
 
 impl Keys {
@@ -324,7 +324,8 @@ fn keys_of(profile: &BTreeMap<String, String>) -> Option<Credential> {
 
 impl From<S3Keys> for Credential {
     fn from(keys: S3Keys) -> Self {
-        credential(keys.access, keys.secret, keys.session)
+        let session = keys.session.map(|token| token.expose().to_owned());
+        credential(keys.access, keys.secret.expose().to_owned(), session)
     }
 }
 

@@ -52,21 +52,21 @@ impl StorageApi for AzureApi {
             let signed = |headers: Vec<_>| Some(Credentials::Signed(headers));
             Ok(match &self.access {
                 AzureAccess::Key { account, key } => {
-                    let credentials = Some(sign(&url, account, key).await?);
+                    let credentials = Some(sign(&url, account, key.expose()).await?);
                     Authorized { url, credentials, secret: None }
                 }
                 AzureAccess::Sas(token) => {
-                    let token = token.trim().trim_start_matches('?').to_owned();
+                    let token = token.expose().trim().trim_start_matches('?').to_owned();
                     let query = url.query.iter().filter(|query| !query.is_empty()).chain([&token]);
                     let query = query.cloned().collect::<Vec<_>>().join("&");
                     Authorized {
                         url: url.with_query(query),
                         credentials: signed(vec![version]),
-                        secret: Some(token),
+                        secret: Some(token.into()),
                     }
                 }
                 AzureAccess::Token(token) => {
-                    let token = (header::AUTHORIZATION, format!("Bearer {token}"));
+                    let token = (header::AUTHORIZATION, format!("Bearer {}", token.expose()));
                     Authorized { url, credentials: signed(vec![version, token]), secret: None }
                 }
             })

@@ -8,6 +8,7 @@ use super::super::http::Http;
 use super::aws_json::{self, Operation};
 use super::environment::variable;
 use super::{BucketError, S3Keys};
+use crate::redact::SecretText;
 
 /// User and password for the registries of a region; `public`: those for the public one. `domain`: that of the registry's API.
 ///
@@ -18,7 +19,7 @@ pub(super) async fn login(
     keys: S3Keys,
     region: &str,
     (api, public): (&str, bool),
-) -> Result<(String, String), BucketError> {
+) -> Result<(String, SecretText), BucketError> {
     let own = if public { "AWS_ENDPOINT_URL_ECR_PUBLIC" } else { "AWS_ENDPOINT_URL_ECR" };
     let place = variable(&[own, "AWS_ENDPOINT_URL"]).unwrap_or_else(|| format!("https://{api}"));
     let (service, target) = match public {
@@ -34,5 +35,5 @@ pub(super) async fn login(
     let login = pair.as_deref().and_then(|pair| pair.split_once(':'));
     let (user, password) =
         login.ok_or_else(|| BucketError::Answer(format!("{place} answered without a login")))?;
-    Ok((user.to_owned(), password.to_owned()))
+    Ok((user.to_owned(), password.into()))
 }

@@ -17,6 +17,7 @@ use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
 use super::environment::{read, variable};
 use super::{BucketError, EntraApplication, EntraProof};
+use crate::redact::SecretText;
 
 /// The authority of the public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
@@ -35,7 +36,7 @@ pub(super) async fn token(
     http: &Http,
     application: &EntraApplication,
     scope: &str,
-) -> Result<String, BucketError> {
+) -> Result<SecretText, BucketError> {
     let authority = match application.authority.trim_end_matches('/') {
         "" => AUTHORITY,
         own => own,
@@ -53,13 +54,13 @@ pub(super) async fn token(
     ];
     let assertion = match &application.proof {
         EntraProof::Secret(secret) => {
-            fields.push(("client_secret", secret));
+            fields.push(("client_secret", secret.expose()));
             None
         }
         EntraProof::Certificate { pem, sends_chain } => {
             Some(assertion(application, (pem, *sends_chain), &place, Timestamp::now())?)
         }
-        EntraProof::Assertion(token) => Some(token.clone()),
+        EntraProof::Assertion(token) => Some(token.expose().to_owned()),
     };
     if let Some(assertion) = &assertion {
         fields.extend([("client_assertion_type", ASSERTION), ("client_assertion", assertion.as_str())]);
@@ -72,15 +73,15 @@ pub(super) async fn token(
 ///
 /// # Errors
 /// There is none, or it is refused.
-pub(super) async fn own_token(http: &Http, scope: &str) -> Result<String, BucketError> {
+pub(super) async fn own_token(http: &Http, scope: &str) -> Result<SecretText, BucketError> {
     let named = variable(&["AZURE_TENANT_ID"]).zip(variable(&["AZURE_CLIENT_ID"]));
-    let secret = variable(&["AZURE_CLIENT_SECRET"]).map(EntraProof::Secret);
+    let secret = variable(&["AZURE_CLIENT_SECRET"]).map(|secret| EntraProof::Secret(secret.into()));
     let proof = match (secret, variable(&["AZURE_FEDERATED_TOKEN_FILE"])) {
         (Some(secret), _) => Some(secret),
         (None, Some(file)) => {
             let missing = || BucketError::Answer(format!("AZURE_FEDERATED_TOKEN_FILE: {file}: no such file"));
             let token = read(Path::new(&file))?.ok_or_else(missing)?;
-            Some(EntraProof::Assertion(token.trim().to_owned()))
+            Some(EntraProof::Assertion(token.trim().into()))
         }
         (None, None) => None,
     };
@@ -99,7 +100,7 @@ pub(super) async fn managed_token(
     http: &Http,
     client: Option<&str>,
     scope: &str,
-) -> Result<String, BucketError> {
+) -> Result<SecretText, BucketError> {
     let machine = variable(&["AZURE_POD_IDENTITY_AUTHORITY_HOST"]).unwrap_or_else(|| MACHINE.to_owned());
     let place = format!("{}/metadata/identity/oauth2/token", machine.trim_end_matches('/'));
     let url = Location::parse(&place)?.with_query(identity_query(client, scope));
@@ -116,7 +117,7 @@ fn identity_query(client: Option<&str>, scope: &str) -> String {
     format!("api-version=2018-02-01&resource={}{client}", escape(scope.trim_end_matches("/.default")))
 }
 
-async fn of_answer(http: &Http, request: Request<'_>, place: &str) -> Result<String, BucketError> {
+async fn of_answer(http: &Http, request: Request<'_>, place: &str) -> Result<SecretText, BucketError> {
     let answer = http.send(request).await?;
     let status = answer.status;
     if !status.is_success() {
@@ -130,7 +131,9 @@ async fn of_answer(http: &Http, request: Request<'_>, place: &str) -> Result<Str
     }
     let answer: Option<Value> = serde_json::from_slice(&answer.bytes().await?).ok();
     let token = answer.as_ref().and_then(|a| a["access_token"].as_str()).filter(|t| !t.is_empty());
-    token.map(str::to_owned).ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
+    token
+        .map(SecretText::from)
+        .ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
 }
 
 /// A token that the application's certificate has signed.

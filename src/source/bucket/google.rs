@@ -17,6 +17,7 @@ use super::super::location::Location;
 use super::super::signed_jwt::{self, Algorithm};
 use super::environment::{key, read, variable};
 use super::{Asker, BucketError, GOOGLE_STORAGE};
+use crate::redact::SecretText;
 
 /// The token server, unless the credentials name another.
 const TOKENS: &str = "https://oauth2.googleapis.com/token";
@@ -30,11 +31,11 @@ struct Credentials {
     #[serde(rename = "type")]
     kind: String,
     client_email: String,
-    private_key: String,
+    private_key: SecretText,
     private_key_id: String,
     client_id: String,
-    client_secret: String,
-    refresh_token: String,
+    client_secret: SecretText,
+    refresh_token: SecretText,
     token_uri: String,
 }
 
@@ -54,9 +55,9 @@ pub(super) async fn place(bucket: &Location, http: &Http) -> Result<(Location, O
 ///
 /// # Errors
 /// The credentials cannot be read or are refused.
-pub(super) async fn token(http: &Http, scope: &str) -> Result<Option<String>, BucketError> {
+pub(super) async fn token(http: &Http, scope: &str) -> Result<Option<SecretText>, BucketError> {
     if let Some(token) = variable(&["GOOGLE_OAUTH_ACCESS_TOKEN", "CLOUDSDK_AUTH_ACCESS_TOKEN"]) {
-        return Ok(Some(token));
+        return Ok(Some(token.into()));
     }
     let asked = variable(&["GOOGLE_APPLICATION_CREDENTIALS"]).map(PathBuf::from);
     let usual = || {
@@ -80,7 +81,7 @@ pub(super) async fn token(http: &Http, scope: &str) -> Result<Option<String>, Bu
 ///
 /// # Errors
 /// It has no identity, or it is refused.
-pub(super) async fn own_token(http: &Http, scope: &str) -> Result<String, BucketError> {
+pub(super) async fn own_token(http: &Http, scope: &str) -> Result<SecretText, BucketError> {
     match token(http, scope).await? {
         Some(token) => Ok(token),
         None => metadata(http, "metadata.google.internal").await,
@@ -100,7 +101,7 @@ pub(super) async fn exchange(
     path: &str,
     text: &[u8],
     scope: &str,
-) -> Result<String, BucketError> {
+) -> Result<SecretText, BucketError> {
     // The parser's error would quote the file.
     let credentials: Credentials =
         serde_json::from_slice(text).map_err(|_| malformed(path, "not credentials as JSON"))?;
@@ -118,8 +119,8 @@ pub(super) async fn exchange(
         "authorized_user" => vec![
             ("grant_type", "refresh_token"),
             ("client_id", credentials.client_id.as_str()),
-            ("client_secret", &credentials.client_secret),
-            ("refresh_token", &credentials.refresh_token),
+            ("client_secret", credentials.client_secret.expose()),
+            ("refresh_token", credentials.refresh_token.expose()),
         ],
         other => {
             let reason = format!(
@@ -135,7 +136,7 @@ pub(super) async fn exchange(
     of_answer(place, &http.fetch(Request::form(url, &tls, &fields)).await?)
 }
 
-async fn metadata(http: &Http, host: &str) -> Result<String, BucketError> {
+async fn metadata(http: &Http, host: &str) -> Result<SecretText, BucketError> {
     let place = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
     let (url, tls) = (Location::parse(&place)?, Tls::default());
     let mut request = Request { confined: true, ..Request::get(url, &tls, MAX_CREDENTIALS) };
@@ -143,10 +144,12 @@ async fn metadata(http: &Http, host: &str) -> Result<String, BucketError> {
     of_answer(&place, &http.fetch(request).await?)
 }
 
-fn of_answer(place: &str, answer: &[u8]) -> Result<String, BucketError> {
+fn of_answer(place: &str, answer: &[u8]) -> Result<SecretText, BucketError> {
     let answer: Option<Value> = serde_json::from_slice(answer).ok();
     let token = answer.as_ref().and_then(|a| a["access_token"].as_str()).filter(|t| !t.is_empty());
-    token.map(str::to_owned).ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
+    token
+        .map(SecretText::from)
+        .ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
 }
 
 /// A request for a token that the service account's key has signed (RFC 7523).
@@ -159,5 +162,5 @@ fn assertion(
     let now = now.as_second();
     let claims =
         json!({"iss": credentials.client_email, "scope": scope, "aud": place, "iat": now, "exp": now + LIFE});
-    signed_jwt::sign(Algorithm::Pkcs1, head, &claims, credentials.private_key.as_bytes())
+    signed_jwt::sign(Algorithm::Pkcs1, head, &claims, credentials.private_key.expose().as_bytes())
 }

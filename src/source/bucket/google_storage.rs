@@ -9,10 +9,11 @@ use super::super::http::Credentials;
 use super::super::location::{Location, SEGMENT};
 use super::BucketError;
 use super::object_bucket::{Authorized, BucketObject, Page, StorageApi};
+use crate::redact::SecretText;
 
 /// The API with a token.
 pub(super) struct GoogleApi {
-    pub(super) token: String,
+    pub(super) token: SecretText,
 }
 
 #[derive(Deserialize, Default)]

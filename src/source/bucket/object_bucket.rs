@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use super::super::http::{Credentials, Http, Request, Tls};
 use super::super::location::Location;
 use super::BucketError;
+use crate::redact::SecretText;
 
 /// Size limit of a page of a list, in bytes.
 const MAX_PAGE: u64 = 16 << 20;
@@ -55,7 +56,7 @@ pub(super) struct Authorized {
     pub(super) url: Location,
     pub(super) credentials: Option<Credentials>,
     /// A part of the URL that is secret.
-    pub(super) secret: Option<String>,
+    pub(super) secret: Option<SecretText>,
 }
 
 /// What the storages have each in their own way.
@@ -118,7 +119,9 @@ impl ObjectBucket<'_> {
         match (self.http.fetch(request).await, secret) {
             (Ok(body), _) => Ok(Some(body)),
             (Err(error), _) if error.is_not_found() => Ok(None),
-            (Err(error), Some(secret)) => Err(BucketError::Answer(error.to_string().replace(&secret, "***"))),
+            (Err(error), Some(secret)) => {
+                Err(BucketError::Answer(error.to_string().replace(secret.expose(), "***")))
+            }
             (Err(error), None) => Err(error.into()),
         }
     }

@@ -25,7 +25,7 @@ pub(super) async fn ask(
     };
     let keys = part("AccessKeyId").zip(part("SecretAccessKey"));
     let (access, secret) = keys.ok_or_else(|| no_keys(&shown))?;
-    Ok(S3Keys { access, secret, session: part("SessionToken") })
+    Ok(S3Keys { access, secret: secret.into(), session: part("SessionToken").map(Into::into) })
 }
 
 /// An answer without keys.

@@ -7,6 +7,7 @@ use super::super::http::{Http, Tls};
 use super::super::location::{Location, is_host_label};
 use super::BucketError;
 use super::object_bucket::ObjectStorage;
+use crate::redact::SecretText;
 
 /// Keys for storages with the API of S3.
 #[derive(Clone)]
@@ -14,9 +15,9 @@ pub struct S3Keys {
     /// The access key.
     pub access: String,
     /// The secret key.
-    pub secret: String,
+    pub secret: SecretText,
     /// The session token of temporary keys.
-    pub session: Option<String>,
+    pub session: Option<SecretText>,
 }
 
 /// Access to a storage account of Azure.
@@ -27,12 +28,12 @@ pub enum AzureAccess {
         /// The account.
         account: String,
         /// Its key, in base64.
-        key: String,
+        key: SecretText,
     },
     /// By a shared access signature: a part of the query.
-    Sas(String),
+    Sas(SecretText),
     /// By a token of Entra.
-    Token(String),
+    Token(SecretText),
 }
 
 /// An application that Entra gives tokens.
@@ -52,7 +53,7 @@ pub struct EntraApplication {
 #[derive(Clone)]
 pub enum EntraProof {
     /// By a secret.
-    Secret(String),
+    Secret(SecretText),
     /// By a certificate and its key, in PEM.
     Certificate {
         /// Both.
@@ -61,7 +62,7 @@ pub enum EntraProof {
         sends_chain: bool,
     },
     /// By a token of another issuer.
-    Assertion(String),
+    Assertion(SecretText),
 }
 
 /// Scope of tokens for Azure's storage.
@@ -129,7 +130,7 @@ impl ObjectStorage {
     ///
     /// # Errors
     /// The build lacks it.
-    pub fn google(token: String) -> Result<Self, BucketError> {
+    pub fn google(token: SecretText) -> Result<Self, BucketError> {
         Ok(Self(Box::new(super::google_storage::GoogleApi { token })))
     }
 }
@@ -211,7 +212,11 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// There are no keys, or they are refused.
-    pub async fn own_ecr(&self, region: &str, api: (&str, bool)) -> Result<(String, String), BucketError> {
+    pub async fn own_ecr(
+        &self,
+        region: &str,
+        api: (&str, bool),
+    ) -> Result<(String, SecretText), BucketError> {
         let keys = self.own_aws(region, None).await?;
         super::ecr::login(self.0, keys, region, api).await
     }
@@ -223,7 +228,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// They are malformed, or refused.
-    pub async fn google(&self, shown: &str, json: &[u8]) -> Result<String, BucketError> {
+    pub async fn google(&self, shown: &str, json: &[u8]) -> Result<SecretText, BucketError> {
         super::google::exchange(self.0, shown, json, GOOGLE_STORAGE).await
     }
 
@@ -231,7 +236,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// It has no identity, or it is refused.
-    pub async fn own_google(&self, scope: &str) -> Result<String, BucketError> {
+    pub async fn own_google(&self, scope: &str) -> Result<SecretText, BucketError> {
         super::google::own_token(self.0, scope).await
     }
 }
@@ -242,7 +247,11 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Its authority cannot be reached, or refuses.
-    pub async fn entra(&self, application: &EntraApplication, scope: &str) -> Result<String, BucketError> {
+    pub async fn entra(
+        &self,
+        application: &EntraApplication,
+        scope: &str,
+    ) -> Result<SecretText, BucketError> {
         super::entra::token(self.0, application, scope).await
     }
 
@@ -250,7 +259,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// It has no identity, or it is refused.
-    pub async fn own_azure(&self, scope: &str) -> Result<String, BucketError> {
+    pub async fn own_azure(&self, scope: &str) -> Result<SecretText, BucketError> {
         super::entra::own_token(self.0, scope).await
     }
 
@@ -258,7 +267,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// It has no such identity, or it is refused.
-    pub async fn managed_azure(&self, client: &str, scope: &str) -> Result<String, BucketError> {
+    pub async fn managed_azure(&self, client: &str, scope: &str) -> Result<SecretText, BucketError> {
         super::entra::managed_token(self.0, Some(client), scope).await
     }
 }
@@ -325,7 +334,11 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no identities of AWS.
-    pub async fn own_ecr(&self, _region: &str, _api: (&str, bool)) -> Result<(String, String), BucketError> {
+    pub async fn own_ecr(
+        &self,
+        _region: &str,
+        _api: (&str, bool),
+    ) -> Result<(String, SecretText), BucketError> {
         Err(absent("s3", "s3"))
     }
 }
@@ -336,7 +349,7 @@ impl ObjectStorage {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub fn google(_token: String) -> Result<Self, BucketError> {
+    pub fn google(_token: SecretText) -> Result<Self, BucketError> {
         Err(absent("gs", "gcs"))
     }
 }
@@ -347,7 +360,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub async fn google(&self, _shown: &str, _json: &[u8]) -> Result<String, BucketError> {
+    pub async fn google(&self, _shown: &str, _json: &[u8]) -> Result<SecretText, BucketError> {
         Err(absent("gs", "gcs"))
     }
 
@@ -355,7 +368,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub async fn own_google(&self, _scope: &str) -> Result<String, BucketError> {
+    pub async fn own_google(&self, _scope: &str) -> Result<SecretText, BucketError> {
         Err(absent("gs", "gcs"))
     }
 }
@@ -377,7 +390,11 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub async fn entra(&self, _application: &EntraApplication, _scope: &str) -> Result<String, BucketError> {
+    pub async fn entra(
+        &self,
+        _application: &EntraApplication,
+        _scope: &str,
+    ) -> Result<SecretText, BucketError> {
         Err(absent("azure", "azure"))
     }
 
@@ -385,7 +402,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub async fn own_azure(&self, _scope: &str) -> Result<String, BucketError> {
+    pub async fn own_azure(&self, _scope: &str) -> Result<SecretText, BucketError> {
         Err(absent("azure", "azure"))
     }
 
@@ -393,7 +410,7 @@ impl CloudCredentials<'_> {
     ///
     /// # Errors
     /// Always: the build has no such buckets.
-    pub async fn managed_azure(&self, _client: &str, _scope: &str) -> Result<String, BucketError> {
+    pub async fn managed_azure(&self, _client: &str, _scope: &str) -> Result<SecretText, BucketError> {
         Err(absent("azure", "azure"))
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::super::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
-use crate::redact;
+use crate::redact::SecretText;
 
 /// The API of GitHub itself.
 const API: &str = "https://api.github.com";
@@ -100,17 +100,20 @@ impl GitHubApp {
     ///
     /// # Errors
     /// The server is not that of the API, the key does not sign, or the API refuses.
-    pub async fn token_for(&self, server: &Location, http: &Http, tls: &Tls) -> Result<String, TokenError> {
+    pub async fn token_for(
+        &self,
+        server: &Location,
+        http: &Http,
+        tls: &Tls,
+    ) -> Result<SecretText, TokenError> {
         if !self.serves(server) {
             return Err(TokenError::OtherServer(server.to_string()));
         }
         let http = http.clone().within(REQUEST_TIMEOUT);
-        let token = self.token(&http, tls).await.map_err(TokenError::Refused)?;
-        redact::add(&token);
-        Ok(token)
+        self.token(&http, tls).await.map_err(TokenError::Refused)
     }
 
-    async fn token(&self, http: &Http, tls: &Tls) -> Result<String, String> {
+    async fn token(&self, http: &Http, tls: &Tls) -> Result<SecretText, String> {
         let now = Timestamp::now().as_second();
         let issued = now - TIMES.0;
         let claims = json!({"iss": self.id.to_string(), "iat": issued, "exp": issued + TIMES.1});
@@ -123,7 +126,7 @@ impl GitHubApp {
         let path = format!("/app/installations/{id}/access_tokens");
         let answer = self.ask(http, tls, Method::POST, &path, &signed).await?;
         let answer = answer.ok_or_else(|| format!("installation {id} not found"))?;
-        let token = answer["token"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        let token = answer["token"].as_str().filter(|token| !token.is_empty()).map(SecretText::from);
         token.ok_or_else(|| format!("{} answered without a token", self.api))
     }
 
@@ -159,7 +162,7 @@ impl GitHubApp {
         let request = Request {
             method,
             confined: true,
-            credentials: Some(Credentials::Bearer(signed.to_owned())),
+            credentials: Some(Credentials::Bearer(signed.into())),
             headers: vec![(header::ACCEPT, "application/vnd.github+json".to_owned())],
             ..Request::get(url, tls, MAX_CREDENTIALS)
         };

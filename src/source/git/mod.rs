@@ -22,7 +22,6 @@ use super::cache::{Kind, hex, parse_digest};
 use super::chart_package::{self, Times};
 use super::fetch::{ChartBytes, Fetcher, Options};
 use super::location::Location;
-use super::repositories::Secret;
 use super::{Error as LoadError, atomic_files, load};
 
 /// Why a chart could not be fetched from Git.
@@ -151,12 +150,12 @@ impl Fetcher {
             return Err(GitError::Offline(location.to_string()));
         }
         let wanted = GitRequest::parse(location)?;
-        let flags = Some((options.username.clone(), options.password.0.clone())).filter(|f| !f.0.is_empty());
-        let own = location.user().map(|u| (u.0.to_owned(), u.1.to_owned()));
+        let flags = Some((options.username.clone(), options.password.clone())).filter(|f| !f.0.is_empty());
+        let own = location.user().map(|u| (u.0.to_owned(), u.1.clone()));
         let login = own.or(flags).filter(|_| wanted.scheme.starts_with("http"));
         let access = GitAccess {
             tls: options.tls.clone(),
-            login: login.map(|(user, password)| GitLogin::Basic(user, Secret(password))),
+            login: login.map(|(user, password)| GitLogin::Basic(user, password)),
             ..GitAccess::default()
         };
         let git = GitRemote { url: &wanted.url, access: &access };

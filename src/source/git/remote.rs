@@ -17,9 +17,9 @@ use super::GitError;
 use super::pinned_servers::PinnedServers;
 use crate::child_process::{self, ChildError, Group, Limits};
 use crate::machine::memory_limit;
+use crate::redact::SecretText;
 use crate::source::atomic_files;
 use crate::source::http::{Pem, Tls};
-use crate::source::repositories::Secret;
 
 /// Time limit of one call, unless the access has another one.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -84,20 +84,20 @@ pub struct ResolvedCommit {
 #[derive(Clone, Debug)]
 pub enum GitLogin {
     /// User and password.
-    Basic(String, Secret),
+    Basic(String, SecretText),
     /// A token.
-    Bearer(Secret),
+    Bearer(SecretText),
 }
 
 /// A private key for ssh, and the host keys to accept.
 #[derive(Clone, Debug)]
 pub struct SshKey {
     /// The private key, in OpenSSH's or PEM format.
-    pub identity: Secret,
+    pub identity: SecretText,
     /// Lines of a `known_hosts` file.
     pub known_hosts: String,
     /// The password of an encrypted key.
-    pub password: Secret,
+    pub password: SecretText,
 }
 
 /// How a repository is accessed.
@@ -110,7 +110,7 @@ pub struct GitAccess {
     /// Login over ssh.
     pub ssh: Option<SshKey>,
     /// URL of an HTTP or SOCKS proxy, with its credentials.
-    pub proxy: Option<Secret>,
+    pub proxy: Option<SecretText>,
     /// Nothing of this process' user is used: no configuration, no keys, no agent, no credential helpers.
     pub isolated: bool,
     /// Whether servers may not be at addresses of this machine or of its cloud: those of the repository, its submodules and the proxy.
@@ -292,7 +292,7 @@ impl GitRemote<'_> {
         if !self.access.no_local_addresses {
             return Ok(PinnedServers::default());
         }
-        let proxy = self.access.proxy.as_ref().map(|proxy| proxy.0.as_str());
+        let proxy = self.access.proxy.as_ref().map(|proxy| proxy.expose());
         PinnedServers::resolve(urls, proxy).await.map_err(|error| GitError::Reference(error.to_string()))
     }
 
@@ -362,11 +362,12 @@ impl GitRemote<'_> {
         // In the environment: other users can read the command line.
         match &access.login {
             Some(GitLogin::Basic(user, password)) => {
-                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{}", password.0));
+                let pair =
+                    base64::engine::general_purpose::STANDARD.encode(format!("{user}:{}", password.expose()));
                 own.push(("extraHeader", format!("Authorization: Basic {pair}").into()));
             }
             Some(GitLogin::Bearer(token)) => {
-                own.push(("extraHeader", format!("Authorization: Bearer {}", token.0).into()));
+                own.push(("extraHeader", format!("Authorization: Bearer {}", token.expose()).into()));
             }
             None => {}
         }
@@ -385,7 +386,7 @@ impl GitRemote<'_> {
             // Each thread takes memory, and there are as many as processors.
             settings.push(("pack.threads".into(), "2".into()));
         }
-        settings.extend(access.proxy.as_ref().map(|proxy| ("http.proxy".into(), proxy.0.clone().into())));
+        settings.extend(access.proxy.as_ref().map(|proxy| ("http.proxy".into(), proxy.expose().into())));
         let mut command = Command::new("git");
         self.clear_environment(&mut command);
         command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
@@ -449,7 +450,7 @@ impl GitRemote<'_> {
             return Ok(());
         };
         // ssh refuses a key whose last line does not end.
-        let identity = format!("{}\n", ssh.identity.0.trim_end());
+        let identity = format!("{}\n", ssh.identity.expose().trim_end());
         private_file(scratch, "identity", identity.as_bytes())?;
         private_file(scratch, "known_hosts", ssh.known_hosts.as_bytes())?;
         let mut text = format!(
@@ -457,14 +458,14 @@ impl GitRemote<'_> {
              -oUserKnownHostsFile='{0}/known_hosts' -oGlobalKnownHostsFile=/dev/null",
             scratch.display()
         );
-        if ssh.password.0.is_empty() {
+        if ssh.password.expose().is_empty() {
             text.push_str(" -oBatchMode=yes");
         } else {
             let script =
                 private_file(scratch, "askpass", b"#!/bin/sh\nprintf '%s\\n' \"$WINDLASS_SSH_PASSWORD\"\n")?;
             executable(&script)?;
             command.env("SSH_ASKPASS", script).env("SSH_ASKPASS_REQUIRE", "force");
-            command.env("WINDLASS_SSH_PASSWORD", &ssh.password.0);
+            command.env("WINDLASS_SSH_PASSWORD", &ssh.password.expose());
         }
         command.env("GIT_SSH_COMMAND", text);
         Ok(())

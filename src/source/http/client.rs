@@ -8,6 +8,7 @@ use reqwest::redirect::Policy;
 
 use super::MAX_REDIRECTS;
 use super::client_tls::{Tls, TlsError};
+use crate::redact::SecretText;
 use crate::source::address_guard::NoLocalAddresses;
 
 /// Time limit of one connection attempt.
@@ -24,14 +25,14 @@ pub struct Proxy {
     /// Its URL.
     pub address: String,
     /// User and password; never shown.
-    pub login: Option<(String, String)>,
+    pub login: Option<(String, SecretText)>,
 }
 
 impl Proxy {
     fn configure(&self) -> Result<reqwest::Proxy, TlsError> {
         let proxy = reqwest::Proxy::all(&self.address).map_err(TlsError::new)?;
         Ok(match &self.login {
-            Some((user, password)) => proxy.basic_auth(user, password),
+            Some((user, password)) => proxy.basic_auth(user, password.expose()),
             None => proxy,
         })
     }

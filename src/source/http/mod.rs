@@ -26,6 +26,7 @@ pub use self::error::HttpError;
 use self::error::Reason;
 use super::address_guard::{AddressError, Server};
 use super::location::Location;
+use crate::redact::SecretText;
 
 /// Time limit of a request; Helm's.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
@@ -63,9 +64,9 @@ pub struct Http {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// User and password.
-    Basic(String, String),
+    Basic(String, SecretText),
     /// A token.
-    Bearer(String),
+    Bearer(SecretText),
     /// Other headers.
     Signed(Vec<(HeaderName, String)>),
 }
@@ -75,10 +76,11 @@ impl Credentials {
     fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let texts = match self {
             Self::Basic(user, password) => {
-                let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
+                let pair =
+                    base64::engine::general_purpose::STANDARD.encode(format!("{user}:{}", password.expose()));
                 vec![(header::AUTHORIZATION, format!("Basic {pair}"))]
             }
-            Self::Bearer(token) => vec![(header::AUTHORIZATION, format!("Bearer {token}"))],
+            Self::Bearer(token) => vec![(header::AUTHORIZATION, format!("Bearer {}", token.expose()))],
             Self::Signed(headers) => headers.clone(),
         };
         let sensitive = |(name, text): (HeaderName, String)| {
@@ -230,7 +232,7 @@ impl Http {
                 message = message.header(name, value);
             }
             // Credentials in a URL go to its own server only.
-            let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.into()));
+            let own = url.user().map(|(name, password)| Credentials::Basic(name.into(), password.clone()));
             for (name, value) in own.as_ref().or(credentials).map(Credentials::headers).unwrap_or_default() {
                 message = message.header(name, value);
             }

@@ -10,6 +10,7 @@ use super::super::http::{Credentials as Header, Http, MAX_CREDENTIALS, Request, 
 use super::super::location::Location;
 use super::OciError;
 use super::credentials::Login;
+use crate::redact::SecretText;
 
 /// A registry's challenge (`WWW-Authenticate`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,9 +68,9 @@ impl Tokens {
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
-    token: String,
+    token: SecretText,
     #[serde(default)]
-    access_token: String,
+    access_token: SecretText,
 }
 
 /// The answer to a server's challenge. A token server that refuses gives an error with its status.
@@ -104,7 +105,7 @@ pub(super) async fn answer(
         Some(Login::Identity(token)) => {
             let fields = [
                 ("grant_type", "refresh_token"),
-                ("refresh_token", token),
+                ("refresh_token", token.expose()),
                 ("service", service),
                 ("scope", scope),
                 ("client_id", "windlass"),

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::bucket::{AZURE_REGISTRIES, BucketError, CloudCredentials, GOOGLE_PLATFORM};
 use super::super::http::{Http, Request, Tls};
 use super::super::location::{Location, is_host_label};
+use crate::redact::SecretText;
 
 /// User of Azure's registries whose password is a token.
 const AZURE_USER: &str = "00000000-0000-0000-0000-000000000000";
@@ -76,7 +77,11 @@ impl CloudRegistry {
     ///
     /// # Errors
     /// The process has no identity, or it is refused.
-    pub async fn own_login(&self, http: &Http, registry: &Location) -> Result<(String, String), BucketError> {
+    pub async fn own_login(
+        &self,
+        http: &Http,
+        registry: &Location,
+    ) -> Result<(String, SecretText), BucketError> {
         let cloud = CloudCredentials(http);
         match self {
             Self::Amazon { region, api, public } => cloud.own_ecr(region, (api, *public)).await,
@@ -114,14 +119,15 @@ fn amazon(host: &str) -> Option<CloudRegistry> {
 }
 
 /// A registry's own token for one of Entra.
-async fn exchange(http: &Http, registry: &Location, token: &str) -> Result<String, BucketError> {
+async fn exchange(http: &Http, registry: &Location, token: &SecretText) -> Result<SecretText, BucketError> {
     let url = registry.with_path("/oauth2/exchange".to_owned());
     let place = url.to_string();
     let tls = Tls::default();
-    let fields = [("grant_type", "access_token"), ("service", &registry.host), ("access_token", token)];
+    let fields =
+        [("grant_type", "access_token"), ("service", &registry.host), ("access_token", token.expose())];
     let answer = http.fetch(Request::form(url, &tls, &fields)).await?;
     let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
-    let token = answer["refresh_token"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+    let token = answer["refresh_token"].as_str().filter(|token| !token.is_empty()).map(SecretText::from);
     token.ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
 }
 

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::super::atomic_files;
 use super::super::helm_paths::user_home;
 use crate::child_process::{self, ChildError, Group, Limits};
+use crate::redact::SecretText;
 
 /// Size limit of a configuration.
 const MAX_FILE: u64 = 16 << 20;
@@ -23,12 +24,12 @@ const HELPER_LIMITS: Limits =
 const DOCKER: &str = "https://index.docker.io/v1/";
 
 /// Credentials for a registry.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Login {
     /// User and password.
-    Basic(String, String),
+    Basic(String, SecretText),
     /// A token that is exchanged for others.
-    Identity(String),
+    Identity(SecretText),
 }
 
 /// Why credentials cannot be read or stored. Never contains one.
@@ -275,14 +276,14 @@ fn plain(top: &Map<String, Value>, registry: &str) -> Option<Login> {
         .or_else(|| auths.iter().find(|(k, _)| host(k) == registry).map(|(_, v)| v))?;
     let text = |name: &str| entry.get(name).and_then(Value::as_str).filter(|s| !s.is_empty());
     if let Some(token) = text("identitytoken") {
-        return Some(Login::Identity(token.to_owned()));
+        return Some(Login::Identity(token.into()));
     }
     if let (Some(user), Some(password)) = (text("username"), text("password")) {
-        return Some(Login::Basic(user.to_owned(), password.to_owned()));
+        return Some(Login::Basic(user.to_owned(), password.into()));
     }
     let decoded = String::from_utf8(STANDARD.decode(text("auth")?).ok()?).ok()?;
     let (user, password) = decoded.split_once(':')?;
-    Some(Login::Basic(user.to_owned(), password.trim_end_matches('\0').to_owned()))
+    Some(Login::Basic(user.to_owned(), password.trim_end_matches('\0').into()))
 }
 
 async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, CredentialsError> {
@@ -292,7 +293,11 @@ async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, Cred
     })?;
     let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (user, secret) = (text("Username"), text("Secret"));
-    Ok(Some(if user == "<token>" { Login::Identity(secret) } else { Login::Basic(user, secret) }))
+    Ok(Some(if user == "<token>" {
+        Login::Identity(secret.into())
+    } else {
+        Login::Basic(user, secret.into())
+    }))
 }
 
 /// Runs a credential helper. `None` if it has no credentials.

@@ -26,6 +26,7 @@ use self::credentials::{Credentials, CredentialsError, Login};
 use super::cache::hex;
 use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
+use crate::redact::SecretText;
 
 /// Size limit of a manifest; registries have the same.
 const MAX_MANIFEST: u64 = 4 << 20;
@@ -129,7 +130,7 @@ impl<'r> Registry<'r> {
         http: &'r Http,
         tls: Tls,
         plain: bool,
-        given: Option<(String, String)>,
+        given: Option<(String, SecretText)>,
         credentials: Credentials,
     ) -> Self {
         let given = given.map(|(user, password)| Login::Basic(user, password));
