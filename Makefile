@@ -166,12 +166,12 @@ audit: $(CARGO_TOOLS)/cargo-deny
 
 # The release binary, its SHA-256 and what it is made of (CycloneDX), in dist/.
 dist: $(CARGO_TOOLS)/cargo-cyclonedx
-	cargo build --release --locked --bin windlass
+	cargo build --profile dist --locked --bin windlass
 	$(CARGO_TOOLS)/cargo-cyclonedx cyclonedx --quiet --format json --spec-version 1.5 --describe binaries --no-build-deps
 	mkdir -p dist
 	mv windlass_bin.cdx.json dist/windlass.cdx.json
 	rm -f tests/*/*_bin.cdx.json
-	cp target/release/windlass dist/windlass
+	cp target/dist/windlass dist/windlass
 	cd dist && sha256sum windlass windlass.cdx.json > SHA256SUMS
 
 # Cargo's own tools, pinned and built once into the cache; without optimisation, since they run for a second.

@@ -5,7 +5,7 @@ or the release build.
 500 HelmReleases (another number as the first argument; 0: none) of a chart with a library of 700 kB, each with values of its own, from a repository on
 loopback; every second one has a Pod that no node takes, so that its release waits for as long as its timeout. Prints Markdown: the time until the
 others are ready, resident memory while half of them wait, after a minute, after a restart, error lines of the log, and how long a stop takes.
-Then, where the chart corpus is at hand, the memory of an operator with one HelmRelease of its argo-cd: at the start, at the peak of the install and of
+Before, where the chart corpus is at hand, the memory of an operator with one HelmRelease of its argo-cd: at the start, at the peak of the install and of
 six edits, and a minute after them.
 """
 import functools, http.server, io, json, os, random, re, signal, subprocess, sys, tarfile, tempfile, threading, time
@@ -167,6 +167,10 @@ def large_chart():
     for name, value, goal in rows:
         print(f"| {name} | {value:.0f} MiB | {goal and goal + ' MiB'} |")
     operator.stopped()
+    quiet = {"capture_output": True, "check": True}
+    subprocess.run(["kubectl", "patch", "helmrelease", "argo-cd", "-n", namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}'], **quiet)
+    subprocess.run(["kubectl", "delete", "namespace", namespace, "--wait=false"], **quiet)
+    print()
 
 
 if __name__ == "__main__":
@@ -174,6 +178,6 @@ if __name__ == "__main__":
     kubectl("apply", "--server-side", "-f", "-", input=subprocess.run([WINDLASS, "crds", "flux"], check=True, capture_output=True, text=True).stdout)
     kubectl("wait", "--for=condition=Established", "crd/helmreleases.helm.toolkit.fluxcd.io", "crd/helmrepositories.source.toolkit.fluxcd.io")
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    large_chart()
     if count:
         main(count)
-    large_chart()
