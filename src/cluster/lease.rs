@@ -98,6 +98,7 @@ impl HeldLease {
             renewals: Renewals::new(Instant::now()),
             absent: false,
             unanswered: false,
+            failure: String::new(),
         };
         let task = tokio::spawn(async move {
             let (lease, stopped) = beat.run().await;
@@ -145,6 +146,8 @@ struct Heartbeat {
     absent: bool,
     /// The last attempt got no answer.
     unanswered: bool,
+    /// Why the last attempt failed: it is said once.
+    failure: String,
 }
 
 /// When a Lease was renewed. An attempt without an answer may have been carried out.
@@ -190,6 +193,14 @@ impl Heartbeat {
         }
     }
 
+    /// Logs a failure if the attempt before did not fail for the same reason.
+    fn say(&mut self, failure: String) {
+        if self.failure != failure {
+            tracing::warn!(lease = %self.object, "cannot renew a Lease: {failure}; retrying");
+            self.failure = failure;
+        }
+    }
+
     fn left(&self) -> Duration {
         let deadline = if self.unanswered { self.pace.unanswered } else { self.pace.deadline };
         deadline.saturating_sub(self.renewals.last.elapsed())
@@ -215,6 +226,7 @@ impl Heartbeat {
                 self.lease = written;
                 self.renewals = Renewals::new(began);
                 self.absent = false;
+                self.failure.clear();
                 if let Some(SettledPace { renew, lasts, .. }) = settled {
                     self.pace = Pace { renew, deadline: lasts, unanswered: lasts, settled: None };
                 }
@@ -237,11 +249,11 @@ impl Heartbeat {
                 true
             }
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.object, %error, "cannot renew a Lease; retrying");
+                self.say(error.to_string());
                 true
             }
             Err(_) => {
-                tracing::warn!(lease = %self.object, after_s = bound.as_secs_f32(), "no answer to the renewal of a Lease");
+                self.say("no answer".to_owned());
                 true
             }
         }

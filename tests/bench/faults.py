@@ -63,6 +63,9 @@ class Repository:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=self.directory))
         if tls:
             self.show("valid")
+            # A resumed session shows no certificate.
+            self.tls.options |= ssl.OP_NO_TICKET
+            self.tls.num_tickets = 0
             # The handshake is the connection's thread's: one that fails must not end the server.
             server.socket = self.tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
             server.handle_error = lambda *_: None
@@ -99,8 +102,9 @@ DEAD = {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://127.
 
 class Fault:
     """One cause. `blocks`: the object cannot be well meanwhile. `of_operator`: it concerns all objects of an operator, which is started for it alone, with
-    `environment` and `arguments`. `flaw`: what went wrong besides."""
-    blocks, needs_repository, extra, tls, of_operator, environment, arguments, flaw = True, False, "", False, False, {}, (), ""
+    `environment` and `arguments`. `flaw`: what went wrong besides;
+    `note`: what else is worth to know."""
+    blocks, needs_repository, extra, tls, of_operator, environment, arguments, flaw, note = True, False, "", False, False, {}, (), "", ""
 
     def __init__(self, space, repository):
         self.space, self.repository, self.group = space, repository, f"{space}.example.com"
@@ -235,11 +239,13 @@ class TokenExpired(Fault):
         # The account of the same name is another one: tokens of the first are refused, as expired ones are.
         quiet("delete", "serviceaccount", "faults-operator", "-n", HOME)
         self.account()
-        time.sleep(1)
+        # The server remembers for ten seconds that a token was good.
+        time.sleep(12)
         quiet("delete", "configmap", "-n", self.space, "-l", "app=faults")
 
     def end(self):
         self.write_token()
+        self.front.restart_ended()
 
     def tidy(self):
         quiet("delete", "clusterrolebinding", "faults-operator")
@@ -347,8 +353,14 @@ class Front:
         condition = json.loads(found) if found.strip() else {}
         return condition.get("status", "–"), condition.get("reason", "")
 
-    def lines(self, pattern):
-        return self.operator.lines(pattern, "" if self.kind == "modules" or self.fault.of_operator else self.space)
+    def lines(self, pattern, anywhere=False):
+        return self.operator.lines(pattern, "" if self.kind == "modules" or anywhere else self.space)
+
+    def restart_ended(self):
+        """Does what a kubelet does for an operator that has ended, as one does whose Lease is lost."""
+        if self.operator.process.poll() is not None:
+            self.fault.note = "; the operator ended and was started again"
+            self.operator = self.start_operator(self.fault.environment)
 
     def await_well(self):
         began = time.time()
@@ -363,12 +375,13 @@ class Front:
         if self.await_well() is None:
             return f"{self.name}: was never well (log: {self.operator.log.name})", False
         noise, passes = r"\b(WARN|ERROR)\b", r"reconciling|module run"
-        before, asked = self.lines(noise), self.lines(passes)
+        anywhere = self.fault.of_operator
+        before, asked = self.lines(noise, anywhere), self.lines(passes)
         self.fault.begin()
         if self.fault.needs_repository and self.kind != "modules":
             self.repository.publish("1.1.0")
         time.sleep(CAUSE)
-        said, passed, ready = self.lines(noise) - before, self.lines(passes) - asked, " ".join(self.ready())
+        said, passed, ready = self.lines(noise, anywhere) - before, self.lines(passes) - asked, " ".join(self.ready())
         self.fault.end()
         if self.name == "namespace-gone":
             self.create()
@@ -376,7 +389,7 @@ class Front:
         silent = self.fault.blocks and said == 0 and self.name != "namespace-gone"
         right = healed is not None and passed <= 15 and not silent and not self.fault.flaw
         after = "never" if healed is None else f"after {healed:.0f} s"
-        return f"{self.name}: passes {passed}, log lines {said}, Ready {ready}; well {after}{self.fault.flaw}" + ("" if right else f"  SHORT (log: {self.operator.log.name})"), right
+        return f"{self.name}: passes {passed}, log lines {said}, Ready {ready}; well {after}{self.fault.note}{self.fault.flaw}" + ("" if right else f"  SHORT (log: {self.operator.log.name})"), right
 
     def end(self):
         if not self.fault.of_operator:
@@ -385,7 +398,7 @@ class Front:
         if self.kind == "modules" or self.fault.of_operator:
             self.operator.stop()
         self.fault.tidy()
-        quiet("delete", "namespace", self.space, "--wait=false")
+        quiet("delete", "namespace", self.space, "--timeout=60s")
 
 
 def leader_killed():
