@@ -84,7 +84,7 @@ const ROOT: [(&str, &[&str]); 26] = [
     ("child_process.rs", &[]),
     ("machine.rs", &[]),
     ("redact", &[]),
-    ("cluster", &["causes"]),
+    ("cluster", &["causes", "redact"]),
     ("source", &["bounded_read", "causes", "child_process", "machine", "redact"]),
     ("release", &["cel_expression", "cluster", "machine", "redact"]),
     ("render", &["cluster", "machine", "redact", "release"]),

@@ -374,7 +374,7 @@ class Front:
         """The row, and whether all is right."""
         if self.await_well() is None:
             return f"{self.name}: was never well (log: {self.operator.log.name})", False
-        noise, passes = r"\b(WARN|ERROR)\b", r"reconciling|module run"
+        noise, passes = r"\b(WARN|ERROR)\b", r"reconciling controller=.helm(releases|files)|module run"
         anywhere = self.fault.of_operator
         before, asked = self.lines(noise, anywhere), self.lines(passes)
         self.fault.begin()
