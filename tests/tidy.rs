@@ -7,21 +7,22 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 18] = [
+const RENDERER: [(&str, &[&str]); 19] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
+    ("memory.rs", &[]),
     ("path.rs", &["data"]),
     ("tar_reader.rs", &[]),
     ("world.rs", &["data"]),
     ("go", &["data"]),
     ("json", &["data", "go"]),
-    ("yaml", &["data", "go", "json", "path"]),
+    ("yaml", &["data", "go", "json", "memory", "path"]),
     ("kyaml.rs", &["yaml"]),
     ("values", &["data", "go", "json", "yaml"]),
     ("template", &["data", "go", "path", "world"]),
     ("sprig", &["data", "go", "json", "yaml", "template", "world", "values", "profile"]),
     ("certificate.rs", &["sprig", "world"]),
-    ("chart", &["data", "go", "json", "path", "yaml", "profile", "tar_reader"]),
+    ("chart", &["data", "go", "json", "memory", "path", "yaml", "profile", "tar_reader"]),
     (
         "render",
         &["chart", "data", "go", "json", "kyaml", "path", "yaml", "profile", "sprig", "template", "world"],
@@ -146,7 +147,7 @@ const ROOT: [(&str, &[&str]); 26] = [
     ),
     (
         "preflight",
-        &["addon", "cluster", "controller", "helmrelease", "openapi", "release", "render", "shell_hooks"],
+        &["addon", "bounded_read", "cluster", "controller", "helmrelease", "openapi", "release", "render", "shell_hooks"],
     ),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
     (

@@ -33,7 +33,7 @@ fn fail<T>(reason: impl Into<String>) -> Result<T, Error> {
 /// # Errors
 /// A document that is not valid YAML, or a separator followed by anything but a comment.
 pub fn read(text: &str) -> Result<Vec<Node>, Error> {
-    read_each(text, |_| Ok(()))
+    read_each(text, &Room::default(), |_| Ok(()))
 }
 
 /// Like [`read`], with each document's index in annotations, which [`write`] removes
@@ -43,7 +43,7 @@ pub fn read(text: &str) -> Result<Vec<Node>, Error> {
 /// As [`read`], and a document that is not an object, or whose metadata or annotations are not a map.
 pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
     let mut number = 0;
-    read_each(text, |node| {
+    read_each(text, &Room::default(), |node| {
         for (old, new) in TWINS {
             let value = |key| annotation(node, key).map(str::to_owned);
             match (value(old), value(new)) {
@@ -66,7 +66,7 @@ pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
 /// # Errors
 /// As [`read`], and aliases or merge keys that cannot be resolved.
 pub fn read_resolved(text: &str, room: &Room) -> Result<Vec<Node>, Error> {
-    let mut nodes = read(text)?;
+    let mut nodes = read_each(text, room, |_| Ok(()))?;
     for node in &mut nodes {
         replace_aliases(root_mut(node), &mut Vec::new(), room)?;
         if node.kind == Kind::Document && !node.content.is_empty() {
@@ -76,13 +76,18 @@ pub fn read_resolved(text: &str, room: &Room) -> Result<Vec<Node>, Error> {
     Ok(nodes)
 }
 
-fn read_each(text: &str, mut with: impl FnMut(&mut Node) -> Result<(), Error>) -> Result<Vec<Node>, Error> {
+fn read_each(
+    text: &str,
+    room: &Room,
+    mut with: impl FnMut(&mut Node) -> Result<(), Error>,
+) -> Result<Vec<Node>, Error> {
     let text = text.replace("\r\n", "\n");
     let parts = split(&text)?;
     let mut out = Vec::new();
     let only = parts.len() == 1;
     for part in parts {
-        let document = tree::read(&part).map_err(|e| Error(format!("MalformedYAMLError: {}", e.in_v3())))?;
+        let document = tree::read_within(&part, room);
+        let document = document.map_err(|e| Error(format!("MalformedYAMLError: {}", e.in_v3())))?;
         let Some(mut document) = document.filter(|d| !root(d).is_null()) else { continue };
         with(&mut document)?;
         let object = root(&document);

@@ -15,7 +15,7 @@
 //! - [`kyaml`]: manifests as kustomize's library serializes them, for post-renderers
 //! - [`functions`]: sprig's functions, for templates that are not charts
 //! - [`certificate`]: certificates as sprig generates them, for servers outside of charts
-//! - [`tar_reader`]: tar archives, read within limits
+//! - [`tar_reader`]: tar archives, read within limits; [`memory`]: how much an input may take
 //! - [`go`]: Go's values and the parts of its standard library that templates expose
 //!
 #![doc = include_str!("../README.md")]
@@ -31,6 +31,7 @@ pub mod go;
 pub mod json;
 pub mod kyaml;
 pub mod lint;
+pub mod memory;
 pub mod path;
 pub mod profile;
 pub mod render;

@@ -207,6 +207,7 @@ type Failure = String;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    crate::render::bound_input();
     if let Some(status) = jq::asked() {
         return status;
     }

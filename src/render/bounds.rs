@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use chart_compat::template::Limits;
 
-use crate::machine::memory_limit;
+use crate::machine::{input_limit, memory_limit};
 
 /// Default memory limit of a render, in bytes.
 const MOST_MEMORY: u64 = 2 << 30;
@@ -26,6 +26,11 @@ impl Default for RenderBounds {
         let memory = (memory_limit() / 4).min(MOST_MEMORY);
         Self { memory: usize::try_from(memory).unwrap_or(usize::MAX), timeout: TIMEOUT }
     }
+}
+
+/// Lets an input take its share of the memory available to the process ([`input_limit`]), whoever reads it. For the start of a program.
+pub fn bound_input() {
+    chart_compat::memory::limit_input(usize::try_from(input_limit()).unwrap_or(usize::MAX));
 }
 
 impl RenderBounds {

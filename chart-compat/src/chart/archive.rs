@@ -6,6 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::error::Error;
 use super::load::File;
+use crate::memory;
 use crate::profile::Profile;
 use crate::tar_reader::{TarBounds, TarError, read_tar};
 
@@ -17,9 +18,6 @@ pub const MAX_FILE_BYTES_HELM3: u64 = 5 * 1024 * 1024;
 
 /// The maximal number of entries of an archive. Helm sets no limit; no real chart comes near this one.
 pub const MAX_ENTRIES: usize = 100_000;
-
-/// The maximal number of decompressed bytes: files up to their limit, and headers.
-const MAX_INFLATED: u64 = 2 * MAX_CHART_BYTES;
 
 /// The number of bytes decompressed at once.
 const BLOCK: usize = 128 * 1024;
@@ -38,7 +36,7 @@ impl From<TarError> for Error {
     fn from(error: TarError) -> Self {
         match error {
             TarError::Damaged(error) => broken(&error),
-            TarError::TooLarge(_) => too_large(),
+            TarError::TooLarge(inflated) => too_large(inflated / 2),
             TarError::TooMany(count) => Self::Archive(format!("chart archive has more than {count} entries")),
             other => Self::Archive(other.to_string()),
         }
@@ -58,8 +56,8 @@ fn broken(e: &std::io::Error) -> Error {
     damaged(reason)
 }
 
-fn too_large() -> Error {
-    Error::Archive(format!("decompressed chart is larger than the maximum size {MAX_CHART_BYTES}"))
+fn too_large(most: u64) -> Error {
+    Error::Archive(format!("decompressed chart is larger than the maximum size {most}"))
 }
 
 /// `path.Clean` of a relative, slash-separated path.
@@ -117,7 +115,7 @@ fn entry_name(raw: &str) -> Result<String, Error> {
 /// ```
 ///
 /// # Errors
-/// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] when decompressed, or with paths that leave the chart; with
+/// Not a gzip archive, damaged, larger than [`MAX_CHART_BYTES`] or [`memory::of_input`] when decompressed, or with paths that leave the chart; with
 /// Helm 3 a file larger than [`MAX_FILE_BYTES_HELM3`].
 pub fn read_archive(mut bytes: &[u8], profile: Profile) -> Result<Vec<File>, Error> {
     read_archive_with(&mut bytes, profile, &mut |_| {})
@@ -138,8 +136,10 @@ pub fn read_archive_with(
     }
     let inflated = BufReader::with_capacity(BLOCK, MultiGzDecoder::new(archive));
     let mut files = Vec::new();
-    let mut left = MAX_CHART_BYTES;
-    let bounds = TarBounds { bytes: MAX_INFLATED, entries: MAX_ENTRIES };
+    let most = MAX_CHART_BYTES.min(memory::of_input() as u64);
+    let mut left = most;
+    // Files up to their limit, and headers.
+    let bounds = TarBounds { bytes: 2 * most, entries: MAX_ENTRIES };
     let mut rest = read_tar(inflated, bounds, |entry| {
         let raw = String::from_utf8_lossy(entry.name()).into_owned();
         if entry.kind().is_dir() || raw.ends_with('/') {
@@ -148,7 +148,7 @@ pub fn read_archive_with(
         let name = entry_name(&raw)?;
         let size = entry.size();
         if size >= left {
-            return Err(too_large());
+            return Err(too_large(most));
         }
         if profile == Profile::Helm3 && size > MAX_FILE_BYTES_HELM3 {
             let shown = crate::go::strconv::quote(raw.as_bytes());
@@ -173,6 +173,7 @@ pub fn read_archive_with(
 /// accepts an archive without it. Neither Go nor Helm reads the rest: bytes after the archive, or a wrong gzip trailer.
 fn check_end(rest: &mut impl Read) -> Result<(), Error> {
     let mut block = Vec::with_capacity(TAR_BLOCK);
+    #[expect(clippy::disallowed_methods, reason = "within the limit")]
     rest.take(TAR_BLOCK as u64).read_to_end(&mut block).map_err(|e| broken(&e))?;
     if block.iter().any(|byte| *byte != 0) {
         return Err(damaged("archive/tar: invalid tar header"));
@@ -183,6 +184,7 @@ fn check_end(rest: &mut impl Read) -> Result<(), Error> {
 /// Reads the content of an entry. Allocates memory as data arrives, whatever size the header claims.
 fn read_data(entry: &mut impl Read, size: u64) -> std::io::Result<Vec<u8>> {
     let mut data = Vec::with_capacity(usize::try_from(size).unwrap_or(GROWTH).min(GROWTH));
+    #[expect(clippy::disallowed_methods, reason = "an entry's size is within the archive's limits")]
     entry.take(size).read_to_end(&mut data)?;
     if data.len() as u64 == size { Ok(data) } else { Err(ErrorKind::UnexpectedEof.into()) }
 }

@@ -113,10 +113,13 @@ impl<'s, S: Sink> Decoder<'s, S> {
     /// Takes memory for a node, which is not added if there is none left.
     #[inline]
     fn charge(&mut self, bytes: usize, line: u32) -> bool {
-        if self.alias_depth == 0 && !self.room.is_whole() {
-            return true;
-        }
-        self.room.take(bytes).map_err(|error| self.fail(line + 1, error.to_string())).is_ok()
+        let taken = match self.alias_depth {
+            // What a sink drops again takes nothing.
+            0 if !S::KEEPS => return true,
+            0 => self.room.take_node(bytes),
+            _ => self.room.take(bytes),
+        };
+        taken.map_err(|error| self.fail(line + 1, error.to_string())).is_ok()
     }
 
     /// Records an error, unless there is one already.

@@ -1,11 +1,14 @@
 //! The memory that documents may take.
 //!
-//! Owns the bound on what aliases add to the documents that are read together, and what a node takes. Knows nothing of text.
+//! Owns the bounds on what the documents that are read together take, and on what aliases add to them, and what a node takes. Knows
+//! nothing of text.
 //!
 //! go-yaml counts nodes. That does not bound memory: an alias copies the texts below it, and 20,000 aliases of a text of 50 kB are
-//! few nodes and a gigabyte.
+//! few nodes and a gigabyte. Without any alias, a map of four bytes takes 700.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::memory;
 
 /// The bytes that aliases may add to the documents that are read together.
 const MAX_ALIASED: usize = 32 << 20;
@@ -20,7 +23,10 @@ const MAP: usize = 704;
 pub struct Room {
     left: AtomicUsize,
     limit: usize,
-    /// Whether everything counts, and not only what aliases add.
+    /// What is left for all nodes.
+    nodes: AtomicUsize,
+    nodes_limit: usize,
+    /// Whether everything counts as one, and what aliases add has no bound of its own.
     whole: bool,
 }
 
@@ -37,7 +43,14 @@ pub enum OutOfRoom {
 
 impl Default for Room {
     fn default() -> Self {
-        Self { left: MAX_ALIASED.into(), limit: MAX_ALIASED, whole: false }
+        let nodes = memory::of_input();
+        Self {
+            left: MAX_ALIASED.into(),
+            limit: MAX_ALIASED,
+            nodes: nodes.into(),
+            nodes_limit: nodes,
+            whole: false,
+        }
     }
 }
 
@@ -45,36 +58,56 @@ impl Room {
     /// Room for documents as a whole, in bytes.
     #[must_use]
     pub fn whole(bytes: usize) -> Self {
-        Self { left: bytes.into(), limit: bytes, whole: true }
+        Self { left: bytes.into(), limit: bytes, nodes: usize::MAX.into(), nodes_limit: bytes, whole: true }
     }
 
-    /// Whether everything counts, and not only what aliases add.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.whole
+    /// Room for nodes, in bytes.
+    #[cfg(test)]
+    pub(super) fn of_nodes(bytes: usize) -> Self {
+        Self { nodes: bytes.into(), nodes_limit: bytes, ..Self::default() }
     }
 
-    /// Takes memory, before it is allocated.
+    /// Takes memory for what an alias or an anchor copies, before it is allocated.
     ///
     /// # Errors
     /// There is not as much left. From then on there is none.
     pub fn take(&self, bytes: usize) -> Result<(), OutOfRoom> {
-        let left = self.left.load(Ordering::Relaxed);
-        // Threads that take at the same time may take the same bytes, which makes the bound no more than twice as high.
-        self.left.store(left.saturating_sub(bytes), Ordering::Relaxed);
-        if bytes <= left { Ok(()) } else { Err(self.refusal()) }
+        if take(&self.left, bytes) { Ok(()) } else { Err(self.refusal()) }
+    }
+
+    /// Takes memory for a node that the text itself has, before it is allocated.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn take_node(&self, bytes: usize) -> Result<(), OutOfRoom> {
+        if self.whole {
+            return self.take(bytes);
+        }
+        if take(&self.nodes, bytes) { Ok(()) } else { Err(OutOfRoom::Whole(self.nodes_limit >> 20)) }
     }
 
     /// Why a document was refused, if there is nothing left.
     #[must_use]
     pub fn exceeded(&self) -> Option<OutOfRoom> {
-        (self.left.load(Ordering::Relaxed) == 0).then(|| self.refusal())
+        match (self.left.load(Ordering::Relaxed), self.nodes.load(Ordering::Relaxed)) {
+            (0, _) => Some(self.refusal()),
+            (_, 0) => Some(OutOfRoom::Whole(self.nodes_limit >> 20)),
+            _ => None,
+        }
     }
 
     fn refusal(&self) -> OutOfRoom {
         let mib = self.limit >> 20;
         if self.whole { OutOfRoom::Whole(mib) } else { OutOfRoom::Aliases(mib) }
     }
+}
+
+/// Takes from what is left; whether there was as much.
+fn take(left: &AtomicUsize, bytes: usize) -> bool {
+    let before = left.load(Ordering::Relaxed);
+    // Threads that take at the same time may take the same bytes, which makes the bound no more than twice as high.
+    left.store(before.saturating_sub(bytes), Ordering::Relaxed);
+    bytes <= before
 }
 
 /// The memory of a text as a value or as a key.

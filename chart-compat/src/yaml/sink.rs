@@ -13,6 +13,9 @@ use crate::go::strconv::{format_float_32, quote};
 /// A map can receive a key several times, because of duplicates or merges: the last value wins. If reading fails, the received
 /// values are meaningless.
 pub trait Sink {
+    /// Whether it keeps all values, which take memory then.
+    const KEEPS: bool = false;
+
     /// A null.
     fn null(&mut self);
     /// A boolean.
@@ -145,6 +148,8 @@ impl DataBuilder {
 
 #[allow(clippy::cast_precision_loss)]
 impl Sink for DataBuilder {
+    const KEEPS: bool = true;
+
     fn null(&mut self) {
         self.put(Data::Null);
     }

@@ -26,6 +26,7 @@ pub use self::error::HttpError;
 use self::error::Reason;
 use super::address_guard::{AddressError, Server};
 use super::location::Location;
+use crate::machine::input_limit;
 use crate::redact::SecretText;
 
 /// Time limit of a request; Helm's.
@@ -320,8 +321,9 @@ impl Response {
     /// The whole body.
     ///
     /// # Errors
-    /// It is truncated, larger than the request's limit, or too slow.
-    pub async fn bytes(self) -> Result<Bytes, HttpError> {
+    /// It is truncated, larger than the request's limit or than what this process has for it, or too slow.
+    pub async fn bytes(mut self) -> Result<Bytes, HttpError> {
+        self.limit = self.limit.min(input_limit());
         let mut out = Vec::new();
         self.copy_to(&mut out).await?;
         Ok(out.into())

@@ -240,6 +240,32 @@ fn what_aliases_copy_is_bounded() {
     }
 }
 
+/// Without an alias: a map of three bytes takes 700.
+#[test]
+fn what_nodes_take_is_bounded() {
+    const TOLD: &str = "the document takes more than 8 MiB of memory";
+    let maps = format!("[{}]", "{},".repeat(60_000));
+    let pairs = "- a: 1\n".repeat(20_000);
+    let room = || Room::of_nodes(8 << 20);
+    for document in [&maps, &pairs] {
+        let told = from_slice_within(document.as_bytes(), &room()).unwrap_err().to_string();
+        assert!(told.ends_with(TOLD), "{told}");
+        assert!(from_slice_map_within(document.as_bytes(), &room()).unwrap_err().to_string().contains(TOLD));
+        let told = tree::read_all_within(document, &room()).unwrap_err().to_string();
+        assert!(told.ends_with(TOLD), "{told}");
+        let told = crate::kyaml::read_resolved(document, &room()).unwrap_err().to_string();
+        assert!(told.ends_with(TOLD), "{told}");
+        // Who keeps nothing may read all of it.
+        assert!(count_nodes(document.as_bytes()) > 60_000);
+    }
+    // Documents that are read together share it.
+    let (room, half) = (room(), "- a: 1\n".repeat(8_000));
+    assert!(from_slice_within(half.as_bytes(), &room).is_ok());
+    assert_eq!(room.exceeded(), None);
+    assert!(from_slice_within(half.as_bytes(), &room).is_err());
+    assert_eq!(room.exceeded(), Some(OutOfRoom::Whole(8)));
+}
+
 #[test]
 fn long_lines_take_linear_time() {
     // With quadratic run time a text of a megabyte would not finish within the test run.

@@ -7,7 +7,7 @@ mod read;
 mod scalar;
 mod write;
 
-pub use read::{read, read_all, read_all_within};
+pub use read::{read, read_all, read_all_within, read_within};
 pub use write::Writer;
 
 /// The maximal depth of a tree.

@@ -14,8 +14,16 @@ const LONG: &str = "tag:yaml.org,2002:";
 /// # Errors
 /// If the text is not valid YAML, refers to an unknown anchor, or is deeper than [`MAX_DEPTH`].
 pub fn read(text: &str) -> Result<Option<Node>, Error> {
+    read_within(text, &Room::default())
+}
+
+/// Decodes the first document, as [`read`], as one of several documents that share room.
+///
+/// # Errors
+/// As [`read`], or if there is not enough room.
+pub fn read_within(text: &str, room: &Room) -> Result<Option<Node>, Error> {
     let input = Input::new(text.as_bytes());
-    Reader { parser: Parser::with_looks(&input), anchors: Vec::new(), room: &Room::default() }.document()
+    Reader { parser: Parser::with_looks(&input), anchors: Vec::new(), room }.document()
 }
 
 /// Decodes every document of a stream.
@@ -26,7 +34,7 @@ pub fn read_all(text: &str) -> Result<Vec<Node>, Error> {
     read_all_within(text, &Room::default())
 }
 
-/// Decodes every document of a stream, as [`read_all`]; trees have aliases, so only room for whole documents bounds them.
+/// Decodes every document of a stream, as [`read_all`], within room: trees have aliases themselves, so what those add is no matter.
 ///
 /// # Errors
 /// As [`read`], or if there is not enough room.
@@ -115,10 +123,8 @@ impl<'a> Reader<'a> {
             _ if node.value == "<<" => "!!merge".to_owned(),
             _ => meaning(&node.value).to_owned(),
         };
-        if self.room.is_whole() {
-            let taken = self.room.take(size_of::<Node>() + node.texts());
-            taken.map_err(|error| Error::plain(props.line + 1, error.to_string()))?;
-        }
+        let taken = self.room.take_node(size_of::<Node>() + node.texts());
+        taken.map_err(|error| Error::plain(props.line + 1, error.to_string()))?;
         if let Some(name) = props.anchor {
             node.anchor = name.into_owned();
             self.anchors.push(node.anchor.clone());
