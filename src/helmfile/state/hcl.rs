@@ -13,13 +13,19 @@ mod yaml_functions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chart_compat::memory;
 use hcl::Expression;
 use hcl::eval::{Context, Evaluate};
+use references::References;
 
 use super::value::{Map, Value};
 
-/// The maximal size of all values of an evaluation, in bytes.
+/// The maximal size of all values of an evaluation, and of what one expression refers to, in bytes.
 const MAX_VALUES: usize = 64 << 20;
+/// The maximal size of all files of an evaluation, in bytes. What the crate makes of three of them takes some hundreds.
+const MAX_TEXT: usize = 4 << 20;
+/// How many bytes of memory a byte of a file may take.
+const TREE: usize = 256;
 /// The maximal depth of a value: expressions nest to a depth of their own, and put values of others into theirs.
 const MAX_DEPTH: usize = 500;
 /// The most bytes of values that are copied for the expressions that refer to them.
@@ -38,9 +44,9 @@ impl Made {
             return Err(format!("the value is deeper than {MAX_DEPTH}"));
         }
         self.values = self.values.saturating_add(size(value));
-        match self.values <= MAX_VALUES {
+        match self.values <= most_values() {
             true => Ok(()),
-            false => Err(format!("the values have more than {} MiB in all", MAX_VALUES >> 20)),
+            false => Err(format!("the values have more than {} MiB in all", most_values() >> 20)),
         }
     }
 
@@ -51,19 +57,38 @@ impl Made {
         accessor: &str,
         all: &BTreeMap<String, hcl::Value>,
     ) -> Result<hcl::Value, String> {
-        let mut names = BTreeSet::new();
-        // An expression may refer to all of them, too.
-        let is_whole = references::collect(expression, accessor, &mut names).is_err();
+        let References { names, whole, .. } = References::of(expression, accessor)?;
         let mut out = hcl::Map::new();
-        for (name, value) in all.iter().filter(|(name, _)| is_whole || names.contains(*name)) {
-            self.copies = self.copies.saturating_add(size(value));
-            if self.copies > MAX_COPIES {
-                let limit = MAX_COPIES >> 20;
-                return Err(format!("the expressions refer to more than {limit} MiB of values in all"));
+        let (mut sizes, mut references) = (0_usize, 0_usize);
+        // An expression may refer to all of them, too.
+        for (name, value) in all.iter().filter(|(name, _)| whole > 0 || names.contains_key(*name)) {
+            let (size, times) = (size(value), names.get(name).copied().unwrap_or_default() + whole);
+            sizes = sizes.saturating_add(size);
+            references = references.saturating_add(size.saturating_mul(times));
+            self.copies = self.copies.saturating_add(size);
+            // All of them may be copied before anything looks at the result.
+            if references > most_values() {
+                let limit = most_values() >> 20;
+                return Err(format!("the expression refers to more than {limit} MiB of values"));
             }
+            self.within_copies()?;
             out.insert(name.clone(), value.clone());
         }
+        // The crate copies all of them for each reference, and takes one out of the copy.
+        let times = names.values().sum::<usize>() + whole;
+        self.copies = self.copies.saturating_add(sizes.saturating_mul(times));
+        self.within_copies()?;
         Ok(hcl::Value::Object(out))
+    }
+
+    fn within_copies(&self) -> Result<(), String> {
+        match self.copies <= MAX_COPIES {
+            true => Ok(()),
+            false => {
+                let limit = MAX_COPIES >> 20;
+                Err(format!("the expressions refer to more than {limit} MiB of values in all"))
+            }
+        }
     }
 }
 
@@ -82,7 +107,12 @@ pub fn evaluate(files: &[(String, String)]) -> Result<Map, String> {
     let mut locals: BTreeMap<&str, BTreeMap<String, hcl::Value>> = BTreeMap::new();
     let mut made = Made::default();
     functions::begin_evaluation();
+    let (bytes, most) = (files.iter().map(|(_, text)| text.len()).sum::<usize>(), most_text());
+    if bytes > most {
+        return Err(format!("the files in HCL have {bytes} bytes; they may have {most} in all"));
+    }
     for (file, text) in files {
+        #[expect(clippy::disallowed_methods, reason = "what it makes is bounded here")]
         let body = hcl::parse(text).map_err(|error| format!("{file}: {error}"))?;
         let mut own: BTreeMap<String, Vec<Definition<'_>>> = BTreeMap::new();
         for structure in body {
@@ -134,8 +164,9 @@ fn in_order(
     for (name, all) in definitions {
         let mut found = BTreeSet::new();
         for definition in all {
-            references::collect(&definition.expression, accessor, &mut found)
+            let references = References::by_name(&definition.expression, accessor)
                 .map_err(|error| format!("{}: {name}: {error}", definition.file))?;
+            found.extend(references.names.into_keys());
         }
         if let Some(missing) = found.iter().find(|needed| !definitions.contains_key(*needed)) {
             return Err(format!("variables {name:?} depend(s) on undefined vars {missing:?}"));
@@ -191,14 +222,23 @@ fn in_order(
     Ok(done)
 }
 
-/// Bytes of the texts of a value, and one for each other value.
+/// What an object takes for each entry beside its key and value: a hash, the key's own fields, and a place in the index.
+const ENTRY: usize = 64;
+
+/// The bytes of a value in memory.
 fn size(value: &hcl::Value) -> usize {
-    match value {
-        hcl::Value::String(text) => text.len() + 1,
-        hcl::Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
-        hcl::Value::Object(map) => map.iter().map(|(key, value)| key.len() + size(value)).sum::<usize>() + 1,
-        hcl::Value::Null | hcl::Value::Bool(_) | hcl::Value::Number(_) => 1,
-    }
+    let below = match value {
+        hcl::Value::String(text) => text.len(),
+        hcl::Value::Array(items) => items.iter().map(size).sum(),
+        hcl::Value::Object(map) => map.iter().map(|(key, value)| ENTRY + key.len() + size(value)).sum(),
+        hcl::Value::Null | hcl::Value::Bool(_) | hcl::Value::Number(_) => 0,
+    };
+    below + size_of::<hcl::Value>()
+}
+
+/// The most bytes of all values of an evaluation, where the machine has them.
+fn most_values() -> usize {
+    MAX_VALUES.min(memory::of_input())
 }
 
 fn depth(value: &hcl::Value) -> usize {
@@ -208,6 +248,11 @@ fn depth(value: &hcl::Value) -> usize {
         hcl::Value::String(_) | hcl::Value::Null | hcl::Value::Bool(_) | hcl::Value::Number(_) => None,
     };
     1 + below.unwrap_or_default()
+}
+
+/// The most bytes of all files of an evaluation, where the machine has the memory for what is made of them.
+fn most_text() -> usize {
+    MAX_TEXT.min(memory::of_input() / TREE)
 }
 
 /// Merges a later definition into an earlier one: objects merge, anything but null replaces.
@@ -281,6 +326,14 @@ mod tests {
         let join = "join(\"\", [local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, \
                     local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big, local.big])";
         assert!(values(1, join).unwrap_err().contains("more than 64 MiB"));
+        // Refused before any of it is made: 4 GiB.
+        let list = format!("length([{}]) == 1", vec!["local.big"; 1000].join(", "));
+        assert!(values(1, &list).unwrap_err().contains("refers to more than 64 MiB"));
+        let object = format!(
+            "keys({{{}}})",
+            (0..17).map(|at| format!("k{at} = local")).collect::<Vec<_>>().join(", ")
+        );
+        assert!(values(1, &object).unwrap_err().contains("refers to more than 64 MiB"));
         for expression in ["try(local.big, 1) == 1", "length(setproduct([local.big, 1], [1, 2])) == 1"] {
             assert!(values(80, expression).unwrap_err().contains("functions make more than"), "{expression}");
         }
@@ -306,6 +359,14 @@ mod tests {
         let nested = format!("{}\"\\\"\"{}", "try(".repeat(40), ")".repeat(40));
         assert!(values(1, &nested).unwrap_err().contains("too many calls in calls"));
         assert!(values(200, "length(range(100000))").unwrap_err().contains("functions make more than"));
+    }
+
+    #[test]
+    fn files_are_bounded_in_all() {
+        let file = |bytes: usize| ("a.hcl".to_owned(), format!("values {{\n}}\n# {}\n", "x".repeat(bytes)));
+        assert!(evaluate(&[file(1 << 20)]).is_ok());
+        let told = evaluate(&[file(3 << 20), file(1 << 20)]).unwrap_err();
+        assert!(told.contains("they may have 4194304 in all"), "{told}");
     }
 
     /// Each ends in an error, on a stack of any thread.

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
+use chart_compat::memory;
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
 use hcl::{Map, Number, Value};
 
@@ -236,7 +237,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
     }),
     (READ, |a| {
         let value = Args(a).get(0)?;
-        count_read(weight(&value))?;
+        count_read(super::size(&value))?;
         Ok(value)
     }),
     ("zipmap", |a| {
@@ -270,9 +271,14 @@ thread_local! {
     static LEFT_TO_READ: Cell<usize> = const { Cell::new(MAX_READ) };
 }
 
+/// The most bytes of all that functions make, where the machine has them: one call may make all of it.
+fn most_made() -> usize {
+    MAX_MADE.min(memory::of_input().saturating_mul(2))
+}
+
 /// Begins an evaluation on this thread, which it does not leave.
 pub(super) fn begin_evaluation() {
-    LEFT.set(MAX_MADE);
+    LEFT.set(most_made());
     LEFT_TO_READ.set(MAX_READ);
 }
 
@@ -280,7 +286,7 @@ pub(super) fn begin_evaluation() {
 pub(super) fn count_made(bytes: usize) -> Result<(), String> {
     let left = LEFT.get().checked_sub(bytes);
     LEFT.set(left.unwrap_or_default());
-    left.map(drop).ok_or_else(|| format!("functions make more than {} MiB in all", MAX_MADE >> 20))
+    left.map(drop).ok_or_else(|| format!("functions make more than {} MiB in all", most_made() >> 20))
 }
 
 /// Counts bytes that a loop reads.
@@ -288,17 +294,6 @@ fn count_read(bytes: usize) -> Result<(), String> {
     let left = LEFT_TO_READ.get().checked_sub(bytes);
     LEFT_TO_READ.set(left.unwrap_or_default());
     left.map(drop).ok_or_else(|| format!("loops read more than {} MiB of variables in all", MAX_READ >> 20))
-}
-
-/// The bytes of a value in memory.
-fn weight(value: &Value) -> usize {
-    let below = match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(map) => map.iter().map(|(key, value)| key.len() + weight(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    };
-    below + size_of::<Value>()
 }
 
 /// Arguments with checked access.

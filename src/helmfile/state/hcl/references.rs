@@ -1,20 +1,49 @@
 //! Which values an expression of HCL refers to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use hcl::Expression;
 use hcl::expr::{ObjectKey, Operation, TraversalOperator};
 use hcl::template::{Directive, Element, Template};
 
-/// Adds the names of `ACCESSOR.NAME` in an expression.
-///
-/// # Errors
-/// A template within it cannot be parsed, or the accessor is used as a whole.
-pub(super) fn collect(
-    expression: &Expression,
-    accessor: &str,
-    names: &mut BTreeSet<String>,
-) -> Result<(), String> {
+/// What an expression refers to under an accessor.
+#[derive(Default)]
+pub(super) struct References {
+    /// The names of `ACCESSOR.NAME`, each with how often it is there.
+    pub(super) names: BTreeMap<String, usize>,
+    /// How often the accessor is used as a whole.
+    pub(super) whole: usize,
+    /// Why that is refused where only names may be used.
+    refusal: Option<String>,
+}
+
+impl References {
+    /// Those of an expression.
+    ///
+    /// # Errors
+    /// A template within it cannot be parsed.
+    pub(super) fn of(expression: &Expression, accessor: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        collect(expression, accessor, &mut found)?;
+        Ok(found)
+    }
+
+    /// Those of an expression that may only use names.
+    ///
+    /// # Errors
+    /// A template within it cannot be parsed, or the accessor is used as a whole.
+    pub(super) fn by_name(expression: &Expression, accessor: &str) -> Result<Self, String> {
+        let mut found = Self::of(expression, accessor)?;
+        found.refusal.take().map_or(Ok(found), Err)
+    }
+
+    fn refuse(&mut self, reason: String) {
+        self.whole += 1;
+        self.refusal.get_or_insert(reason);
+    }
+}
+
+fn collect(expression: &Expression, accessor: &str, names: &mut References) -> Result<(), String> {
     match expression {
         Expression::Array(items) => items.iter().try_for_each(|item| collect(item, accessor, names)),
         Expression::Object(object) => object.iter().try_for_each(|(key, value)| {
@@ -30,17 +59,20 @@ pub(super) fn collect(
             let template = Template::from_expr(text).map_err(|error| error.to_string())?;
             elements(&template, accessor, names)
         }
-        Expression::Variable(variable) if variable.as_str() == accessor => Err(format!(
-            "the {accessor:?} object cannot be accessed directly. Instead, access one of its attributes"
-        )),
+        Expression::Variable(variable) if variable.as_str() == accessor => {
+            names.refuse(format!(
+                "the {accessor:?} object cannot be accessed directly. Instead, access one of its attributes"
+            ));
+            Ok(())
+        }
         Expression::Traversal(traversal) => {
             let root =
                 matches!(&traversal.expr, Expression::Variable(variable) if variable.as_str() == accessor);
             match (root, traversal.operators.first()) {
                 (true, Some(TraversalOperator::GetAttr(name))) => {
-                    names.insert(name.as_str().to_owned());
+                    *names.names.entry(name.as_str().to_owned()).or_default() += 1;
                 }
-                (true, _) => return Err(format!("the {accessor:?} object does not support this operation")),
+                (true, _) => names.refuse(format!("the {accessor:?} object does not support this operation")),
                 (false, _) => collect(&traversal.expr, accessor, names)?,
             }
             traversal.operators.iter().try_for_each(|operator| match operator {
@@ -75,7 +107,7 @@ pub(super) fn collect(
     }
 }
 
-fn elements(template: &Template, accessor: &str, names: &mut BTreeSet<String>) -> Result<(), String> {
+fn elements(template: &Template, accessor: &str, names: &mut References) -> Result<(), String> {
     template.elements().iter().try_for_each(|element| match element {
         Element::Literal(_) => Ok(()),
         Element::Interpolation(interpolation) => collect(&interpolation.expr, accessor, names),
