@@ -74,9 +74,12 @@ pub fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// Clients that act as ServiceAccounts, by user name. Clones share them.
+/// The most clients that act as ServiceAccounts: tenants write the names, and each client has connections and buffers of its own.
+const MAX_CLIENTS: usize = 512;
+
+/// Clients that act as ServiceAccounts, by user name: those that were used last. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Impersonation(Arc<Mutex<BTreeMap<String, Cluster>>>);
+pub(super) struct Impersonation(Arc<Mutex<LastUsed<Cluster>>>);
 
 impl Impersonation {
     /// The client that acts as a ServiceAccount.
@@ -90,12 +93,42 @@ impl Impersonation {
     ) -> Result<Cluster, ClusterError> {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = clients.get(&user) {
-            return Ok(client.clone());
+        clients.get_or_try_insert(user, |user| operator.acting_as(user))
+    }
+}
+
+/// Values by name, of which the one that was used least recently makes room for a new one.
+struct LastUsed<T> {
+    /// Each with the number of its last use.
+    values: BTreeMap<String, (u64, T)>,
+    uses: u64,
+    most: usize,
+}
+
+impl<T> Default for LastUsed<T> {
+    fn default() -> Self {
+        Self { values: BTreeMap::new(), uses: 0, most: MAX_CLIENTS }
+    }
+}
+
+impl<T: Clone> LastUsed<T> {
+    fn get_or_try_insert<E>(
+        &mut self,
+        name: String,
+        make: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.uses += 1;
+        if let Some((used, value)) = self.values.get_mut(&name) {
+            *used = self.uses;
+            return Ok(value.clone());
         }
-        let client = operator.acting_as(&user)?;
-        clients.insert(user, client.clone());
-        Ok(client)
+        let value = make(&name)?;
+        if self.values.len() >= self.most {
+            let oldest = self.values.iter().min_by_key(|(_, (used, _))| *used).map(|(name, _)| name.clone());
+            oldest.and_then(|oldest| self.values.remove(&oldest));
+        }
+        self.values.insert(name, (self.uses, value.clone()));
+        Ok(value)
     }
 }
 
@@ -119,5 +152,24 @@ mod tests {
         }
         let target = ReleaseTarget { namespace: None, service_account: ServiceAccountRef::parse("deployer") };
         assert_eq!(target.service_account("web"), Some(("web", "deployer")));
+    }
+
+    #[test]
+    fn clients_of_names_that_nobody_uses_go() {
+        let mut clients = LastUsed { most: 3, ..LastUsed::default() };
+        let mut made = Vec::new();
+        let mut used = |name: &str| {
+            let value = clients.get_or_try_insert(name.to_owned(), |name| {
+                made.push(name.to_owned());
+                if name == "bad" { Err("no client") } else { Ok(name.to_uppercase()) }
+            });
+            (value, clients.values.len())
+        };
+        for (name, left) in [("a", 1), ("b", 2), ("c", 3), ("a", 3), ("d", 3), ("a", 3), ("c", 3), ("b", 3)] {
+            assert_eq!(used(name), (Ok(name.to_uppercase()), left));
+        }
+        assert_eq!(used("bad"), (Err("no client"), 3));
+        // What was used least recently was made again, and nothing else.
+        assert_eq!(made, ["a", "b", "c", "d", "b", "bad"]);
     }
 }
