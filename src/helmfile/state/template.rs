@@ -391,7 +391,7 @@ impl World for TemplateWorld<'_> {
                 Some(value) if !value.is_empty() => Ok(value.into()),
                 _ => Err(format!("required env var `{}` is not set", text(0))),
             },
-            "expandenv" => expand(self.host, text(0)).map(Data::from),
+            "expandenv" => expand(&|name| self.host.variable(name), text(0)).map(Data::from),
             "exec" | "envExec" => self.run(name, arguments).map(Data::from),
             "isFile" => Ok((self.host.is_dir(&path()) == Some(false)).into()),
             "isDir" => Ok((self.host.is_dir(&path()) == Some(true)).into()),
@@ -465,7 +465,7 @@ impl TemplateWorld<'_> {
 }
 
 /// Replaces `$NAME` and `${NAME}` (`os.ExpandEnv`), as long as the text is not longer than [`MAX_EXPANDED`].
-fn expand(host: &dyn Host, text: &str) -> Result<String, String> {
+fn expand(variable: &dyn Fn(&str) -> Option<String>, text: &str) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -481,7 +481,7 @@ fn expand(host: &dyn Host, text: &str) -> Result<String, String> {
         if name.is_empty() {
             out.push('$');
         }
-        out.push_str(&host.variable(name).unwrap_or_default());
+        out.push_str(&variable(name).unwrap_or_default());
         if out.len() > MAX_EXPANDED {
             return Err(format!("expandenv: the text is longer than {} MiB", MAX_EXPANDED >> 20));
         }
@@ -697,4 +697,23 @@ fn tpl<'a>(x: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Result2<'a> {
     let set = x.set().base().with(x.arena, templates);
     let out = x.execute_in(set, main, *dot)?;
     Ok(x.keep(out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expanded_texts_are_bounded() {
+        let big = "x".repeat(1 << 20);
+        let variable = |name: &str| match name {
+            "A" => Some("a".to_owned()),
+            "BIG" => Some(big.clone()),
+            _ => None,
+        };
+        assert_eq!(expand(&variable, "$A-${A}b-$NONE-$-${A").unwrap(), "a-ab--$-${A");
+        assert_eq!(expand(&variable, &"$BIG".repeat(16)).unwrap().len(), MAX_EXPANDED);
+        let told = expand(&variable, &"$BIG".repeat(100_000)).unwrap_err();
+        assert_eq!(told, "expandenv: the text is longer than 16 MiB");
+    }
 }
