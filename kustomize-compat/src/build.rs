@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::format::to_yaml;
 use crate::load::{Place, World};
 use crate::patch::Patch;
+use crate::resource::growth::Growth;
 use crate::resource::{check_unique, read};
 use crate::schema::Schemas;
 use crate::target::{self, Options};
@@ -134,6 +135,7 @@ pub fn add_metadata(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Result<String, Error> {
+    let _growth = Growth::begin();
     let mut objects = read(text)?;
     check_unique(&objects, &Schemas::default())?;
     set_labels(&mut objects, labels)?;

@@ -175,7 +175,28 @@ fn builds_are_bounded() {
         .map(|at| format!("---\napiVersion: v1\nkind: Secret\nmetadata: {{name: s{at}}}\n"))
         .collect();
     let patch = format!("data: {{k: {}}}\n", "x".repeat(1 << 20));
-    let table: [((String, String), &str); 8] = [
+    let long = "x".repeat(1 << 20);
+    let large = "patches and transformers make objects larger by more than 512 MiB";
+    let of_many = |fields: String| {
+        ((format!("resources: [m.yaml]\n{fields}\n"), format!("-- m.yaml --\n{many}")), large)
+    };
+    let containers = "{image: a}, ".repeat(1_000);
+    let pods = format!(
+        "-- p.yaml --\napiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{containers}]}}\n"
+    );
+    // No base makes too much by itself.
+    let base = |at: usize| {
+        let text = format!("namePrefix: {}\nnameSuffix: -{at}\nresources: [m.yaml]\n", &long[..200 << 10]);
+        format!("-- b{at}/m.yaml --\n{many}-- b{at}/kustomization.yaml --\n{text}")
+    };
+    let bases: String = (0..4).map(base).collect();
+    let table: [((String, String), &str); 14] = [
+        of_many(format!("namePrefix: {long}")),
+        of_many(format!("commonLabels: {{a: {long}}}")),
+        of_many(format!("commonAnnotations: {{a: {long}}}")),
+        of_many(format!("namespace: {long}")),
+        ((format!("resources: [p.yaml]\nimages: [{{name: a, newName: {long}}}]\n"), pods), large),
+        (("resources: [b0, b1, b2, b3]\n".to_owned(), bases), large),
         (
             (
                 format!(
@@ -220,7 +241,7 @@ fn builds_are_bounded() {
                     "-- m.yaml --\n{many}-- p.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {{name: x}}\n{patch}"
                 ),
             ),
-            "patches and replacements make objects larger by more than 512 MiB",
+            large,
         ),
         (
             ("patches: [{path: a.yaml}, {path: b.yaml}]\n".to_owned(), alias("a.yaml") + &alias("b.yaml")),

@@ -5,7 +5,7 @@
 use chart_compat::yaml::tree::{Kind, Node};
 
 use crate::error::Error;
-use crate::resource::node::check_kind;
+use crate::resource::node::{check_kind, push};
 
 /// One part of a path.
 enum Part<'p> {
@@ -155,7 +155,7 @@ pub fn lookup_create<'n>(
                     Some(next) if is_item(next) || next.parse::<usize>().is_ok() => Kind::List,
                     Some(_) => Kind::Map,
                 };
-                at.push(part, Node { kind, ..Node::default() });
+                push(at, part, Node { kind, ..Node::default() })?;
             }
         } else if let Part::Item(name, value) = parse(part)?
             && place(at, part)?.is_none()

@@ -8,7 +8,8 @@ use super::FieldSpec;
 use super::lookup::get_part_mut;
 use crate::error::Error;
 use crate::resource::Gvk;
-use crate::resource::node::{check_kind, metadata_text, set};
+use crate::resource::growth;
+use crate::resource::node::{check_kind, metadata_text, push, set};
 use crate::resource::shared::set_number;
 
 /// What a missing field becomes.
@@ -115,7 +116,7 @@ fn walk_map(
     if let Some((kind, _, true)) = made
         && node.place(name).is_none()
     {
-        node.push(name, Node { kind, ..Node::default() });
+        push(node, name, Node { kind, ..Node::default() })?;
     }
     let found = get_part_mut(node, name).map_err(|e| e.within(format!("fieldName: {name}")))?;
     let Some(field) = found else { return Ok(()) };
@@ -131,9 +132,10 @@ fn walk_map(
 /// Sets a scalar, which keeps its style (`FieldSetter` without a name).
 ///
 /// # Errors
-/// The node is not a scalar.
+/// The node is not a scalar, or the build makes too much.
 pub fn set_scalar(node: &mut Node, text: &str, tag: &str) -> Result<(), Error> {
     check_kind(node, Kind::Scalar)?;
+    growth::change(node.value.len(), text.len())?;
     *node = Node {
         tag: tag.to_owned(),
         value: text.to_owned(),

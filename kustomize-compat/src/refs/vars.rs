@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::lookup;
 use crate::fieldspec::{FieldSpec, split_dotted, visit};
 use crate::kustomization::Var;
+use crate::resource::growth;
 use crate::resource::shared::sync;
 use crate::resource::{Objects, Resource};
 use crate::schema::Schemas;
@@ -186,6 +187,7 @@ fn replace(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Res
     if text.len() > MAX_TEXT {
         return Err(Error::text(format!("vars make a text of more than {MAX_TEXT} bytes")));
     }
+    growth::change(node.value.len(), text.len())?;
     node.value = text;
     tag.clone_into(&mut node.tag);
     node.style = Style::Plain;

@@ -5,22 +5,17 @@
 
 use std::collections::HashMap;
 
-use super::{Id, Resource};
+use super::{Id, Resource, growth};
 use crate::error::Error;
 use crate::schema::Schemas;
 
 /// The most objects of a build: bases that name each other twice double their number at each level.
 const MAX_OBJECTS: usize = 100_000;
 
-/// The most bytes by which changes of single objects make them larger: a patch of a megabyte may select thousands.
-const MAX_GROWTH: usize = 512 << 20;
-
 /// Objects in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     items: Vec<Resource>,
-    /// By how many bytes changes made them larger.
-    growth: usize,
     /// Valid until the items are changed from outside.
     index: Option<Index>,
 }
@@ -48,7 +43,7 @@ impl Index {
 
 impl From<Vec<Resource>> for Objects {
     fn from(items: Vec<Resource>) -> Self {
-        Self { items, growth: 0, index: None }
+        Self { items, index: None }
     }
 }
 
@@ -134,17 +129,13 @@ impl Objects {
             (object.is_empty(), object.all_ids(schemas).iter().map(Id::key).collect::<Vec<_>>())
         };
         let before = self.index.is_some().then(|| keys(object));
-        let size = object.node.memory();
+        let (size, made) = (object.node.memory(), growth::made());
         let changed = change(object);
-        self.growth += object.node.memory().saturating_sub(size);
+        // What the change noted by itself is a part of it.
+        growth::forget_since(made);
+        growth::change(size, object.node.memory())?;
         if before.is_some_and(|before| before != keys(object)) {
             self.index = None;
-        }
-        if self.growth > MAX_GROWTH {
-            let mib = MAX_GROWTH >> 20;
-            return Err(Error::Text(format!(
-                "patches and replacements make objects larger by more than {mib} MiB"
-            )));
         }
         changed
     }

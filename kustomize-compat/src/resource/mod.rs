@@ -2,6 +2,7 @@
 //!
 //! Owns reading, the fields of `metadata` and what a build notes in annotations of its own; knows no transformer.
 
+pub(crate) mod growth;
 mod id;
 mod list;
 pub mod node;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use chart_compat::yaml::plain_meaning;
 use chart_compat::yaml::tree::{Kind, Node, Style, Writer};
 
+use super::growth;
 use crate::error::Error;
 
 /// Whether a node holds nothing: null, an empty map or an empty list.
@@ -95,11 +96,22 @@ pub fn set(map: &mut Node, key: &str, mut value: Node) -> Result<(), Error> {
     }
     match map.get_mut(key) {
         Some(place) => {
+            growth::change(place.memory(), value.memory())?;
             let anchor = std::mem::take(&mut place.anchor);
             *place = Node { style: place.style, tagged: place.tagged, flow: place.flow, anchor, ..value };
         }
-        None => map.push(key, value),
+        None => push(map, key, value)?,
     }
+    Ok(())
+}
+
+/// Adds a key to a map that does not have it.
+///
+/// # Errors
+/// The build makes too much.
+pub(crate) fn push(map: &mut Node, key: &str, value: Node) -> Result<(), Error> {
+    growth::change(0, size_of::<Node>() + key.len() + value.memory())?;
+    map.push(key, value);
     Ok(())
 }
 
@@ -110,7 +122,7 @@ pub fn set(map: &mut Node, key: &str, mut value: Node) -> Result<(), Error> {
 pub fn map_below<'n>(map: &'n mut Node, key: &str) -> Result<&'n mut Node, Error> {
     check_kind(map, Kind::Map)?;
     if map.place(key).is_none() {
-        map.push(key, Node { tag: "!!map".to_owned(), ..Node::map() });
+        push(map, key, Node { tag: "!!map".to_owned(), ..Node::map() })?;
     }
     let at = map.place(key).unwrap_or_default() + 1;
     let below = &mut map.content[at];
@@ -135,6 +147,7 @@ pub fn set_metadata_text(node: &mut Node, key: &str, text: &str) -> Result<(), E
 pub fn set_metadata_map(node: &mut Node, key: &str, map: &BTreeMap<String, String>) -> Result<(), Error> {
     let metadata = map_below(node, "metadata")?;
     check_kind(metadata, Kind::Map)?;
+    growth::change(metadata.get(key).map_or(0, Node::memory), 0)?;
     metadata.remove(key);
     if map.is_empty() {
         return Ok(());
