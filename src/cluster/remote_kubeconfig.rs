@@ -2,6 +2,7 @@
 //!
 //! Refuses programs, files and servers without a verified certificate.
 
+use chart_compat::{json, yaml};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
@@ -30,8 +31,11 @@ fn read(text: &str) -> std::result::Result<Kubeconfig, String> {
     if text.len() > MAX_TEXT {
         return Err(format!("the kubeconfig is larger than {MAX_TEXT} bytes"));
     }
-    // The parser's text may quote what it cannot read.
-    let config = Kubeconfig::from_yaml(text).map_err(|_| "it is not a kubeconfig".to_owned())?;
+    // The parser's text may quote what it cannot read. It is not kube's, which has other bounds than all that tenants write.
+    let no_kubeconfig = || "it is not a kubeconfig".to_owned();
+    let data = yaml::from_slice(text.as_bytes()).map_err(|_| no_kubeconfig())?;
+    let data = json::to_string(&data).map_err(|_| no_kubeconfig())?;
+    let config: Kubeconfig = serde_json::from_str(&data).map_err(|_| no_kubeconfig())?;
     for user in &config.auth_infos {
         let Some(info) = &user.auth_info else { continue };
         let foreign = [
@@ -99,5 +103,10 @@ mod tests {
         let error = read("users: [secret-word").unwrap_err();
         assert!(!error.contains("secret-word"), "{error}");
         assert!(read(&"x".repeat(MAX_TEXT + 1)).is_err());
+        let deep = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let aliases = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), vec!["*a"; 20_000].join(", "));
+        for text in [deep, aliases, "[]".to_owned(), "a".to_owned()] {
+            assert_eq!(read(&text).unwrap_err(), "it is not a kubeconfig");
+        }
     }
 }
