@@ -19,8 +19,7 @@ pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// It cannot be read, or has more: [`io::ErrorKind::FileTooLarge`].
 pub fn read_to_end(stream: impl Read, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    let bytes = first_bytes(stream, limit.saturating_add(1))?;
     if bytes.len() as u64 <= limit {
         return Ok(bytes);
     }
@@ -29,6 +28,17 @@ pub fn read_to_end(stream: impl Read, limit: u64) -> io::Result<Vec<u8>> {
         _ => format!("larger than {limit} bytes"),
     };
     Err(io::Error::new(io::ErrorKind::FileTooLarge, text))
+}
+
+/// The first bytes of a stream, which may have more. `most`: how many.
+///
+/// # Errors
+/// It cannot be read.
+pub fn first_bytes(stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "within the limit")]
+    stream.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -43,6 +53,7 @@ mod tests {
             (error.kind(), error.to_string().as_str()),
             (io::ErrorKind::FileTooLarge, "larger than 3 bytes")
         );
+        assert_eq!(first_bytes(io::repeat(7), 2).unwrap(), [7, 7]);
         let error = read_to_end(io::repeat(0), 1 << 20).unwrap_err();
         assert_eq!(error.to_string(), "larger than 1 MiB");
     }

@@ -3,7 +3,7 @@
 //!
 //! Verbs and flags are addon-operator's and shell-operator's. Responses are printed verbatim.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Failure, print};
+use crate::bounded_read;
 use crate::serve::debug::SOCKET;
 
 /// The maximal size of a response, in bytes.
@@ -326,8 +327,7 @@ impl Socket {
             form.len()
         );
         stream.write_all(head.as_bytes()).map_err(lost)?;
-        let mut bytes = Vec::new();
-        stream.take(LARGEST).read_to_end(&mut bytes).map_err(lost)?;
+        let bytes = bounded_read::first_bytes(stream, LARGEST).map_err(lost)?;
         let answer = String::from_utf8_lossy(&bytes);
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
         match head.split(' ').nth(1) {

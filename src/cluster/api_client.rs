@@ -440,7 +440,9 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 
 /// The bytes of a body; `None` if there are more than `limit`.
 async fn collect(body: Body, limit: usize) -> std::result::Result<Option<Bytes>, kube::Error> {
-    match Limited::new(body, limit).collect().await {
+    #[expect(clippy::disallowed_methods, reason = "within the limit")]
+    let collected = Limited::new(body, limit).collect();
+    match collected.await {
         Ok(collected) => Ok(Some(collected.to_bytes())),
         Err(e) if e.is::<LengthLimitError>() => Ok(None),
         Err(e) => Err(kube::Error::Service(e)),

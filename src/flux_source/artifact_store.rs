@@ -264,6 +264,7 @@ async fn serve(
     let chunks = futures::stream::try_unfold(file, |mut file| async {
         blocking(move || {
             let mut chunk = Vec::with_capacity(CHUNK);
+            #[expect(clippy::disallowed_methods, reason = "within the limit")]
             io::Read::take(&mut file, CHUNK as u64).read_to_end(&mut chunk)?;
             Ok((!chunk.is_empty()).then_some((chunk, file)))
         })

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -111,8 +111,7 @@ fn timed_out(timeout: Duration) -> String {
 /// Whose absence it is where a program that is there is not found: that of what its first line names.
 fn interpreter(path: &Path, reason: &io::Error) -> String {
     let head = || {
-        let mut head = Vec::new();
-        File::open(path).and_then(|file| file.take(MAX_FIRST_LINE).read_to_end(&mut head)).ok()?;
+        let head = File::open(path).and_then(|file| bounded_read::first_bytes(file, MAX_FIRST_LINE)).ok()?;
         let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
         Some(String::from_utf8_lossy(line).into_owned())
     };

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use chart_compat::tar_reader::{TarBounds, TarError, read_tar};
@@ -74,9 +74,8 @@ pub fn unpack(archive: &[u8], root: &Path) -> Result<(), String> {
         }
         left = left.checked_sub(entry.size()).ok_or_else(too_large)?;
         let executable = entry.is_executable();
-        let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(|error| broken(&error))?;
-        Ok(write(&root.join(&path), &content, executable).map_err(|error| format!("{path}: {error}"))?)
+        let mut file = create(&root.join(&path), executable).map_err(|error| format!("{path}: {error}"))?;
+        Ok(io::copy(entry, &mut file).map(drop).map_err(|error| broken(&error))?)
     });
     read.map(drop).map_err(|UnpackError(text)| text)
 }
@@ -114,6 +113,11 @@ pub(super) fn too_large() -> String {
 /// # Errors
 /// It exists, or cannot be written.
 pub(super) fn write(path: &Path, content: &[u8], executable: bool) -> Result<(), String> {
+    create(path, executable)?.write_all(content).map_err(|error| of_the_system(&error))
+}
+
+/// Creates a new file, with the folders above it.
+fn create(path: &Path, executable: bool) -> Result<fs::File, String> {
     let failed = |error: std::io::Error| of_the_system(&error);
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
@@ -125,7 +129,7 @@ pub(super) fn write(path: &Path, content: &[u8], executable: bool) -> Result<(),
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(if executable { 0o755 } else { 0o644 });
     }
-    options.open(path).and_then(|mut file| file.write_all(content)).map_err(failed)
+    options.open(path).map_err(failed)
 }
 
 /// Whether the owner may run a file.

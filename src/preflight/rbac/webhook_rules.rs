@@ -3,11 +3,11 @@
 //! A hook's configuration contains its webhooks. If a hook cannot run here, its text is searched for the configuration keys.
 
 use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use super::rights::Scoped;
 use super::{LOOK, OWN};
+use crate::bounded_read::first_bytes;
 use crate::shell_hooks::Scope;
 use crate::shell_hooks::config::HookConfig;
 use crate::shell_hooks::discover::discover;
@@ -37,11 +37,7 @@ impl Kinds {
         let hooks = discover(directory, scope).hooks;
         let mut kinds = (!hooks.is_empty()).then(Self::default)?;
         for path in hooks {
-            let mut text = Vec::new();
-            let read = File::open(&path).and_then(|f| f.take(MAX_HOOK).read_to_end(&mut text));
-            if read.is_err() {
-                continue;
-            }
+            let Ok(text) = File::open(&path).and_then(|f| first_bytes(f, MAX_HOOK)) else { continue };
             let has = |key: &str| memchr::memmem::find(&text, key.as_bytes()).is_some();
             kinds.admission |= has("kubernetesValidating") || has("kubernetesMutating");
             if has("kubernetesCustomResourceConversion") {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::artifact::{Descriptor, MANIFEST, Manifest, descriptor};
 use super::artifact_reference::OciReference;
 use super::{MAX_MANIFEST, OciError, Registry, sha256};
+use crate::bounded_read;
 
 /// The size limit of a config and of a layer, in bytes: that of all blobs.
 pub const MAX_BLOB: u64 = super::MAX_CHART_BYTES;
@@ -156,8 +157,7 @@ fn read_archive(archive: impl Read) -> io::Result<BTreeMap<String, Bytes>> {
                 entry.size()
             )));
         }
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes)?;
+        let bytes = bounded_read::read_to_end(entry, MAX_BLOB)?;
         if files.insert(path.clone(), Bytes::from(bytes)).is_some() || files.len() > MAX_FILES {
             return Err(wrong(format!("{path} is there twice, or there are more than {MAX_FILES} files")));
         }
