@@ -30,4 +30,5 @@ mod source_status;
 mod sources;
 
 pub use artifact_store::ArtifactStore;
+pub use source_archive::unpack as unpack_artifact;
 pub use sources::{SourceKind, SourceOptions, Sources};

@@ -221,7 +221,7 @@ fn mode(_: &fs::Metadata) -> u32 {
 ///
 /// # Errors
 /// It is not such an archive, leads out of the directory, or is too large.
-pub(super) fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Result<()> {
+pub fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Result<()> {
     let bounds = TarBounds::of_compressed(packed, MAX_BYTES, MAX_FILES);
     let mut made = 0;
     let read = read_tar(flate2::read::MultiGzDecoder::new(archive), bounds, |entry| {

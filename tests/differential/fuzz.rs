@@ -1,18 +1,23 @@
-//! Nothing that comes from outside makes the renderer panic, hang or eat the machine.
+//! Nothing that comes from outside makes a reader panic, hang or eat the machine.
 //!
 //! Inputs are generated, or fixtures that were damaged. A test run takes a few hundred of each target; `make fuzz` takes
-//! minutes of each, and says how many inputs that were.
+//! minutes of each, and says how many inputs that were. The process has 256 MiB: who wants more ends it. What a target was given last
+//! lies in `target/fuzz` then. What was found once is in `fixtures/fuzz`, and every run begins with it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
+mod fuzz_helmfile;
 mod fuzz_kustomize;
+mod fuzz_operator;
+mod fuzz_sources;
 
 use std::fs;
 use std::hint::black_box;
 use std::io::{self, Write as _};
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use bolero::check;
@@ -24,6 +29,7 @@ use chart_compat::values::strvals;
 use chart_compat::{json, kyaml, render, yaml};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use windlass_differential::choices::Choices;
 use windlass_differential::{Case, Family, Kind, damaged, ours};
 
@@ -31,27 +37,65 @@ use windlass_differential::{Case, Family, Kind, damaged, ours};
 const INPUTS: usize = 300;
 /// What one input may take, in a build without optimization beside other builds.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Resident memory of the whole process, in MiB.
-const MEMORY: usize = 2048;
+/// Memory that the whole process may write to, in bytes.
+const MEMORY: u64 = 256 << 20;
 /// Bounds of a render that a template of a few kilobytes cannot need.
-const LIMITS: Limits = Limits { depth: 2000, memory: 64 << 20, steps: 100_000, output: 16 << 20 };
+const LIMITS: Limits = Limits { depth: 2000, memory: 32 << 20, steps: 100_000, output: 8 << 20 };
+
+/// One target at a time: the memory is that of the process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Gives the process the memory of a small Pod, and its readers the shares that they take of that.
+fn limit_memory() {
+    static LIMITED: Once = Once::new();
+    LIMITED.call_once(|| {
+        let limit = Rlimit { current: Some(MEMORY), ..getrlimit(Resource::Data) };
+        setrlimit(Resource::Data, limit).unwrap();
+        windlass::render::bound_input();
+    });
+}
+
+/// Where the input of a target lies while it runs, for when nothing of this process is left to tell it.
+fn last_input(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../fuzz");
+    fs::create_dir_all(&directory).unwrap();
+    directory.join(file_name(name))
+}
+
+fn file_name(target: &str) -> String {
+    target.replace([' ', ','], "-")
+}
+
+/// What was found once.
+fn found(name: &str) -> Vec<Vec<u8>> {
+    let directory = fixtures().join("fuzz").join(file_name(name));
+    if directory.is_dir() {
+        files(&directory, &|_| true).into_iter().map(|(_, text)| text).collect()
+    } else {
+        Vec::new()
+    }
+}
 
 /// Feeds a target, and watches over it.
 fn fuzz(name: &str, seeds: &[Vec<u8>], grammar: &[Family], target: impl Fn(&[u8])) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    limit_memory();
+    let last = last_input(name);
     let (count, longest) = (AtomicU64::new(0), AtomicU64::new(0));
+    for input in found(name) {
+        target(&input);
+    }
     // What a panic leaves behind is not looked at: it ends the test.
     let target = AssertUnwindSafe(target);
     check!().with_iterations(INPUTS).with_max_len(4096).for_each(|bytes: &[u8]| {
         let input = input(bytes, seeds, grammar);
+        fs::write(&last, &input).unwrap();
         let begin = Instant::now();
         target(&input);
         let took = begin.elapsed();
-        let seen = count.fetch_add(1, Ordering::Relaxed);
+        count.fetch_add(1, Ordering::Relaxed);
         longest.fetch_max(u64::try_from(took.as_millis()).unwrap(), Ordering::Relaxed);
         assert!(took < PATIENCE, "{name}: {took:?} for {:?}", String::from_utf8_lossy(&input));
-        if seen.is_multiple_of(256) {
-            assert!(resident() < MEMORY, "{name}: {} MiB are resident", resident());
-        }
     });
     let (count, longest) = (count.into_inner(), longest.into_inner());
     let told = format!("{count} inputs, the longest took {longest} ms, {} MiB resident", resident());
@@ -84,7 +128,7 @@ fn resident() -> usize {
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4 / 1024
 }
 
-fn fixtures() -> std::path::PathBuf {
+fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 

@@ -24,13 +24,18 @@ use super::{fuzz, texts};
 const PART: &str = "\n=====\n";
 
 /// The files of a case in memory.
-struct Memory(BTreeMap<String, Vec<u8>>);
+pub(super) struct Memory(BTreeMap<String, Vec<u8>>);
 
 impl Memory {
     /// A case: each file follows its name between `--`.
     fn read(text: &str) -> Self {
+        Self::read_as(text, "/kustomization.yaml")
+    }
+
+    /// A case whose first file may do without a name.
+    pub(super) fn read_as(text: &str, first: &str) -> Self {
         let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-        let mut name = "/kustomization.yaml".to_owned();
+        let mut name = first.to_owned();
         for line in text.split_inclusive('\n') {
             match line.trim_end().strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --")) {
                 Some(header) => name = join("/", header.split(' ').next().unwrap_or_default()),
@@ -40,7 +45,26 @@ impl Memory {
         Self(files)
     }
 
-    fn is_directory(&self, path: &str) -> bool {
+    pub(super) fn files(&self) -> impl Iterator<Item = (&String, &Vec<u8>)> {
+        self.0.iter()
+    }
+
+    pub(super) fn file(&self, path: &str) -> Option<Vec<u8>> {
+        self.0.get(path).cloned()
+    }
+
+    /// The entries of a directory, and which of them are directories.
+    pub(super) fn entries(&self, path: &str) -> BTreeMap<String, bool> {
+        let below = |file: &String| {
+            let rest = file.strip_prefix(path.trim_end_matches('/'))?.strip_prefix('/')?.to_owned();
+            let (name, is_dir) =
+                rest.split_once('/').map_or((rest.as_str(), false), |(name, _)| (name, true));
+            Some((name.to_owned(), is_dir))
+        };
+        self.0.keys().filter_map(below).collect()
+    }
+
+    pub(super) fn is_directory(&self, path: &str) -> bool {
         path == "/"
             || self.0.keys().any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
     }
