@@ -23,13 +23,13 @@ pub fn memory_limit() -> u64 {
 }
 
 /// The share of one input, in bytes: the least, and the most.
-const INPUT: (u64, u64) = (32 << 20, 1 << 30);
+const INPUT: (u64, u64) = (16 << 20, 1 << 30);
 
-/// How many bytes of memory one input may take, such as an answer of a server or the documents of a file: a quarter of the limit of this
-/// process, at least 32 MiB and at most 1 GiB.
+/// How many bytes of memory one input may take, such as an answer of a server or the documents of a file: an eighth of the limit of this
+/// process, at least 16 MiB and at most 1 GiB.
 #[must_use]
 pub fn input_limit() -> u64 {
-    (memory_limit() / 4).clamp(INPUT.0, INPUT.1)
+    (memory_limit() / 8).clamp(INPUT.0, INPUT.1)
 }
 
 /// The least limit of a process's cgroup and of those above it. `own`: `/proc/self/cgroup`.

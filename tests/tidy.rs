@@ -25,7 +25,10 @@ const RENDERER: [(&str, &[&str]); 19] = [
     ("chart", &["data", "go", "json", "memory", "path", "yaml", "profile", "tar_reader"]),
     (
         "render",
-        &["chart", "data", "go", "json", "kyaml", "path", "yaml", "profile", "sprig", "template", "world"],
+        &[
+            "chart", "data", "go", "json", "kyaml", "memory", "path", "yaml", "profile", "sprig", "template",
+            "world",
+        ],
     ),
     ("functions.rs", &["go", "render", "sprig", "template"]),
     (
@@ -147,7 +150,17 @@ const ROOT: [(&str, &[&str]); 26] = [
     ),
     (
         "preflight",
-        &["addon", "bounded_read", "cluster", "controller", "helmrelease", "openapi", "release", "render", "shell_hooks"],
+        &[
+            "addon",
+            "bounded_read",
+            "cluster",
+            "controller",
+            "helmrelease",
+            "openapi",
+            "release",
+            "render",
+            "shell_hooks",
+        ],
     ),
     ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
     (

@@ -1,6 +1,7 @@
 //! The share of the machine's memory that one input may take: documents, or the files of a chart.
 //!
-//! Owns one number, which a program sets once as it starts. This crate has no way to ask the machine.
+//! Owns one number, which a program sets once as it starts, and the count of what all documents take that are being read. This crate has
+//! no way to ask the machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,4 +20,43 @@ pub fn of_input() -> usize {
 /// Chooses that number for all that is read from now on.
 pub fn limit_input(bytes: usize) {
     INPUT.store(bytes, Ordering::Relaxed);
+}
+
+/// What is taken by all documents that are being read, in bytes.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// A part of the memory for all documents that are being read, which is given back when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Share {
+    taken: AtomicUsize,
+    /// What of it is not used yet.
+    unused: AtomicUsize,
+}
+
+/// How many bytes are taken at once: every node counts, and there are millions.
+const STEP: usize = 64 << 10;
+
+impl Share {
+    /// Takes bytes, if all that are being read have no more than twice what one of them may have.
+    pub(crate) fn take(&self, bytes: usize) -> bool {
+        let unused = self.unused.load(Ordering::Relaxed);
+        if let Some(left) = unused.checked_sub(bytes) {
+            self.unused.store(left, Ordering::Relaxed);
+            return true;
+        }
+        let step = bytes.max(STEP);
+        if TAKEN.fetch_add(step, Ordering::Relaxed).saturating_add(step) > of_input().saturating_mul(2) {
+            TAKEN.fetch_sub(step, Ordering::Relaxed);
+            return false;
+        }
+        self.taken.fetch_add(step, Ordering::Relaxed);
+        self.unused.fetch_add(step - bytes, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(*self.taken.get_mut(), Ordering::Relaxed);
+    }
 }

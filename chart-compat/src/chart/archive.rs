@@ -333,14 +333,15 @@ mod tests {
         let mut file = entry(tar::EntryType::Regular, 0);
         // The data of a directory does not count towards the chart's size.
         let blocks = 3 * TAR_BLOCK as u64;
-        let mut directory = entry(tar::EntryType::Directory, MAX_INFLATED - blocks);
+        let inflated = 2 * MAX_CHART_BYTES;
+        let mut directory = entry(tar::EntryType::Directory, inflated - blocks);
         builder.append_data(&mut file.clone(), "c/first", &[][..]).unwrap();
-        let data = std::io::repeat(0).take(MAX_INFLATED - blocks);
+        let data = std::io::repeat(0).take(inflated - blocks);
         builder.append_data(&mut directory, "c/directory", data).unwrap();
         builder.append_data(&mut file.clone(), "c/second", &[][..]).unwrap();
         builder.append_data(&mut file, "c/third", &[][..]).unwrap();
         let archive = builder.into_inner().unwrap().finish().unwrap();
         let error = read_archive(&archive, Profile::Helm4).unwrap_err().to_string();
-        assert_eq!(error, too_large().to_string());
+        assert_eq!(error, too_large(MAX_CHART_BYTES).to_string());
     }
 }

@@ -35,12 +35,15 @@ use crate::chart::{Chart, Warn};
 use crate::data::{Data, Map};
 use crate::go::slog;
 use crate::json::first_tree;
+use crate::memory;
 use crate::path::Path;
 use crate::world::{World, refused};
 use failure::Unmet;
 
 /// The URL of the root schema, for references.
 const URL: &str = "file:///values.schema.json";
+/// How many bytes of memory a byte of a schema takes once it is parsed: most in short lists and maps.
+const TREE: usize = 8;
 
 /// The compiled schemas of a chart and its subcharts, by their texts.
 #[derive(Default)]
@@ -173,6 +176,10 @@ struct Compiled {
 
 impl Compiled {
     fn read(text: &[u8]) -> Result<Self, String> {
+        let most = memory::of_input() / TREE;
+        if text.len() > most {
+            return Err(format!("it has {} bytes, and there is memory for {most}", text.len()));
+        }
         let json = Arc::new(whole_document(text)?);
         Ok(Self { fast: FastCheck::new(&json), json, program: OnceLock::new() })
     }

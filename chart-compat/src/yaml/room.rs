@@ -6,9 +6,9 @@
 //! go-yaml counts nodes. That does not bound memory: an alias copies the texts below it, and 20,000 aliases of a text of 50 kB are
 //! few nodes and a gigabyte. Without any alias, a map of four bytes takes 700.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::memory;
+use crate::memory::{self, Share};
 
 /// The bytes that aliases may add to the documents that are read together.
 const MAX_ALIASED: usize = 32 << 20;
@@ -28,6 +28,10 @@ pub struct Room {
     nodes_limit: usize,
     /// Whether everything counts as one, and what aliases add has no bound of its own.
     whole: bool,
+    /// What it has of the memory for all documents that are being read.
+    share: Share,
+    /// Whether the others left too little.
+    crowded: AtomicBool,
 }
 
 /// The documents take more memory than they may.
@@ -39,6 +43,9 @@ pub enum OutOfRoom {
     /// As a whole.
     #[error("the document takes more than {0} MiB of memory")]
     Whole(usize),
+    /// With others.
+    #[error("all documents that are being read take more than {0} MiB of memory")]
+    Together(usize),
 }
 
 impl Default for Room {
@@ -50,6 +57,8 @@ impl Default for Room {
             nodes: nodes.into(),
             nodes_limit: nodes,
             whole: false,
+            share: Share::default(),
+            crowded: AtomicBool::default(),
         }
     }
 }
@@ -58,7 +67,7 @@ impl Room {
     /// Room for documents as a whole, in bytes.
     #[must_use]
     pub fn whole(bytes: usize) -> Self {
-        Self { left: bytes.into(), limit: bytes, nodes: usize::MAX.into(), nodes_limit: bytes, whole: true }
+        Self { left: bytes.into(), limit: bytes, whole: true, ..Self::default() }
     }
 
     /// Room for nodes, in bytes.
@@ -72,7 +81,7 @@ impl Room {
     /// # Errors
     /// There is not as much left. From then on there is none.
     pub fn take(&self, bytes: usize) -> Result<(), OutOfRoom> {
-        if take(&self.left, bytes) { Ok(()) } else { Err(self.refusal()) }
+        if take(&self.left, bytes) { self.beside_others(bytes) } else { Err(self.refusal()) }
     }
 
     /// Takes memory for a node that the text itself has, before it is allocated.
@@ -83,13 +92,27 @@ impl Room {
         if self.whole {
             return self.take(bytes);
         }
-        if take(&self.nodes, bytes) { Ok(()) } else { Err(OutOfRoom::Whole(self.nodes_limit >> 20)) }
+        if take(&self.nodes, bytes) {
+            self.beside_others(bytes)
+        } else {
+            Err(OutOfRoom::Whole(self.nodes_limit >> 20))
+        }
+    }
+
+    /// Takes memory from that of all documents; who reads a whole document within its own memory counts it there.
+    fn beside_others(&self, bytes: usize) -> Result<(), OutOfRoom> {
+        if self.whole || self.share.take(bytes) {
+            return Ok(());
+        }
+        self.crowded.store(true, Ordering::Relaxed);
+        Err(crowded())
     }
 
     /// Why a document was refused, if there is nothing left.
     #[must_use]
     pub fn exceeded(&self) -> Option<OutOfRoom> {
         match (self.left.load(Ordering::Relaxed), self.nodes.load(Ordering::Relaxed)) {
+            _ if self.crowded.load(Ordering::Relaxed) => Some(crowded()),
             (0, _) => Some(self.refusal()),
             (_, 0) => Some(OutOfRoom::Whole(self.nodes_limit >> 20)),
             _ => None,
@@ -100,6 +123,10 @@ impl Room {
         let mib = self.limit >> 20;
         if self.whole { OutOfRoom::Whole(mib) } else { OutOfRoom::Aliases(mib) }
     }
+}
+
+fn crowded() -> OutOfRoom {
+    OutOfRoom::Together(memory::of_input().saturating_mul(2) >> 20)
 }
 
 /// Takes from what is left; whether there was as much.

@@ -11,6 +11,7 @@ use super::resources::Document;
 use super::{check, format, meta, uri};
 use crate::go::regexp::{self, Regexp};
 use crate::go::strconv;
+use crate::memory;
 
 /// A schema's place in its program.
 pub(super) type Id = usize;
@@ -179,6 +180,11 @@ struct Compiler<'o> {
     external: &'o ExternalDocuments<'o>,
 }
 
+/// The most schemas within one: each takes a kilobyte, and a byte of text less than ten.
+fn most_schemas() -> usize {
+    memory::of_input() / size_of::<Schema>()
+}
+
 fn quote(text: &str) -> String {
     strconv::quote(text.as_bytes())
 }
@@ -228,11 +234,19 @@ impl<'o> Compiler<'o> {
         if let Some(id) = self.known.get(&place) {
             return *id;
         }
+        // Whoever runs is told of it.
+        if self.is_full() {
+            return 0;
+        }
         let id = self.schemas.len();
         self.schemas.push(Schema::default());
         self.known.insert(place.clone(), id);
         self.waiting.push_back((id, place));
         id
+    }
+
+    fn is_full(&self) -> bool {
+        self.schemas.len() > most_schemas()
     }
 
     fn run(&mut self) -> Result<(), String> {
@@ -245,7 +259,13 @@ impl<'o> Compiler<'o> {
             let schema = self.schema(value, document, &pointer)?;
             self.schemas[id] = schema;
         }
-        Ok(())
+        match self.is_full() {
+            false => Ok(()),
+            true => Err(format!(
+                "it has more than {} schemas within it, all that there is memory for",
+                most_schemas()
+            )),
+        }
     }
 
     fn schema(&mut self, value: &Json, document: usize, pointer: &str) -> Result<Schema, String> {
