@@ -260,10 +260,37 @@ fn pack(record: &impl Serialize, name: &str) -> Result<String, RecordError> {
 fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
     let packed =
         STANDARD.decode(text.trim_ascii()).map_err(|_| "data.release is not base64 twice".to_owned())?;
-    if !packed.starts_with(&[0x1f, 0x8b, 0x08]) {
-        return Ok(packed);
+    let limit = LARGEST_UNPACKED.min(memory_limit() / 4);
+    let json = if packed.starts_with(&[0x1f, 0x8b, 0x08]) { inflate(&packed, limit)? } else { packed };
+    if parsed_size(&json) > limit {
+        return Err(format!("its values take more than {limit} bytes"));
     }
-    inflate(&packed, LARGEST_UNPACKED.min(memory_limit() / 4))
+    Ok(json)
+}
+
+/// The memory of a JSON object with members, in bytes: a node of its map.
+const OBJECT: u64 = 640;
+/// The memory of each further value, in bytes.
+const VALUE: u64 = 64;
+
+/// The most memory that a JSON document takes once it is parsed, in bytes. Most of a record are texts, in which no character counts more
+/// than itself.
+fn parsed_size(json: &[u8]) -> u64 {
+    let (mut size, mut in_text, mut escaped) = (json.len() as u64, false, false);
+    let mut following = json.iter().skip(1);
+    for byte in json {
+        let next = following.next();
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' if next != Some(&b'}') => size += OBJECT,
+            b',' | b'[' | b':' => size += VALUE,
+            _ => {}
+        }
+    }
+    size
 }
 
 fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
@@ -386,6 +413,17 @@ mod tests {
         let packed = gzip.finish().unwrap();
         assert_eq!(inflate(&packed, 1 << 20).unwrap().len(), 1 << 20);
         assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
+        // Small texts of large values are refused before they are parsed; texts of a manifest are texts.
+        for (json, size) in [
+            (r#"{}"#, 2),
+            (r#"{"a": "{[,:\"{,"}"#, 17 + OBJECT + VALUE),
+            (r#"[{"a":1},{"a":[]}]"#, 18 + 2 * OBJECT + 5 * VALUE),
+        ] {
+            assert_eq!(parsed_size(json.as_bytes()), size, "{json}");
+        }
+        let maps = format!("[{}0]", r#"{"a":1},"#.repeat(500_000));
+        let told = unpack(STANDARD.encode(maps).as_bytes()).unwrap_err();
+        assert!(told.starts_with("its values take more than"), "{told}");
     }
 
     #[test]
