@@ -186,7 +186,7 @@ fn builds_are_bounded() {
     );
     // No base makes too much by itself.
     let base = |at: usize| {
-        let text = format!("namePrefix: {}\nnameSuffix: -{at}\nresources: [m.yaml]\n", &long[..200 << 10]);
+        let text = format!("namePrefix: {}\nnameSuffix: -s{at}\nresources: [m.yaml]\n", &long[..200 << 10]);
         format!("-- b{at}/m.yaml --\n{many}-- b{at}/kustomization.yaml --\n{text}")
     };
     let bases: String = (0..4).map(base).collect();
