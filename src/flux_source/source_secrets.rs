@@ -41,6 +41,10 @@ pub(super) async fn read(
 ) -> Result<SecretData, SourceError> {
     let namespace = pass.reference.namespace.clone().unwrap_or_default();
     let name = format!("{namespace}/{}", reference.name);
+    // Without a name all Secrets of the namespace would be read, and none be used.
+    if reference.name.is_empty() {
+        return Err(failed(format!("failed to get secret '{name}': its name may not be empty")));
+    }
     let query = LookupQuery {
         api_version: "v1".to_owned(),
         kind: "Secret".to_owned(),
