@@ -104,6 +104,7 @@ const ROOT: [(&str, &[&str]); 26] = [
             "cluster",
             "controller",
             "kustomize",
+            "machine",
             "redact",
             "release",
             "render",

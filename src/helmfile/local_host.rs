@@ -16,6 +16,7 @@ use super::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use super::state::value::Value;
 use crate::bounded_read;
 use crate::child_process::{self, ChildError, Group, Limits};
+use crate::machine::input_limit;
 
 /// The maximal size of a file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -131,7 +132,8 @@ impl Host for LocalHost {
         } else {
             Box::new(std::fs::File::open(path).map_err(|error| failed("open", path, &error))?)
         };
-        bounded_read::read_to_end(file, MAX_FILE).map_err(|error| failed("read", path, &error))
+        bounded_read::read_to_end(file, MAX_FILE.min(input_limit()))
+            .map_err(|error| failed("read", path, &error))
     }
 
     fn is_dir(&self, path: &str) -> Option<bool> {

@@ -383,7 +383,11 @@ impl Loader<'_> {
                 let text = read_text(self.host, &self.absolute(&path))?;
                 texts.push((path, text));
             }
-            merge(&mut result, hcl::evaluate(&texts)?)?;
+            // It takes as much as a template may, and no more than one of both may run beside others.
+            let memory = self.host.render_memory();
+            let values = hcl::evaluate(&texts);
+            drop(memory);
+            merge(&mut result, values?)?;
         }
         Ok(result)
     }
