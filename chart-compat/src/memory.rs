@@ -26,7 +26,7 @@ pub fn limit_input(bytes: usize) {
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// A part of the memory for all documents that are being read, which is given back when this is dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Share {
     taken: AtomicUsize,
     /// What of it is not used yet.
@@ -35,6 +35,15 @@ pub(crate) struct Share {
 
 /// How many bytes are taken at once: every node counts, and there are millions.
 const STEP: usize = 64 << 10;
+
+/// What each has beside that, in bytes: small documents are read whatever the others do.
+const FREE: usize = 1 << 20;
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { taken: AtomicUsize::new(0), unused: AtomicUsize::new(FREE) }
+    }
+}
 
 impl Share {
     /// Takes bytes, if all that are being read have no more than twice what one of them may have.
