@@ -20,6 +20,7 @@ mod outages;
 mod peer_cases;
 mod recorded;
 mod recovery;
+mod reference_attempts;
 mod registration;
 mod remote;
 mod scale;

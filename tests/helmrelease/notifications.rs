@@ -14,10 +14,10 @@ use super::support::{LIMIT, Running, condition};
 
 /// What came to a webhook.
 #[derive(Clone, Default)]
-struct Inbox(Arc<Mutex<Vec<(HeaderMap, Bytes)>>>);
+pub(crate) struct Inbox(Arc<Mutex<Vec<(HeaderMap, Bytes)>>>);
 
 impl Inbox {
-    async fn serve(&self) -> SocketAddr {
+    pub(crate) async fn serve(&self) -> SocketAddr {
         async fn answer(State(own): State<Inbox>, headers: HeaderMap, body: Bytes) -> StatusCode {
             own.0.lock().unwrap().push((headers, body));
             StatusCode::ACCEPTED
@@ -45,7 +45,7 @@ impl Inbox {
     }
 }
 
-fn notification(kind: &str, name: &str, spec: &Value) -> Value {
+pub(crate) fn notification(kind: &str, name: &str, spec: &Value) -> Value {
     let version = if kind == "Receiver" { "v1" } else { "v1beta3" };
     json!({
         "apiVersion": format!("notification.toolkit.fluxcd.io/{version}"), "kind": kind, "metadata": {"name": name},

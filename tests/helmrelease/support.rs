@@ -129,6 +129,8 @@ pub(crate) struct Running {
     pub(crate) state: Arc<State>,
     /// Sources of a cloud may act with this process' identity.
     pub(crate) allows_own_identity: bool,
+    /// The options of the front end of HelmReleases beside those of sources.
+    pub(crate) release_options: HelmReleaseOptions,
     /// Sources may be on this machine.
     pub(crate) allows_local: bool,
     sharing: Sharing,
@@ -160,6 +162,7 @@ impl Running {
             requests: Arc::default(),
             state: Arc::new(State::new("test_")),
             allows_own_identity: false,
+            release_options: HelmReleaseOptions::default(),
             allows_local: true,
             sharing,
             stop,
@@ -264,7 +267,7 @@ impl Running {
             let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
             all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
         }
-        let front_end = HelmReleases::new(HelmReleaseOptions::default())
+        let front_end = HelmReleases::new(self.release_options.clone())
             .with_local_artifacts(Arc::new(move |source, url| store.file_of_url(source, url)));
         let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
         all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
