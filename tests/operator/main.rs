@@ -28,6 +28,7 @@ mod metrics;
 mod modules;
 mod operations;
 mod place;
+mod pod_limits;
 mod quiet;
 mod race;
 mod references;
