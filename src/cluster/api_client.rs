@@ -6,6 +6,7 @@
 use super::{
     discovery::Discovery,
     error::{ApiStatus, ClusterError, Result},
+    kubeconfig_list,
     request_metrics::{RequestMetrics, RequestObserver},
     retry::{self, RequestFailure, Throttle},
 };
@@ -44,7 +45,7 @@ const SLOW: u32 = 5;
 /// Streams that one connection carries; API servers allow 100 or more.
 const WATCHES_PER_CONNECTION: usize = 80;
 
-/// How to reach a cluster. All empty: the kubeconfig of the environment, else the service account of the Pod.
+/// How to reach a cluster. All empty: the kubeconfigs of the environment, else the service account of the Pod.
 #[derive(Debug, Clone, Default)]
 pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
@@ -116,6 +117,14 @@ impl Cluster {
         let config = load_config(options).await?;
         let patience = options.request_timeout.filter(|time| !time.is_zero()).unwrap_or(REQUEST_TIMEOUT);
         Self::with_config(config, patience)
+    }
+
+    /// The cluster that Kubernetes' clients use without any configuration: port 8080 of this machine.
+    ///
+    /// # Errors
+    /// No client can be made.
+    pub fn of_this_machine() -> Result<Self> {
+        Self::of_config(Config::new(http::Uri::from_static("http://localhost:8080")))
     }
 
     /// The cluster of a configuration that is complete.
@@ -334,9 +343,12 @@ fn name_agent(config: &mut Config) {
 async fn load_config(options: &ConnectOptions) -> Result<Config> {
     let failed = |e: &dyn std::error::Error| ClusterError::Config(chain(e));
     let chosen = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
-    let mut config = match &options.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path).map_err(|e| failed(&e))?;
+    let given = match &options.kubeconfig {
+        Some(path) => Some(Kubeconfig::read_from(path).map_err(|e| failed(&e))?),
+        None => kubeconfig_list::from_environment().map_err(|e| failed(&e))?,
+    };
+    let mut config = match given {
+        Some(kubeconfig) => {
             Config::from_custom_kubeconfig(kubeconfig, &chosen).await.map_err(|e| failed(&e))?
         }
         None if options.context.is_some() => {

@@ -8,6 +8,7 @@ mod discovery;
 mod error;
 mod follow_named;
 mod kind_watch;
+mod kubeconfig_list;
 mod leader_election;
 mod lease;
 mod logs_and_events;
