@@ -87,6 +87,38 @@ pub(crate) fn resolve<'v>(
     Ok(targets)
 }
 
+/// Checks that labels and annotations are maps of texts, which Helm's client needs to read an object at all.
+///
+/// # Errors
+/// They are not, in Go's words.
+pub(crate) fn check_metadata<'v>(documents: impl Iterator<Item = &'v Value>) -> Result<(), String> {
+    for object in documents.flat_map(items) {
+        for field in ["labels", "annotations"] {
+            let wrong = |found: &Value, wanted: &str| {
+                let found = match found {
+                    Value::Null => return Ok(()),
+                    Value::Bool(_) => "bool",
+                    Value::Number(_) => "number",
+                    Value::String(_) => "string",
+                    Value::Array(_) => "array",
+                    Value::Object(_) => "object",
+                };
+                Err(format!(
+                    "unable to decode \"\": json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type \
+                     {wanted}"
+                ))
+            };
+            match &object["metadata"][field] {
+                Value::Object(all) => {
+                    all.values().filter(|v| !v.is_string()).try_for_each(|v| wrong(v, "string"))?;
+                }
+                other => wrong(other, "map[string]string")?,
+            }
+        }
+    }
+    Ok(())
+}
+
 /// The objects of a document: the items of a list kind, else the document itself.
 pub(crate) fn items(document: &Value) -> impl Iterator<Item = &Value> {
     let is_list = document["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
@@ -220,6 +252,28 @@ mod tests {
         resolve(documents.iter().map(|d| ("t.yaml", d)), &id, &scopes)
             .map(|targets| targets.iter().map(|t| t.object.to_string()).collect())
             .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn labels_and_annotations_are_texts() {
+        let told = |metadata: Value| {
+            let document = json!({"kind": "Pod", "metadata": metadata});
+            check_metadata(std::iter::once(&document)).err().unwrap_or_default()
+        };
+        let wrong = |found: &str, field: &str, wanted: &str| {
+            format!(
+                "unable to decode \"\": json: cannot unmarshal {found} into Go struct field ObjectMeta.metadata.{field} of type {wanted}"
+            )
+        };
+        for (metadata, wanted) in [
+            (json!({"labels": {"a": "1", "b": null}}), String::new()),
+            (json!({"labels": null}), String::new()),
+            (json!({"labels": {"a": 1}}), wrong("number", "labels", "string")),
+            (json!({"annotations": {"a": true}}), wrong("bool", "annotations", "string")),
+            (json!({"annotations": ["a"]}), wrong("array", "annotations", "map[string]string")),
+        ] {
+            assert_eq!(told(metadata), wanted);
+        }
     }
 
     #[test]

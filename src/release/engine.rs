@@ -24,8 +24,8 @@ use crate::release::{
     },
     report::operation_progress::{ProgressListener, ProgressReporter, WaitListener},
     request::{
-        ApplyMethod, CrdFile, CrdPolicy, CrdRules, ManifestParser, OnFailure, ReleaseId, ReleaseKey,
-        ReleaseOptions, ReleaseRequest,
+        ApplyMethod, CrdFile, CrdPolicy, CrdRules, Immutable, ManifestParser, OnFailure, ReleaseId,
+        ReleaseKey, ReleaseOptions, ReleaseRequest,
     },
 };
 use serde_json::Value;
@@ -388,6 +388,9 @@ impl Engine {
             },
             state,
         };
+        if !decision.installing {
+            refuse_replace(&request.options, input.method)?;
+        }
         Ok((decision, input))
     }
 
@@ -572,6 +575,15 @@ fn validate(request: &ReleaseRequest) -> Result<()> {
         return Err(EngineError::SystemLabel);
     }
     Ok(())
+}
+
+/// # Errors
+/// Objects cannot be replaced as a whole by server-side apply.
+pub(crate) fn refuse_replace(options: &ReleaseOptions, method: ApplyMethod) -> Result<()> {
+    match (options.objects.immutable, method) {
+        (Immutable::Replace, ApplyMethod::Server) => Err(EngineError::ReplaceOnServer),
+        _ => Ok(()),
+    }
 }
 
 /// How a request's objects are written. Without a new revision as the deployed one's, whatever the request chooses.

@@ -78,6 +78,9 @@ pub enum EngineError {
     /// A document that is no object.
     #[error("{path}: {reason}")]
     Manifest { path: String, reason: String },
+    /// A document that Helm's client cannot read as an object.
+    #[error("unable to build kubernetes objects from {manifest} manifest: {reason}")]
+    Undecodable { manifest: &'static str, reason: String },
     /// The cluster serves no such kind.
     #[error(
         "resource mapping not found for name: {name:?} namespace: {namespace:?} from \"\": {source}\nensure CRDs are installed first"
@@ -86,6 +89,9 @@ pub enum EngineError {
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
+    /// `Immutable::Replace` with server-side apply.
+    #[error("invalid operation: cannot use server-side apply and force replace together")]
+    ReplaceOnServer,
     /// An immutable field differs.
     #[error("applying {object} ({path}): {source}")]
     Immutable { object: String, path: String, source: ClusterError },
@@ -256,6 +262,31 @@ impl EngineError {
         }
     }
 
+    /// Whether writes of objects stopped here: not hooks, and not the wait for what was written.
+    pub(crate) fn stopped_writes(&self) -> bool {
+        match self {
+            Self::Object { .. }
+            | Self::NoKind { .. }
+            | Self::Immutable { .. }
+            | Self::NotRecreated { .. }
+            | Self::Conflict { .. }
+            | Self::Conflicts { .. }
+            | Self::Merge { .. }
+            | Self::Cluster(_) => true,
+            Self::Several(all) => all.iter().all(Self::stopped_writes),
+            _ => false,
+        }
+    }
+
+    /// Whether it came after the record of the new revision: writes, hooks or the wait failed.
+    pub fn failed_a_revision(&self) -> bool {
+        let after = |error: &&Self| {
+            error.stopped_writes()
+                || matches!(error, Self::NotReady { .. } | Self::Timeout { .. } | Self::HookTaken { .. })
+        };
+        self.leaves().iter().all(after)
+    }
+
     /// Why the records of a release could not be read or written, if the server said so.
     pub(crate) fn refused_records(&self) -> Option<&ClusterError> {
         match self {
@@ -290,6 +321,8 @@ impl EngineError {
             | Self::NoRevision(_)
             | Self::Name(_)
             | Self::SystemLabel
+            | Self::ReplaceOnServer
+            | Self::Undecodable { .. }
             | Self::Ownership { .. }
             | Self::HookTaken { .. }
             | Self::NotCrd { .. }

@@ -27,6 +27,14 @@ impl RevisionOperation {
         }
     }
 
+    /// What Helm calls the revision's manifest.
+    pub(crate) fn manifest(self) -> &'static str {
+        match self {
+            Self::Install => "release",
+            Self::Upgrade | Self::Rollback { .. } => "new release",
+        }
+    }
+
     pub(crate) fn pending(self) -> ReleaseStatus {
         match self {
             Self::Install => ReleaseStatus::PendingInstall,

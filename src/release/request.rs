@@ -285,6 +285,15 @@ pub enum Immutable {
     Fail,
     /// Deleted and created again.
     Recreate,
+    /// As `Recreate`, and only of client-side apply, which replaces every object as a whole then: Helm's `--force-replace`.
+    Replace,
+}
+
+impl Immutable {
+    /// Whether objects are deleted and created again.
+    pub(crate) fn recreates(self) -> bool {
+        self != Self::Fail
+    }
 }
 
 /// What happens to lists with duplicate keys.

@@ -23,7 +23,7 @@ use crate::release::{
         ownership,
     },
     report::operation_progress::{OperationProgress, ProgressReporter},
-    request::{ApplyMethod, Immutable, ReleaseId, ReleaseOptions},
+    request::{ApplyMethod, ReleaseId, ReleaseOptions},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
@@ -251,7 +251,7 @@ impl Applier<'_> {
                 warnings.push(format!("{}: {}", target.object, sanitized.warning));
                 body = Cow::Owned(sanitized.body);
             } else if is_immutable(&error) && (before.is_some() || self.exists(&target.object).await?) {
-                if self.options.objects.immutable != Immutable::Recreate {
+                if !self.options.objects.immutable.recreates() {
                     let (object, path) = (target.object.to_string(), target.path.clone());
                     return Err(EngineError::Immutable { object, path, source: error });
                 }

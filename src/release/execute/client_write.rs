@@ -12,7 +12,7 @@ use crate::release::{
         autoscaler::{self, Scaled},
     },
     plan::{PlanStep, field_conflicts},
-    request::{ApplyMethod, Immutable, ReleaseOptions},
+    request::{ApplyMethod, ReleaseOptions},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration, time::Instant};
@@ -67,7 +67,7 @@ pub(crate) fn change(
     scaled: &Scaled,
 ) -> Result<Option<Change>, MergeError> {
     let mut modified = target.body.clone();
-    if options.objects.immutable == Immutable::Recreate {
+    if options.objects.immutable.recreates() {
         // Nobody has changed it since it was read.
         modified["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         return Ok(Some(Change::Replace(modified)));
@@ -165,7 +165,7 @@ impl Applier<'_> {
             } else if error.is_settling() || live.is_some() && error.is_conflict() {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
             } else if live.is_some() && is_immutable(&error) {
-                if self.options.objects.immutable != Immutable::Recreate {
+                if !self.options.objects.immutable.recreates() {
                     let (object, path) = (object.to_string(), target.path.clone());
                     return Err(EngineError::Immutable { object, path, source: error });
                 }

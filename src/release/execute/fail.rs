@@ -9,6 +9,7 @@ use crate::release::{
     error::EngineError,
     execute::RevisionExecution,
     observe,
+    operation::RevisionOperation,
     plan::{self, Deletion, ObservedObjects, Plan, dependency_graph::Wave, ownership},
     record::{RecordError, ReleaseStatus, StoredRecord},
 };
@@ -54,6 +55,29 @@ impl RevisionExecution<'_> {
         }
         if let Err(error) = written {
             tracing::warn!(release = %self.input.id, %error, "cannot record the failure");
+        }
+    }
+
+    /// The newest revision before a rollback whose writes stopped: it is no longer what is in the cluster, and Helm marks it as
+    /// superseded.
+    pub(super) fn displaced_by(
+        &self,
+        error: &EngineError,
+        others: Vec<StoredRecord>,
+    ) -> Option<StoredRecord> {
+        let rollback = matches!(self.input.operation, RevisionOperation::Rollback { .. });
+        let newest = others.into_iter().max_by_key(|stored| stored.record.version);
+        newest.filter(|stored| {
+            rollback && error.stopped_writes() && stored.record.info.status != ReleaseStatus::Superseded
+        })
+    }
+
+    /// Marks a revision as superseded. The next operation finds it by the record of the failed one.
+    pub(super) async fn displace(&self, displaced: Option<StoredRecord>) {
+        let Some(mut stored) = displaced else { return };
+        stored.record.info.status = ReleaseStatus::Superseded;
+        if let Err(error) = self.engine.store().update(&mut stored).await {
+            tracing::warn!(release = %self.input.id, %error, "the revision before the failed rollback has still its status");
         }
     }
 

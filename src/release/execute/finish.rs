@@ -38,6 +38,7 @@ impl RevisionExecution<'_> {
             expected.iter().filter_map(|(key, e)| Some((key.to_string(), e.applied?))).collect();
         let extension = &mut current.record.extension;
         extension.applied.retain(|key, _| !extension.left.contains(key));
+        extension.displaced.clear();
         store.update(&mut current).await?;
         let old: BTreeSet<u64> = decision.supersede.iter().copied().collect();
         let superseding = others.into_iter().filter(|r| old.contains(&r.record.version));

@@ -24,7 +24,7 @@ use crate::cluster::{
 };
 use crate::release::{
     decide::Decision,
-    desired_objects::{DesiredObject, Digest, Scopes, resolve},
+    desired_objects::{self, DesiredObject, Digest, Scopes, resolve},
     drift::ExpectedObject,
     engine::Engine,
     error::{EngineError, Result},
@@ -194,7 +194,13 @@ impl RevisionExecution<'_> {
             let ran_hooks = self.input.rendered.hooks.iter().any(|hook| hook.events.contains(&pre));
             current.record.extension.refused =
                 untouched && expected.is_empty() && !ran_hooks && error.forbids_all_writes();
-            if tokio::time::timeout(RECORD_FAILURE_TIMEOUT, self.fail(&mut current, &error)).await.is_err() {
+            let displaced = self.displaced_by(&error, others);
+            current.record.extension.displaced.extend(displaced.iter().map(|stored| stored.record.version));
+            let recorded = async {
+                self.fail(&mut current, &error).await;
+                self.displace(displaced).await;
+            };
+            if tokio::time::timeout(RECORD_FAILURE_TIMEOUT, recorded).await.is_err() {
                 tracing::warn!(release = %self.input.id, "cannot record the failure: the server does not answer");
             }
             // Objects that another process owns now are not ours to delete.
@@ -219,8 +225,15 @@ impl RevisionExecution<'_> {
     ) -> Result<(Vec<DesiredObject>, Plan)> {
         let (engine, input) = (self.engine, self.input);
         let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-        let kinds = engine.kinds_for(documents().map(|(_, object)| object), &input.rendered.crds).await?;
-        let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, object)| object));
+        desired_objects::check_metadata(documents().map(|(_, object)| object))
+            .map_err(|reason| EngineError::Undecodable { manifest: input.operation.manifest(), reason })?;
+        // CRDs that are not created bring no kind.
+        let crds = match input.options.crds.is_due(decision.installing) {
+            true => &input.rendered.crds[..],
+            false => &[],
+        };
+        let kinds = engine.kinds_for(documents().map(|(_, object)| object), crds).await?;
+        let scopes = Scopes::new(&kinds, crds, documents().map(|(_, object)| object));
         let targets = resolve(documents(), input.id, &scopes)?;
         let order = dependency_graph::order(&targets)?;
         let base = self.base(decision, history, &kinds, &scopes, outcome)?;

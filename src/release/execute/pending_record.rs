@@ -120,10 +120,18 @@ impl RevisionExecution<'_> {
                 cause: input.cause.to_owned(),
                 holder: self.engine.options.holder.clone(),
                 crds: hex(&crds::digest(&input.rendered.crds)),
+                displaced: displaced(older, revision),
                 retains: input.options.objects.prune_config == PruneConfig::Unreferenced,
                 ..RecordExtension::default()
             },
             ..Record::default()
         }
     }
+}
+
+/// The revisions of a history that are superseded, and were read because their objects may be in the cluster.
+fn displaced(older: &[StoredRecord], revision: u64) -> Vec<u64> {
+    let records = older.iter().map(|stored| &stored.record);
+    let superseded = records.filter(|r| r.info.status == ReleaseStatus::Superseded && r.version != revision);
+    superseded.map(|r| r.version).collect()
 }

@@ -3,7 +3,7 @@
 use crate::release::{
     decide::{self, Decision, ReleaseAction, reason::ActionReason},
     desired_objects::Digest,
-    engine::Engine,
+    engine::{Engine, refuse_replace},
     error::{EngineError, Result},
     execute::{RevisionExecution, RevisionInput, apply::TRIES},
     lock::release_lease::ReleaseLease,
@@ -146,6 +146,7 @@ impl Engine {
         }
         decision.installing = false;
         let method = options.apply.method(Some(&old.apply_method));
+        refuse_replace(&options, method)?;
         Ok((RollbackTarget { to, old, rendered, state, options, method, warnings }, decision))
     }
 

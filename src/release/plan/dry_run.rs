@@ -33,7 +33,7 @@ use crate::release::{
     },
     record::RecordedHook,
     record::release_history::History,
-    request::{Adoption, ApplyMethod, ChartHook, HookEvent, Immutable, ReleaseOptions, ReleaseRequest},
+    request::{Adoption, ApplyMethod, ChartHook, HookEvent, ReleaseOptions, ReleaseRequest},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
@@ -432,7 +432,7 @@ impl Engine {
                 notes.push(sanitized.warning);
                 continue;
             }
-            if is_immutable(&error) && input.options.objects.immutable == Immutable::Recreate {
+            if is_immutable(&error) && input.options.objects.immutable.recreates() {
                 looked.verb = ChangeVerb::Recreate;
                 let reason = format!("it cannot be changed in place: {error}");
                 looked.reason = redact::mask(&reason).into_owned();

@@ -123,6 +123,7 @@ pub struct Record {
     pub manifest: String,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub hooks: Vec<RecordedHook>,
+    #[serde(skip_serializing_if = "is_zero")]
     pub version: u64,
     pub namespace: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -224,6 +225,9 @@ pub struct RecordExtension {
     /// ConfigMaps and Secrets that leave the manifest stay as long as workloads refer to them: a rollback does the same.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retains: bool,
+    /// Superseded revisions whose objects may still be in the cluster: those that failed rollbacks were to replace.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub displaced: Vec<u64>,
     /// Number of the parts of a record that is too large for one object. The manifest's stub names it, since Helm
     /// drops the rest of this.
     #[serde(skip)]
@@ -290,9 +294,16 @@ impl Record {
     }
 }
 
-/// The time now, as Go prints it in JSON.
-pub(crate) fn now() -> String {
-    jiff::Timestamp::now().to_string()
+/// The time now, as Go prints it in JSON: with the offset of the local zone.
+pub fn now() -> String {
+    in_json(&jiff::Zoned::now())
+}
+
+fn in_json(time: &jiff::Zoned) -> String {
+    match time.offset().seconds() {
+        0 => time.timestamp().to_string(),
+        _ => time.strftime("%Y-%m-%dT%H:%M:%S%.f%:z").to_string(),
+    }
 }
 
 fn is_zero(number: &u64) -> bool {

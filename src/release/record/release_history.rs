@@ -21,7 +21,7 @@ use jiff::Timestamp;
 pub struct History {
     /// All revisions, oldest first.
     pub(crate) revisions: Vec<Revision>,
-    /// Whole records of the relevant ones: all that are not superseded, and the newest.
+    /// Whole records of the relevant ones: all that are not superseded, the newest, and those that it displaced.
     pub(crate) records: Vec<StoredRecord>,
     /// No other operation runs on the release: its lock is ours, or was free.
     pub(crate) free: bool,
@@ -262,6 +262,14 @@ pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<Hi
         && let Some(found) = store.get(id, newest.revision).await?
     {
         records.push(found);
+    }
+    if let Some(newest) = records.last() {
+        for revision in newest.record.extension.displaced.clone() {
+            if records.iter().all(|r| r.record.version != revision) {
+                records.extend(store.get(id, revision).await?);
+            }
+        }
+        records.sort_by_key(|stored| stored.record.version);
     }
     for stored in &mut records {
         store.complete(stored).await?;
