@@ -196,7 +196,9 @@ const BLOCK: usize = 64 * 1024;
 /// Opens a package on disk.
 fn package(path: &Path) -> Result<File, Error> {
     let read = |source| Error::Read { step: "open", path: absolute(path), source };
-    let size = std::fs::metadata(path).map_err(read)?.len();
+    let size = std::fs::metadata(path)
+        .map_err(|source| Error::Read { step: "stat", path: path.to_owned(), source })?
+        .len();
     if size > MAX_CHART_BYTES {
         let reason = format!("the archive has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
         return Err(Error::Directory { path: path.to_owned(), reason });

@@ -10,9 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use chart_compat::chart::{Chart, Dependency, MAX_CHART_BYTES};
-use chart_compat::go::semver;
+use chart_compat::go::{semver, slog};
 use chart_compat::profile::Profile;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 
 use self::resolve::{Names, Resolved};
 use super::chart_lock::{self, Lock};
@@ -216,9 +216,12 @@ impl Manager<'_> {
         resolve::names(&mut declared, &known, self.path)?;
         self.check_local_paths(&declared)?;
         self.check_local_paths(&lock.dependencies)?;
-        if chart_lock::digest(&declared, &lock.dependencies) != lock.digest
-            && !(v1 && v2_digest == lock.digest)
-        {
+        let differs = chart_lock::digest(&declared, &lock.dependencies) != lock.digest;
+        if differs && v1 {
+            let text = "warning: a valid Helm v3 hash was not found. Checking against Helm v2 hash...";
+            (self.warn)(slog::line("INFO", text, &[]));
+        }
+        if differs && !(v1 && v2_digest == lock.digest) {
             return Err(DependencyError::OutOfSync(if v1 {
                 "the lock file (requirements.lock) is out of sync with the dependencies file (requirements.yaml). Please update \
                  the dependencies"
@@ -339,6 +342,8 @@ impl Manager<'_> {
             refuse_directories(resolved)?;
         }
         let mut wanted: Vec<(String, usize)> = Vec::new();
+        // The lines, each with whether a download follows it.
+        let mut lines: Vec<(String, bool)> = Vec::new();
         for (n, one) in resolved.iter_mut().enumerate() {
             let d = &one.dependency;
             if d.repository.is_empty() {
@@ -351,13 +356,12 @@ impl Manager<'_> {
                 one.dependency.version = self.pack_local(d, scratch)?;
             } else {
                 let url = one.url(known)?;
-                let verb = if wanted.iter().any(|w| w.0 == url) {
-                    "Already downloaded"
-                } else {
+                let fetches = wanted.iter().all(|w| w.0 != url);
+                if fetches {
                     wanted.push((url, n));
-                    "Downloading"
-                };
-                (self.say)(format!("{verb} {} from repo {}\n", d.name, d.repository));
+                }
+                let verb = if fetches { "Downloading" } else { "Already downloaded" };
+                lines.push((format!("{verb} {} from repo {}\n", d.name, d.repository), fetches));
             }
         }
         let (fetcher, options) = (self.fetcher, self.options);
@@ -368,10 +372,21 @@ impl Manager<'_> {
             let chart = resolved[n].fetch(fetcher, options, known, &mut |w| lines.push(w)).await;
             chart.map(|c| (c, lines)).map_err(|e| DependencyError::Fetch { url, source: Box::new(e) })
         });
-        let all: Vec<(ChartBytes, Vec<String>)> = work.buffered(AT_ONCE).try_collect().await?;
-        for (chart, lines) in all {
+        let mut downloads = Box::pin(work.buffered(AT_ONCE));
+        let mut all: Vec<ChartBytes> = Vec::new();
+        for (line, fetches) in lines {
+            (self.say)(line);
+            if !fetches {
+                continue;
+            }
+            // The first that fails ends the output.
+            let Some(done) = downloads.next().await else { break };
+            let (chart, lines) = done?;
             lines.into_iter().for_each(&mut *self.warn);
             chart.notes.iter().for_each(|note| (self.say)(format!("{note}\n")));
+            all.push(chart);
+        }
+        for chart in all {
             let path = scratch.join(&chart.file_name);
             if let Some(keyring) = &self.keyring {
                 let signed = chart.provenance.as_deref();

@@ -299,6 +299,14 @@ impl<'r> Registry<'r> {
             let (method, headers, body) = (Method::GET, Vec::new(), Bytes::new());
             let ask = Ask { method, url: url.clone(), headers, body, limit: MAX_PAGE, scope: &scope };
             let response = self.send(ask).await?;
+            if response.status == StatusCode::NOT_FOUND {
+                let (method, status) = (Method::GET, response.status.as_u16().to_string());
+                let reason = match reason(&response.complaint().await) {
+                    none if none.is_empty() => ": Not Found".to_owned(),
+                    reason => reason,
+                };
+                return Err(OciError::Status { method, url: url.to_string(), status, reason });
+            }
             if response.status != StatusCode::OK {
                 return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
             }
