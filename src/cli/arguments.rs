@@ -30,14 +30,19 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
             }
             continue;
         }
-        let named = match text.strip_prefix("--") {
-            Some(name) => find(root, at, |a| is_called(a, name)),
-            None => text
-                .strip_prefix('-')
-                .and_then(|t| t.chars().next())
-                .filter(|_| text.len() == 2)
-                .and_then(|letter| find(root, at, |a| a.get_short() == Some(letter))),
-        };
+        if let Some(letters) =
+            text.strip_prefix('-').filter(|rest| !rest.is_empty() && !rest.starts_with('-'))
+        {
+            let rest =
+                shorthands(letters, |letter| find(root, at, |a| a.get_short() == Some(letter)), &mut out);
+            match rest {
+                Rest::None => {}
+                Rest::Unknown => out.push(arg),
+                Rest::TakesNext => take_value(&mut out, args.next()),
+            }
+            continue;
+        }
+        let named = text.strip_prefix("--").and_then(|name| find(root, at, |a| is_called(a, name)));
         let takes_next = named.is_some_and(|a| !is_boolean(a) && !a.is_require_equals_set());
         if !text.starts_with('-')
             && let Some(verb) = at.find_subcommand(text)
@@ -51,11 +56,80 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
             }
         }
         out.push(arg);
-        if takes_next && let Some((_, value)) = args.next() {
-            out.push(value);
+        if takes_next {
+            take_value(&mut out, args.next());
         }
     }
     out
+}
+
+/// Adds the value of the last flag. As for pflag, it is a value also where it looks like a flag.
+fn take_value(out: &mut Vec<OsString>, value: Option<(usize, OsString)>) {
+    let Some((_, value)) = value else { return };
+    let dashed = value.len() > 1 && value.as_encoded_bytes().starts_with(b"-");
+    match out.last_mut().filter(|_| dashed) {
+        Some(flag) => {
+            flag.push("=");
+            flag.push(value);
+        }
+        None => out.push(value),
+    }
+}
+
+/// What is left of an argument of flags of one letter.
+enum Rest {
+    None,
+    /// A letter that is no flag.
+    Unknown,
+    /// The last flag has its value in the next argument.
+    TakesNext,
+}
+
+/// Splits an argument of flags of one letter: `-qA`, `-q=true`, `-nNAME`, `-n=NAME`. Booleans get their long names.
+fn shorthands<'c>(letters: &str, find: impl Fn(char) -> Option<&'c Arg>, out: &mut Vec<OsString>) -> Rest {
+    let before = out.len();
+    let mut rest = letters;
+    while let Some(letter) = rest.chars().next() {
+        rest = &rest[letter.len_utf8()..];
+        let Some(flag) = find(letter) else {
+            out.truncate(before);
+            return Rest::Unknown;
+        };
+        let value = rest.strip_prefix('=');
+        let long = flag.get_long().map(|name| OsString::from(format!("--{name}")));
+        let plain = || OsString::from(format!("-{letter}"));
+        if is_boolean(flag) {
+            match value.map(parse_bool) {
+                Some(Some(false)) => {
+                    out.retain(|known| Some(known) != long.as_ref() && *known != plain());
+                    return Rest::None;
+                }
+                Some(None) => {
+                    out.truncate(before);
+                    return Rest::Unknown;
+                }
+                set => {
+                    out.push(long.unwrap_or_else(plain));
+                    if set.is_some() {
+                        return Rest::None;
+                    }
+                }
+            }
+            continue;
+        }
+        let valueless =
+            matches!(flag.get_action(), ArgAction::Help | ArgAction::HelpShort | ArgAction::Version);
+        if valueless || value.is_none() && rest.is_empty() {
+            out.push(plain());
+            if valueless {
+                continue;
+            }
+            return Rest::TakesNext;
+        }
+        out.push(OsString::from(format!("-{letter}={}", value.unwrap_or(rest))));
+        return Rest::None;
+    }
+    Rest::None
 }
 
 /// Finds a flag of the verb or of all verbs.
@@ -77,7 +151,9 @@ mod tests {
 
     #[test]
     fn booleans_have_values() {
-        let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+        let flag = |name: &'static str| {
+            Arg::new(name).long(name).short(name.chars().next().unwrap()).action(ArgAction::SetTrue)
+        };
         let text = |name: &'static str| Arg::new(name).long(name).short(name.chars().next().unwrap());
         let root = Command::new("x")
             .arg(flag("debug"))
@@ -94,7 +170,16 @@ mod tests {
             ("-n go go --force=T", "-n go go --force"),
             ("-n a own -n b --debug=true", "-n a own -- -n b --debug=true"),
             ("go own --force=true", "go own --force"),
-            ("go --set --force=true -- --force=true", "go --set --force=true -- --force=true"),
+            ("go --set --force=true -- --force=true", "go --set=--force=true -- --force=true"),
+            ("go --set - -s -- x", "go --set - -s=-- x"),
+            ("go -f=true", "go --force"),
+            ("go -f -d -f=false", "go --debug"),
+            ("go --force -f=0 x", "go x"),
+            ("go -df=1", "go --debug --force"),
+            ("go -fd=false", "go --force"),
+            ("go -f=no", "go -f=no"),
+            ("go -fnx -s=a=b -n=", "go --force -n=x -s=a=b -n="),
+            ("go -n -f -fx", "go -n=-f -fx"),
         ] {
             let args = std::iter::once("x").chain(args.split(' ')).map(OsString::from);
             let said: Vec<String> =

@@ -6,6 +6,7 @@ use chart_compat::data::Data;
 use chart_compat::profile::Profile;
 use chart_compat::render::{self, Capabilities, CompiledChart, Release};
 
+use super::chart::PullNotes;
 use super::failure::{self, Explained};
 use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
@@ -112,7 +113,13 @@ impl Material {
     pub(super) fn load(globals: &Globals, job: &Job<'_>) -> Result<Self, Explained> {
         let post = job.common.post_render.find(globals)?;
         let user = values::merge(globals, &job.common.render.values, globals.profile())?;
-        let loaded = chart::open(job.reference, globals, &job.common.path, job.common.dependency_update)?;
+        // What else is on standard output of a plan may be structured.
+        let notes = match job.verb {
+            "install" | "upgrade" => PullNotes::Stdout,
+            _ => PullNotes::Stderr,
+        };
+        let common = job.common;
+        let loaded = chart::open(job.reference, globals, &common.path, common.dependency_update, notes)?;
         Ok(Self { user, loaded, post })
     }
 

@@ -9,19 +9,31 @@ use super::dependency;
 use super::failure::Explained;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
-use super::{block_on, tell};
+use super::{block_on, print, tell};
 use crate::source::fetch::FetchError;
 use crate::source::installable::{check_installable, missing_dependencies};
 use crate::source::provenance;
 use crate::source::{self, Loaded};
 
+/// Where a registry's notes of a pull are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PullNotes {
+    Stdout,
+    Stderr,
+}
+
 /// Like [`open`], and compiles the chart.
 pub(super) fn load(reference: &str, globals: &Globals, path: &ChartPath) -> Result<CompiledChart, Explained> {
-    Ok(open(reference, globals, path, false)?.compile(globals.profile()))
+    Ok(open(reference, globals, path, false, PullNotes::Stderr)?.compile(globals.profile()))
 }
 
 /// Finds and loads a chart from any source.
-pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Result<Loaded, Explained> {
+pub(super) fn find(
+    reference: &str,
+    globals: &Globals,
+    path: &ChartPath,
+    notes: PullNotes,
+) -> Result<Loaded, Explained> {
     let profile = globals.profile();
     if path.may_be_local(reference, profile)
         && let Some(found) = source::locate(reference)?
@@ -45,7 +57,12 @@ pub(super) fn find(reference: &str, globals: &Globals, path: &ChartPath) -> Resu
     if path.verify.verify {
         provenance::verify_fetched(&chart, &path.verify.keyring.path())?;
     }
-    chart.notes.iter().for_each(|note| tell(note));
+    for note in &chart.notes {
+        match notes {
+            PullNotes::Stdout => print(format!("{note}\n").as_bytes())?,
+            PullNotes::Stderr => tell(note),
+        }
+    }
     Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
 }
 
@@ -55,9 +72,10 @@ pub(super) fn open(
     globals: &Globals,
     path: &ChartPath,
     update: bool,
+    notes: PullNotes,
 ) -> Result<Loaded, Explained> {
     let profile = globals.profile();
-    let mut loaded = find(reference, globals, path)?;
+    let mut loaded = find(reference, globals, path, notes)?;
     let directory =
         path.may_be_local(reference, profile).then(|| Path::new(reference)).filter(|p| p.is_dir());
     if let Some(directory) = directory.filter(|_| update && !missing_dependencies(&loaded.chart).is_empty()) {

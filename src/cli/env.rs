@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::env;
 
 use super::flags::Globals;
-use super::{Failure, block_on, cluster, print};
+use super::{Failure, block_on, cluster, environment, print};
+
+/// Helm's default of `HELM_BURST_LIMIT`.
+const BURST_LIMIT: i64 = 100;
 
 /// The variable.
 #[derive(clap::Args)]
@@ -26,7 +29,6 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
 
 fn variables(globals: &Globals) -> Result<BTreeMap<&'static str, String>, Failure> {
     let home = globals.home();
-    let set = |name: &str| env::var(name).ok().filter(|v| !v.is_empty());
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let path = |value: &std::path::Path| value.display().to_string();
     // An unreadable kubeconfig has no namespace.
@@ -37,11 +39,8 @@ fn variables(globals: &Globals) -> Result<BTreeMap<&'static str, String>, Failur
         .filter(|n| !n.is_empty())
         .or_else(current)
         .unwrap_or_else(|| "default".into());
-    let whole = |name: &str, default: i64| {
-        set(name).and_then(|v| v.parse::<i64>().ok()).unwrap_or(default).to_string()
-    };
-    let burst = globals.burst_limit.map_or_else(|| whole("HELM_BURST_LIMIT", 100), |b| b.to_string());
-    let qps = globals.qps.or_else(|| set("HELM_QPS")?.parse().ok()).unwrap_or_default();
+    let burst = globals.burst_limit.unwrap_or(BURST_LIMIT).to_string();
+    let qps = globals.qps.unwrap_or_default();
     let mut all = BTreeMap::from([
         ("HELM_BIN", env::args().next().unwrap_or_default()),
         ("HELM_BURST_LIMIT", burst),
@@ -58,7 +57,7 @@ fn variables(globals: &Globals) -> Result<BTreeMap<&'static str, String>, Failur
         ("HELM_KUBEINSECURE_SKIP_TLS_VERIFY", globals.kube_insecure_skip_tls_verify.to_string()),
         ("HELM_KUBETLS_SERVER_NAME", text(&globals.kube_tls_server_name)),
         ("HELM_KUBETOKEN", text(&globals.kube_token)),
-        ("HELM_MAX_HISTORY", whole("HELM_MAX_HISTORY", 10)),
+        ("HELM_MAX_HISTORY", environment::max_history().to_string()),
         ("HELM_NAMESPACE", namespace),
         ("HELM_PLUGINS", path(&home.plugins)),
         ("HELM_QPS", format!("{qps:.2}")),
@@ -67,11 +66,7 @@ fn variables(globals: &Globals) -> Result<BTreeMap<&'static str, String>, Failur
         ("HELM_REPOSITORY_CONFIG", path(&home.repositories)),
     ]);
     // Helm prints the flag's value, not the variable's.
-    let file = globals
-        .kubeconfig
-        .as_deref()
-        .filter(|f| env::var_os("KUBECONFIG").is_none_or(|v| v != f.as_os_str()));
-    if let Some(file) = file.filter(|f| !f.as_os_str().is_empty()) {
+    if let Some(file) = &globals.kubeconfig {
         all.insert("KUBECONFIG", path(file));
     }
     Ok(all)

@@ -4,9 +4,11 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use chart_compat::go::parse_bool;
 use chart_compat::profile::Profile;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use super::environment::{self, Variables};
 use crate::render::RenderBounds;
 use crate::source::helm_paths::Home;
 use crate::source::input_store::InputStore;
@@ -16,38 +18,41 @@ use crate::source::input_store::InputStore;
 #[command(next_help_heading = "Options of every command")]
 pub(super) struct Globals {
     /// Namespace scope for this request
-    #[arg(short, long, global = true, env = "HELM_NAMESPACE")]
+    #[arg(short, long, global = true)]
     pub(super) namespace: Option<String>,
     /// Path to the kubeconfig file
-    #[arg(long, alias = "kube-config", global = true, env = "KUBECONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, alias = "kube-config", global = true, value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Bearer token used for authentication
-    #[arg(long, global = true, env = "HELM_KUBETOKEN", hide_env_values = true)]
+    #[arg(long, global = true)]
     pub(super) kube_token: Option<String>,
     /// Username to impersonate for the operation
-    #[arg(long, global = true, env = "HELM_KUBEASUSER")]
+    #[arg(long, global = true)]
     pub(super) kube_as_user: Option<String>,
     /// Group to impersonate for the operation, this flag can be repeated to specify multiple groups
-    #[arg(long = "kube-as-group", global = true, env = "HELM_KUBEASGROUPS", value_delimiter = ',')]
+    #[arg(long = "kube-as-group", global = true)]
     pub(super) kube_as_groups: Vec<String>,
     /// The address and the port for the Kubernetes API server
-    #[arg(long, alias = "kube-server", global = true, env = "HELM_KUBEAPISERVER")]
+    #[arg(long, alias = "kube-server", global = true)]
     pub(super) kube_apiserver: Option<String>,
     /// The certificate authority file for the Kubernetes API server connection
-    #[arg(long, global = true, env = "HELM_KUBECAFILE", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, global = true, value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     pub(super) kube_ca_file: Option<PathBuf>,
     /// Server name to use for Kubernetes API server certificate validation
-    #[arg(long, global = true, env = "HELM_KUBETLS_SERVER_NAME")]
+    #[arg(long, global = true)]
     pub(super) kube_tls_server_name: Option<String>,
     /// If true, the Kubernetes API server's certificate will not be checked for validity
-    #[arg(long, global = true, env = "HELM_KUBEINSECURE_SKIP_TLS_VERIFY", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
+    #[arg(long = "kube-insecure-skip-tls-verify", global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    skip_tls_verify: Option<bool>,
+    /// The flag, or its variable
+    #[arg(skip)]
     pub(super) kube_insecure_skip_tls_verify: bool,
     /// Storage driver for release records: secret (the default), configmap or memory
-    #[arg(skip = std::env::var("HELM_DRIVER").unwrap_or_default())]
+    #[arg(skip)]
     pub(super) driver: String,
-    /// Use colored output
-    #[arg(long, visible_alias = "colour", global = true, env = "HELM_COLOR", value_enum, default_value_t)]
-    pub(super) color: When,
+    /// Use colored output [default: auto]
+    #[arg(long, visible_alias = "colour", global = true, value_enum)]
+    color: Option<When>,
     /// Helm's bound of requests; ours is the server's fairness
     #[arg(long, global = true, hide = true, allow_negative_numbers = true)]
     pub(super) burst_limit: Option<i64>,
@@ -64,26 +69,31 @@ pub(super) struct Globals {
     #[arg(long, global = true, env = "WINDLASS_RENDER_TIMEOUT", value_parser = duration)]
     render_timeout: Option<std::time::Duration>,
     /// Name of the kubeconfig context to use
-    #[arg(long, global = true, env = "HELM_KUBECONTEXT")]
+    #[arg(long, global = true)]
     pub(super) kube_context: Option<String>,
     /// Path to the file containing repository names and URLs
-    #[arg(long, global = true, env = "HELM_REPOSITORY_CONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, global = true, value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     repository_config: Option<PathBuf>,
     /// Path to the directory containing cached repository indexes
-    #[arg(long, global = true, env = "HELM_REPOSITORY_CACHE", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, global = true, value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     repository_cache: Option<PathBuf>,
     /// Path to the directory containing cached content (e.g. charts)
-    #[arg(long, global = true, env = "HELM_CONTENT_CACHE", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, global = true, value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     content_cache: Option<PathBuf>,
     /// Path to the registry config file
-    #[arg(long, global = true, env = "HELM_REGISTRY_CONFIG", value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
+    #[arg(long, global = true, value_parser = path(), value_hint = clap::ValueHint::AnyPath)]
     registry_config: Option<PathBuf>,
     /// Fetch nothing: use charts from disk and from the cache only
     #[arg(long, global = true, env = "WINDLASS_OFFLINE", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) offline: bool,
     /// Enable verbose output
-    #[arg(long, global = true, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
+    #[arg(long = "debug", global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    verbose: Option<bool>,
+    /// The flag, or its variable
+    #[arg(skip)]
     pub(super) debug: bool,
+    #[command(flatten)]
+    klog: Klog,
     /// Helm version to be compatible with: helm4 (the default) or helm3
     #[arg(long, global = true, env = "WINDLASS_COMPAT")]
     pub(super) compat: Option<Profile>,
@@ -95,7 +105,67 @@ pub(super) struct Globals {
     pub(super) inputs: Option<Arc<dyn InputStore>>,
 }
 
+/// Flags of klog, which Helm takes too. Nothing here logs by them.
+#[derive(clap::Args, Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
+struct Klog {
+    #[arg(short = 'v', long = "v", global = true, hide = true, value_parser = whole, allow_negative_numbers = true)]
+    verbosity: Option<i64>,
+    #[arg(long, global = true, hide = true)]
+    vmodule: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    log_backtrace_at: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    log_dir: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    log_file: Option<String>,
+    #[arg(long, global = true, hide = true, value_parser = whole)]
+    log_file_max_size: Option<i64>,
+    #[arg(long, global = true, hide = true)]
+    stderrthreshold: Option<String>,
+    #[arg(long, global = true, hide = true)]
+    logtostderr: bool,
+    #[arg(long, global = true, hide = true)]
+    alsologtostderr: bool,
+    #[arg(long, global = true, hide = true)]
+    add_dir_header: bool,
+    #[arg(long, global = true, hide = true)]
+    one_output: bool,
+    #[arg(long, global = true, hide = true)]
+    skip_headers: bool,
+    #[arg(long, global = true, hide = true)]
+    skip_log_headers: bool,
+    #[arg(long, global = true, hide = true)]
+    legacy_stderr_threshold_behavior: bool,
+}
+
 impl Globals {
+    /// Completes the flags by Helm's variables: a flag that is given comes first, also if it is empty.
+    pub(super) fn with_environment(mut self, variables: &Variables<'_>) -> Self {
+        for (text, name) in [
+            (&mut self.namespace, "HELM_NAMESPACE"),
+            (&mut self.kube_token, "HELM_KUBETOKEN"),
+            (&mut self.kube_as_user, "HELM_KUBEASUSER"),
+            (&mut self.kube_apiserver, "HELM_KUBEAPISERVER"),
+            (&mut self.kube_tls_server_name, "HELM_KUBETLS_SERVER_NAME"),
+            (&mut self.kube_context, "HELM_KUBECONTEXT"),
+        ] {
+            *text = text.take().or_else(|| variables.text(name));
+        }
+        self.kube_ca_file = self.kube_ca_file.or_else(|| variables.path("HELM_KUBECAFILE"));
+        if self.kube_as_groups.is_empty() {
+            self.kube_as_groups = variables.list("HELM_KUBEASGROUPS");
+        }
+        self.kube_insecure_skip_tls_verify =
+            self.skip_tls_verify.unwrap_or_else(|| variables.boolean("HELM_KUBEINSECURE_SKIP_TLS_VERIFY"));
+        self.debug = self.verbose.unwrap_or_else(|| variables.boolean("HELM_DEBUG"));
+        self.color = self.color.or_else(|| variables.color());
+        self.burst_limit = self.burst_limit.or_else(|| variables.whole("HELM_BURST_LIMIT"));
+        self.qps = self.qps.or_else(|| variables.fraction("HELM_QPS"));
+        self.driver = variables.text("HELM_DRIVER").unwrap_or_default();
+        self.without_empty()
+    }
+
     /// Drops empty flags, as Helm does, because scripts pass variables that can be empty.
     pub(super) fn without_empty(mut self) -> Self {
         for text in [
@@ -138,6 +208,16 @@ pub(super) fn path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
+/// A boolean as Go reads it.
+pub(super) fn boolean(text: &str) -> Result<bool, String> {
+    parse_bool(text).ok_or_else(|| format!("strconv.ParseBool: parsing {text:?}: invalid syntax"))
+}
+
+/// A whole number.
+pub(super) fn whole(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+}
+
 /// A label in the form `key=value`.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let Some((key, value)) = text.split_once('=') else {
@@ -158,13 +238,12 @@ pub(super) enum When {
 impl Globals {
     /// Whether to colour standard output.
     pub(super) fn paints(&self) -> bool {
-        match self.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => {
-                std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        environment::allows_colors()
+            && match self.color.unwrap_or_default() {
+                When::Always => true,
+                When::Never => false,
+                When::Auto => std::io::stdout().is_terminal() && environment::terminal_has_colors(),
             }
-        }
     }
 
     /// The paths of Helm's state.

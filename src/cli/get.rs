@@ -267,7 +267,8 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
             print(&go_template::run(template, &Data::Map(data))?)
         }
         Command::All { which, .. } => {
-            let shown = Shown { description: true, chart: true, debug: true, ..Shown::default() };
+            let paints = globals.paints();
+            let shown = Shown { description: true, chart: true, debug: true, paints, ..Shown::default() };
             print(status::text(&load(globals, which)?, shown)?.as_bytes())
         }
         Command::Metadata { which, output } => {

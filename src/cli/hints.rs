@@ -25,7 +25,7 @@ fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
         .into(),
         EngineError::Pending { .. } => ", or at once with --break-lock".into(),
         EngineError::Held { .. } => "; wait for it, or take over with --break-lock".into(),
-        EngineError::Immutable { .. } => "\n  (--force-replace deletes it and creates it again)".into(),
+        EngineError::Immutable { .. } => "\n  (--recreate-immutable deletes it and creates it again)".into(),
         EngineError::Conflict { .. } => {
             "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)".into()
         }
@@ -88,6 +88,7 @@ pub(super) fn fetch_text(error: &FetchError) -> String {
 /// The text of an error while a package is signed.
 pub(super) fn signing_text(error: &ProvenanceError) -> String {
     match error {
+        ProvenanceError::Keyring(text) => text.clone(),
         ProvenanceError::Protected(_) => format!("{error}: give its passphrase by --passphrase-file"),
         other => other.to_string(),
     }
@@ -118,7 +119,7 @@ mod tests {
         let in_use = "cannot reuse a name that is still in use";
         let busy = "another operation (install/upgrade/rollback) is in progress";
         let fields = "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)";
-        let replace = "\n  (--force-replace deletes it and creates it again)";
+        let replace = "\n  (--recreate-immutable deletes it and creates it again)";
         let cases = [
             (
                 EngineError::HalfUninstalled { name: "web".into(), half: "half".into() },

@@ -1,5 +1,7 @@
 //! `windlass install` and `windlass upgrade`: apply a chart with values as a release.
 
+use chart_compat::go::slog;
+use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, release_name_error};
 use serde_json::Value;
 
@@ -11,8 +13,8 @@ use super::release_flags::{DryRun, Revisions};
 use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, print, tell, with_engine};
-use crate::release::record::{Info, Record, RecordedHook, ReleaseStatus};
-use crate::release::{Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
+use crate::release::record::{Info, Record, RecordedHook, ReleaseStatus, now};
+use crate::release::{EngineError, Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
 use crate::render::replay::store;
 use crate::render::{SystemWorld, chart_record, release_name, to_json};
 use chart_compat::data::Data;
@@ -21,8 +23,8 @@ use chart_compat::data::Data;
 #[derive(clap::Args)]
 pub(super) struct Told {
     /// Simulates the operation: client (without a cluster) or server
-    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    pub(super) dry_run: Option<DryRun>,
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset")]
+    pub(super) dry_run: Option<String>,
     /// Hide Kubernetes Secrets when also using the --dry-run flag
     #[arg(long)]
     pub(super) hide_secret: bool,
@@ -38,7 +40,7 @@ pub(super) struct Told {
 #[derive(clap::Args)]
 pub(super) struct InstallArgs {
     /// `[NAME] CHART`
-    #[arg(num_args = 1..=2, required = true, value_names = ["NAME", "CHART"])]
+    #[arg(num_args = 1.., required = true, value_names = ["NAME", "CHART"])]
     names: Vec<String>,
     /// Generate the name (and omit the NAME parameter)
     #[arg(short, long)]
@@ -142,10 +144,15 @@ pub(super) fn install(globals: &Globals, args: &InstallArgs) -> Result<(), Expla
             (release_name(&args.name_template).map_err(|e| failed(&e))?, reference)
         }
         [reference] if args.generate_name => (generated_name(reference), reference),
+        [_, _, more @ ..] => {
+            let more = more.join(", ");
+            return Err(failed(&format!("expected at most two arguments, unexpected arguments: {more}")));
+        }
         _ => return Err(failed("must either provide a name or specify --generate-name")),
     };
     if let Some(text) = release_name_error(&name) {
-        return Err(failed(&format!("release name check failed: {text}")));
+        log(globals, "ERROR", NAME_CHECK, &[("error", &text)]);
+        return Err(failed(&format!("{NAME_CHECK}: {text}")));
     }
     let mut options = ReleaseOptions { mode: Mode::Install, ..args.common.options()? };
     options.revisions.replace = args.replace;
@@ -164,6 +171,16 @@ pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Expla
     run(globals, args.change.job((name, &args.chart), "upgrade", mode)?, &args.told, FAILED)
 }
 
+/// The check of a name, as it is told in a log line and in an error.
+const NAME_CHECK: &str = "release name check failed";
+
+/// Prints a log line of Helm 4.
+fn log(globals: &Globals, level: &str, text: &str, attributes: &[(&str, &str)]) {
+    if globals.profile() == Profile::Helm4 {
+        tell(&slog::line(level, text, attributes));
+    }
+}
+
 /// `chart-1699999999`, from the chart's file name as in Helm.
 fn generated_name(reference: &str) -> String {
     let base = reference.trim_end_matches('/').rsplit('/').next().unwrap_or("chart");
@@ -173,9 +190,14 @@ fn generated_name(reference: &str) -> String {
 }
 
 fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result<(), Explained> {
-    let dry = DryRun::is_dry(told.dry_run);
+    let simulation = DryRun::read(told.dry_run.as_deref(), globals.profile())?;
+    let dry = simulation.is_dry();
     if told.hide_secret && !dry {
-        return Err(format!("{failed}hiding Kubernetes secrets requires a dry-run mode").into());
+        const REFUSED: &str = "hiding Kubernetes secrets requires a dry-run mode";
+        if job.options.mode == Mode::Install {
+            log(globals, "ERROR", REFUSED, &[]);
+        }
+        return Err(format!("{failed}{REFUSED}").into());
     }
     job.options.dry_run = dry;
     let text = |e: Explained| e.text(|t| format!("{failed}{t}"));
@@ -184,7 +206,7 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
         Mode::Install => Material::load(globals, &job).map_err(text)?,
         Mode::Upgrade | Mode::UpgradeInstall => Material::load(globals, &job)?,
     };
-    if job.options.mode == Mode::Install && told.dry_run == Some(DryRun::Client) {
+    if job.options.mode == Mode::Install && simulation == DryRun::Client {
         return dry_install(globals, &job, told, material).map_err(text);
     }
     // A connection error has only a text; an error of the operation has an explanation.
@@ -212,7 +234,7 @@ fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material
     })?;
     let rendered =
         build::finish(rendered, post.as_ref(), &globals.render_bounds(), |e| e.to_string().into())?;
-    let now = jiff::Timestamp::now().to_string();
+    let now = now();
     let record = Record {
         name: job.name.clone(),
         namespace: namespace.to_owned(),
@@ -283,10 +305,18 @@ async fn execute_operation(
             .await
             .map_err(text)?;
     }
-    let outcome = s
-        .try_run(s.engine.reconcile_with_history(request, past))
-        .await
-        .map_err(|e| text(build::refused(e)))?;
+    let outcome = s.try_run(s.engine.reconcile_with_history(request, past)).await.map_err(|e| {
+        match &e {
+            EngineError::NameInUse | EngineError::HalfUninstalled { .. } => {
+                log(globals, "ERROR", NAME_CHECK, &[("error", &e.to_string())]);
+            }
+            e if !installing && e.failed_a_revision() => {
+                log(globals, "WARN", "upgrade failed", &[("name", &job.name), ("error", &e.to_string())]);
+            }
+            _ => {}
+        }
+        text(build::refused(e))
+    })?;
     for warning in &outcome.warnings {
         tell(&format!("level=WARN msg={warning:?}"));
     }

@@ -130,7 +130,7 @@ pub(super) fn apply(made: Kustomization, flags: &ApplyFlags<'_>) -> Result<(), F
     let told = flags.told;
     let mut options = flags.release.options()?;
     flags.revisions.set(&mut options);
-    options.dry_run = DryRun::is_dry(told.dry_run);
+    options.dry_run = DryRun::read(told.dry_run.as_deref(), made.globals.profile())?.is_dry();
     if told.hide_secret && !options.dry_run {
         return Err("hiding Kubernetes secrets requires a dry-run mode".to_owned());
     }

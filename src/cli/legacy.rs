@@ -38,7 +38,7 @@ pub(super) struct Legacy {
     take_ownership: bool,
     #[arg(long, hide = true, value_parser = super::flags::duration)]
     timeout: Option<std::time::Duration>,
-    #[arg(long, hide = true, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "watcher", value_parser = super::release_flags::wait_for)]
     wait: Option<super::release_flags::WaitFor>,
     #[arg(long, hide = true)]
     wait_for_jobs: bool,

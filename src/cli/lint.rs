@@ -132,8 +132,11 @@ impl Linter<'_> {
                 }
                 let subject = files.subject();
                 let messages = lint::helm(&subject, &self.options, &mut |w| tell(&w));
-                let findings =
-                    if self.only_helm { Vec::new() } else { lint::findings(&subject, &self.options) };
+                let findings = if self.only_helm || self.quiet {
+                    Vec::new()
+                } else {
+                    lint::findings(&subject, &self.options)
+                };
                 (messages, findings, None)
             }
         };
@@ -141,7 +144,7 @@ impl Linter<'_> {
         let noted = error.is_some() || messages.iter().any(|m| bad(&m));
         let failed = error.is_some() || messages.iter().any(|m| m.severity >= self.least);
         let mut text = String::new();
-        if self.quiet && !noted && findings.is_empty() {
+        if self.quiet && !noted {
             return Report { text, noted, failed };
         }
         text.push_str(&format!("==> Linting {shown}\n"));

@@ -5,7 +5,7 @@ use chart_compat::profile::Profile;
 use serde::Serialize;
 
 use super::flags::Globals;
-use super::output::{self, Format};
+use super::output::{self, Format, Style, painted};
 use super::selector::Selector;
 use super::{Failure, print, with_engine};
 use crate::release::record::{Record, RecordHead, ReleaseStatus};
@@ -176,8 +176,10 @@ impl Row {
     }
 }
 
-fn row(r: &Record, time_format: &str) -> Vec<String> {
+fn row(r: &Record, time_format: &str, paints: bool) -> Vec<String> {
     let Row { name, namespace, revision, updated, status, chart, app_version } = Row::of(r, time_format);
+    let namespace = painted(&namespace, Some(Style::NAMESPACE), paints);
+    let status = painted(&status, Style::of_status(r.info.status), paints);
     vec![name, namespace, revision, updated, status, chart, app_version]
 }
 
@@ -210,11 +212,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let text = match args.output {
         Format::Table if args.short => names.iter().map(|name| format!("{name}\n")).collect(),
         Format::Table => {
-            let head = HEAD.iter().map(|h| (*h).to_owned()).collect();
+            let paints = globals.paints();
+            let head = HEAD.iter().map(|h| painted(h, Some(Style::HEAD), paints)).collect();
             let rows: Vec<_> = (!args.no_headers)
                 .then_some(head)
                 .into_iter()
-                .chain(records.iter().map(|r| row(r, &args.time_format)))
+                .chain(records.iter().map(|r| row(r, &args.time_format, paints)))
                 .collect();
             output::table(&rows)
         }

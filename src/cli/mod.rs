@@ -11,12 +11,14 @@ mod compare;
 mod completion;
 mod cosign;
 mod crds;
+mod create;
 mod debug;
 mod dependency;
 mod doctor;
 mod doctor_helmreleases;
 mod doctor_records;
 mod env;
+mod environment;
 mod explain;
 mod failure;
 mod fetch;
@@ -58,6 +60,7 @@ mod resources;
 mod rollback;
 mod schemas;
 mod search;
+mod search_hub;
 mod selector;
 mod show;
 mod status;
@@ -66,28 +69,32 @@ mod template;
 mod template_command;
 mod test;
 mod uninstall;
+mod usage;
 mod values;
 mod verify;
 mod version;
 mod webhook_flags;
 mod why;
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, IoSlice, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use chart_compat::go::slog;
+use clap::{CommandFactory as _, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::failure::Explained;
 use crate::cluster::{Cluster, ConnectOptions};
 use crate::redact;
+use crate::release::record::Storage;
 use crate::release::{Engine, EngineError, EngineOptions, ReleaseId};
 use crate::render::parse_manifest;
 
 /// Helm charts rendered and applied without Helm.
 #[derive(Parser)]
-#[command(name = "windlass", version, disable_help_subcommand = true, args_override_self = true)]
+#[command(name = "windlass", version, args_override_self = true)]
 struct Cli {
     #[command(flatten)]
     globals: flags::Globals,
@@ -107,6 +114,8 @@ enum Command {
     Bundle(helmfile::Words),
     /// Install a chart
     Install(Box<install::InstallArgs>),
+    /// Create a new chart with the given name
+    Create(create::Args),
     /// Examine a chart for possible issues
     Lint(lint::Args),
     /// Explain values
@@ -211,16 +220,16 @@ pub fn main() -> ExitCode {
     if let Some(status) = jq::asked() {
         return status;
     }
-    let cli = match template_command::parse(std::env::args_os().collect()) {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match template_command::parse(args.clone()) {
         Ok(cli) => cli,
-        Err(e) => {
-            let code = u8::from(e.use_stderr());
-            // Errors of the terminal are ignored.
-            drop(e.print());
-            return ExitCode::from(code);
-        }
+        Err(error) => return usage::end(&Cli::command(), &args, &error),
     };
-    let globals = &cli.globals.without_empty();
+    let globals = &cli.globals.with_environment(&environment::process());
+    if !storage::is_known(&globals.driver) {
+        tell(&slog::line("INFO", &format!("unknown driver {:?}", globals.driver), &[]));
+        return ExitCode::FAILURE;
+    }
     let mut status = ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Template(args) => template::run(globals, args),
@@ -235,6 +244,7 @@ pub fn main() -> ExitCode {
         Command::Upgrade(args) => install::upgrade(globals, args),
         Command::Plan(args) => plan::plan(globals, args).map(|code| status = code),
         Command::Apply(args) => plan::apply(globals, args).map_err(Explained::from),
+        Command::Create(args) => create::run(globals, args).map_err(Explained::from),
         Command::Lint(args) => lint::run(globals, args),
         Command::Values(command) => explain::run(globals, command),
         Command::Uninstall(args) => uninstall::run(globals, args).map_err(Explained::from),
@@ -441,7 +451,13 @@ fn with_runtime<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 /// Connects to the cluster of the flags.
 async fn connect(globals: &flags::Globals) -> Result<Connected, Failure> {
     let storage = storage::storage(&globals.driver)?;
-    let cluster = cluster(globals).await?;
+    let cluster = match cluster(globals).await {
+        // Records in memory need no cluster.
+        Err(_) if matches!(storage, Storage::Memory(_)) => {
+            Cluster::of_this_machine().map_err(|e| e.to_string())?
+        }
+        connected => connected?,
+    };
     let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
     let holder = format!("windlass-{}-{:x}", std::process::id(), jiff::Timestamp::now().as_nanosecond());
     let options = EngineOptions { storage, ..EngineOptions::once(&holder) };

@@ -140,8 +140,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     for line in args.without_effect.told(&names)? {
         tracing::warn!("{line}");
     }
-    let globals =
-        &addon_operator_env::complete(globals, &|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    // The list of kubeconfigs comes first.
+    let listed = variable("KUBECONFIG").is_some();
+    let globals = &addon_operator_env::complete(globals, &|name| {
+        variable(name).filter(|_| !(listed && name == "KUBE_CONFIG"))
+    });
     let working = std::env::current_dir().map_err(|e| format!("cannot tell the working directory: {e}"))?;
     let global_hooks_dir =
         addon_operator_env::global_hooks_dir(args.modules.global_hooks_dir.as_deref(), &working);

@@ -12,6 +12,7 @@ use super::hints;
 use super::prompt::password_from_stdin;
 use super::verify::Keyring;
 use super::{Failure, print, tell};
+use crate::causes::of_the_system;
 use crate::source::chart_package::{self, Times};
 use crate::source::installable::missing_dependencies;
 use crate::source::{self, absolute, provenance};
@@ -53,6 +54,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     if args.sign && args.key.is_empty() {
         return Err("--key is required for signing a package".to_owned().into());
     }
+    if args.sign && args.keyring.path().as_os_str().is_empty() {
+        return Err("--keyring is required for signing a package".to_owned().into());
+    }
     let mut passphrase = Passphrase { file: args.passphrase_file.as_deref(), read: None };
     for directory in &args.charts {
         let path = pack(globals, args, directory, &mut passphrase)?;
@@ -74,7 +78,8 @@ impl Passphrase<'_> {
             let text = if file == Path::new("-") {
                 password_from_stdin()?.expose().to_owned()
             } else {
-                std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?
+                std::fs::read_to_string(file)
+                    .map_err(|e| format!("open {}: {}", file.display(), of_the_system(&e)))?
             };
             self.read = Some(text.lines().next().unwrap_or_default().as_bytes().to_vec());
         }
@@ -122,6 +127,8 @@ fn pack(
     if args.sign {
         let metadata = &loaded.chart.metadata;
         let (ring, key) = (args.keyring.path(), &args.key);
+        // Read also where the key needs none: a wrong path is told.
+        passphrase.get()?;
         let signed = provenance::sign(&files[0].1, &file, metadata, &ring, key, &mut || passphrase.get());
         let mut beside = path.clone().into_os_string();
         beside.push(".prov");

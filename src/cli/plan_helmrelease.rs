@@ -31,7 +31,7 @@ const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io/";
 const LARGEST: u64 = 16 << 20;
 
 /// Flags of `plan` whose part a HelmRelease has in its spec.
-const CHART_FLAGS: [&str; 31] = [
+const CHART_FLAGS: [&str; 32] = [
     "out",
     "cleanup_on_fail",
     "reset_values",
@@ -55,6 +55,7 @@ const CHART_FLAGS: [&str; 31] = [
     "force_conflicts",
     "leave_to_owner",
     "force_replace",
+    "recreate_immutable",
     "server_side",
     "create_namespace",
     "skip_crds",
@@ -107,7 +108,7 @@ pub(super) fn run(globals: &Globals, request: &Request<'_>) -> Result<ExitCode, 
     let chart = match &request.flags.helm_chart {
         None => None,
         Some(reference) => {
-            let loaded = chart::open(reference, globals, request.path, false)?;
+            let loaded = chart::open(reference, globals, request.path, false, chart::PullNotes::Stderr)?;
             Some(Arc::new(loaded.compile(globals.profile())))
         }
     };

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chart_compat::go::{parse_bool, slog};
 use chart_compat::profile::Profile;
 
-use super::flags::duration;
-use super::{Failure, tell};
+use super::flags::{duration, whole};
+use super::{Failure, environment, tell};
 use crate::cluster::Validation;
 use crate::release::{
     Adoption, ApplyChoice, Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions,
@@ -14,30 +15,93 @@ use crate::release::{
 };
 
 /// The extent of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DryRun {
     None,
-    #[value(alias = "true", alias = "unset")]
+    /// Without the cluster, where the verb can do without.
     Client,
     Server,
-    #[value(name = "false")]
-    Off,
 }
 
 impl DryRun {
-    pub(super) fn is_dry(flag: Option<Self>) -> bool {
-        !matches!(flag, None | Some(Self::None | Self::Off))
+    /// Reads the word of `--dry-run` (`cmdGetDryRunFlagStrategy`), and warns of a deprecated one. `unset` stands for no word.
+    pub(super) fn read(word: Option<&str>, profile: Profile) -> Result<Self, Failure> {
+        let warn = |text: &str| {
+            if profile == Profile::Helm4 {
+                tell(&slog::line("WARN", text, &[]));
+            }
+        };
+        let word = word.unwrap_or("none");
+        if profile == Profile::Helm3
+            && !["unset", "false", "true", "none", "client", "server"].contains(&word)
+        {
+            return Err(
+                "Invalid dry-run flag. Flag must one of the following: false, true, none, client, server"
+                    .to_owned(),
+            );
+        }
+        Ok(match word {
+            "unset" => {
+                warn("--dry-run is deprecated and should be replaced with '--dry-run=client'");
+                Self::Client
+            }
+            "client" => Self::Client,
+            "server" => Self::Server,
+            "none" => Self::None,
+            _ => {
+                let wrong = || {
+                    format!("invalid dry-run value ({word:?}). Must be \"none\", \"server\", or \"client\"")
+                };
+                let dry = parse_bool(word).ok_or_else(wrong)?;
+                let (mode, name) = if dry { (Self::Client, "client") } else { (Self::None, "none") };
+                warn(&format!(
+                    "boolean '--dry-run={word}' flag is deprecated and must be replaced with '--dry-run={name}'"
+                ));
+                mode
+            }
+        })
+    }
+
+    pub(super) fn is_dry(self) -> bool {
+        self != Self::None
     }
 }
 
 /// The condition that an operation waits for, with the status rules to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitFor {
-    #[value(alias = "true")]
     Watcher,
-    #[value(name = "hookOnly", alias = "false")]
     HookOnly,
     Legacy,
+}
+
+/// Reads `--wait`, and warns of a deprecated word.
+pub(super) fn wait_for(word: &str) -> Result<WaitFor, String> {
+    let deprecated = |word: &str, instead: &str| {
+        tell(&slog::line(
+            "WARN",
+            &format!("--wait={word} is deprecated (boolean value) and can be replaced with --wait={instead}"),
+            &[],
+        ));
+    };
+    Ok(match word {
+        "watcher" => WaitFor::Watcher,
+        "hookOnly" => WaitFor::HookOnly,
+        "legacy" => WaitFor::Legacy,
+        "true" => {
+            deprecated(word, "watcher");
+            WaitFor::Watcher
+        }
+        "false" => {
+            deprecated(word, "hookOnly");
+            WaitFor::HookOnly
+        }
+        _ => {
+            return Err(format!(
+                "invalid wait input {word:?}. Valid inputs are watcher, hookOnly, and legacy"
+            ));
+        }
+    })
 }
 
 /// Server-side or client-side apply.
@@ -119,8 +183,8 @@ impl ReleaseFlags {
 #[derive(clap::Args)]
 pub(super) struct Revisions {
     /// Limit the maximum number of revisions saved per release. Use 0 for no limit
-    #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
-    history_max: usize,
+    #[arg(long, default_value_t = environment::max_history(), value_parser = whole, allow_negative_numbers = true)]
+    history_max: i64,
     /// Allow deletion of new resources created in this upgrade when upgrade fails
     #[arg(long)]
     cleanup_on_fail: bool,
@@ -128,7 +192,7 @@ pub(super) struct Revisions {
 
 impl Revisions {
     pub(super) fn set(&self, options: &mut ReleaseOptions) {
-        options.revisions.max = self.history_max;
+        options.revisions.max = usize::try_from(self.history_max).unwrap_or_default();
         options.failure.cleanup = self.cleanup_on_fail;
     }
 }
@@ -141,7 +205,7 @@ pub(super) struct Carry {
     #[arg(long)]
     no_hooks: bool,
     /// Wait until all resources are ready; alone: watcher
-    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "watcher", value_parser = wait_for)]
     wait: Option<WaitFor>,
     /// If set and --wait enabled, will wait until all Jobs have been completed
     #[arg(long)]
@@ -160,6 +224,9 @@ pub(super) struct Carry {
     leave_to_owner: Vec<String>,
     /// Delete and re-create objects whose immutable fields change
     #[arg(long)]
+    recreate_immutable: bool,
+    /// Replace objects as a whole in place of patches; needs client-side apply: --server-side=false
+    #[arg(long)]
     force_replace: bool,
     /// Deprecated name of --force-replace
     #[arg(long, hide = true)]
@@ -172,8 +239,11 @@ pub(super) struct Carry {
     break_lock: bool,
 }
 
-/// Rejects mutually exclusive flags with Helm's text.
+/// Tells of a deprecated flag, and rejects mutually exclusive ones, with Helm's texts.
 pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
+    if carry.force {
+        tell("Flag --force has been deprecated, use --force-replace instead");
+    }
     for (on, name) in [(carry.force_replace, "force-replace"), (carry.force, "force")] {
         if on && carry.force_conflicts {
             return Err(format!(
@@ -188,9 +258,6 @@ pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
 
 impl Carry {
     pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
-        if self.force {
-            tell("Flag --force has been deprecated, use --force-replace instead");
-        }
         let apply = match self.server_side {
             None | Some(ServerSide::Auto) => ApplyChoice::Auto,
             Some(ServerSide::True) => ApplyChoice::Server,
@@ -223,6 +290,8 @@ impl Carry {
             },
             objects: ObjectOptions {
                 immutable: if self.force_replace || self.force {
+                    Immutable::Replace
+                } else if self.recreate_immutable {
                     Immutable::Recreate
                 } else {
                     Immutable::Fail

@@ -1,9 +1,9 @@
 //! `windlass rollback`: repeats an old revision.
 
-use super::flags::Globals;
+use super::flags::{Globals, whole};
 use super::plan::Planned;
 use super::release_flags::{Carry, DryRun, exclusive, lenient};
-use super::{Failure, print, tell, with_engine};
+use super::{Failure, environment, print, tell, with_engine};
 use crate::release::{ReleaseOptions, RollbackRequest};
 
 /// Helm's limit, for `list` and `history`.
@@ -15,17 +15,16 @@ pub(super) struct Args {
     /// The release
     name: String,
     /// The revision; 0 or omitted: the previous one
-    #[arg(allow_negative_numbers = true)]
     revision: Option<String>,
     /// Simulates the operation: client or server
-    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "client")]
-    dry_run: Option<DryRun>,
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset")]
+    dry_run: Option<String>,
     /// Allow deletion of new resources created in this rollback when rollback fails
     #[arg(long)]
     cleanup_on_fail: bool,
     /// Limit the maximum number of revisions saved per release. Use 0 for no limit
-    #[arg(long, env = "HELM_MAX_HISTORY", default_value_t = 10)]
-    history_max: usize,
+    #[arg(long, default_value_t = environment::max_history(), value_parser = whole, allow_negative_numbers = true)]
+    history_max: i64,
     /// Add a custom description for the rollback (max 256 characters)
     #[arg(long)]
     description: Option<String>,
@@ -53,10 +52,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if length > LONGEST_DESCRIPTION {
         return Err(format!("description must be {LONGEST_DESCRIPTION} characters or less, got {length}"));
     }
-    let mut options =
-        ReleaseOptions { dry_run: DryRun::is_dry(args.dry_run), ..lenient(carry, globals.profile()) };
+    let dry_run = DryRun::read(args.dry_run.as_deref(), globals.profile())?.is_dry();
+    let mut options = ReleaseOptions { dry_run, ..lenient(carry, globals.profile()) };
     options.failure.cleanup = args.cleanup_on_fail;
-    options.revisions.max = args.history_max;
+    options.revisions.max = usize::try_from(args.history_max).unwrap_or_default();
     with_engine(globals, async |s| {
         let description = args.description.clone().filter(|text| !text.is_empty());
         let cause = s.cause("rollback");

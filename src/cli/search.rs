@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::flags::Globals;
 use super::output::{Format, structured, table};
-use super::{Failure, print, tell};
+use super::{Failure, print, search_hub, tell};
 use crate::source::index::{IndexError, visit};
 use crate::source::repositories::Repositories;
 use crate::source::repository;
@@ -19,6 +19,8 @@ use crate::source::repository;
 pub(super) enum Command {
     /// Search repositories for a keyword in charts
     Repo(Args),
+    /// Search for charts in the Artifact Hub or your own hub instance
+    Hub(search_hub::Args),
 }
 
 /// Flags of `search repo`.
@@ -91,7 +93,10 @@ impl Term {
 }
 
 pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
-    let Command::Repo(args) = command;
+    let args = match command {
+        Command::Repo(args) => args,
+        Command::Hub(args) => return search_hub::run(globals, args),
+    };
     let home = globals.home();
     let all = Repositories::load(&home.repositories).map_err(|e| e.to_string())?;
     let all = all.filter(|all| !all.entries.is_empty()).ok_or("no repositories configured")?;
@@ -100,18 +105,20 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
         ("", false) => ">0.0.0",
         (version, _) => version,
     };
-    let range =
-        semver::Range::parse(wish).map_err(|e| format!("an invalid version/constraint format: {e}"))?;
     let words = args.words.join(" ");
     let term = match (words.as_str(), args.regexp) {
-        ("", _) if args.words.is_empty() => Term::All,
-        (pattern, true) => Term::Pattern(regexp::compile(pattern.as_bytes())?),
-        (words, false) => Term::Words(words.to_lowercase()),
+        ("", _) if args.words.is_empty() => Ok(Term::All),
+        (pattern, true) => regexp::compile(pattern.as_bytes()).map(Term::Pattern),
+        (words, false) => Ok(Term::Words(words.to_lowercase())),
     };
+    let range = semver::Range::parse(wish).map_err(|e| format!("an invalid version/constraint format: {e}"));
+    // What is wrong with the query is told after what is wrong with indexes.
+    let query = term.and_then(|term| Ok((term, range?)));
     let mut found: Vec<Found> = Vec::new();
     for repo in &all.entries {
         let path = repository::index_path(&home.indexes, &repo.name);
         let mut each = |chart: &str, versions: Vec<crate::source::index::entry::ChartVersion>| {
+            let Ok((term, range)) = &query else { return };
             let before = found.len();
             for version in &versions {
                 let meta = &version.metadata;
@@ -149,6 +156,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
             tell(&slog::line("WARN", "repo is corrupt or missing", &attributes));
         }
     }
+    drop(query?);
     found.sort_by(order);
     found.dedup_by(|a, b| a.name == b.name && a.version == b.version);
     show(args, &found)

@@ -48,7 +48,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     | Command::Values { args, .. }
     | Command::Readme(args)
     | Command::Crds(args)) = command;
-    let loaded = chart::find(&args.chart, globals, &args.path)?;
+    let loaded = chart::find(&args.chart, globals, &args.path, chart::PullNotes::Stderr)?;
     loaded.warnings.iter().for_each(|w| tell(w));
     if let Command::Values { jsonpath, .. } = command
         && !jsonpath.is_empty()

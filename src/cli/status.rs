@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::flags::Globals;
-use super::output::{self, Format};
+use super::output::{self, Format, Style, painted};
 use super::{Connected, Failure, get, print, resources, with_engine};
 use crate::release::record::{Record, RecordedHook, Storage};
 use crate::release::{HookEvent, ReleaseId, Resources};
@@ -44,13 +44,24 @@ pub(super) struct Shown<'a> {
     /// Values, hooks and manifest.
     pub(super) debug: bool,
     pub(super) hide_notes: bool,
+    /// The revision was just made, and was not read: without values, these are an empty map.
+    pub(super) fresh: bool,
+    /// With colours.
+    pub(super) paints: bool,
 }
 
 impl Shown<'_> {
     /// The output after an operation.
     pub(super) fn after(globals: &Globals, hide_notes: bool) -> Self {
         let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
-        Self { description: !helm3, hide_notes, debug: globals.debug, ..Self::default() }
+        Self {
+            description: !helm3,
+            hide_notes,
+            debug: globals.debug,
+            fresh: true,
+            paints: globals.paints(),
+            ..Self::default()
+        }
     }
 }
 
@@ -63,7 +74,9 @@ pub(super) fn text(record: &Record, shown: Shown<'_>) -> Result<String, Failure>
     }
     out.push_str(&format!(
         "NAMESPACE: {}\nSTATUS: {}\nREVISION: {}\n",
-        record.namespace, info.status, record.version
+        painted(&record.namespace, Some(Style::NAMESPACE), shown.paints),
+        painted(info.status.as_str(), Style::of_status(info.status), shown.paints),
+        record.version
     ));
     if shown.chart {
         let meta = |name: &str| record.chart["metadata"][name].as_str().unwrap_or_default();
@@ -82,7 +95,8 @@ pub(super) fn text(record: &Record, shown: Shown<'_>) -> Result<String, Failure>
     }
     out.push_str(&tests(&record.hooks));
     if shown.debug {
-        let values = get::values_text(record, false, Format::Yaml)?;
+        let none = shown.fresh && record.config.as_object().is_none_or(serde_json::Map::is_empty);
+        let values = if none { "{}\n".to_owned() } else { get::values_text(record, false, Format::Yaml)? };
         out.push_str(&format!("USER-SUPPLIED VALUES:\n{values}\n"));
         out.push_str(&format!("COMPUTED VALUES:\n{}\n", get::values_text(record, true, Format::Yaml)?));
     }
@@ -154,5 +168,6 @@ pub(super) async fn print_status(
         let found = serde_json::to_value(&found).map_err(|e| format!("cannot print: {e}"))?;
         record.info.rest.insert("resources".to_owned(), found);
     }
-    show(&record, flags.output, Shown { description, resources: Some(&found), ..Shown::default() })
+    let paints = globals.paints();
+    show(&record, flags.output, Shown { description, resources: Some(&found), paints, ..Shown::default() })
 }

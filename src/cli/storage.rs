@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Failure;
+use super::{Failure, environment};
 use crate::release::record::{Record, Storage};
 use crate::render::parse_manifest;
+
+/// Whether a driver is one of Helm's.
+pub(super) fn is_known(driver: &str) -> bool {
+    matches!(driver, "" | "secret" | "secrets" | "configmap" | "configmaps" | "memory" | "sql")
+}
 
 /// The storage for a driver, with Helm's errors.
 pub(super) fn storage(driver: &str) -> Result<Storage, Failure> {
@@ -24,7 +29,7 @@ pub(super) fn storage(driver: &str) -> Result<Storage, Failure> {
 /// The records in the files of `HELM_MEMORY_DRIVER_DATA`.
 fn at_hand() -> Result<Vec<Record>, Failure> {
     let mut records: Vec<Record> = Vec::new();
-    let paths = std::env::var("HELM_MEMORY_DRIVER_DATA").unwrap_or_default();
+    let paths = environment::process().text("HELM_MEMORY_DRIVER_DATA").unwrap_or_default();
     for path in paths.split(':').filter(|path| !path.is_empty()) {
         let failed = |e: &dyn std::fmt::Display| format!("HELM_MEMORY_DRIVER_DATA: {path}: {e}");
         let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;

@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chart_compat::go::slog;
+use chart_compat::go::{parse_bool, slog};
 use chart_compat::profile::Profile;
 use chart_compat::render::{
     Capabilities, CompiledChart, Error, Hook, KubeVersion, Options, Release, Rendered, ShowOnly,
@@ -16,6 +16,7 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Render};
 use super::legacy::Legacy;
 use super::post_render::PostRender;
+use super::release_flags::DryRun;
 use super::schemas::Schemas;
 use super::values::User;
 use super::{Connected, Failure, chart, print, print_pieces, tell, values, with_engine};
@@ -143,16 +144,11 @@ impl Args {
                 Err("Invalid dry-run flag. Flag must one of the following: false, true, none, client, server"
                     .to_owned())
             }
-            (Profile::Helm4, Some("unset")) => {
-                let text = "--dry-run is deprecated and should be replaced with '--dry-run=client'";
-                tell(&slog::line("WARN", text, &[]));
-                Ok(false)
+            // It is always a simulation.
+            (Profile::Helm4, Some(word)) if word == "none" || parse_bool(word) == Some(false) => {
+                Err(format!("invalid dry-run value ({word:?}). Must be \"server\" or \"client\""))
             }
-            (Profile::Helm4, Some("client")) => Ok(false),
-            (Profile::Helm4, Some("server")) => Ok(true),
-            (Profile::Helm4, Some(other)) => {
-                Err(format!("invalid dry-run value ({other:?}). Must be \"none\", \"server\", or \"client\""))
-            }
+            (Profile::Helm4, word) => Ok(DryRun::read(word, profile)? == DryRun::Server),
         }
     }
 }
@@ -184,7 +180,8 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
         return Err(text.to_owned().into());
     }
     let user = values::merge(globals, &args.render.values, globals.profile())?;
-    let loaded = chart::open(reference, globals, &args.path, args.dependency_update)?;
+    let loaded =
+        chart::open(reference, globals, &args.path, args.dependency_update, chart::PullNotes::Stderr)?;
     note_secrets(&loaded.chart, &user.values);
     let compiled = loaded.compile(globals.profile());
     if let Some(text) = release_name_error(name) {

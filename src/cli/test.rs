@@ -61,7 +61,7 @@ pub(super) async fn run_tests(
     request: &TestRequest,
 ) -> Result<(), Failure> {
     let tested = connected.run(connected.engine.test(request)).await?;
-    let shown = Shown { hide_notes: true, ..Shown::after(globals, true) };
+    let shown = Shown { fresh: false, ..Shown::after(globals, true) };
     status::show(&tested.record, Format::Table, shown)?;
     if request.logs {
         print(b"\n")?;

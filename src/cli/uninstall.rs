@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::flags::{Globals, duration};
 use super::plan::Planned;
-use super::release_flags::WaitFor;
+use super::release_flags::{WaitFor, wait_for};
 use super::{Failure, print, tell, with_engine};
 use crate::cluster::{ObjectRef, Propagation};
 use crate::release::UninstallRequest;
@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long)]
     delete_hooks: bool,
     /// If set, will wait until all the resources are deleted before returning
-    #[arg(long, value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "watcher")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "watcher", value_parser = wait_for)]
     wait: Option<WaitFor>,
     /// Selects the deletion cascading strategy for the dependents
     #[arg(long, value_enum, default_value_t)]

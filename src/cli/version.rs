@@ -1,4 +1,4 @@
-//! `windlass version`: our version, and the compatible Helm version.
+//! `windlass version`: the version of the Helm to be compatible with, which Helm's users parse, and ours beside it.
 
 use chart_compat::data::{Data, Map};
 use chart_compat::render::Capabilities;
@@ -22,18 +22,19 @@ pub(super) struct Args {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     const OWN: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+    let helm = globals.profile().helm_version();
     if args.short && args.template.is_empty() {
-        return print(format!("{OWN}\n").as_bytes());
+        return print(format!("{helm}\n").as_bytes());
     }
     // In the order of Helm's fields, then ours. There is no Go version.
     let kube = Capabilities::default().kube_version;
     let fields = [
-        ("Version", OWN.to_owned()),
+        ("Version", helm.to_owned()),
         ("GitCommit", String::new()),
         ("GitTreeState", String::new()),
         ("GoVersion", String::new()),
         ("KubeClientVersion", format!("v{}.{}", kube.major, kube.minor)),
-        ("HelmVersion", globals.profile().helm_version().to_owned()),
+        ("WindlassVersion", OWN.to_owned()),
     ];
     if args.template.is_empty() {
         let fields = fields.map(|(name, value)| format!("{name}:{value:?}"));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::flags::Globals;
-use super::super::output::go_time;
+use super::super::output::local_go_time;
 use super::super::{Failure, print, with_engine};
 use super::kinds;
 use super::{condition, namespace_of, read, revision, text};
@@ -161,7 +161,7 @@ fn status(object: &Value) -> Vec<(&'static str, String)> {
     let Some(ready) = condition(object, "Ready") else {
         return vec![("Status", "Unknown".to_owned())];
     };
-    let at = go_time(text(&ready["lastTransitionTime"]));
+    let at = local_go_time(text(&ready["lastTransitionTime"]));
     let what =
         if ready["status"] == "False" { "Last reconciliation failed at" } else { "Last reconciled at" };
     let mut lines = vec![("Status", format!("{what} {at}"))];
