@@ -11,7 +11,7 @@ test: prerequisites programs
 
 # The tests that need no control plane.
 test-fast: prerequisites programs
-	tests/progress.py --workspace --no-fail-fast --lib --test answers --test binary --test fixtures --test frameworks \
+	tests/progress.py --workspace --no-fail-fast --lib --test answers --test binary --test commands --test fixtures --test frameworks \
 		--test fuzz --test helmfile --test ledger --test lint --test recorded --test replay --test seeded --test tidy
 
 # Helm 3, Helm 4 and ours in all 243 orders on one release, and pairwise on six charts of the corpus, where it is at hand: how
@@ -120,6 +120,7 @@ fixtures: prerequisites
 	cd tests/tools/kustomize && go run -ldflags '-X sigs.k8s.io/kustomize/api/provenance.version=v5.8.1' . record ../../../fixtures/kustomize-generated
 	cargo test --test fixtures -- --ignored --exact record
 	cargo test --test lint -- --ignored --exact record
+	cargo test --test commands -- --ignored --exact record
 
 # Records anew what helmfile prints for its fixtures. Builds helmfile: some 8 minutes.
 HELMFILE ?= $(CURDIR)/.cache/helmfile

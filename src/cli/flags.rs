@@ -87,7 +87,7 @@ pub(super) struct Globals {
     #[arg(long, global = true, env = "WINDLASS_OFFLINE", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0)]
     pub(super) offline: bool,
     /// Enable verbose output
-    #[arg(long = "debug", global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
+    #[arg(id = "debug", long = "debug", global = true, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
     verbose: Option<bool>,
     /// The flag, or its variable
     #[arg(skip)]

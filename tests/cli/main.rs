@@ -7,6 +7,7 @@ mod client_apply;
 mod compare;
 mod crds;
 mod doctor;
+mod drop_in;
 mod flags;
 mod flux;
 mod flux_verbs;

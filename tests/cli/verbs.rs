@@ -395,7 +395,7 @@ fn drivers_are_helms() {
     helm(&["uninstall", "r"]);
     let sql = with("sql", &["list"]).unwrap_err();
     assert!(sql.contains("HELM_DRIVER=sql") && sql.contains("secret or configmap"), "{sql}");
-    assert_eq!(with("paper", &["list"]).unwrap_err(), "Error: unknown driver \"paper\"\n");
+    assert_eq!(with("paper", &["list"]).unwrap_err(), "level=INFO msg=\"unknown driver \\\"paper\\\"\"\n");
     let refused = with("memory", &["install", "r", path]).unwrap_err();
     assert!(refused.contains("HELM_DRIVER=memory"), "{refused}");
     let left = cp.kubectl(["get", "configmap", "-n", n, "-o", "name"]).unwrap();

@@ -60,16 +60,19 @@ fn the_environment_is_helms() {
 fn the_version_is_told_in_helms_forms() {
     let user = User::new();
     let own = format!("v{}", env!("CARGO_PKG_VERSION"));
-    assert_eq!(user.ok(&["version", "--short"]), format!("{own}\n"));
+    // What scripts parse is Helm's.
+    assert_eq!(user.ok(&["version", "--short"]), user.helm_ok(&["version", "--short"]));
     let (long, theirs) = (user.ok(&["version"]), user.helm_ok(&["version"]));
-    assert!(long.starts_with(&format!("version.BuildInfo{{Version:\"{own}\", GitCommit:\"\", ")), "{long}");
+    assert!(long.ends_with(&format!(", WindlassVersion:\"{own}\"}}\n")), "{long}");
     let field = |text: &str, name: &str| {
         text.split_once(&format!("{name}:\"")).and_then(|(_, v)| v.split_once('"')).map(|(v, _)| v.to_owned())
     };
-    assert_eq!(field(&long, "KubeClientVersion"), field(&theirs, "KubeClientVersion"));
-    assert_eq!(field(&long, "HelmVersion"), field(&theirs, "Version"));
-    let text = user.ok(&["version", "--template", "{{.Version}} as {{ printf \"%q\" .HelmVersion }}"]);
-    assert!(text.starts_with(&format!("{own} as \"v4.")), "{text}");
+    for name in ["Version", "GitCommit", "GitTreeState", "KubeClientVersion"] {
+        assert_eq!(field(&long, name), field(&theirs, name), "{name}");
+    }
+    let text = user.ok(&["version", "--template", "{{ printf \"%q\" .Version }} by {{.WindlassVersion}}"]);
+    assert!(text.starts_with("\"v4.") && text.ends_with(&format!("\" by {own}")), "{text}");
+    assert!(user.ok(&["version", "--short", "--compat", "helm3"]).starts_with("v3."));
     let (own, theirs) =
         (user.fails(&["version", "--template", "{{"]), user.helm(&["version", "--template", "{{"]));
     assert_eq!(own, theirs.err);

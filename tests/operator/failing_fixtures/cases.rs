@@ -31,9 +31,11 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             "yaml" => documents(tree, &mut cases),
             "schema" => schemas(tree, &mut cases),
             "answers" => answers(tree, &mut cases),
-            // Schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, merges, states of HelmReleases, encrypted files, inputs of any kind, and a chart
+            // Command lines, schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, merges, states of HelmReleases, encrypted files, inputs of any
+            // kind, and a chart
             // that renders: no error of a chart.
             "client-apply"
+            | "commands"
             | "flux-api"
             | "flux-notify"
             | "flux-values"
