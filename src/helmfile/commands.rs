@@ -4,6 +4,10 @@
 
 use std::collections::HashSet;
 
+use chart_compat::data::Data;
+use chart_compat::go::semver;
+use chart_compat::yaml;
+
 use super::output::{self, Row};
 use super::state::hooks::{self, Event};
 use super::state::host::Host;
@@ -47,7 +51,11 @@ pub fn no_match(query: &Query) -> Error {
 /// The path of a state file from the folder of the command.
 fn shown_file(state: &State, cwd: &str) -> String {
     let full = output::full_path(state);
-    full.strip_prefix(&format!("{}/", cwd.trim_end_matches('/'))).unwrap_or(&full).to_owned()
+    match full.strip_prefix(&format!("{}/", cwd.trim_end_matches('/'))) {
+        Some(name) if !name.contains('/') => format!("./{name}"),
+        Some(path) => path.to_owned(),
+        None => full,
+    }
 }
 
 /// Which releases a command takes (`markExcludedReleases`): those that match a selector and whose condition holds.
@@ -153,9 +161,6 @@ pub fn prepared<T>(
 /// Runs the `prepare` hooks of releases and sets the paths of local charts.
 fn prepare_charts(host: &dyn Host, state: &mut State, command: &str) -> Result<(), Error> {
     let override_chart = state.fields.text("chart");
-    let has_patches = |one: &Record| {
-        ["jsonPatches", "strategicMergePatches", "transformers"].iter().any(|key| !one.list(key).is_empty())
-    };
     let chosen = selected(state, false)?;
     let mut paths_by_id: Vec<(String, String)> = Vec::new();
     for mut one in chosen.into_iter().filter(release::is_desired) {
@@ -211,15 +216,92 @@ fn check_address(chart: &str) -> Result<(), String> {
     }
 }
 
-/// `build`: the merged states.
+/// Checks that the chart of a release with own `dependencies` and these can be: helmfile puts them together even for `build`. What only
+/// a server tells is not asked.
+fn check_own_dependencies(
+    host: &dyn Host,
+    state: &State,
+    one: &Record,
+    is_repository: &dyn Fn(&str) -> bool,
+) -> Result<(), Error> {
+    let dependencies: Vec<(String, Option<String>)> =
+        one.records("dependencies").map(|own| (own.text("chart"), Some(own.text("version")))).collect();
+    if dependencies.is_empty() || has_patches(one) {
+        return Ok(());
+    }
+    let name = one.text("name");
+    let override_chart = state.fields.text("chart");
+    let own = if override_chart.is_empty() { one.text("chart") } else { override_chart };
+    for (chart, dependency) in std::iter::once((own, None)).chain(dependencies) {
+        let failed = |reason: String| Error::from(format!("release {name:?}: chart {chart:?}: {reason}"));
+        let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &chart));
+        match host.is_dir(&local) {
+            Some(true) => {
+                if let Some(wanted) = dependency {
+                    check_local_dependency(host, &local, &wanted).map_err(failed)?;
+                }
+                continue;
+            }
+            Some(false) => continue,
+            None => {}
+        }
+        let address = registry_address(state, &chart);
+        if address.starts_with("oci://") {
+            check_address(&address).map_err(failed)?;
+        } else if paths::is_remote(&chart) {
+            host.fetch(&chart, "charts").map_err(failed)?;
+        } else {
+            let (repository, rest) = chart.split_once('/').unwrap_or((&chart, ""));
+            if rest.is_empty() {
+                return Err(failed("it is neither a folder nor REPOSITORY/CHART".to_owned()));
+            }
+            if !is_repository(repository) {
+                return Err(failed(format!(
+                    "no helm list entry found for repository \"{repository}\". please `helm repo add` it!"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a folder is a chart of a version.
+fn check_local_dependency(host: &dyn Host, folder: &str, wanted: &str) -> Result<(), String> {
+    let path = paths::within(folder, "Chart.yaml");
+    if host.is_dir(&path).is_none() {
+        return Err("Chart.yaml file is missing".to_owned());
+    }
+    let metadata = yaml::from_slice(&host.read(&path)?).map_err(|error| format!("{path}: {error}"))?;
+    let version = metadata.get("version").and_then(Data::as_str).unwrap_or_default();
+    match semver::is_compatible(wanted, version) {
+        true => Ok(()),
+        false => Err(format!("can't get a valid version for dependency {}", paths::base(folder))),
+    }
+}
+
+/// Whether the manifests of a release are patched: `build` leaves such releases alone.
+fn has_patches(one: &Record) -> bool {
+    ["jsonPatches", "strategicMergePatches", "transformers"].iter().any(|key| !one.list(key).is_empty())
+}
+
+/// `build`: the merged states. `is_repository`: whether Helm has a repository of this name.
 ///
 /// # Errors
-/// As [`for_each`].
-pub fn build(host: &dyn Host, query: &Query, cwd: &str, embed: bool) -> Result<String, Error> {
+/// As [`for_each`], and a release with own dependencies that cannot be.
+pub fn build(
+    host: &dyn Host,
+    query: &Query,
+    cwd: &str,
+    embed: bool,
+    is_repository: &dyn Fn(&str) -> bool,
+) -> Result<String, Error> {
     let mut text = String::new();
     for_each(host, query, cwd, |state| {
         filter(state, false)?;
         prepared(host, state, "build", |state| {
+            for one in selected(state, false)?.iter().filter(|one| release::is_desired(one)) {
+                check_own_dependencies(host, state, one, is_repository)?;
+            }
             if embed {
                 let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
                 for one in &mut releases {

@@ -1,6 +1,7 @@
 //! Commands that only read: `build`, `list`, `print-env`, `show-dag`, `write-values`.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::flags::Options;
 use crate::causes::of_the_system;
@@ -8,6 +9,7 @@ use crate::cli::flags::Globals;
 use crate::cli::print;
 use crate::helmfile::state::Error;
 use crate::helmfile::{commands, output};
+use crate::source::repositories::Repositories;
 
 /// Flags of `build`.
 #[derive(clap::Args)]
@@ -67,8 +69,16 @@ pub(super) struct WriteValuesArgs {
 }
 
 pub(super) fn build(globals: &Globals, options: &Options, args: &BuildArgs) -> Result<(), Error> {
-    let text =
-        commands::build(&*options.host(globals), &options.query()?, &options.cwd(), args.embed_values)?;
+    // Most state files ask for none.
+    let known = OnceLock::new();
+    let is_repository = |name: &str| {
+        let known: &Repositories = known.get_or_init(|| {
+            Repositories::load(&globals.home().repositories).ok().flatten().unwrap_or_default()
+        });
+        known.entries.iter().any(|entry| entry.name == name)
+    };
+    let host = options.host(globals);
+    let text = commands::build(&*host, &options.query()?, &options.cwd(), args.embed_values, &is_repository)?;
     Ok(print(text.as_bytes())?)
 }
 

@@ -5,13 +5,45 @@
 
 use std::collections::{HashMap, HashSet};
 
-use chart_compat::yaml::Room;
 use chart_compat::yaml::tree::{self, Kind, Node};
+use chart_compat::yaml::{Content, Node as Spanned, Room, spanned};
 
 use super::value::{Map, Value};
 
 /// The maximal number of nodes of a document before its aliases are resolved.
 const MAX_NODES: usize = 1_000_000;
+
+/// The end of the error of a key that a map has twice.
+const TWICE: &str = " already defined";
+
+/// The error of keys that maps of the first document have twice, with their lines; `None` if there are none.
+fn keys_defined_twice(text: &str) -> Option<String> {
+    let mut lines = Vec::new();
+    find_twice(&spanned(text.as_bytes()).ok()?, &mut lines);
+    (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")))
+}
+
+fn find_twice(node: &Spanned, lines: &mut Vec<String>) {
+    match &node.content {
+        Content::List(items) => items.iter().for_each(|item| find_twice(item, lines)),
+        Content::Map(entries) => {
+            let mut first: HashMap<&str, u32> = HashMap::new();
+            for entry in entries {
+                match first.get(entry.written.as_str()) {
+                    Some(line) => lines.push(format!(
+                        "line {}: mapping key {:?}{TWICE} at line {line}",
+                        entry.line, entry.written
+                    )),
+                    None => {
+                        first.insert(&entry.written, entry.line);
+                    }
+                }
+            }
+            entries.iter().for_each(|entry| find_twice(&entry.value, lines));
+        }
+        _ => {}
+    }
+}
 
 /// Decodes every document of a text.
 ///
@@ -22,13 +54,19 @@ pub fn documents(text: &str) -> Result<Vec<Node>, String> {
 }
 
 fn documents_within(text: &str, room: &Room) -> Result<Vec<Node>, String> {
-    let roots = tree::read_all_within(text, room).map_err(|error| format!("yaml: {}", error.in_v3()))?;
+    let roots = tree::read_all_within(text, room).map_err(|error| {
+        let told = error.in_v3();
+        if told.starts_with("yaml: ") { told } else { format!("yaml: {told}") }
+    })?;
     let mut out = Vec::with_capacity(roots.len());
     for mut document in roots {
         let root =
             if document.content.is_empty() { Node::default() } else { document.content.swap_remove(0) };
         let mut expander = Expander { anchors: HashMap::new(), nodes: 0, room };
-        out.push(expander.node(root)?);
+        out.push(expander.node(root).map_err(|error| match error.ends_with(TWICE) {
+            true => keys_defined_twice(text).unwrap_or(error),
+            false => error,
+        })?);
     }
     Ok(out)
 }
@@ -139,7 +177,7 @@ impl Expander<'_> {
         let mut seen = HashSet::new();
         while let (Some(key), Some(value)) = (entries.next(), entries.next()) {
             if !seen.insert((key.kind as u8, key.value.clone())) {
-                return Err(format!("yaml: unmarshal errors: mapping key {:?} already defined", key.value));
+                return Err(format!("yaml: unmarshal errors: mapping key {:?}{TWICE}", key.value));
             }
             let is_merge = key.tag == "!!merge";
             let key = self.node(key)?;

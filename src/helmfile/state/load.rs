@@ -87,7 +87,8 @@ impl Loader<'_> {
     /// The file cannot be read, rendered or parsed, or its environment is not defined.
     pub fn load(&self, base: &str, file: &str, given: &Given, is_base: bool) -> Result<State, Error> {
         let path = paths::within(base, file);
-        let text = read_text(self.host, &self.absolute(&path))?;
+        let whole = self.absolute(&path);
+        let text = read_text(self.host, &whole).map_err(|error| error.replacen(&whole, &path, 1))?;
         let state = self.parts(base, &path, &text, given, is_base)?;
         for (at, nested) in state.fields.records("helmfiles").enumerate() {
             let nested = nested.text("path");
@@ -424,9 +425,8 @@ impl Loader<'_> {
         if !files.is_empty() {
             return Ok(files);
         }
-        let shown_base = paths::dir(file);
         match handler.unwrap_or("Error") {
-            "Error" => Err(format!("{what} file matching \"{path}\" does not exist in \"{shown_base}\"")),
+            "Error" => Err(format!("{what} file matching \"{path}\" does not exist in \".\"")),
             "Warn" => {
                 self.host.warn(&format!("skipping missing {what} file matching \"{path}\""));
                 Ok(files)

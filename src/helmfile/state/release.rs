@@ -409,9 +409,10 @@ pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, String> {
         "" => Some(path),
         path => path.strip_suffix('.'),
     }) else {
-        return Err(format!(
-            "Condition value must be in the form 'foo.enabled' where 'foo' can be modified as necessary, and not {condition:?}"
-        ));
+        return Err(
+            "Condition value must be in the form 'foo.enabled' where 'foo' can be modified as necessary"
+                .to_owned(),
+        );
     };
     let mut at = values;
     let mut shown = String::new();

@@ -302,7 +302,7 @@ fn one(found: &[String], several: &str) -> Result<Option<String>, Error> {
     match found {
         [] => Ok(None),
         [file] => Ok(Some(file.clone())),
-        _ => Err(Error::Other(format!("{several}: {}", found.join(", ")))),
+        _ => Err(Error::Other(format!("{several}. please submit a feature request if necessary"))),
     }
 }
 

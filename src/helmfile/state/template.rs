@@ -395,7 +395,11 @@ impl World for TemplateWorld<'_> {
             "exec" | "envExec" => self.run(name, arguments).map(Data::from),
             "isFile" => Ok((self.host.is_dir(&path()) == Some(false)).into()),
             "isDir" => Ok((self.host.is_dir(&path()) == Some(true)).into()),
-            "readFile" => read_text(self.host, &path()).map(Data::from),
+            "readFile" => {
+                let whole = path();
+                let read = read_text(self.host, &whole).map(Data::from);
+                read.map_err(|error| error.replacen(&whole, text(0), 1))
+            }
             "readDir" => {
                 let shown = text(0);
                 let entries = self.entries("ReadDir", &path())?;
