@@ -342,28 +342,12 @@ impl Manager<'_> {
             refuse_directories(resolved)?;
         }
         let mut wanted: Vec<(String, usize)> = Vec::new();
-        // The lines, each with whether a download follows it.
         let mut lines: Vec<(String, bool)> = Vec::new();
-        for (n, one) in resolved.iter_mut().enumerate() {
-            let d = &one.dependency;
-            if d.repository.is_empty() {
-                let name = &d.name;
-                (self.say)(format!(
-                    "Dependency {name} did not declare a repository. Assuming it exists in the charts directory\n"
-                ));
-                self.check_local(&directory.join(name), d)?;
-            } else if d.repository.starts_with("file://") {
-                one.dependency.version = self.pack_local(d, scratch)?;
-            } else {
-                let url = one.url(known)?;
-                let fetches = wanted.iter().all(|w| w.0 != url);
-                if fetches {
-                    wanted.push((url, n));
-                }
-                let verb = if fetches { "Downloading" } else { "Already downloaded" };
-                lines.push((format!("{verb} {} from repo {}\n", d.name, d.repository), fetches));
-            }
+        let planned = self.plan(resolved, known, scratch, directory, &mut wanted, &mut lines);
+        if planned.is_err() {
+            lines.drain(..).for_each(|(line, _)| (self.say)(line));
         }
+        planned?;
         let (fetcher, options) = (self.fetcher, self.options);
         let resolved = &*resolved;
         // Each concurrent download prints its output when it ends.
@@ -396,6 +380,40 @@ impl Manager<'_> {
             // charts/ must contain charts only.
             load_package(&chart.bytes, &path, Profile::Helm4)?;
             chart_package::write(&path, &chart.bytes).map_err(io_error(&path))?;
+        }
+        Ok(())
+    }
+
+    /// What to download, and the line of each dependency with whether a download follows it. Checks and packs those on disk.
+    fn plan(
+        &mut self,
+        resolved: &mut [Resolved],
+        known: &[Entry],
+        scratch: &Path,
+        directory: &Path,
+        wanted: &mut Vec<(String, usize)>,
+        lines: &mut Vec<(String, bool)>,
+    ) -> Result<(), DependencyError> {
+        for (n, one) in resolved.iter_mut().enumerate() {
+            let d = &one.dependency;
+            if d.repository.is_empty() {
+                let name = &d.name;
+                let text = format!(
+                    "Dependency {name} did not declare a repository. Assuming it exists in the charts directory\n"
+                );
+                lines.push((text, false));
+                self.check_local(&directory.join(name), d)?;
+            } else if d.repository.starts_with("file://") {
+                one.dependency.version = self.pack_local(d, scratch)?;
+            } else {
+                let url = one.url(known)?;
+                let fetches = wanted.iter().all(|w| w.0 != url);
+                if fetches {
+                    wanted.push((url, n));
+                }
+                let verb = if fetches { "Downloading" } else { "Already downloaded" };
+                lines.push((format!("{verb} {} from repo {}\n", d.name, d.repository), fetches));
+            }
         }
         Ok(())
     }
