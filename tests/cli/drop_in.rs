@@ -152,6 +152,23 @@ fn a_record_has_the_time_of_its_writer() {
 }
 
 #[test]
+fn what_was_just_made_is_told_with_its_values() {
+    let spaces = spaces("told");
+    let dir = chart();
+    let path = dir.path().to_str().unwrap();
+    for verb in [&["install"][..], &["upgrade"], &["upgrade", "--set", "size=2"]] {
+        let args = [verb, &["r", path, "--debug", "--color", "always"]].concat();
+        let [mine, theirs] = [0, 1].map(|i| {
+            let args = [&args[..], &["-n", spaces[i].name()]].concat();
+            let text = if i == 0 { windlass(&args) } else { control_plane().helm4(args).unwrap() };
+            let lines = text.lines().filter(|line| !line.starts_with("LAST DEPLOYED"));
+            lines.map(|line| line.replace(spaces[i].name(), "NS")).collect::<Vec<_>>()
+        });
+        assert_eq!(mine, theirs, "{verb:?}");
+    }
+}
+
+#[test]
 fn kubeconfigs_are_read_from_a_list() {
     let cp = control_plane();
     let ns = cp.namespace("configs").unwrap();

@@ -219,3 +219,36 @@ fn nothing_leaves_the_directory_that_it_is_unpacked_in() {
         assert!(user.files("d").is_empty(), "{name}: {:?}", user.files("d"));
     }
 }
+
+#[test]
+fn a_new_chart_is_one_for_helm() {
+    let user = User::new();
+    assert_eq!(user.ok(&["create", "shop-web"]), "Creating shop-web\n");
+    for (program, args) in
+        [(helm4(), ["lint", "--strict", "shop-web"]), (ours(), ["lint", "--strict", "shop-web"])]
+    {
+        let said = Said::from(user.command(program, &args).output().unwrap());
+        assert!(said.ok && !said.out.contains("WARNING"), "{}{}", said.out, said.err);
+    }
+    for flags in [
+        &[][..],
+        &["--set", "ingress.enabled=true,ingress.tlsSecret=t,ingress.className=c,replicas=3"],
+        &["--set", "serviceAccount.create=false,nameOverride=n,podLabels.a=b,tolerations[0].key=k"],
+    ] {
+        let args = [&["template", "r", "shop-web"], flags].concat();
+        let rendered = user.ok(&args);
+        assert_eq!(rendered, user.helm_ok(&args));
+        assert!(rendered.contains("image: \"nginx:stable\""), "{rendered}");
+    }
+    // A chart as a starter, by both.
+    chart(&user.path(".local/share/helm/starters/mine"), "mine", "3.0.0", "");
+    write(&user.path(".local/share/helm/starters/mine/templates/name.yaml"), "name: <CHARTNAME>\n");
+    write(&user.path(".local/share/helm/starters/mine/values.yaml"), "# For <CHARTNAME>\na: <CHARTNAME>\n");
+    let own = user.ok(&["create", "own/it", "-p", "mine"]);
+    fs::create_dir_all(user.path("theirs")).unwrap();
+    let theirs = user.helm_ok(&["create", "theirs/it", "-p", "mine"]);
+    assert_eq!(own, theirs.replace("theirs", "own"));
+    for file in ["Chart.yaml", "values.yaml", "templates/name.yaml"] {
+        assert_eq!(user.read(&format!("own/it/{file}")), user.read(&format!("theirs/it/{file}")), "{file}");
+    }
+}

@@ -135,6 +135,15 @@ fn each_pulls_what_the_other_pushed() {
     let reference = format!("{ours}/web");
     let args = ["template", "x", &reference, "--plain-http"];
     assert_eq!(user.ok(&args), user.helm_ok(&args));
+    // An install tells of the pull on standard output.
+    let args = ["install", "x", &reference, "--plain-http", "--dry-run=client"];
+    let untimed = |text: String| {
+        let lines = text.lines().filter(|line| !line.starts_with("LAST DEPLOYED"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let own = untimed(user.ok(&args));
+    assert_eq!(own, untimed(user.helm_ok(&args)));
+    assert!(own[0].starts_with("Pulled: "), "{own:?}");
 }
 
 #[test]
