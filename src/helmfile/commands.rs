@@ -229,16 +229,16 @@ fn check_own_dependencies(
     if dependencies.is_empty() || has_patches(one) {
         return Ok(());
     }
-    let name = one.text("name");
     let override_chart = state.fields.text("chart");
     let own = if override_chart.is_empty() { one.text("chart") } else { override_chart };
     for (chart, dependency) in std::iter::once((own, None)).chain(dependencies) {
-        let failed = |reason: String| Error::from(format!("release {name:?}: chart {chart:?}: {reason}"));
+        // helmfile joins the errors of releases in Go's form of a list.
+        let failed = |reason: String| Error::from(format!("[{reason}]"));
         let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &chart));
         match host.is_dir(&local) {
             Some(true) => {
                 if let Some(wanted) = dependency {
-                    check_local_dependency(host, &local, &wanted).map_err(failed)?;
+                    check_local_dependency(host, &local, &wanted).map_err(|error| failed(framed(&error)))?;
                 }
                 continue;
             }
@@ -249,20 +249,27 @@ fn check_own_dependencies(
         if address.starts_with("oci://") {
             check_address(&address).map_err(failed)?;
         } else if paths::is_remote(&chart) {
-            host.fetch(&chart, "charts").map_err(failed)?;
+            let fetched = host.fetch(&chart, "charts");
+            fetched.map_err(|error| failed(format!("ad-hoc dependency {chart:?}: {error}")))?;
         } else {
             let (repository, rest) = chart.split_once('/').unwrap_or((&chart, ""));
             if rest.is_empty() {
-                return Err(failed("it is neither a folder nor REPOSITORY/CHART".to_owned()));
+                return Err(failed(format!("chart {chart:?} is neither a folder nor REPOSITORY/CHART")));
             }
             if !is_repository(repository) {
                 return Err(failed(format!(
-                    "no helm list entry found for repository \"{repository}\". please `helm repo add` it!"
+                    "failed reading adhoc dependencies: no helm list entry found for repository \"{repository}\". please \
+                     `helm repo add` it!"
                 )));
             }
         }
     }
     Ok(())
+}
+
+/// An error of Helm in the frame in which helmfile shows it.
+fn framed(error: &str) -> String {
+    format!("exit status 1\n\nCOMMAND:\n  helm dependency up\n\nOUTPUT:\n  Error: {error}")
 }
 
 /// Checks that a folder is a chart of a version.
@@ -273,9 +280,16 @@ fn check_local_dependency(host: &dyn Host, folder: &str, wanted: &str) -> Result
     }
     let metadata = yaml::from_slice(&host.read(&path)?).map_err(|error| format!("{path}: {error}"))?;
     let version = metadata.get("version").and_then(Data::as_str).unwrap_or_default();
+    let name = paths::base(folder);
+    if let Err(error) = semver::Range::parse(wanted) {
+        return Err(format!("dependency {name:?} has an invalid version/constraint format: {error}"));
+    }
     match semver::is_compatible(wanted, version) {
         true => Ok(()),
-        false => Err(format!("can't get a valid version for dependency {}", paths::base(folder))),
+        false => Err(format!(
+            "can't get a valid version for 1 subchart(s): {name:?} (repository \"file://{folder}\", version {wanted:?}). Make sure a \
+             matching chart version exists in the repo, or change the version constraint in Chart.yaml"
+        )),
     }
 }
 
