@@ -470,4 +470,9 @@ def main(kinds):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or ["helmreleases", "helmfiles", "modules"]))
+    try:
+        sys.exit(main(sys.argv[1:] or ["helmreleases", "helmfiles", "modules"]))
+    finally:
+        # The control plane ends what it started itself.
+        if ServerRestarted.started:
+            ServerRestarted.started.kill()

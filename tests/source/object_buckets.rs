@@ -80,7 +80,7 @@ async fn buckets_of_s3_are_read_with_temporary_keys() {
     let (list, text, other) = read(&server, storage(&keys), "web/").await.unwrap();
     assert_eq!(list, ["web/a b.yaml e1 4", "web/b e2 1"]);
     assert_eq!((text.as_str(), other), ("text", false));
-    let wrong = S3Keys { secret: "another".to_owned(), ..keys };
+    let wrong = S3Keys { secret: "another".into(), ..keys };
     let error = read(&server, storage(&wrong), "web/").await.unwrap_err();
     assert!(error.contains("401 Unauthorized"), "{error}");
     server.guard(|_| true);
@@ -121,13 +121,13 @@ async fn buckets_of_google_are_read_with_the_token_of_an_account() {
     let (list, text, other) = read(&server, ObjectStorage::google(token).unwrap(), "").await.unwrap();
     assert_eq!(list, ["web/a b.yaml e1 4", "web/b e2= 1"]);
     assert_eq!((text.as_str(), other), ("text", false));
-    let error = read(&server, ObjectStorage::google("other".to_owned()).unwrap(), "").await.unwrap_err();
+    let error = read(&server, ObjectStorage::google("other".into()).unwrap(), "").await.unwrap_err();
     assert!(error.contains("401 Unauthorized") && !error.contains("other"), "{error}");
     // Nobody else gets the token.
     let elsewhere = Server::plain();
     let place = format!("/storage/v1/b/charts/o?{fields}");
     server.answer(&place, Answer::Redirect(elsewhere.url.clone()));
-    let error = read(&server, ObjectStorage::google("temporary".to_owned()).unwrap(), "").await.unwrap_err();
+    let error = read(&server, ObjectStorage::google("temporary".into()).unwrap(), "").await.unwrap_err();
     assert!(error.contains("would take credentials to another server"), "{error}");
     assert!(elsewhere.asked().is_empty());
     for (wrong, want) in [
@@ -194,7 +194,7 @@ async fn containers_of_azure_are_read_by_key_signature_and_token() {
     container(&server, "");
     server.guard(|asked| has_shared_key(asked, "acc", KEY));
     let by_key = |key: &str| {
-        ObjectStorage::azure(AzureAccess::Key { account: "acc".to_owned(), key: key.to_owned() }).unwrap()
+        ObjectStorage::azure(AzureAccess::Key { account: "acc".to_owned(), key: key.into() }).unwrap()
     };
     let expected =
         (vec!["web/a b.yaml \"0x1\" 4".to_owned(), "web/b \"0x2\" 1".to_owned()], "text".to_owned(), false);
@@ -207,7 +207,7 @@ async fn containers_of_azure_are_read_by_key_signature_and_token() {
     // A shared access signature is a part of the URL, and of no message.
     let server = Server::plain();
     container(&server, "sv=2023&sig=secret%2Bsig");
-    let sas = |text: &str| ObjectStorage::azure(AzureAccess::Sas(text.to_owned())).unwrap();
+    let sas = |text: &str| ObjectStorage::azure(AzureAccess::Sas(text.into())).unwrap();
     assert_eq!(read(&server, sas("?sv=2023&sig=secret%2Bsig\n"), "web/").await, Ok(expected.clone()));
     server.answer_all(Answer::Status(403));
     let error = read(&server, sas("sv=2023&sig=other-secret"), "web/").await.unwrap_err();
@@ -225,7 +225,7 @@ async fn containers_of_azure_are_read_by_key_signature_and_token() {
     let server = Server::plain();
     container(&server, "");
     server.require("Bearer temporary");
-    let token = |text: &str| ObjectStorage::azure(AzureAccess::Token(text.to_owned())).unwrap();
+    let token = |text: &str| ObjectStorage::azure(AzureAccess::Token(text.into())).unwrap();
     assert_eq!(read(&server, token("temporary"), "web/").await, Ok(expected));
     assert!(server.asked().iter().all(|asked| asked.headers.contains_key("x-ms-version")));
 }
@@ -252,8 +252,8 @@ async fn applications_of_azure_prove_who_they_are() {
         assert_eq!(asked["scope"], "https://storage.azure.com/.default");
         asked
     };
-    assert_eq!(ask(EntraProof::Secret("s&s".to_owned())).await["client_secret"], "s&s");
-    assert_eq!(ask(EntraProof::Assertion("a.b.c".to_owned())).await["client_assertion"], "a.b.c");
+    assert_eq!(ask(EntraProof::Secret("s&s".into())).await["client_secret"], "s&s");
+    assert_eq!(ask(EntraProof::Assertion("a.b.c".into())).await["client_assertion"], "a.b.c");
     for sends_chain in [false, true] {
         let asked = ask(EntraProof::Certificate { pem: pem.clone(), sends_chain }).await;
         assert_eq!(asked["client_assertion_type"], "urn:ietf:params:oauth:client-assertion-type:jwt-bearer");
@@ -274,10 +274,8 @@ async fn applications_of_azure_prove_who_they_are() {
     let error = credentials.entra(&application(odd), AZURE_STORAGE).await.unwrap_err().to_string();
     assert_eq!(error, "clientCertificate is not a certificate in PEM");
     tokens.answer_all(Answer::Status(401));
-    let other = EntraApplication {
-        tenant: "other".to_owned(),
-        ..application(EntraProof::Secret("my-secret".to_owned()))
-    };
+    let other =
+        EntraApplication { tenant: "other".into(), ..application(EntraProof::Secret("my-secret".into())) };
     let error = credentials.entra(&other, AZURE_STORAGE).await.unwrap_err().to_string();
     assert!(error.contains("answered 401 Unauthorized") && !error.contains("my-secret"), "{error}");
     let plain = EntraApplication { authority: "http://example.test".to_owned(), ..other };
