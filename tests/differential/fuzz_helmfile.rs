@@ -112,7 +112,7 @@ fn cases() -> Vec<Vec<u8>> {
 fn state_files() {
     fuzz("state files", &cases(), &[Family::Yaml, Family::Template], |text| {
         let files = Files::of(text);
-        drop(build(&files, &Query::default(), "/", true));
+        drop(build(&files, &Query::default(), "/", true, &|_| false));
         drop(list(&files, &Query::default(), "/", false));
         drop(show_dag(&files, &Query::default(), "/"));
     });

@@ -58,7 +58,9 @@ fn release_records() {
     });
     let record = record.to_string().into_bytes();
     // Damaged before and after it is packed.
-    fuzz("records, inside", &[record.clone()], &[], |json| read(STANDARD.encode(gzipped(json)).as_bytes()));
+    fuzz("records, inside", std::slice::from_ref(&record), &[], |json| {
+        read(STANDARD.encode(gzipped(json)).as_bytes());
+    });
     fuzz("records, packed", &[gzipped(&record)], &[], |packed| read(STANDARD.encode(packed).as_bytes()));
     fuzz("records, outside", &[STANDARD.encode(gzipped(&record)).into_bytes()], &[], read);
 }

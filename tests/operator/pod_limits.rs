@@ -175,8 +175,11 @@ fn charts() -> Vec<(String, Vec<u8>)> {
     all
 }
 
+/// The files of a state, by their paths.
+type StateFiles = Vec<(String, Vec<u8>)>;
+
 /// State files with all that they need, by what is wrong with them.
-fn helmfiles() -> Vec<(String, Vec<(String, Vec<u8>)>)> {
+fn helmfiles() -> Vec<(String, StateFiles)> {
     let with = |state: &str, more: &[(&str, String)]| {
         let mut files = vec![("helmfile.yaml.gotmpl".to_owned(), state.as_bytes().to_vec())];
         files.extend(more.iter().map(|(path, text)| ((*path).to_owned(), text.clone().into_bytes())));

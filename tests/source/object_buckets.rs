@@ -246,7 +246,7 @@ async fn applications_of_azure_prove_who_they_are() {
     let credentials = CloudCredentials(&http);
     let ask = async |proof: EntraProof| {
         let token = credentials.entra(&application(proof), AZURE_STORAGE).await.unwrap();
-        assert_eq!(token, "temporary");
+        assert_eq!(token.expose(), "temporary");
         let asked = form(&tokens.asked().remove(0).body);
         assert_eq!((&*asked["grant_type"], &*asked["client_id"]), ("client_credentials", "my-client"));
         assert_eq!(asked["scope"], "https://storage.azure.com/.default");

@@ -465,7 +465,7 @@ impl GitRemote<'_> {
                 private_file(scratch, "askpass", b"#!/bin/sh\nprintf '%s\\n' \"$WINDLASS_SSH_PASSWORD\"\n")?;
             executable(&script)?;
             command.env("SSH_ASKPASS", script).env("SSH_ASKPASS_REQUIRE", "force");
-            command.env("WINDLASS_SSH_PASSWORD", &ssh.password.expose());
+            command.env("WINDLASS_SSH_PASSWORD", ssh.password.expose());
         }
         command.env("GIT_SSH_COMMAND", text);
         Ok(())
