@@ -15,7 +15,7 @@ use crate::source::installable::{check_installable, missing_dependencies};
 use crate::source::provenance;
 use crate::source::{self, Loaded};
 
-/// Where a registry's notes of a pull are told.
+/// Where the notes of a pull from a registry are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PullNotes {
     Stdout,

@@ -171,7 +171,7 @@ pub(super) fn upgrade(globals: &Globals, args: &UpgradeArgs) -> Result<(), Expla
     run(globals, args.change.job((name, &args.chart), "upgrade", mode)?, &args.told, FAILED)
 }
 
-/// The check of a name, as it is told in a log line and in an error.
+/// The check of a name, for a log line and for an error.
 const NAME_CHECK: &str = "release name check failed";
 
 /// Prints a log line of Helm 4.

@@ -127,7 +127,7 @@ fn pack(
     if args.sign {
         let metadata = &loaded.chart.metadata;
         let (ring, key) = (args.keyring.path(), &args.key);
-        // Read also where the key needs none: a wrong path is told.
+        // Read also where the key needs none: a wrong path is an error.
         passphrase.get()?;
         let signed = provenance::sign(&files[0].1, &file, metadata, &ring, key, &mut || passphrase.get());
         let mut beside = path.clone().into_os_string();

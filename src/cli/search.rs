@@ -112,7 +112,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
         (words, false) => Ok(Term::Words(words.to_lowercase())),
     };
     let range = semver::Range::parse(wish).map_err(|e| format!("an invalid version/constraint format: {e}"));
-    // What is wrong with the query is told after what is wrong with indexes.
+    // Errors of the query come after errors of indexes.
     let query = term.and_then(|term| Ok((term, range?)));
     let mut found: Vec<Found> = Vec::new();
     for repo in &all.entries {
