@@ -104,7 +104,8 @@ fn a_release_lives_its_life_and_helm_sees_the_same() {
     let again = fails(&["install", "one", path, "-n", n]);
     assert_eq!(
         again.trim(),
-        "Error: INSTALLATION FAILED: release name check failed: cannot reuse a name that is still in use"
+        "level=ERROR msg=\"release name check failed\" error=\"cannot reuse a name that is still in use\"\nError: \
+         INSTALLATION FAILED: release name check failed: cannot reuse a name that is still in use"
     );
     let out = windlass(&["upgrade", "one", path, "-n", n, "--set", "size=2"]);
     assert!(out.starts_with("Release \"one\" has been upgraded. Happy Helming!\n"), "{out}");
