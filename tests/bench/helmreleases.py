@@ -86,7 +86,7 @@ class HelmReleaseOperator(Operator):
         self.log = open(os.path.join(self.scratch, "log"), "w")
         self.started = time.perf_counter()
         self.process = subprocess.Popen(
-            [WINDLASS, "operator", "--controllers=helmreleases", "--sources=flux", "--notifications=flux", "--namespace", namespace,
+            [WINDLASS, "operator", "--controllers=helmreleases", "--sources=flux", "--notifications=flux", "--allow-local-sources", "--namespace", namespace,
              "--helm-controller-namespace", namespace, "--listen-address", "127.0.0.1", "--listen-port", "0", "--address-file", self.address],
             stderr=self.log)
 
