@@ -1,6 +1,6 @@
 //! Answers to command lines that cannot be run: help, and usage errors.
 //!
-//! Called as `helm`, usage errors are told in Helm's words, which are those of cobra and pflag: scripts look for them. Under our own name
+//! Called as `helm`, usage errors have Helm's words, which are those of cobra and pflag: scripts look for them. Under our own name
 //! they are clap's. Both end with the same status.
 
 use std::ffi::{OsStr, OsString};
@@ -27,7 +27,7 @@ enum Arity {
     AtMost(usize),
 }
 
-/// The verbs of Helm, with how their usage is told.
+/// The verbs of Helm, with their usage and the number of their arguments.
 const VERBS: [(&str, &str, Arity); 48] = [
     ("completion", "", Arity::None),
     ("create", "NAME", Arity::Exactly(1)),

@@ -173,7 +173,7 @@ fn admitted(running: &Running, object: &Value) -> Option<()> {
     }
 }
 
-/// What the owner of an object is told: that it is not ready, and why; nothing until then.
+/// Why an object is not ready, from its conditions; `None` until they say so.
 fn told(running: &Running, kind: &str, name: &str) -> Option<String> {
     let object = running.get(&kind.to_lowercase(), name);
     let is_false = condition(&object, "Ready").starts_with("False ");
