@@ -14,7 +14,7 @@ use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, print, tell, with_engine};
 use crate::release::record::{Info, Record, RecordedHook, ReleaseStatus, now};
-use crate::release::{EngineError, Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
+use crate::release::{EngineError, History, Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
 use crate::render::replay::store;
 use crate::render::{SystemWorld, chart_record, release_name, to_json};
 use chart_compat::data::Data;
@@ -211,11 +211,14 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     }
     // A connection error has only a text; an error of the operation has an explanation.
     with_engine(globals, async |mut s| {
-        if job.options.mode != Mode::Install {
-            s = s.located(&job.name).await?;
-        }
         s.engine = s.engine.bounded(job.options.deadline);
-        Ok(execute_operation(&s, globals, &job, told, material, failed).await)
+        let past;
+        if job.options.mode == Mode::Install {
+            past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
+        } else {
+            (s, past) = s.located_with_history(&job.name).await?;
+        }
+        Ok(execute_operation(&s, globals, &job, told, (material, past), failed).await)
     })?
 }
 
@@ -280,11 +283,10 @@ async fn execute_operation(
     globals: &Globals,
     job: &Job<'_>,
     told: &Told,
-    material: Material,
+    (material, past): (Material, History),
     failed: &str,
 ) -> Result<(), Explained> {
     let mode = job.options.mode;
-    let past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| format!("{failed}{e}"))?;
     let installing = build::installs(mode, past.newest());
     // Helm adds no prefix to the errors of an install by `upgrade --install`.
     let failed = if installing && mode == Mode::UpgradeInstall { "" } else { failed };

@@ -19,6 +19,7 @@ use super::output::{self, Format};
 use super::release_flags::{ReleaseFlags, Revisions};
 use super::status::{self, Shown};
 use super::{Failure, plan_helmrelease, plan_markdown, print, tell, with_engine};
+use crate::bounded_read;
 use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
 use crate::render::replay::{GeneratedValues, store};
 
@@ -243,8 +244,7 @@ fn plan_chart(globals: &Globals, args: &PlanArgs) -> Result<Saved, Explained> {
     let material = Material::load(globals, &job)?;
     with_engine(globals, async |s| {
         Ok(async {
-            let s = s.located(&job.name).await?;
-            let past = s.engine.history_of(&s.id(&job.name)).await.map_err(|e| e.to_string())?;
+            let (s, past) = s.located_with_history(&job.name).await?;
             let built = build::request(&s, globals, &job, material, &past, CrdsBeforeRender::Leave).await?;
             let preview = s.run(s.engine.plan(&built.request)).await?;
             let server = s.engine.cluster().server();
@@ -331,11 +331,7 @@ fn save(path: &Path, saved: &Saved) -> Result<(), Failure> {
 
 fn load(path: &Path) -> Result<Saved, Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: not a plan of windlass: {e}", path.display());
-    let size = std::fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?.len();
-    if size > LARGEST {
-        return Err(failed(&format!("larger than {LARGEST} bytes")));
-    }
-    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let bytes = bounded_read::read_file(path, LARGEST).map_err(|e| format!("{}: {e}", path.display()))?;
     let version = serde_json::from_slice::<Value>(&bytes).map_err(|e| failed(&e))?["windlass_plan"].as_u64();
     if version != Some(VERSION) {
         return Err(failed(&"it is of another version"));
