@@ -1,10 +1,14 @@
 //! Files and streams that are read as a whole, within a limit.
 //!
-//! Owns the check: what is longer is an error, and never cut off. Who reads names the file in the error.
+//! Owns the check: what is longer is an error, and never cut off. Who reads names the file in the error. `clippy.toml` forbids the
+//! standard library's readers of whole files beside it.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+
+/// The longest file of a text that a person writes, in bytes: values, settings, certificates, rules.
+pub const MAX_TEXT: u64 = 16 << 20;
 
 /// Reads a file. `limit`: its maximal size, in bytes.
 ///
@@ -12,6 +16,15 @@ use std::path::Path;
 /// It cannot be opened or read, or is larger: [`io::ErrorKind::FileTooLarge`].
 pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_to_end(File::open(path)?, limit)
+}
+
+/// Reads a file of text. `limit`: its maximal size, in bytes.
+///
+/// # Errors
+/// As [`read_file`], and [`io::ErrorKind::InvalidData`] for what is not UTF-8, in the words of the standard library.
+pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8");
+    String::from_utf8(read_file(path, limit)?).map_err(not_text)
 }
 
 /// Reads a stream to its end. `limit`: the most bytes that it may have.
@@ -44,6 +57,17 @@ pub fn first_bytes(stream: impl Read, most: u64) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_read_within_the_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, b"ab\xff").unwrap();
+        assert_eq!(read_file(&path, 3).unwrap(), b"ab\xff");
+        assert_eq!(read_text(&path, 3).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read_text(&path, 2).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_text(&path.join("none"), 2).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+    }
 
     #[test]
     fn what_is_longer_is_an_error() {

@@ -2,10 +2,10 @@
 //!
 //! Owns reading those limits, once. Users decide on the shares that they take.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use crate::bounded_read::{MAX_TEXT, read_text};
 use rustix::process::{Resource, getrlimit};
 
 /// The memory limit in bytes: the least of the limits of its cgroup and of those above it, of `ulimit -d` and `-v`,
@@ -13,10 +13,10 @@ use rustix::process::{Resource, getrlimit};
 #[must_use]
 pub fn memory_limit() -> u64 {
     static LIMIT: LazyLock<u64> = LazyLock::new(|| {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let own = read_text("/proc/self/cgroup".as_ref(), MAX_TEXT).unwrap_or_default();
         let cgroup = cgroup_limit(Path::new("/sys/fs/cgroup"), &own);
         let resources = [Resource::Data, Resource::As].into_iter().filter_map(|r| getrlimit(r).current);
-        let total = fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_of(&text));
+        let total = read_text("/proc/meminfo".as_ref(), MAX_TEXT).ok().and_then(|text| total_of(&text));
         cgroup.into_iter().chain(resources).chain(total).min().unwrap_or(4 << 30)
     });
     *LIMIT
@@ -48,7 +48,7 @@ fn cgroup_limit(root: &Path, own: &str) -> Option<u64> {
         let folders = own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned);
         limits.extend(folders.chain([top.clone()]).filter_map(|folder: PathBuf| {
             // `max` means no limit; version 1 writes a huge number.
-            fs::read_to_string(folder.join(file)).ok()?.trim().parse::<u64>().ok()
+            read_text(&folder.join(file), MAX_TEXT).ok()?.trim().parse::<u64>().ok()
         }));
     }
     limits.into_iter().min()
@@ -62,6 +62,8 @@ fn total_of(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

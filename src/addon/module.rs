@@ -11,6 +11,7 @@ use chart_compat::yaml;
 
 use super::module_name::ModuleName;
 use super::target;
+use crate::bounded_read;
 use crate::controller::ReleaseTarget;
 use crate::source;
 
@@ -239,7 +240,7 @@ fn section(file: &Path, key: &str, section: Option<Data>) -> Result<Option<Map>,
 
 /// A values file; absent means empty.
 fn values_file(path: &Path) -> Result<Map, String> {
-    match std::fs::read(path) {
+    match bounded_read::read_file(path, bounded_read::MAX_TEXT) {
         Ok(bytes) => yaml::from_slice_map(&bytes).map_err(|e| {
             let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
             format!("{}{line}: yaml: {}", path.display(), e.problem())

@@ -12,6 +12,7 @@ use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::schemas::Schemas;
 use super::{print, tell, values};
+use crate::bounded_read;
 use crate::redact;
 use crate::render::{SystemWorld, note_secrets};
 use crate::source;
@@ -242,7 +243,8 @@ fn archive(path: &str, profile: Profile) -> Result<ChartFiles, String> {
     if size > chart_compat::chart::MAX_CHART_BYTES {
         return Err(format!("unable to extract tarball: {path} has {size} bytes, which is too many"));
     }
-    let bytes = std::fs::read(path).map_err(missing)?;
+    let bytes =
+        bounded_read::read_file(path.as_ref(), chart_compat::chart::MAX_CHART_BYTES).map_err(missing)?;
     let all = read_archive(&bytes, profile).map_err(|e| format!("unable to extract tarball: {e}"))?;
     ChartFiles::new(path, all, profile)
 }
@@ -255,7 +257,7 @@ fn directory(path: &str, profile: Profile) -> Result<ChartFiles, String> {
     let root = Path::new(path);
     let file = |name: &str| match std::fs::metadata(root.join(name)) {
         Ok(m) if m.is_file() && m.len() <= chart_compat::chart::MAX_CHART_BYTES => {
-            std::fs::read(root.join(name)).ok().map(Bytes::from)
+            bounded_read::read_file(&root.join(name), bounded_read::MAX_TEXT).ok().map(Bytes::from)
         }
         _ => None,
     };

@@ -12,6 +12,7 @@ use super::helmfile::bundle_place;
 use super::output::Format;
 use super::webhook_flags::WebhookFlags;
 use crate::addon;
+use crate::bounded_read;
 use crate::controller::{AccountName, ControllerOptions};
 use crate::flux_notify::NotifyOptions;
 use crate::helmfile::resource::{CustomKind, HelmfileOptions, KindsFile};
@@ -265,7 +266,8 @@ impl HelmfileFlags {
 /// The kinds of a file.
 fn kinds_of(path: &Path) -> Result<Vec<CustomKind>, String> {
     let failed = |error: String| format!("--config {}: {error}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text =
+        bounded_read::read_text(path, bounded_read::MAX_TEXT).map_err(|error| failed(error.to_string()))?;
     let file = KindsFile::parse(&text).map_err(failed)?;
     for line in &file.ignored {
         tracing::warn!("--config {}: no effect: {line}", path.display());

@@ -12,6 +12,7 @@ use super::hints;
 use super::prompt::password_from_stdin;
 use super::verify::Keyring;
 use super::{Failure, print, tell};
+use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::source::chart_package::{self, Times};
 use crate::source::installable::missing_dependencies;
@@ -78,7 +79,7 @@ impl Passphrase<'_> {
             let text = if file == Path::new("-") {
                 password_from_stdin()?.expose().to_owned()
             } else {
-                std::fs::read_to_string(file)
+                bounded_read::read_text(file, bounded_read::MAX_TEXT)
                     .map_err(|e| format!("open {}: {}", file.display(), of_the_system(&e)))?
             };
             self.read = Some(text.lines().next().unwrap_or_default().as_bytes().to_vec());

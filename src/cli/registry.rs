@@ -7,6 +7,7 @@ use chart_compat::go::slog;
 use super::fetch::{self, TlsFlags};
 use super::flags::Globals;
 use super::{Failure, block_on, print, prompt, tell};
+use crate::bounded_read;
 use crate::redact::SecretText;
 use crate::source;
 use crate::source::fetch::{Fetcher, Options};
@@ -191,7 +192,7 @@ pub(super) fn push(globals: &Globals, args: &Push) -> Result<(), Failure> {
 fn provenance(chart: &Path) -> Result<Option<bytes::Bytes>, Failure> {
     let mut path = chart.as_os_str().to_owned();
     path.push(".prov");
-    match std::fs::read(&path) {
+    match bounded_read::read_file(Path::new(&path), bounded_read::MAX_TEXT) {
         Ok(bytes) => Ok(Some(bytes.into())),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(format!("{}: {e}", Path::new(&path).display())),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Failure, environment};
+use crate::bounded_read;
 use crate::release::record::{Record, Storage};
 use crate::render::parse_manifest;
 
@@ -32,7 +33,7 @@ fn at_hand() -> Result<Vec<Record>, Failure> {
     let paths = environment::process().text("HELM_MEMORY_DRIVER_DATA").unwrap_or_default();
     for path in paths.split(':').filter(|path| !path.is_empty()) {
         let failed = |e: &dyn std::fmt::Display| format!("HELM_MEMORY_DRIVER_DATA: {path}: {e}");
-        let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
+        let text = bounded_read::read_text(path.as_ref(), bounded_read::MAX_TEXT).map_err(|e| failed(&e))?;
         let value = parse_manifest(&text).map_err(|e| failed(&e))?;
         records.extend(serde_json::from_value::<Vec<Record>>(value).map_err(|e| failed(&e))?);
     }

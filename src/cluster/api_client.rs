@@ -10,6 +10,7 @@ use super::{
     request_metrics::{RequestMetrics, RequestObserver},
     retry::{self, RequestFailure, Throttle},
 };
+use crate::bounded_read;
 use crate::causes::chain;
 use crate::redact::SecretText;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -368,7 +369,7 @@ async fn load_config(options: &ConnectOptions) -> Result<Config> {
         config.tls_server_name.clone_from(&options.tls_server_name);
     }
     if let Some(path) = &options.ca_file {
-        let text = std::fs::read_to_string(path)
+        let text = bounded_read::read_text(path, bounded_read::MAX_TEXT)
             .map_err(|e| ClusterError::Config(format!("{}: {e}", path.display())))?;
         let certificates = certificates(&text)
             .ok_or_else(|| ClusterError::Config(format!("{}: no certificate in it", path.display())))?;

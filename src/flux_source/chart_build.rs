@@ -11,6 +11,7 @@ use chart_compat::profile::Profile;
 use chart_compat::yaml::{self, Room};
 
 use super::source_status::{BUILD_FAILED, SourceError};
+use crate::bounded_read;
 use crate::source::chart_package::{self, Times};
 
 /// The largest file of values, in bytes.
@@ -112,7 +113,7 @@ fn of_directory(root: &Path, file: &str) -> Result<Option<Vec<u8>>, SourceError>
     if metadata.len() > MAX_VALUES {
         return Err(values_failed(&format!("'{file}' is larger than {MAX_VALUES} bytes")));
     }
-    let bytes = std::fs::read(path);
+    let bytes = bounded_read::read_file(&path, MAX_VALUES);
     bytes.map(Some).map_err(|e| values_failed(&format!("could not read values from file '{file}': {e}")))
 }
 

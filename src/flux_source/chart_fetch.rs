@@ -17,6 +17,7 @@ use super::signature_policy::verify_cosign;
 use super::source_archive::unpack;
 use super::source_secrets;
 use super::source_status::{BUILD_FAILED, Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
+use crate::bounded_read;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::common::{NO_SOURCE_ARTIFACT, SourceArtifact, failure_of};
@@ -450,7 +451,8 @@ async fn of_tree(
         return Ok(known(spec, status, &name, version, None));
     }
     if !directory.is_dir() && metadata.is_empty() {
-        let package = std::fs::read(&directory).map_err(|e| package_failed(&e.to_string()))?;
+        let package = bounded_read::read_file(&directory, chart_compat::chart::MAX_CHART_BYTES)
+            .map_err(|e| package_failed(&e.to_string()))?;
         let values_files = Vec::new();
         return Ok(Build {
             name,

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
+use crate::bounded_read;
 use chart_compat::tar_reader::{TarBounds, TarEntry, read_tar};
 use flate2::{Compression, write::GzEncoder};
 use ignore::Match;
@@ -116,7 +117,7 @@ fn source_ignores(directory: &Path, depth: usize, out: &mut Vec<Gitignore>) -> i
         if metadata.len() > MAX_RULES {
             return Err(wrong(format!("{SOURCE_IGNORE} is larger than {MAX_RULES} bytes")));
         }
-        out.push(rules(directory, &String::from_utf8_lossy(&fs::read(&file)?))?);
+        out.push(rules(directory, &String::from_utf8_lossy(&bounded_read::read_file(&file, MAX_RULES)?))?);
     }
     for entry in sorted(directory)? {
         if entry.is_dir && entry.name != ".git" {

@@ -15,6 +15,7 @@ use kustomize_compat::target;
 
 use super::state::document;
 use super::state::value::{Map, Value, map_to_yaml};
+use crate::bounded_read;
 
 /// The root of the kustomization in memory.
 const ROOT: &str = "/patched";
@@ -366,7 +367,7 @@ fn walk(
             ));
         };
         *budget = (files, bytes);
-        let text = std::fs::read_to_string(&path).map_err(|error| failed(&path, error))?;
+        let text = bounded_read::read_text(&path, MAX_BYTES).map_err(|error| failed(&path, error))?;
         found.insert(place, text);
     }
     Ok(())

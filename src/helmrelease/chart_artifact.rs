@@ -11,6 +11,7 @@ use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
 use super::digest::sha256;
+use crate::bounded_read;
 use crate::cluster::{Gvk, ObjectRef};
 use crate::controller::ReconcileError;
 use crate::flux_api::api_names::SOURCES;
@@ -160,7 +161,7 @@ impl ArtifactClient {
     pub(super) async fn fetch(&self, artifact: &Artifact) -> Result<Bytes, ReconcileError> {
         let local = self.local.as_ref().map(|local| local(&artifact.source, &artifact.url));
         if let Some(file) = local.transpose().map_err(|e| not_loaded(&e))?.flatten() {
-            let read = redact::spawn_blocking(move || std::fs::read(file));
+            let read = redact::spawn_blocking(move || bounded_read::read_file(&file, MAX_ARTIFACT));
             let read = read.await.map_err(|e| ReconcileError::Task(e.to_string()))?;
             return read.map(Bytes::from).map_err(|e| not_loaded(&format!("{}: {e}", artifact.url)));
         }

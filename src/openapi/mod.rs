@@ -16,6 +16,7 @@ use serde_json::{Map as Object, Value, json};
 
 use cel_rules::Rule;
 
+use crate::bounded_read;
 use crate::redact;
 use crate::render::{from_json, to_json};
 
@@ -127,13 +128,10 @@ impl Schema {
 /// A schema file as one tree without references; `None` if there is no such file.
 fn read_file(path: &Path) -> Result<Option<(PathBuf, Value)>, String> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    match std::fs::metadata(path) {
+    let bytes = match bounded_read::read_file(path, MAX_BYTES) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(failed(&e)),
-        Ok(m) if m.len() > MAX_BYTES => return Err(failed(&format!("larger than {MAX_BYTES} bytes"))),
-        Ok(_) => {}
-    }
-    let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
+        read => read.map_err(|e| failed(&e))?,
+    };
     let data = yaml::from_slice(&bytes).map_err(|e| {
         let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
         format!("{}{line}: yaml: {}", path.display(), e.problem())

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::addon::hooks::{global_directory, has_script};
 use crate::addon::module::{Module, Modules};
 use crate::addon::values::Values;
+use crate::bounded_read;
 use crate::shell_hooks::config::{HookConfig, MAIN_QUEUE};
 use crate::shell_hooks::jq::{self, Filter};
 use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
@@ -336,9 +337,8 @@ fn is_binary(path: &Path) -> bool {
 
 /// The text of a file; `None` if it is too large or not text.
 fn read(path: &Path) -> Option<String> {
-    let meta = std::fs::metadata(path).ok().filter(|m| m.is_file() && m.len() <= LARGEST)?;
-    let bytes = std::fs::read(path).ok().filter(|b| b.len() as u64 <= meta.len().max(LARGEST))?;
-    String::from_utf8(bytes).ok()
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    bounded_read::read_text(path, LARGEST).ok()
 }
 
 /// All files in a directory, recursively, without following symlinks.

@@ -18,6 +18,7 @@ use crate::addon::change_cause::writer;
 use crate::addon::module::Module;
 use crate::addon::module_name::ModuleName;
 use crate::addon::values::GLOBAL;
+use crate::bounded_read;
 use crate::openapi::{Schema, Schemas};
 use crate::render::{from_json, to_json};
 
@@ -43,7 +44,7 @@ pub fn layers(
         .collect();
     files.push((module.path.join("values.yaml"), false));
     for (path, of_root) in files {
-        let text = match std::fs::read(&path) {
+        let text = match bounded_read::read_file(&path, bounded_read::MAX_TEXT) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
             Err(e) => return Err(format!("{}: {e}", path.display())),

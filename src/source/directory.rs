@@ -10,6 +10,7 @@ use chart_compat::go::slog;
 use chart_compat::profile::Profile;
 
 use super::Error;
+use crate::bounded_read;
 
 /// Deepest nesting of directories; symbolic links can form cycles.
 const MAX_DEPTH: usize = 100;
@@ -20,7 +21,7 @@ const MAX_LINKS: usize = 255;
 pub(super) fn files(root: &Path, profile: Profile, warn: Warn<'_>) -> Result<Vec<File>, Error> {
     let root = &super::absolute(root);
     let ignore = root.join(".helmignore");
-    let text = match std::fs::read(&ignore) {
+    let text = match bounded_read::read_file(&ignore, bounded_read::MAX_TEXT) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(_) if !ignore.exists() => String::new(),
         Err(e) if e.kind() == io::ErrorKind::IsADirectory => return Err(unread("read", &ignore, e)),
@@ -104,7 +105,7 @@ impl Walk<'_> {
         if size > self.left {
             return Err(failed(Error::Budget));
         }
-        let data = std::fs::read(path).map_err(|e| failed(unread("open", path, e)))?;
+        let data = bounded_read::read_file(path, self.left).map_err(|e| failed(unread("open", path, e)))?;
         self.left = self.left.saturating_sub(data.len() as u64);
         self.files.push(File::new(name, data));
         Ok(())

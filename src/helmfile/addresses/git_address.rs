@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::super::remote_files::TenantAccess;
 use super::address::Address;
+use crate::bounded_read;
 use crate::redact::SecretText;
 use crate::source::git::copies::GitCopies;
 use crate::source::git::remote::{GitAccess, GitLogin, GitRemote, Point, SshKey};
@@ -75,7 +76,9 @@ fn ssh_key(text: &str) -> Result<SshKey, String> {
     }
     let own = known_home().map(|home| home.join(".ssh/known_hosts"));
     let known = own.into_iter().chain([PathBuf::from("/etc/ssh/ssh_known_hosts")]);
-    let known_hosts: String =
-        known.filter_map(|path| std::fs::read_to_string(path).ok()).collect::<Vec<_>>().join("\n");
+    let known_hosts: String = known
+        .filter_map(|path| bounded_read::read_text(&path, bounded_read::MAX_TEXT).ok())
+        .collect::<Vec<_>>()
+        .join("\n");
     Ok(SshKey { identity: SecretText::new(identity), known_hosts, password: SecretText::new(String::new()) })
 }

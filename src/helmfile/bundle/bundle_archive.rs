@@ -13,6 +13,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use super::bundle_manifest::check_path;
+use crate::bounded_read;
 use crate::causes::of_the_system;
 
 /// The most files of a bundle.
@@ -31,7 +32,7 @@ pub fn pack(root: &Path) -> Result<Vec<u8>, String> {
     for path in paths {
         let failed = |error: std::io::Error| format!("{path}: {}", of_the_system(&error));
         let place = root.join(&path);
-        let bytes = fs::read(&place).map_err(failed)?;
+        let bytes = bounded_read::read_file(&place, MAX_BYTES).map_err(failed)?;
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(if is_executable(&place) { 0o755 } else { 0o644 });

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-use super::bundle_archive::unpack;
+use super::bundle_archive::{MAX_BYTES, unpack};
 use super::bundle_manifest::BundleManifest;
+use crate::bounded_read;
 use crate::causes::of_the_system;
 use crate::source::cache::hex;
 use crate::source::input_store::{InputStore, RemoteInput};
@@ -46,7 +47,8 @@ impl OpenedBundle {
             };
             match &input.digest {
                 Some(want) => {
-                    let got = hex(&Sha256::digest(fs::read(&path).map_err(missing)?));
+                    let got =
+                        hex(&Sha256::digest(bounded_read::read_file(&path, MAX_BYTES).map_err(missing)?));
                     if got != *want {
                         return Err(format!(
                             "{}: the digest is sha256:{got}, but sha256:{want} is expected",

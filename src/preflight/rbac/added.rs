@@ -9,6 +9,7 @@ use chart_compat::path::Step;
 use chart_compat::yaml;
 use serde_json::Value;
 
+use crate::bounded_read;
 use crate::render::parse_manifest;
 
 /// Role rules, added to those that modules need.
@@ -29,7 +30,7 @@ impl Added {
     /// # Errors
     /// The file cannot be read or has another format. The error names file, line and value.
     pub fn read(&mut self, file: &Path) -> Result<(), String> {
-        let text = std::fs::read_to_string(file)
+        let text = bounded_read::read_text(file, bounded_read::MAX_TEXT)
             .map_err(|e| format!("{}: {e}; name a file with lists rules and clusterRules", file.display()))?;
         self.take(&text).map_err(|(line, text)| match line {
             Some(line) => format!("{}:{line}: {text}", file.display()),

@@ -5,9 +5,10 @@
 
 use std::{
     collections::BTreeSet,
-    fs,
     sync::{Mutex, OnceLock, PoisonError},
 };
+
+use crate::bounded_read::{MAX_TEXT, read_text};
 
 /// Tokens of this process that are in use.
 static LIVE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -23,19 +24,19 @@ struct Process {
 }
 
 fn read(path: &str) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().replace([' ', '/'], "-"))
+    Some(read_text(path.as_ref(), MAX_TEXT).ok()?.trim().replace([' ', '/'], "-"))
 }
 
 /// The start time of a process, in ticks since boot: field 22, after the name in parentheses.
 fn start_of(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read_text(format!("/proc/{pid}/stat").as_ref(), MAX_TEXT).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
 }
 
 fn own() -> Option<&'static Process> {
     static OWN: OnceLock<Option<Process>> = OnceLock::new();
     let find = || {
-        let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+        let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
         let namespace: String = namespace.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         let world = format!(
             "{}.{}.{namespace}",

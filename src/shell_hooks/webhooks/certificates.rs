@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use chart_compat::certificate::{authority, signed};
 use serde_json::{Value, json};
 
+use crate::bounded_read;
 use crate::cluster::{Cluster, ClusterError, Gvk, ObjectRef};
 use crate::render::SystemWorld;
 
@@ -67,7 +68,8 @@ pub(super) enum CertificateError {
 /// One of them cannot be read.
 pub(super) fn given(files: &Files) -> Result<KeyPair, CertificateError> {
     let read = |path: &PathBuf| {
-        std::fs::read(path).map_err(|reason| CertificateError::Read { path: path.clone(), reason })
+        bounded_read::read_file(path, bounded_read::MAX_TEXT)
+            .map_err(|reason| CertificateError::Read { path: path.clone(), reason })
     };
     let path = files.authority.clone();
     let authority =

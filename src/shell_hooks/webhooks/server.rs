@@ -15,6 +15,7 @@ use super::certificates::{Files, KeyPair, given, kept};
 use super::configurations::{ClientConfigTarget, Way, WebhookEndpoint};
 use super::{Options, Webhooks, handler};
 use crate::backoff;
+use crate::bounded_read;
 use crate::serve::listen::{self, Limits};
 use crate::serve::server_tls;
 
@@ -221,7 +222,10 @@ impl Webhooks {
 }
 
 fn config(server: &Server, material: &KeyPair) -> Result<Arc<ServerConfig>, String> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(|e| format!("webhooks: {}: {e}", path.display()));
+    let read = |path: &PathBuf| {
+        let read = bounded_read::read_file(path, bounded_read::MAX_TEXT);
+        read.map_err(|e| format!("webhooks: {}: {e}", path.display()))
+    };
     let clients: Vec<Vec<u8>> = server.clients.iter().map(read).collect::<Result<_, _>>()?;
     server_tls::config(&material.chain, &material.key, &clients).map_err(|e| format!("webhooks: {e}"))
 }
