@@ -16,10 +16,8 @@ mod events;
 mod failure_log;
 mod finalizer;
 mod front_end;
-mod go_duration;
 mod hints;
 mod log_progress;
-pub(crate) mod openapi_schema;
 mod reconcile_loop;
 mod reconcile_pass;
 mod related_objects;
@@ -50,7 +48,6 @@ pub(crate) use failure_log::{OWN_LINES, REPEAT, WINDOW};
 pub use front_end::{
     DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
-pub use go_duration::GoDuration;
 #[cfg(test)]
 pub(crate) use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
@@ -58,6 +55,7 @@ pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 pub(crate) use render_revision::RevisionView;
+pub use secret_data::{SecretData, SecretReadError};
 pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
 pub use tenant_account::{AccountName, TenantAccount};
 pub use values_from::{

@@ -1,20 +1,17 @@
 //! A Provider with its Secrets: how its service is reached, and with which credentials.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use chart_compat::data::Data;
 use chart_compat::yaml;
 use http::header::HeaderName;
 
 use super::flux_event::FluxEvent;
 use crate::cel_expression::check_over;
-use crate::cluster::{Cluster, Gvk, ObjectRef};
+use crate::cluster::Cluster;
+use crate::controller::SecretData;
 use crate::flux_api::GoDuration;
-use crate::flux_api::api_names::is_public_key;
 use crate::flux_api::common::LocalObjectReference;
 use crate::flux_api::provider::ProviderSpec;
 use crate::redact;
@@ -59,19 +56,12 @@ pub(super) struct Settings {
     pub(super) timeout: Duration,
 }
 
-/// The data of a Secret.
-#[derive(Clone, Default)]
-pub(super) struct SecretValues {
-    name: String,
-    values: BTreeMap<String, Vec<u8>>,
-}
-
 /// The Secrets of a Provider.
 #[derive(Clone, Default)]
 pub(super) struct ProviderSecrets {
-    pub(super) access: Option<SecretValues>,
-    pub(super) certificate: Option<SecretValues>,
-    pub(super) proxy: Option<SecretValues>,
+    pub(super) access: Option<SecretData>,
+    pub(super) certificate: Option<SecretData>,
+    pub(super) proxy: Option<SecretData>,
 }
 
 /// Whether a Provider writes commit statuses.
@@ -111,7 +101,7 @@ pub(super) async fn read_secrets(
     spec: &ProviderSpec,
 ) -> Result<ProviderSecrets, String> {
     let read = async |reference: &Option<LocalObjectReference>| match reference {
-        Some(reference) => SecretValues::read(cluster, namespace, &reference.name).await.map(Some),
+        Some(reference) => read_secret(cluster, namespace, &reference.name).await.map(Some),
         None => Ok(None),
     };
     Ok(ProviderSecrets {
@@ -121,70 +111,47 @@ pub(super) async fn read_secrets(
     })
 }
 
-impl SecretValues {
-    /// Reads a Secret. From then on its values are masked in messages.
-    pub(super) async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Self, String> {
-        let object = ObjectRef::new(Gvk::new("v1", "Secret"), Some(namespace), name);
-        let failed = |text: String| format!("failed to get secret '{namespace}/{name}': {text}");
-        let secret = cluster.get(&object).await.map_err(|e| failed(e.to_string()))?;
-        let secret = secret.ok_or_else(|| failed("not found".to_owned()))?;
-        let mut values = BTreeMap::new();
-        for (key, value) in secret["data"].as_object().into_iter().flatten() {
-            let bytes = STANDARD
-                .decode(value.as_str().unwrap_or_default())
-                .map_err(|_| failed(format!("{key} is not base64")))?;
-            if let Ok(text) = std::str::from_utf8(&bytes)
-                && !is_public_key(key)
-            {
-                redact::add(text);
-            }
-            values.insert(key.clone(), bytes);
+/// Reads a Secret of a Provider or Receiver.
+pub(super) async fn read_secret(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+) -> Result<SecretData, String> {
+    let secret = SecretData::read(cluster, namespace, name).await;
+    secret.map_err(|error| format!("failed to get secret '{namespace}/{name}': {error}"))
+}
+
+fn tls(secret: &SecretData) -> Result<Tls, String> {
+    let pem = |names: [&str; 2]| names.iter().find_map(|name| secret.get(name)).map(|b| Pem::Text(b.into()));
+    let ca = pem(["ca.crt", "caFile"]);
+    let (certificate, key) = (pem(["tls.crt", "certFile"]), pem(["tls.key", "keyFile"]));
+    if certificate.is_some() != key.is_some() {
+        return Err(format!("secret '{}': tls.crt and tls.key belong together", secret.name()));
+    }
+    Ok(Tls { ca, certificate, key, insecure: false })
+}
+
+fn login(secret: &SecretData) -> Option<(String, SecretText)> {
+    Some((secret.text("username")?, secret.text("password")?.into()))
+}
+
+fn headers(secret: &SecretData) -> Result<Vec<(HeaderName, String)>, String> {
+    let Some(text) = secret.get("headers") else { return Ok(Vec::new()) };
+    let wrong = |why: String| format!("secret '{}': headers: {why}", secret.name());
+    let map = yaml::from_slice_map(text).map_err(|e| wrong(e.to_string()))?;
+    let mut headers = Vec::new();
+    for (key, value) in &map {
+        let Data::String(value) = value else { return Err(wrong(format!("{key}: not a string"))) };
+        let name = HeaderName::try_from(&**key).map_err(|_| wrong(format!("{key:?} is not a header")))?;
+        if value.chars().any(char::is_control) {
+            return Err(wrong(format!("{key}: not the value of a header")));
         }
-        Ok(Self { name: format!("{namespace}/{name}"), values })
+        redact::add(value);
+        headers.push((name, value.clone()));
     }
-
-    pub(super) fn get(&self, key: &str) -> Option<&[u8]> {
-        self.values.get(key).map(Vec::as_slice).filter(|value| !value.is_empty())
-    }
-
-    /// The value of a key, as it is.
-    pub(super) fn text(&self, key: &str) -> Option<String> {
-        self.get(key).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-    }
-
-    fn tls(&self) -> Result<Tls, String> {
-        let pem =
-            |names: [&str; 2]| names.iter().find_map(|name| self.get(name)).map(|b| Pem::Text(b.into()));
-        let ca = pem(["ca.crt", "caFile"]);
-        let (certificate, key) = (pem(["tls.crt", "certFile"]), pem(["tls.key", "keyFile"]));
-        if certificate.is_some() != key.is_some() {
-            return Err(format!("secret '{}': tls.crt and tls.key belong together", self.name));
-        }
-        Ok(Tls { ca, certificate, key, insecure: false })
-    }
-
-    fn login(&self) -> Option<(String, SecretText)> {
-        Some((self.text("username")?, self.text("password")?.into()))
-    }
-
-    fn headers(&self) -> Result<Vec<(HeaderName, String)>, String> {
-        let Some(text) = self.get("headers") else { return Ok(Vec::new()) };
-        let wrong = |why: String| format!("secret '{}': headers: {why}", self.name);
-        let map = yaml::from_slice_map(text).map_err(|e| wrong(e.to_string()))?;
-        let mut headers = Vec::new();
-        for (key, value) in &map {
-            let Data::String(value) = value else { return Err(wrong(format!("{key}: not a string"))) };
-            let name = HeaderName::try_from(&**key).map_err(|_| wrong(format!("{key:?} is not a header")))?;
-            if value.chars().any(char::is_control) {
-                return Err(wrong(format!("{key}: not the value of a header")));
-            }
-            redact::add(value);
-            headers.push((name, value.clone()));
-        }
-        match headers.len() {
-            0..=MAX_HEADERS => Ok(headers),
-            _ => Err(wrong(format!("more than {MAX_HEADERS} of them"))),
-        }
+    match headers.len() {
+        0..=MAX_HEADERS => Ok(headers),
+        _ => Err(wrong(format!("more than {MAX_HEADERS} of them"))),
     }
 }
 
@@ -200,17 +167,17 @@ pub(super) fn settings(
         return Err(format!("the address has more than {MAX_ADDRESS} bytes"));
     }
     let (username, password) =
-        access.login().unwrap_or_else(|| (spec.username.clone(), SecretText::default()));
+        login(&access).unwrap_or_else(|| (spec.username.clone(), SecretText::default()));
     let tls = match &secrets.certificate {
-        Some(secret) => secret.tls()?,
-        None if writes_commit_status(spec) => access.tls()?,
+        Some(secret) => tls(secret)?,
+        None if writes_commit_status(spec) => tls(&access)?,
         None => Tls::default(),
     };
     let proxy = match &secrets.proxy {
         Some(secret) => {
             let address = secret.text("address");
-            let missing = || format!("secret '{}': key 'address' not found", secret.name);
-            Some(Proxy { address: address.ok_or_else(missing)?, login: secret.login() })
+            let missing = || format!("secret '{}': key 'address' not found", secret.name());
+            Some(Proxy { address: address.ok_or_else(missing)?, login: login(secret) })
         }
         None => {
             let own = access.text("proxy").map(|text| text.trim().to_owned());
@@ -227,7 +194,7 @@ pub(super) fn settings(
     {
         true => {
             let app = GitHubApp::of_secret(|key| access.get(key));
-            Some(Arc::new(app.map_err(|e| format!("secret '{}': {e}", access.name))?))
+            Some(Arc::new(app.map_err(|e| format!("secret '{}': {e}", access.name()))?))
         }
         false => None,
     };
@@ -240,7 +207,7 @@ pub(super) fn settings(
         password,
         token,
         app,
-        headers: access.headers()?,
+        headers: headers(&access)?,
         tls,
         proxy,
         uid_part: uid.split('-').next().unwrap_or_default().to_owned(),
@@ -258,7 +225,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn secret(values: &[(&str, &str)]) -> Option<SecretValues> {
+    fn secret(values: &[(&str, &str)]) -> Option<SecretData> {
         let values =
             values.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
         Some(SecretValues { name: "n/s".to_owned(), values })

@@ -10,7 +10,7 @@ use axum::routing::post;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::provider_settings::SecretValues;
+use super::provider_settings::read_secret;
 use super::receivers::WebhookPaths;
 use super::webhook_checks::check;
 use super::webhook_filters::Filters;
@@ -110,7 +110,7 @@ impl Webhooks {
         let namespace = receiver.namespace.as_deref().unwrap_or_default();
         let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str()).unwrap_or_default();
         let bad = |text: String| (StatusCode::BAD_REQUEST, text);
-        let secret = SecretValues::read(&self.cluster, namespace, secret).await.map_err(bad)?;
+        let secret = read_secret(&self.cluster, namespace, secret).await.map_err(bad)?;
         let token = secret.text("token").ok_or_else(|| bad("the Secret has no token".to_owned()))?;
         let about = check(&spec, &token, headers, body).map_err(bad)?;
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());

@@ -5,7 +5,7 @@
 use chart_compat::go::regexp;
 
 use super::fetch_context::FetchContext;
-use super::source_secrets::{self, SecretData};
+use super::source_secrets::{self, SourceSecret};
 use super::source_status::SourceError;
 use crate::flux_api::bucket_source::{BucketSpec, BucketSts};
 use crate::redact::SecretText;
@@ -84,7 +84,7 @@ fn endpoint(spec: &BucketSpec) -> Result<Location, SourceError> {
 async fn s3(
     context: &mut FetchContext<'_>,
     (spec, endpoint): (&BucketSpec, &Location),
-    secret: Option<&SecretData>,
+    secret: Option<&SourceSecret>,
     http: &Http,
 ) -> Result<ObjectStorage, SourceError> {
     let region = if spec.region.is_empty() { REGION } else { &spec.region };
@@ -108,7 +108,7 @@ async fn s3(
     ObjectStorage::s3(region, keys).map_err(|e| absent_feature(&e))
 }
 
-fn keys_of(secret: &SecretData) -> Result<S3Keys, SourceError> {
+fn keys_of(secret: &SourceSecret) -> Result<S3Keys, SourceError> {
     match (secret.text("accesskey"), secret.text("secretkey")) {
         (access, key) if !access.is_empty() && !key.is_empty() => {
             Ok(S3Keys { access, secret: key.into(), session: None })
@@ -189,7 +189,7 @@ async fn ldap(context: &mut FetchContext<'_>, sts: &BucketSts, http: &Http) -> R
 async fn google(
     context: &FetchContext<'_>,
     endpoint: &Location,
-    secret: Option<&SecretData>,
+    secret: Option<&SourceSecret>,
     http: &Http,
 ) -> Result<ObjectStorage, SourceError> {
     let token = match secret {
@@ -226,7 +226,7 @@ fn no_identity_for(endpoint: &Location, domains: &str) -> SourceError {
 }
 
 /// What a request carries as it is, a token or a signature, goes to an endpoint with TLS only.
-fn check_encrypted(secret: &SecretData, endpoint: &Location) -> Result<(), SourceError> {
+fn check_encrypted(secret: &SourceSecret, endpoint: &Location) -> Result<(), SourceError> {
     if endpoint.scheme == "https" || endpoint.is_loopback() {
         return Ok(());
     }
@@ -237,7 +237,7 @@ fn check_encrypted(secret: &SecretData, endpoint: &Location) -> Result<(), Sourc
 async fn azure(
     context: &FetchContext<'_>,
     endpoint: &Location,
-    secret: Option<&SecretData>,
+    secret: Option<&SourceSecret>,
     http: &Http,
 ) -> Result<ObjectStorage, SourceError> {
     let access = match secret {
@@ -256,7 +256,7 @@ async fn azure(
 /// The access that a Secret gives, in source-controller's order: an application, a managed identity, an account's key, a shared access signature.
 async fn azure_access(
     context: &FetchContext<'_>,
-    secret: &SecretData,
+    secret: &SourceSecret,
     endpoint: &Location,
     http: &Http,
 ) -> Result<AzureAccess, SourceError> {
@@ -297,7 +297,7 @@ async fn azure_access(
 }
 
 /// The application of a Secret.
-pub(super) fn entra_application(secret: &SecretData) -> Result<Option<EntraApplication>, SourceError> {
+pub(super) fn entra_application(secret: &SourceSecret) -> Result<Option<EntraApplication>, SourceError> {
     let (tenant, client) = (secret.text("tenantId"), secret.text("clientId"));
     if tenant.is_empty() || client.is_empty() {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! How the repository of a GitRepository is accessed: what its Secrets hold, or this process, if the operator allows it.
 
 use super::fetch_context::{FetchContext, timeout_of};
-use super::source_secrets::{self, SecretData};
+use super::source_secrets::{self, SourceSecret};
 use super::source_status::SourceError;
 use crate::flux_api::GoDuration;
 use crate::flux_api::git_repository::GitRepositorySpec;
@@ -110,7 +110,7 @@ pub(super) async fn access(
     Ok(access)
 }
 
-fn proxy_url(secret: &SecretData) -> Result<String, SourceError> {
+fn proxy_url(secret: &SourceSecret) -> Result<String, SourceError> {
     let proxy = secret.proxy()?;
     let Some((user, password)) = proxy.login else { return Ok(proxy.address) };
     let escape = |text: &str| {
@@ -124,7 +124,7 @@ fn proxy_url(secret: &SecretData) -> Result<String, SourceError> {
 
 /// The login of an app of GitHub.
 async fn github_login(
-    secret: &SecretData,
+    secret: &SourceSecret,
     url: &Location,
     (http, tls): (&Http, &Tls),
 ) -> Result<GitLogin, SourceError> {

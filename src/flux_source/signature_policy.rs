@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::source_secrets::SecretData;
+use super::source_secrets::SourceSecret;
 use crate::flux_api::common::OidcIdentityMatch;
 use crate::source::oci::Registry;
 use crate::source::oci::artifact_reference::OciReference;
@@ -17,7 +17,7 @@ const TRUSTED_ROOT: &str = "trusted_root.json";
 /// No signature is by any of them, in words.
 pub(super) async fn verify_cosign(
     directory: &Path,
-    (keys, root): (Option<&SecretData>, Option<&SecretData>),
+    (keys, root): (Option<&SourceSecret>, Option<&SourceSecret>),
     identities: &[OidcIdentityMatch],
     (registry, reference): (&Registry<'_>, &OciReference),
 ) -> Result<(), String> {

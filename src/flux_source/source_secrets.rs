@@ -1,34 +1,21 @@
 //! Secrets that sources refer to: logins, certificates, proxies, keys.
 //!
-//! Owns which keys of a Secret mean what, as source-controller has them. A Secret is read in the namespace of the source only, is watched
-//! from then on, and its values are masked in whatever the process says.
-
-use std::collections::BTreeMap;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use chart_compat::data::Data;
+//! Owns which keys of a Secret mean what, as source-controller has them. A Secret is read in the namespace of the source only, by
+//! [`SecretData`].
 
 use super::source_status::SourceError;
-use crate::controller::ReconcilePass;
-use crate::flux_api::api_names::is_public_key;
+use crate::controller::{ReconcilePass, SecretData, SecretReadError};
 use crate::flux_api::common::LocalObjectReference;
-use crate::redact;
 use crate::redact::SecretText;
-use crate::render::lookup_object;
-use crate::render::replay::{LookupQuery, answer_digest};
 use crate::source::http::{Pem, Proxy, Tls};
 use crate::source::oci::credentials::Credentials;
 
 /// Key of a Secret of the type `kubernetes.io/dockerconfigjson`.
 const DOCKER_CONFIG: &str = ".dockerconfigjson";
 
-/// The data of a Secret.
+/// A Secret of a source.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SecretData {
-    name: String,
-    data: BTreeMap<String, Vec<u8>>,
-}
+pub(super) struct SourceSecret(SecretData);
 
 fn failed(text: impl Into<String>) -> SourceError {
     SourceError::fetch("AuthenticationFailed", text)
@@ -38,73 +25,49 @@ fn failed(text: impl Into<String>) -> SourceError {
 pub(super) async fn read(
     pass: &mut ReconcilePass,
     reference: &LocalObjectReference,
-) -> Result<SecretData, SourceError> {
+) -> Result<SourceSecret, SourceError> {
     let namespace = pass.reference.namespace.clone().unwrap_or_default();
-    let name = format!("{namespace}/{}", reference.name);
-    // Without a name all Secrets of the namespace would be read, and none be used.
-    if reference.name.is_empty() {
-        return Err(failed(format!("failed to get secret '{name}': its name may not be empty")));
-    }
-    let query = LookupQuery {
-        api_version: "v1".to_owned(),
-        kind: "Secret".to_owned(),
-        namespace,
-        name: reference.name.clone(),
-    };
-    let object = lookup_object(pass.client(), &query)
-        .await
-        .map_err(|e| failed(format!("failed to get secret '{name}': {e}")))?;
-    let empty = Data::Map(chart_compat::data::Map::new());
-    pass.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
-    let object = object.ok_or_else(|| {
-        failed(format!("failed to get secret '{name}': secrets \"{}\" not found", reference.name))
-    })?;
-    let mut data = BTreeMap::new();
-    for (key, value) in object.get("data").and_then(Data::as_map).into_iter().flatten() {
-        let text = value.as_str().unwrap_or_default();
-        let bytes =
-            STANDARD.decode(text).map_err(|_| failed(format!("secret '{name}': {key} is not base64")))?;
-        if let Ok(text) = std::str::from_utf8(&bytes)
-            // The address of a proxy has no password: it is a key of its own.
-            && !(is_public_key(key) || key == "address")
-        {
-            redact::add(text);
+    let secret = pass.read_secret(&reference.name).await;
+    secret.map(SourceSecret).map_err(|error| {
+        let name = format!("{namespace}/{}", reference.name);
+        match error {
+            SecretReadError::Base64(_) => failed(format!("secret '{name}': {error}")),
+            _ => failed(format!("failed to get secret '{name}': {error}")),
         }
-        data.insert(key.clone(), bytes);
-    }
-    Ok(SecretData { name, data })
+    })
 }
 
 /// Reads a Secret if there is a reference.
 pub(super) async fn read_optional(
     pass: &mut ReconcilePass,
     reference: Option<&LocalObjectReference>,
-) -> Result<Option<SecretData>, SourceError> {
+) -> Result<Option<SourceSecret>, SourceError> {
     match reference {
         Some(reference) => read(pass, reference).await.map(Some),
         None => Ok(None),
     }
 }
 
-impl SecretData {
+impl SourceSecret {
     /// `NAMESPACE/NAME`.
     pub(super) fn name(&self) -> &str {
-        &self.name
+        self.0.name()
     }
 
     /// The value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&[u8]> {
-        self.data.get(key).map(Vec::as_slice).filter(|value| !value.is_empty())
+        self.0.get(key)
     }
 
     /// The value of a key, as text; empty without one.
     pub(super) fn text(&self, key: &str) -> String {
-        self.get(key).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+        self.0.text(key).unwrap_or_default()
     }
 
     /// The keys with this ending, and their values.
     pub(super) fn with_suffix<'s>(&'s self, suffix: &'s str) -> impl Iterator<Item = (&'s str, &'s [u8])> {
-        self.data
+        self.0
+            .values()
             .iter()
             .filter(move |(key, _)| key.ends_with(suffix))
             .map(|(key, value)| (key.as_str(), value.as_slice()))
@@ -115,8 +78,8 @@ impl SecretData {
         match (self.get("username"), self.get("password")) {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => Ok(Some((self.text("username"), self.text("password").into()))),
-            (Some(_), None) => Err(failed(format!("secret '{}': key 'password' not found", self.name))),
-            (None, Some(_)) => Err(failed(format!("secret '{}': key 'username' not found", self.name))),
+            (Some(_), None) => Err(failed(format!("secret '{}': key 'password' not found", self.name()))),
+            (None, Some(_)) => Err(failed(format!("secret '{}': key 'username' not found", self.name()))),
         }
     }
 
@@ -126,7 +89,7 @@ impl SecretData {
         let [ca, certificate, key] = names.map(|name| self.get(name).map(|bytes| Pem::Text(bytes.into())));
         if certificate.is_some() != key.is_some() {
             let [_, certificate, key] = names;
-            return Err(failed(format!("secret '{}': {certificate} and {key} belong together", self.name)));
+            return Err(failed(format!("secret '{}': {certificate} and {key} belong together", self.name())));
         }
         Ok(Tls { ca, certificate, key, insecure: false })
     }
@@ -137,7 +100,7 @@ impl SecretData {
         if address.is_empty() {
             return Err(failed(format!(
                 "failed to get proxy address: secret '{}': key 'address' not found",
-                self.name
+                self.name()
             )));
         }
         Ok(Proxy { address, login: self.login()? })
@@ -150,9 +113,9 @@ impl SecretData {
             return Ok(RegistryLogin { login, credentials: Credentials::none() });
         };
         let credentials = Credentials::of_config(config)
-            .map_err(|e| failed(format!("secret '{}': {DOCKER_CONFIG}: {e}", self.name)))?;
+            .map_err(|e| failed(format!("secret '{}': {DOCKER_CONFIG}: {e}", self.name())))?;
         if !credentials.has(host) {
-            let text = format!("no auth config for '{host}' in the docker-registry secret '{}'", self.name);
+            let text = format!("no auth config for '{host}' in the docker-registry secret '{}'", self.name());
             return Err(failed(text));
         }
         Ok(RegistryLogin { login: None, credentials })

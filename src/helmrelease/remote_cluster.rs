@@ -13,12 +13,12 @@ use super::digest::sha256;
 use super::remote_identity::{self, Identity};
 use crate::cluster::{Cluster, ClusterError};
 use crate::controller::{
-    AccountName, MissingText, ReconcileError, References, ReleaseRunner, ValuesReference,
+    AccountName, ReconcileError, References, ReleaseRunner, SecretData, SecretReadError,
 };
 use crate::flux_api::helm_release::KubeConfigReference;
 use crate::redact;
 use crate::release::{Engine, EngineOptions};
-use crate::render::replay::answer_digest;
+use crate::render::replay::{LookupQuery, answer_digest};
 use crate::render::{RenderBounds, lookup_object, parse_manifest};
 
 /// Keys of a Secret that has no key named, in this order.
@@ -116,21 +116,24 @@ impl OwnNamespace<'_> {
         failed("RESTClientError", format!("kubeConfig of {kind} '{}/{name}': {why}", self.namespace))
     }
 
-    async fn read(&mut self, kind: &str, name: &str) -> Result<Option<Data>, ReconcileError> {
-        let reference =
-            ValuesReference { kind: kind.to_owned(), name: name.to_owned(), ..ValuesReference::default() };
-        let query = reference.query(self.namespace);
-        let object = lookup_object(self.client, &query).await;
-        let object = object.map_err(|e| self.wrong(&kind.to_lowercase(), name, &e))?;
-        let empty = Data::Map(Map::new());
-        self.references.insert(query, answer_digest(object.as_ref().unwrap_or(&empty)));
-        Ok(object)
-    }
-
     /// The data of a ConfigMap.
     async fn config_map(&mut self, name: &str) -> Result<BTreeMap<String, String>, ReconcileError> {
-        let object = self.read("ConfigMap", name).await?;
-        let object = object.ok_or_else(|| self.wrong("configmap", name, &"the ConfigMap does not exist"))?;
+        let wrong = |why: &dyn std::fmt::Display| self.wrong("configmap", name, why);
+        // Without a name the API server would list all ConfigMaps of the namespace.
+        if name.is_empty() {
+            return Err(wrong(&"its name may not be empty"));
+        }
+        let query = LookupQuery {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: self.namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let object = lookup_object(self.client, &query).await.map_err(|error| wrong(&error))?;
+        let digest = answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new())));
+        let object = object.ok_or_else(|| wrong(&"the ConfigMap does not exist"));
+        self.references.insert(query, digest);
+        let object = object?;
         let data = object.get("data").and_then(Data::as_map);
         let text = |(key, value): (&String, &Data)| Some((key.clone(), value.as_str()?.to_owned()));
         Ok(data.into_iter().flatten().filter_map(text).collect())
@@ -138,31 +141,19 @@ impl OwnNamespace<'_> {
 
     /// The kubeconfig of a Secret; its values are masked from now on.
     async fn kubeconfig(&mut self, name: &str, key: &str) -> Result<String, ReconcileError> {
-        let object = self.read("Secret", name).await?;
+        let read = SecretData::read_watched(self.client, self.references, self.namespace, name).await;
+        let secret = read.map_err(|error| match error {
+            SecretReadError::NotFound(_) => self.wrong("secret", name, &"the Secret does not exist"),
+            error => self.wrong("secret", name, &error),
+        })?;
         let keys: Vec<&str> = if key.is_empty() { KEYS.to_vec() } else { vec![key] };
-        let mut why = String::new();
-        for key in &keys {
-            let reference = ValuesReference {
-                kind: "Secret".to_owned(),
-                name: name.to_owned(),
-                values_key: (*key).to_owned(),
-                ..ValuesReference::default()
-            };
-            match reference.text_of(object.as_ref()) {
-                Ok(text) => {
-                    mask(&text);
-                    return Ok(text);
-                }
-                Err(MissingText::Object) => {
-                    return Err(self.wrong("secret", name, &"the Secret does not exist"));
-                }
-                Err(MissingText::Key) => why = format!("it has no key {}", keys.join(" or ")),
-                Err(MissingText::Base64 | MissingText::Utf8) => {
-                    why = format!("key {key} is not base64 of UTF-8 text");
-                }
-            }
-        }
-        Err(self.wrong("secret", name, &why))
+        let Some((key, bytes)) = keys.iter().find_map(|key| Some((key, secret.get(key)?))) else {
+            return Err(self.wrong("secret", name, &format!("it has no key {}", keys.join(" or "))));
+        };
+        let text = String::from_utf8(bytes.to_vec())
+            .map_err(|_| self.wrong("secret", name, &format!("key {key} is not UTF-8 text")))?;
+        mask(&text);
+        Ok(text)
     }
 }
 

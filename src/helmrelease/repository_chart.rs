@@ -6,14 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Gvk, ObjectRef};
-use crate::controller::ReconcileError;
+use crate::controller::{ReconcileError, SecretData, SecretReadError};
 use crate::flux_api::api_names::SOURCES;
 use crate::flux_api::helm_release::ChartTemplate;
 use crate::redact;
@@ -103,16 +101,16 @@ async fn options(client: &Cluster, namespace: &str, spec: &Value) -> Result<Opti
         ..Options::default()
     };
     let Some(name) = spec["secretRef"]["name"].as_str() else { return Ok(options) };
-    let secret = ObjectRef::new(Gvk::new("v1", "Secret"), Some(namespace), name);
-    let found = client.get(&secret).await?;
-    let found =
-        found.ok_or_else(|| unavailable(&format!("{secret} of its HelmRepository does not exist")))?;
-    let text = |key: &str| {
-        let bytes = STANDARD.decode(found["data"][key].as_str()?).ok()?;
-        String::from_utf8(bytes).ok()
+    let of_repository = |why: &dyn std::fmt::Display| {
+        unavailable(&format!("the Secret {namespace}/{name} of its HelmRepository {why}"))
     };
-    let (Some(username), Some(password)) = (text("username"), text("password")) else {
-        return Err(unavailable(&format!("{secret} of its HelmRepository has no username and password")));
+    let secret = SecretData::read(client, namespace, name).await.map_err(|error| match error {
+        SecretReadError::Request(error) => error.into(),
+        SecretReadError::NotFound(_) => of_repository(&"does not exist"),
+        error => of_repository(&format!("cannot be used: {error}")),
+    })?;
+    let (Some(username), Some(password)) = (secret.text("username"), secret.text("password")) else {
+        return Err(of_repository(&"has no username and password"));
     };
     options.username = username;
     options.password = SecretText::new(password);
