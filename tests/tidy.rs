@@ -128,7 +128,7 @@ const ROOT: [(&str, &[&str]); 26] = [
             "source",
         ],
     ),
-    ("flux_api", &["controller"]),
+    ("flux_api", &[]),
     ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
     (
         "flux_notify",

@@ -10,8 +10,6 @@ use chart_compat::chart::merge_maps;
 use chart_compat::data::{Data, Map};
 use chart_compat::values::strvals;
 use chart_compat::yaml::{self, Room};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::cluster::Cluster;
 use crate::render::lookup_object;
@@ -24,34 +22,18 @@ const DEFAULT_KEY: &str = "values.yaml";
 const MAX_REFERENCES: usize = 50;
 
 /// A key of a Secret or ConfigMap that holds values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValuesReference {
     /// Kind of the object: `Secret` or `ConfigMap`.
-    #[schemars(extend("enum" = ["Secret", "ConfigMap"]))]
     pub kind: String,
     /// The object's name, in the namespace of who refers to it.
-    #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// The key of its data; `values.yaml` by default.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    #[schemars(length(max = 253), regex(pattern = r"^[\-._a-zA-Z0-9]+$"))]
     pub values_key: String,
     /// Where the text goes, as `--set-literal` takes a path; absent: the text is a map of values.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 250), regex(pattern = r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$"))]
     pub target_path: Option<String>,
     /// The object or its key may be absent.
-    #[serde(skip_serializing_if = "is_false")]
     pub optional: bool,
-    /// HelmReleases only: the text is one string at the target path, whatever it contains.
-    #[serde(skip_serializing_if = "is_false")]
-    pub literal: bool,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl Default for ValuesReference {
@@ -62,7 +44,6 @@ impl Default for ValuesReference {
             values_key: DEFAULT_KEY.to_owned(),
             target_path: None,
             optional: false,
-            literal: false,
         }
     }
 }
@@ -123,7 +104,6 @@ impl ValuesReference {
             values_key: text.remove("valuesKey").unwrap_or_else(|| DEFAULT_KEY.to_owned()),
             target_path: text.remove("targetPath"),
             optional,
-            literal: false,
         })
     }
 

@@ -16,7 +16,7 @@ use super::helm_repository::{HelmRepositorySpec, HelmRepositoryStatus};
 use super::oci_repository::{OciRepositorySpec, OciRepositoryStatus};
 use super::provider::ProviderSpec;
 use super::receiver::{ReceiverSpec, ReceiverStatus};
-use crate::controller::openapi_schema;
+use api_types::openapi_schema;
 
 const HELM: Group = Group { name: "helm.toolkit.fluxcd.io", category: "fluxcd-appliers" };
 const SOURCE: Group = Group { name: "source.toolkit.fluxcd.io", category: "fluxcd-sources" };

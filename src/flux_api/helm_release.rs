@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::GoDuration;
 use super::common::{LocalObjectReference, SecretKeyReference, integer, is_default};
 use super::helm_release_actions::{Install, Rollback, Test, Uninstall, Upgrade};
-use crate::controller::ValuesReference;
 
 /// What a HelmRelease asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -113,6 +112,45 @@ fn of_kinds(kinds: &'static [&'static str]) -> impl FnMut(&mut Schema) {
     move |schema| {
         if let Some(Value::Object(kind)) = schema.pointer_mut("/properties/kind") {
             kind.insert("enum".to_owned(), json!(kinds));
+        }
+    }
+}
+
+/// A key of a Secret or ConfigMap that holds values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ValuesReference {
+    /// Kind of the object: `Secret` or `ConfigMap`.
+    #[schemars(extend("enum" = ["Secret", "ConfigMap"]))]
+    pub kind: String,
+    /// The object's name, in the namespace of the HelmRelease.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The key of its data; `values.yaml` by default.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253), regex(pattern = r"^[\-._a-zA-Z0-9]+$"))]
+    pub values_key: String,
+    /// Where the text goes, as `--set-literal` takes a path; absent: the text is a map of values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 250), regex(pattern = r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$"))]
+    pub target_path: Option<String>,
+    /// The object or its key may be absent.
+    #[serde(skip_serializing_if = "is_default")]
+    pub optional: bool,
+    /// The text is one string at the target path, whatever it contains.
+    #[serde(skip_serializing_if = "is_default")]
+    pub literal: bool,
+}
+
+impl Default for ValuesReference {
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            name: String::new(),
+            values_key: "values.yaml".to_owned(),
+            target_path: None,
+            optional: false,
+            literal: false,
         }
     }
 }

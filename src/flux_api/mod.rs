@@ -22,4 +22,4 @@ pub mod provider;
 pub mod receiver;
 pub mod status_conditions;
 
-pub use crate::controller::GoDuration;
+pub use api_types::GoDuration;

@@ -1,6 +1,6 @@
 //! Conditions as Flux's controllers set them.
 //!
-//! Owns when a transition time changes: also with reason and message, unlike [`crate::controller::set_conditions`]. Reconciling and
+//! Owns when a transition time changes: also with reason and message, unlike `set_conditions` of the operator runtime. Reconciling and
 //! Stalled exclude each other. Which conditions there are is the controllers'.
 
 use super::common::StatusCondition;

@@ -126,6 +126,10 @@ impl Host for LocalHost {
         }
     }
 
+    fn without_logins(&self, text: &str) -> String {
+        crate::source::location::without_secrets(text)
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let file: Box<dyn Read> = if path.rsplit('/').next() == Some("-") {
             Box::new(std::io::stdin())

@@ -11,7 +11,7 @@ use super::chart_artifact::failed;
 use super::values::{ValuesSource, compose};
 use crate::cluster::Cluster;
 use crate::controller::{MissingText, ReconcileError, References, ValuesReference, check_values_kind};
-use crate::flux_api::helm_release::HelmReleaseSpec;
+use crate::flux_api::helm_release::{self as api, HelmReleaseSpec};
 use crate::render::lookup_object;
 use crate::render::replay::{LookupQuery, answer_digest};
 
@@ -32,8 +32,14 @@ pub(super) async fn resolve(
     };
     let mut read: BTreeMap<LookupQuery, Option<Data>> = BTreeMap::new();
     let mut sources = Vec::new();
-    for reference in &spec.values_from {
-        let ValuesReference { kind, name, .. } = reference;
+    for api::ValuesReference { kind, name, values_key, target_path, optional, literal } in &spec.values_from {
+        let reference = ValuesReference {
+            kind: kind.clone(),
+            name: name.clone(),
+            values_key: values_key.clone(),
+            target_path: target_path.clone(),
+            optional: *optional,
+        };
         // The operator reads it: with any other kind a tenant would choose what.
         check_values_kind(kind).map_err(|e| failed("ValuesError", format!("spec.valuesFrom: {e}")))?;
         let query = reference.query(namespace);
@@ -46,7 +52,7 @@ pub(super) async fn resolve(
             read.insert(query.clone(), object);
         }
         let object = read.get(&query).and_then(Option::as_ref);
-        sources.extend(values_source(reference, object, namespace)?);
+        sources.extend(values_source(&reference, *literal, object, namespace)?);
     }
     compose(&sources, &inline).map_err(|e| failed("ValuesError", e))
 }
@@ -54,6 +60,7 @@ pub(super) async fn resolve(
 /// The text of a reference; `None` if it is absent and optional. Errors as helm-controller's.
 fn values_source(
     reference: &ValuesReference,
+    literal: bool,
     object: Option<&Data>,
     namespace: &str,
 ) -> Result<Option<ValuesSource>, ReconcileError> {
@@ -64,7 +71,7 @@ fn values_source(
                 name: format!("{kind} {namespace}/{name}, key {values_key}"),
                 text,
                 target_path: reference.target_path.clone(),
-                literal: reference.literal,
+                literal,
             }));
         }
         Err(MissingText::Object | MissingText::Key) if reference.optional => return Ok(None),

@@ -53,6 +53,10 @@ impl Host for BundledHost {
         self.host.render_memory()
     }
 
+    fn without_logins(&self, text: &str) -> String {
+        self.host.without_logins(text)
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         self.host.read(path).map_err(|error| self.explained(path, error))
     }

@@ -79,6 +79,10 @@ impl Host for RecordingHost {
         self.host.render_memory()
     }
 
+    fn without_logins(&self, text: &str) -> String {
+        self.host.without_logins(text)
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         if paths::base(path) == "-" {
             return Err("standard input cannot be packed into a bundle: write it to a file".to_owned());

@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::controller::GoDuration;
+use api_types::GoDuration;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{HelmfileSpec, HelmfileStatus};
-use crate::controller::openapi_schema;
+use api_types::openapi_schema;
 
 /// API version and kind.
 pub const KIND: (&str, &str) = ("apps.mumoshu.github.io/v1alpha1", "Helmfile");

@@ -58,6 +58,9 @@ pub trait Host: Send + Sync {
     /// Memory for a render; waits for renders beside it to end.
     fn render_memory(&self) -> RenderMemory;
 
+    /// A path as messages show it: without the login and the query of an address.
+    fn without_logins(&self, text: &str) -> String;
+
     /// The bytes of a file.
     ///
     /// # Errors

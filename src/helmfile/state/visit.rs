@@ -13,7 +13,6 @@ use super::release;
 use super::selector;
 use super::state_fields::HELM_DEFAULTS;
 use super::value::{Map, Value};
-use crate::source::location::without_secrets;
 
 /// The default state file.
 pub const DEFAULT_FILE: &str = "helmfile.yaml";
@@ -89,7 +88,7 @@ struct Visit<'h> {
 impl Visit<'_> {
     fn path(&mut self, path: &str, cwd: &str, options: &Options, depth: usize) -> Result<(), Error> {
         if depth > MAX_NESTED {
-            let path = without_secrets(path);
+            let path = self.host.without_logins(path);
             return Err(format!("{path}: helmfiles are nested more than {MAX_NESTED} times").into());
         }
         let files = self.find(path, cwd)?;
