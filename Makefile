@@ -107,7 +107,7 @@ fixtures: prerequisites
 	cd tests/tools/hooks && go run . ../../../fixtures
 	cd tests/tools/readiness && go run . ../../../fixtures
 	cd tests/tools/postrender && go run . ../../../fixtures/post-render
-	cd tests/tools/client-apply && go run . schema ../../../src/release/client_apply/merge_schema.txt && go run . record ../../../fixtures/client-apply
+	cd tests/tools/client-apply && go run . schema ../../../crates/windlass-engine/src/client_apply/merge_schema.txt && go run . record ../../../fixtures/client-apply
 	cd tests/tools/flux-values && go run . > ../../../fixtures/flux-values/cases.jsonl
 	cd tests/tools/flux-values && go run . digests > ../../../fixtures/flux-values/digests.jsonl
 	cd tests/tools/flux-api && go run . ../../../fixtures/flux-api

@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
 
-use crate::addon;
-use crate::cluster::{Cluster, ClusterError, Election};
-use crate::controller::{ContextOptions, ControllerContext};
-use crate::serve::State;
+use windlass_cluster::{Cluster, ClusterError, Election};
+use windlass_controller::serve::State;
+use windlass_controller::{ContextOptions, ControllerContext};
+use windlass_modules::addon;
 
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;

@@ -13,7 +13,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
 use chart_compat::template::Limits;
-use windlass::render::SystemWorld;
+use windlass_render::SystemWorld;
 use windlass_test_cluster::Tool;
 
 /// How often Helm is asked where it decides by chance.

@@ -22,9 +22,8 @@ use chart_compat::render::{
 use chart_compat::template::Limits;
 use chart_compat::world::{KeyKind, Timestamp, World};
 use serde_json::Value;
-use windlass::render::SystemWorld;
-use windlass::render::replay::{self, GeneratedValues};
-use windlass::source;
+use windlass_render::SystemWorld;
+use windlass_render::replay::{self, GeneratedValues};
 
 /// What stands before each template of an edited chart: other lines, another call of chance, no other text.
 const EDIT: &str = "{{/* edited\nby hand */}}{{ $edited := randAlphaNum 131 }}";
@@ -260,7 +259,7 @@ fn replaying(cases: impl Iterator<Item = Case>) -> Vec<String> {
 /// A chart of nothing but chance.
 fn chance() -> Case {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/replay/chart");
-    let chart = source::load(&path, Profile::Helm4).unwrap().chart;
+    let chart = windlass_fetch::load(&path, Profile::Helm4).unwrap().chart;
     Case { name: "chance".to_owned(), chart, values: Map::new(), options: options() }
 }
 
@@ -268,7 +267,7 @@ fn chance() -> Case {
 fn fixture_charts_keep_what_they_made() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/charts");
     let cases = names(&root).into_iter().filter_map(|name| {
-        let chart = source::load(&root.join(&name).join("chart"), Profile::Helm4).ok()?.chart;
+        let chart = windlass_fetch::load(&root.join(&name).join("chart"), Profile::Helm4).ok()?.chart;
         Some(Case { name, chart, values: Map::new(), options: options() })
     });
     let found = replaying(cases.chain([chance()]));
@@ -297,7 +296,7 @@ fn corpus(wanted: impl Fn(&str, &Value) -> bool) -> Vec<Case> {
                 continue;
             }
             let word = |key: &str| cmd[key].as_str().unwrap().to_owned();
-            let loaded = source::load(&corpus.join(word("chart")), Profile::Helm4).unwrap().chart;
+            let loaded = windlass_fetch::load(&corpus.join(word("chart")), Profile::Helm4).unwrap().chart;
             let mut options = options();
             options.capabilities.kube_version = KubeVersion::parse(&word("kubeVersion")).unwrap();
             let versions = cmd["apiVersions"].as_array().into_iter().flatten();

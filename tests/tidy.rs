@@ -80,129 +80,90 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
 ];
 
 /// The same for the root package.
-const ROOT: [(&str, &[&str]); 26] = [
-    ("backoff.rs", &[]),
-    ("bounded_read.rs", &[]),
-    ("causes.rs", &[]),
-    ("cel_expression", &[]),
-    ("child_process.rs", &[]),
-    ("machine.rs", &[]),
-    ("redact", &[]),
-    ("cluster", &["causes", "redact"]),
-    ("source", &["bounded_read", "causes", "child_process", "machine", "redact"]),
-    ("release", &["cel_expression", "cluster", "machine", "redact"]),
-    ("render", &["cluster", "machine", "redact", "release"]),
-    ("kustomize", &["bounded_read", "causes", "redact", "release", "render", "source"]),
-    ("serve", &[]),
-    ("controller", &["backoff", "cluster", "redact", "release", "render", "serve"]),
+const ROOT: [(&str, &[&str]); 3] =
+    [("preflight", &[]), ("runtime.rs", &[]), ("cli", &["preflight", "runtime"])];
+
+/// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
+const CRATES: [(&str, &[&str]); 15] = [
+    ("chart-compat", &[]),
+    ("kustomize-compat", &[]),
+    ("api-types", &["chart-compat"]),
+    ("windlass-base", &["chart-compat"]),
+    ("helmfile-compat", &["chart-compat"]),
+    ("flux-api", &["api-types"]),
+    ("windlass-cluster", &["chart-compat", "windlass-base"]),
+    ("windlass-fetch", &["chart-compat", "windlass-base"]),
+    ("windlass-engine", &["chart-compat", "windlass-base", "windlass-cluster"]),
     (
-        "helmfile",
+        "windlass-render",
         &[
-            "bounded_read",
-            "causes",
-            "child_process",
-            "cluster",
-            "controller",
-            "kustomize",
-            "machine",
-            "redact",
-            "release",
-            "render",
-            "source",
-        ],
-    ),
-    ("openapi", &["cel_expression", "redact", "render"]),
-    ("shell_hooks", &["backoff", "bounded_read", "child_process", "cluster", "redact", "render", "serve"]),
-    (
-        "addon",
-        &[
-            "backoff",
-            "cluster",
-            "controller",
-            "openapi",
-            "redact",
-            "release",
-            "render",
-            "serve",
-            "shell_hooks",
-            "source",
-        ],
-    ),
-    ("flux_api", &[]),
-    ("flux_source", &["cluster", "controller", "flux_api", "redact", "render", "source"]),
-    (
-        "flux_notify",
-        &[
-            "backoff",
-            "cel_expression",
-            "cluster",
-            "controller",
-            "flux_api",
-            "redact",
-            "release",
-            "render",
-            "serve",
-            "source",
+            "chart-compat",
+            "kustomize-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-engine",
+            "windlass-fetch",
         ],
     ),
     (
-        "helmrelease",
-        &["cel_expression", "cluster", "controller", "flux_api", "redact", "release", "render", "source"],
+        "windlass-controller",
+        &["chart-compat", "windlass-base", "windlass-cluster", "windlass-engine", "windlass-render"],
     ),
     (
-        "preflight",
+        "windlass-flux",
         &[
-            "addon",
-            "bounded_read",
-            "cluster",
-            "controller",
-            "helmrelease",
-            "openapi",
-            "release",
-            "render",
-            "shell_hooks",
-        ],
-    ),
-    ("runtime.rs", &["addon", "cluster", "controller", "serve"]),
-    (
-        "runtime",
-        &[
-            "backoff",
-            "cluster",
-            "controller",
-            "flux_api",
-            "flux_notify",
-            "flux_source",
-            "helmfile",
-            "helmrelease",
-            "serve",
-            "shell_hooks",
-            "source",
+            "chart-compat",
+            "flux-api",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-render",
         ],
     ),
     (
-        "cli",
+        "windlass-helmfile",
         &[
-            "addon",
-            "bounded_read",
-            "causes",
-            "child_process",
-            "cluster",
-            "controller",
-            "flux_api",
-            "flux_notify",
-            "flux_source",
-            "helmfile",
-            "helmrelease",
-            "kustomize",
-            "preflight",
-            "redact",
-            "release",
-            "render",
-            "runtime",
-            "serve",
-            "shell_hooks",
-            "source",
+            "api-types",
+            "chart-compat",
+            "helmfile-compat",
+            "kustomize-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-render",
+        ],
+    ),
+    (
+        "windlass-modules",
+        &[
+            "chart-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-render",
+        ],
+    ),
+    (
+        "windlass",
+        &[
+            "chart-compat",
+            "flux-api",
+            "helmfile-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-flux",
+            "windlass-helmfile",
+            "windlass-modules",
+            "windlass-render",
         ],
     ),
 ];
@@ -211,6 +172,43 @@ const MAX_LINES: usize = 1000;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder of a crate of ours.
+fn folder_of(name: &str) -> PathBuf {
+    match name {
+        "windlass" => root(),
+        "chart-compat" | "kustomize-compat" => root().join(name),
+        _ => root().join("crates").join(name),
+    }
+}
+
+/// The source folders of all that is shipped, relative to the root.
+fn shipped() -> Vec<String> {
+    let folders = CRATES.iter().map(|(name, _)| folder_of(name).join("src"));
+    folders.map(|path| relative(&path)).collect()
+}
+
+/// A path relative to the root.
+fn relative(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned()
+}
+
+/// Whether a file holds tests alone.
+fn is_tests(file: &Path) -> bool {
+    file.ends_with("tests.rs") || file.parent().is_some_and(|parent| parent.ends_with("tests"))
+}
+
+/// The code of a file without its unit tests, which stand in `mod tests` blocks: a line of `}` ends each.
+fn without_tests(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("#[cfg(test)]\nmod tests {") {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        rest = rest.find("\n}\n").map_or("", |end| &rest[end + 3..]);
+    }
+    out + rest
 }
 
 /// All Rust files below a path, in order.
@@ -256,11 +254,10 @@ fn check_layers(base: &Path, layers: &[(&str, &[&str])]) {
         for file in sources(&base.join(folder)) {
             let text = fs::read_to_string(&file).unwrap();
             // Tests may look further than the code that they test.
-            if file.to_string_lossy().contains("test") {
+            if is_tests(&file) {
                 continue;
             }
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            for name in used(code) {
+            for name in used(&without_tests(&text)) {
                 if name != own && !allowed.contains(&name.as_str()) {
                     wrong.push(format!("{}: {own} must not know {name}", file.display()));
                 }
@@ -280,18 +277,6 @@ fn kustomize_compat_keeps_its_layers() {
     check_layers(&root().join("kustomize-compat/src"), &KUSTOMIZE);
 }
 
-/// Which files of the root package use kustomize's crate.
-#[test]
-fn three_folders_use_kustomize_compat() {
-    for file in sources(&root().join("src")) {
-        let text = fs::read_to_string(&file).unwrap();
-        let inside = ["src/helmfile", "src/kustomize", "src/render"]
-            .iter()
-            .any(|folder| file.starts_with(root().join(folder)));
-        assert!(inside || !text.contains("kustomize_compat"), "{} uses kustomize_compat", file.display());
-    }
-}
-
 #[test]
 fn the_root_package_keeps_its_layers() {
     check_layers(&root().join("src"), &ROOT);
@@ -307,26 +292,59 @@ fn every_folder_has_its_layer() {
             let known = layers.iter().any(|(folder, _)| {
                 *folder == name || format!("{}.rs", folder.trim_end_matches(".rs")) == name
             });
+            let known = known || format!("{name}.rs") == "runtime.rs";
             assert!(known || matches!(name.as_str(), "lib.rs" | "main.rs"), "{base}/{name} is in no layer");
         }
     }
 }
 
+/// The dependencies of a manifest, without those of its tests.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let sections = manifest.split("\n[").filter(|section| {
+        let head = section.split(']').next().unwrap_or_default();
+        head == "dependencies" || head.starts_with("target.") && head.ends_with(".dependencies")
+    });
+    let lines = sections.flat_map(|section| section.lines().skip(1));
+    let names = lines.filter_map(|line| line.split_once(['.', ' ', '=']).map(|(name, _)| name.to_owned()));
+    names.filter(|name| !name.is_empty() && !name.starts_with('#')).collect()
+}
+
 #[test]
-fn the_kubernetes_client_is_used_in_one_folder() {
-    for file in sources(&root().join("src")) {
-        let text = fs::read_to_string(&file).unwrap();
-        let inside = file.starts_with(root().join("src/cluster"));
-        assert!(inside || !text.contains("kube::"), "{}: only src/cluster uses kube", file.display());
+fn crates_depend_on_those_below_them_alone() {
+    let mut wrong = Vec::new();
+    let mut seen = 0;
+    for (name, allowed) in CRATES {
+        let manifest = fs::read_to_string(folder_of(name).join("Cargo.toml")).unwrap();
+        for used in dependencies(&manifest) {
+            seen += 1;
+            let ours = CRATES.iter().any(|(other, _)| *other == used);
+            if ours && !allowed.contains(&used.as_str()) {
+                wrong.push(format!("{name} must not depend on {used}"));
+            }
+            if used == "kube" && name != "windlass-cluster" {
+                wrong.push(format!("{name}: only windlass-cluster depends on kube"));
+            }
+            if used == "tokio" && name.ends_with("-compat") {
+                wrong.push(format!("{name} is pure: it needs no tokio"));
+            }
+        }
+    }
+    assert!(wrong.is_empty() && seen > 100, "{seen}: {}", wrong.join("\n"));
+    let known: Vec<&str> = CRATES.iter().map(|(name, _)| *name).collect();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(known.contains(&name.as_str()), "crates/{name} is not in the table");
+        let readme = fs::read_to_string(folder_of(&name).join("README.md")).unwrap();
+        assert!(readme.contains("Owns") && readme.contains("Refuses to know"), "crates/{name}/README.md");
     }
 }
 
 #[test]
 fn the_renderer_asks_nothing_of_the_outside() {
-    let pure = ["chart-compat/src", "kustomize-compat/src", "src/helmfile/state"];
+    let pure = ["chart-compat/src", "kustomize-compat/src", "crates/helmfile-compat/src"];
     for file in pure.iter().flat_map(|dir| sources(&root().join(dir))) {
         let text = fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let code = without_tests(&text);
         for word in [
             "std::fs",
             "std::env",
@@ -339,8 +357,7 @@ fn the_renderer_asks_nothing_of_the_outside() {
             "tokio",
         ] {
             let told = code.lines().any(|l| l.contains(word) && !l.trim_start().starts_with("//"));
-            let test = file.to_string_lossy().contains("test");
-            assert!(test || !told, "{}: {word} in pure code", file.display());
+            assert!(is_tests(&file) || !told, "{}: {word} in pure code", file.display());
         }
     }
 }
@@ -350,14 +367,14 @@ fn programs_are_started_in_few_places() {
     // One file starts them. The others say which: the operator's hooks and scripts, and of commands git, Docker's helpers,
     // post-renderers, hooks and templates of helmfiles, your Helm.
     let known = [
-        "src/child_process.rs",
-        "src/shell_hooks/process.rs",
-        "src/source/git/remote.rs",
-        "src/source/git/ssh_signature.rs",
-        "src/source/oci/credentials.rs",
+        "crates/windlass-base/src/child_process.rs",
+        "crates/windlass-modules/src/shell_hooks/process.rs",
+        "crates/windlass-fetch/src/git/remote.rs",
+        "crates/windlass-fetch/src/git/ssh_signature.rs",
+        "crates/windlass-fetch/src/oci/credentials.rs",
         "src/cli/post_render.rs",
         "src/cli/compare/program.rs",
-        "src/helmfile/local_host.rs",
+        "crates/windlass-helmfile/src/local_host.rs",
     ];
     let starts = |line: &str| {
         let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
@@ -366,12 +383,10 @@ fn programs_are_started_in_few_places() {
             || line.contains("execve")
     };
     let mut found = Vec::new();
-    for file in sources(&root().join("src")) {
-        let text = fs::read_to_string(&file).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        if !file.ends_with("tests.rs") && code.lines().any(|l| !l.trim_start().starts_with("//") && starts(l))
-        {
-            found.push(file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+    for file in shipped().iter().flat_map(|base| sources(&root().join(base))) {
+        let code = without_tests(&fs::read_to_string(&file).unwrap());
+        if !is_tests(&file) && code.lines().any(|l| !l.trim_start().starts_with("//") && starts(l)) {
+            found.push(relative(&file));
         }
     }
     found.sort();
@@ -383,14 +398,8 @@ fn programs_are_started_in_few_places() {
 #[test]
 fn files_are_small_and_open_with_what_they_own() {
     let mut sizes = Vec::new();
-    for base in [
-        "src",
-        "chart-compat/src",
-        "kustomize-compat/src",
-        "tests/cluster/src",
-        "tests/differential/src",
-        "tests/peers/src",
-    ] {
+    let of_tests = ["tests/cluster/src", "tests/differential/src", "tests/peers/src"].map(str::to_owned);
+    for base in shipped().into_iter().chain(of_tests) {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();
             let lines = text.lines().count();
@@ -406,11 +415,14 @@ fn files_are_small_and_open_with_what_they_own() {
 }
 
 #[test]
-fn the_code_map_names_every_folder() {
+fn the_code_map_names_every_crate_and_folder() {
     let map = fs::read_to_string(root().join("src/lib.rs")).unwrap();
     for (folder, _) in ROOT {
         let folder = folder.trim_end_matches(".rs");
-        assert!(map.contains(&format!("[`{folder}`]")), "src/lib.rs does not tell of {folder}");
+        assert!(map.contains(&format!("[`{folder}`]")), "src/lib.rs does not name {folder}");
+    }
+    for (name, _) in CRATES {
+        assert!(map.contains(&format!("`{name}`")) || name == "windlass", "src/lib.rs does not name {name}");
     }
 }
 
@@ -429,9 +441,7 @@ fn the_container_file_copies_what_the_build_reads() {
         assert!(there(&root().join(path)), "{path} is not copied");
     }
     let mut seen = 0;
-    for file in
-        ["src", "chart-compat/src", "kustomize-compat/src"].iter().flat_map(|dir| sources(&root().join(dir)))
-    {
+    for file in shipped().iter().flat_map(|dir| sources(&root().join(dir))) {
         let code = fs::read_to_string(&file).unwrap();
         for included in code.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
             let path = file.parent().unwrap().join(included).canonicalize().unwrap();
@@ -502,7 +512,7 @@ const OLD_NAMES: [&str; 13] = [
 #[test]
 fn files_are_named_in_the_words_of_the_field() {
     let mut wrong = Vec::new();
-    for base in ["src", "chart-compat/src", "kustomize-compat/src"] {
+    for base in shipped() {
         for file in sources(&root().join(base)) {
             let relative = file.strip_prefix(root()).unwrap().with_extension("");
             let names = relative.iter().map(|part| part.to_string_lossy().into_owned());
@@ -521,13 +531,24 @@ fn files_are_named_in_the_words_of_the_field() {
 
 /// Names of files that stand in several folders of the root package, for the same part: commands in src/cli are named as what they
 /// run, and the concepts of a front end as those of the controller.
-const SHARED_NAMES: [&str; 10] =
-    ["crds", "debug", "dependencies", "error", "events", "mod", "observe", "target", "tests", "unavailable"];
+const SHARED_NAMES: [&str; 11] = [
+    "crds",
+    "debug",
+    "dependencies",
+    "error",
+    "events",
+    "lib",
+    "mod",
+    "observe",
+    "target",
+    "tests",
+    "unavailable",
+];
 
 #[test]
 fn a_file_name_stands_for_one_thing() {
     let mut names = BTreeMap::<String, Vec<PathBuf>>::new();
-    for file in sources(&root().join("src")) {
+    for file in shipped().iter().skip(2).flat_map(|base| sources(&root().join(base))) {
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         if !SHARED_NAMES.contains(&name.as_str()) && !file.starts_with(root().join("src/cli")) {
             names.entry(name).or_default().push(file);
@@ -540,7 +561,7 @@ fn a_file_name_stands_for_one_thing() {
 #[test]
 fn old_names_do_not_come_back() {
     let mut wrong = Vec::new();
-    for base in ["src", "chart-compat/src", "kustomize-compat/src"] {
+    for base in shipped() {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();
             let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -562,7 +583,9 @@ fn the_architecture_names_files_that_exist() {
         .split('`')
         .skip(1)
         .step_by(2)
-        .filter(|name| ["src/", "chart-compat/", "tests/"].iter().any(|start| name.starts_with(start)))
+        .filter(|name| {
+            ["src/", "chart-compat/", "crates/", "tests/"].iter().any(|start| name.starts_with(start))
+        })
         .collect();
     assert!(named.len() > 40, "{named:?}");
     for name in named {

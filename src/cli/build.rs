@@ -16,18 +16,18 @@ use super::release_flags::{Crds, ReleaseFlags, lenient};
 use super::schemas::Schemas;
 use super::values::{self, User};
 use super::{Connected, Failure, chart, tell};
-use crate::controller::capabilities;
-use crate::release::record::{Record, ReleaseStatus};
-use crate::release::{
+use windlass_controller::capabilities;
+use windlass_engine::record::{Record, ReleaseStatus};
+use windlass_engine::{
     CrdPolicy, CrdRules, EngineError, History, Mode, MovedCrds, ReleaseOptions, ReleaseRequest,
     RenderedRelease,
 };
-use crate::render::replay::{self, GeneratedValues, store};
-use crate::render::{
+use windlass_fetch::Loaded;
+use windlass_render::replay::{self, GeneratedValues, store};
+use windlass_render::{
     ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, note_secrets, recorded_values, release,
     to_json,
 };
-use crate::source::Loaded;
 
 /// Flags that install, upgrade and plan share.
 #[derive(clap::Args)]
@@ -94,14 +94,14 @@ pub(super) struct Job<'a> {
 }
 
 /// A loaded chart with values.
-pub(super) struct Material {
+pub(super) struct ChartInputs {
     pub(super) user: User,
     loaded: Loaded,
     post: Option<PostRenderer>,
 }
 
 /// The engine's request, and other results of the build.
-pub(super) struct Built {
+pub(super) struct BuiltRequest {
     pub(super) request: ReleaseRequest,
     /// Whether it is the first revision, or the first after an uninstall.
     pub(super) installing: bool,
@@ -109,7 +109,7 @@ pub(super) struct Built {
     pub(super) memory: Option<GeneratedValues>,
 }
 
-impl Material {
+impl ChartInputs {
     pub(super) fn load(globals: &Globals, job: &Job<'_>) -> Result<Self, Explained> {
         let post = job.common.post_render.find(globals)?;
         let user = values::merge(globals, &job.common.render.values, globals.profile())?;
@@ -193,10 +193,10 @@ pub(super) async fn request(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
-    mut material: Material,
+    mut material: ChartInputs,
     past: &History,
     crds_before: CrdsBeforeRender,
-) -> Result<Built, Explained> {
+) -> Result<BuiltRequest, Explained> {
     let (profile, newest) = (globals.profile(), past.newest());
     let installing = installs(job.options.mode, newest);
     if let Some(base) = past.upgrade_base().filter(|_| !installing) {
@@ -270,7 +270,7 @@ pub(super) async fn request(
         cause: s.cause(job.verb),
         options,
     };
-    Ok(Built { request, installing, memory })
+    Ok(BuiltRequest { request, installing, memory })
 }
 
 /// The text of a rejected operation, with Helm's prefix for the checks of names.
@@ -287,7 +287,7 @@ pub(super) fn refused(error: EngineError) -> String {
 fn old_values(
     choice: OldValues,
     base: &Record,
-    material: &mut Material,
+    material: &mut ChartInputs,
     profile: Profile,
 ) -> Result<(), Failure> {
     let old = recorded_values::user_values(base);

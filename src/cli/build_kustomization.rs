@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use super::flags::Globals;
 use super::schemas::Schemas;
 use super::{Failure, fetch, print, tell};
-use crate::causes::of_the_system;
-use crate::kustomize::{self, Built, ChartSettings, Settings};
-use crate::source::http::TIMEOUT;
+use windlass_base::causes::of_the_system;
+use windlass_fetch::http::TIMEOUT;
+use windlass_render::kustomize::{self, Built, ChartSettings, Settings};
 
 const RESTRICTIONS: [&str; 2] = ["LoadRestrictionsRootOnly", "LoadRestrictionsNone"];
 const ORDERS: [&str; 2] = ["legacy", "none"];

@@ -10,10 +10,10 @@ use super::failure::Explained;
 use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::{block_on, print, tell};
-use crate::source::fetch::FetchError;
-use crate::source::installable::{check_installable, missing_dependencies};
-use crate::source::provenance;
-use crate::source::{self, Loaded};
+use windlass_fetch::Loaded;
+use windlass_fetch::fetch::FetchError;
+use windlass_fetch::installable::{check_installable, missing_dependencies};
+use windlass_fetch::provenance;
 
 /// Where the notes of a pull from a registry are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,24 +36,24 @@ pub(super) fn find(
 ) -> Result<Loaded, Explained> {
     let profile = globals.profile();
     if path.may_be_local(reference, profile)
-        && let Some(found) = source::locate(reference)?
+        && let Some(found) = windlass_fetch::locate(reference)?
     {
         if let Some(repository) = path.repository() {
             let text = "local chart found in current working directory. repository url ignored";
             tell(&slog::line("WARN", text, &[("chart", reference), ("repository", repository)]));
         }
         if path.cosign.policy()?.is_some() {
-            return Err(source::Error::from(FetchError::NoCosign(reference.to_owned())).into());
+            return Err(windlass_fetch::Error::from(FetchError::NoCosign(reference.to_owned())).into());
         }
         if path.verify.verify {
-            provenance::verify_file(&source::absolute(&found), &path.verify.keyring.path())?;
+            provenance::verify_file(&windlass_fetch::absolute(&found), &path.verify.keyring.path())?;
         }
-        return Ok(source::load(&found, profile)?);
+        return Ok(windlass_fetch::load(&found, profile)?);
     }
     let fetcher = fetch::fetcher(globals);
     let options = path.options()?;
     let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
-    let chart = chart.map_err(source::Error::from)?;
+    let chart = chart.map_err(windlass_fetch::Error::from)?;
     if path.verify.verify {
         provenance::verify_fetched(&chart, &path.verify.keyring.path())?;
     }
@@ -63,7 +63,7 @@ pub(super) fn find(
             PullNotes::Stderr => tell(note),
         }
     }
-    Ok(source::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
+    Ok(windlass_fetch::load_package(&chart.bytes, Path::new(&chart.file_name), profile)?)
 }
 
 /// Like [`find`], with Helm's checks before an install: not a library, no missing dependencies. `update` fetches missing ones.
@@ -80,7 +80,7 @@ pub(super) fn open(
         path.may_be_local(reference, profile).then(|| Path::new(reference)).filter(|p| p.is_dir());
     if let Some(directory) = directory.filter(|_| update && !missing_dependencies(&loaded.chart).is_empty()) {
         dependency::update(globals, directory, &path.login.options())?;
-        loaded = source::load(directory, globals.profile())?;
+        loaded = windlass_fetch::load(directory, globals.profile())?;
     }
     for line in &loaded.warnings {
         tell(line);

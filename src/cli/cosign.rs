@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Failure;
-use crate::source::oci::cosign::{IdentityMatch, Policy, Signer};
+use windlass_fetch::oci::cosign::{IdentityMatch, Policy, Signer};
 
 /// A key, or an identity and its issuer.
 #[derive(clap::Args, Clone, Debug, Default)]

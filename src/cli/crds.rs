@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::output::{Format, structured};
 use super::{Failure, print};
-use crate::flux_api;
-use crate::helmfile::resource::definition;
+use windlass_helmfile::resource::definition;
 
 /// Whose kinds.
 #[derive(clap::Subcommand)]

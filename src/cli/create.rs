@@ -6,9 +6,9 @@ use chart_compat::yaml;
 
 use super::flags::Globals;
 use super::{Failure, environment, print};
-use crate::causes::of_the_system;
-use crate::source::chart_package::{Times, save};
-use crate::source::{self, absolute};
+use windlass_base::causes::of_the_system;
+use windlass_fetch::absolute;
+use windlass_fetch::chart_package::{Times, save};
 
 /// What stands for the chart's name in a scaffold.
 const PLACEHOLDER: &str = "<CHARTNAME>";
@@ -96,7 +96,7 @@ fn from_starter(
     target: &Path,
 ) -> Result<(), Failure> {
     let from = globals.home().data.join("starters").join(starter);
-    let loaded = source::load(&from, globals.profile())
+    let loaded = windlass_fetch::load(&from, globals.profile())
         .map_err(|e| format!("could not load {}: {e}", from.display()))?;
     let mut chart = loaded.chart;
     chart.metadata = chart_compat::chart::Metadata {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{Failure, print};
-use crate::bounded_read;
-use crate::serve::debug::SOCKET;
+use windlass_base::bounded_read;
+use windlass_controller::serve::debug::SOCKET;
 
 /// The maximal size of a response, in bytes.
 const LARGEST: u64 = 1 << 30;

@@ -8,9 +8,8 @@ use super::output::table;
 use super::search::cut;
 use super::verify::Verify;
 use super::{Failure, block_on, print, tell};
-use crate::source;
-use crate::source::dependencies::{Manager, list};
-use crate::source::fetch::{Options, ProvenanceMode};
+use windlass_fetch::dependencies::{Manager, list};
+use windlass_fetch::fetch::{Options, ProvenanceMode};
 
 /// Subcommands of `dependency`.
 #[derive(clap::Subcommand)]
@@ -110,7 +109,7 @@ struct Job<'j> {
 fn work(globals: &Globals, job: Job<'_>, say: &mut (dyn FnMut(String) + Send)) -> Result<(), Failure> {
     let fetcher = fetch::fetcher(globals);
     let mut warn = |line: String| tell(&line);
-    let path = source::clean(job.chart);
+    let path = windlass_fetch::clean(job.chart);
     let Job { skip_refresh, options, keyring, verb, .. } = job;
     let mut manager = Manager {
         fetcher: &fetcher,
@@ -132,8 +131,8 @@ fn work(globals: &Globals, job: Job<'_>, say: &mut (dyn FnMut(String) + Send)) -
 }
 
 fn show(globals: &Globals, args: &List) -> Result<(), Failure> {
-    let path = source::clean(&args.chart);
-    let loaded = source::load(&path, globals.profile()).map_err(|e| e.to_string())?;
+    let path = windlass_fetch::clean(&args.chart);
+    let loaded = windlass_fetch::load(&path, globals.profile()).map_err(|e| e.to_string())?;
     loaded.warnings.iter().for_each(|w| tell(w));
     let Some(declared) = &loaded.chart.metadata.dependencies else {
         return print(format!("WARNING: no dependencies at {}\n", path.join("charts").display()).as_bytes());

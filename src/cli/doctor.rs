@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, doctor_helmreleases, doctor_records, print};
-use crate::addon;
 use crate::preflight::{self, Diagnosis, Weight};
+use windlass_modules::addon;
 
 /// Subcommands of `doctor`.
 #[derive(clap::Subcommand)]

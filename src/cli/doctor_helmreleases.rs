@@ -6,12 +6,12 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::plan::CHANGES;
 use super::{Failure, doctor, plan_helmrelease, print, with_engine};
-use crate::controller::{AccountName, ContextOptions};
-use crate::helmrelease::HelmReleaseOptions;
 use crate::preflight::{
     HelmReleaseChecks, HelmReleaseReport, PassFinding, PlannedHelmRelease, Weight, helm_release_report,
 };
-use crate::redact;
+use windlass_base::redact;
+use windlass_controller::{AccountName, ContextOptions};
+use windlass_flux::helmrelease::HelmReleaseOptions;
 
 /// Flags of `doctor helmreleases`.
 #[derive(clap::Args)]
@@ -137,8 +137,8 @@ pub(super) fn plans_text(found: &[PlannedHelmRelease], painted: bool) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::helmrelease::{PassAction, ReleasePlan};
     use crate::preflight::{HeldControllerLease, HelmReleaseDiagnosis};
+    use windlass_flux::helmrelease::{PassAction, ReleasePlan};
 
     fn release(object: &str, finding: PassFinding) -> PlannedHelmRelease {
         PlannedHelmRelease { object: object.to_owned(), finding }

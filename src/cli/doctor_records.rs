@@ -8,9 +8,9 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::plan::CHANGES;
 use super::{Failure, print, with_engine};
-use crate::helmrelease;
-use crate::release::MisnamedRecord;
-use crate::release::record::secret_name;
+use windlass_engine::MisnamedRecord;
+use windlass_engine::record::secret_name;
+use windlass_flux::helmrelease;
 
 /// Flags of `doctor records`.
 #[derive(clap::Args)]

@@ -13,9 +13,9 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Values};
 use super::output::{Format, structured, table};
 use super::{chart, print, tell, values, with_engine};
-use crate::addon;
 use crate::preflight;
-use crate::render::to_json;
+use windlass_modules::addon;
+use windlass_render::to_json;
 
 /// Longest value in a table, in characters.
 const MAX_SHOWN: usize = 60;

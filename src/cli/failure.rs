@@ -10,7 +10,6 @@ use chart_compat::render;
 use super::flags::{Globals, When};
 use super::hints;
 use super::values::User;
-use crate::source;
 
 /// A failed command: the text after `Error: `, and an explanation.
 #[derive(Debug)]
@@ -25,10 +24,10 @@ impl From<String> for Explained {
     }
 }
 
-impl From<source::Error> for Explained {
-    fn from(e: source::Error) -> Self {
+impl From<windlass_fetch::Error> for Explained {
+    fn from(e: windlass_fetch::Error) -> Self {
         let report = match &e {
-            source::Error::Chart(e) => chart_report(e),
+            windlass_fetch::Error::Chart(e) => chart_report(e),
             _ => None,
         };
         Self { text: hints::source_text(&e), report }

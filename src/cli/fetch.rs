@@ -12,9 +12,9 @@ use super::Failure;
 use super::cosign::Cosign;
 use super::flags::Globals;
 use super::verify::Verify;
-use crate::redact::SecretText;
-use crate::source::fetch::{Fetcher, Options, ProvenanceMode};
-use crate::source::http::{Http, Pem, Progress, TIMEOUT, Tls};
+use windlass_base::redact::SecretText;
+use windlass_fetch::fetch::{Fetcher, Options, ProvenanceMode};
+use windlass_fetch::http::{Http, Pem, Progress, TIMEOUT, Tls};
 
 /// TLS flags.
 #[derive(clap::Args, Clone, Debug, Default)]

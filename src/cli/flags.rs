@@ -9,9 +9,9 @@ use chart_compat::profile::Profile;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::environment::{self, Variables};
-use crate::render::RenderBounds;
-use crate::source::helm_paths::Home;
-use crate::source::input_store::InputStore;
+use windlass_fetch::helm_paths::Home;
+use windlass_fetch::input_store::InputStore;
+use windlass_render::RenderBounds;
 
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]

@@ -11,13 +11,13 @@ use super::flags::Globals;
 use super::output::{self, Format};
 use super::status::{self, Shown};
 use super::{Failure, go_template, print, with_engine};
-use crate::release::record::Record;
-use crate::render::recorded_values::computed_values;
-use crate::render::{from_json, to_json};
+use windlass_engine::record::Record;
+use windlass_render::recorded_values::computed_values;
+use windlass_render::{from_json, to_json};
 
 /// The release and the revision.
 #[derive(clap::Args)]
-pub(super) struct Which {
+pub(super) struct RevisionArgs {
     /// The release
     name: String,
     /// Get the named release with revision (0: the newest)
@@ -29,11 +29,11 @@ pub(super) struct Which {
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Download the manifest for a named release
-    Manifest(Which),
+    Manifest(RevisionArgs),
     /// Download the values file for a named release
     Values {
         #[command(flatten)]
-        which: Which,
+        which: RevisionArgs,
         /// Dump all (computed) values
         #[arg(short, long)]
         all: bool,
@@ -42,13 +42,13 @@ pub(super) enum Command {
         output: Format,
     },
     /// Download the notes for a named release
-    Notes(Which),
+    Notes(RevisionArgs),
     /// Download all hooks for a named release
-    Hooks(Which),
+    Hooks(RevisionArgs),
     /// Download all information for a named release
     All {
         #[command(flatten)]
-        which: Which,
+        which: RevisionArgs,
         /// Go template for formatting the output, eg: {{.Release.Name}}
         #[arg(long, default_value = "", hide_default_value = true)]
         template: String,
@@ -56,14 +56,14 @@ pub(super) enum Command {
     /// Fetch metadata for a named release
     Metadata {
         #[command(flatten)]
-        which: Which,
+        which: RevisionArgs,
         /// Prints the output in the specified format
         #[arg(short, long, value_enum, default_value_t)]
         output: Format,
     },
 }
 
-fn load(globals: &Globals, which: &Which) -> Result<Record, Failure> {
+fn load(globals: &Globals, which: &RevisionArgs) -> Result<Record, Failure> {
     with_engine(globals, async |s| {
         s.engine.get(&s.id(&which.name), which.revision).await.map_err(|e| e.to_string())
     })

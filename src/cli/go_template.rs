@@ -8,7 +8,7 @@ use chart_compat::go::{Arena, Value};
 use chart_compat::template::{BUILTINS, Exec, Funcs, Limits, Set, TemplateSet, parse};
 
 use super::Failure;
-use crate::render::SystemWorld;
+use windlass_render::SystemWorld;
 
 /// The functions of Go's own engine.
 static FUNCS: LazyLock<Funcs> =

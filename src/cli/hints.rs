@@ -5,12 +5,11 @@
 
 use std::borrow::Cow;
 
-use crate::release::record::RecordError;
-use crate::release::{DecidingOption, EngineError, Preview};
-use crate::source;
-use crate::source::fetch::FetchError;
-use crate::source::oci::cosign::CosignError;
-use crate::source::provenance::ProvenanceError;
+use windlass_engine::record::RecordError;
+use windlass_engine::{DecidingOption, EngineError, Preview};
+use windlass_fetch::fetch::FetchError;
+use windlass_fetch::oci::cosign::CosignError;
+use windlass_fetch::provenance::ProvenanceError;
 
 /// The text of an engine error, with each hint once at the end.
 pub(super) fn engine_text(error: &EngineError) -> String {
@@ -66,9 +65,9 @@ pub(super) fn with_flags(preview: &Preview, flags: PlanFlags) -> Preview {
 }
 
 /// The text of an error while a chart is loaded or fetched.
-pub(super) fn source_text(error: &source::Error) -> String {
+pub(super) fn source_text(error: &windlass_fetch::Error) -> String {
     match error {
-        source::Error::Fetch(error) => fetch_text(error),
+        windlass_fetch::Error::Fetch(error) => fetch_text(error),
         other => other.to_string(),
     }
 }
@@ -97,9 +96,9 @@ pub(super) fn signing_text(error: &ProvenanceError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{ApiStatus, ClusterError};
-    use crate::release::HookEvent;
-    use crate::release::record::ReleaseStatus;
+    use windlass_cluster::{ApiStatus, ClusterError};
+    use windlass_engine::HookEvent;
+    use windlass_engine::record::ReleaseStatus;
 
     fn refusal() -> ClusterError {
         ClusterError::Api(Box::new(ApiStatus { message: "no".into(), ..ApiStatus::default() }))

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::flags::Globals;
 use super::output::{self, Format};
 use super::{Failure, print, with_engine};
-use crate::release::record::Record;
+use windlass_engine::record::Record;
 
 /// Flags of `history`.
 #[derive(clap::Args)]

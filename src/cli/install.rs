@@ -5,7 +5,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, release_name_error};
 use serde_json::Value;
 
-use super::build::{self, Common, CrdsBeforeRender, Job, Material, OldValues};
+use super::build::{self, ChartInputs, Common, CrdsBeforeRender, Job, OldValues};
 use super::failure::{self, Explained};
 use super::flags::Globals;
 use super::output::Format;
@@ -13,15 +13,15 @@ use super::release_flags::{DryRun, Revisions};
 use super::schemas::Schemas;
 use super::status::{self, Shown};
 use super::{Connected, Failure, print, tell, with_engine};
-use crate::release::record::{Info, Record, RecordedHook, ReleaseStatus, now};
-use crate::release::{EngineError, History, Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
-use crate::render::replay::store;
-use crate::render::{SystemWorld, chart_record, release_name, to_json};
 use chart_compat::data::Data;
+use windlass_engine::record::{Info, Record, RecordedHook, ReleaseStatus, now};
+use windlass_engine::{EngineError, History, Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
+use windlass_render::replay::store;
+use windlass_render::{SystemWorld, chart_record, release_name, to_json};
 
 /// Flags of the output and of dry runs.
 #[derive(clap::Args)]
-pub(super) struct Told {
+pub(super) struct OutputFlags {
     /// Simulates the operation: client (without a cluster) or server
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "unset")]
     pub(super) dry_run: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct InstallArgs {
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
-    told: Told,
+    told: OutputFlags,
     #[command(flatten)]
     common: Common,
 }
@@ -97,7 +97,7 @@ pub(super) struct UpgradeArgs {
     #[arg(short, long)]
     install: bool,
     #[command(flatten)]
-    told: Told,
+    told: OutputFlags,
     #[command(flatten)]
     change: Change,
 }
@@ -189,7 +189,7 @@ fn generated_name(reference: &str) -> String {
     format!("{base}-{}", jiff::Timestamp::now().as_second())
 }
 
-fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result<(), Explained> {
+fn run(globals: &Globals, mut job: Job<'_>, told: &OutputFlags, failed: &str) -> Result<(), Explained> {
     let simulation = DryRun::read(told.dry_run.as_deref(), globals.profile())?;
     let dry = simulation.is_dry();
     if told.hide_secret && !dry {
@@ -203,8 +203,8 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
     let text = |e: Explained| e.text(|t| format!("{failed}{t}"));
     // For an upgrade, Helm prefixes only errors of the operation itself with the verb.
     let material = match job.options.mode {
-        Mode::Install => Material::load(globals, &job).map_err(text)?,
-        Mode::Upgrade | Mode::UpgradeInstall => Material::load(globals, &job)?,
+        Mode::Install => ChartInputs::load(globals, &job).map_err(text)?,
+        Mode::Upgrade | Mode::UpgradeInstall => ChartInputs::load(globals, &job)?,
     };
     if job.options.mode == Mode::Install && simulation == DryRun::Client {
         return dry_install(globals, &job, told, material).map_err(text);
@@ -223,7 +223,12 @@ fn run(globals: &Globals, mut job: Job<'_>, told: &Told, failed: &str) -> Result
 }
 
 /// `install --dry-run`: renders and prints without a cluster.
-fn dry_install(globals: &Globals, job: &Job<'_>, told: &Told, material: Material) -> Result<(), Explained> {
+fn dry_install(
+    globals: &Globals,
+    job: &Job<'_>,
+    told: &OutputFlags,
+    material: ChartInputs,
+) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
     let documents = Schemas::new(globals);
@@ -264,12 +269,12 @@ pub(super) fn show_dry(
     globals: &Globals,
     mut record: Record,
     rendered: &RenderedRelease,
-    told: &Told,
+    told: &OutputFlags,
 ) -> Result<(), Failure> {
     record.info.description = "Dry run complete".to_owned();
     if told.hide_secret {
         let is_secret = |o: &Value| o["kind"] == "Secret" && o["apiVersion"] == "v1";
-        let shown = |m: &crate::release::Manifest| match is_secret(&m.object) {
+        let shown = |m: &windlass_engine::Manifest| match is_secret(&m.object) {
             true => format!("---\n# Source: {}\n# HIDDEN: The Secret output has been suppressed\n", m.source),
             false => format!("---\n# Source: {}\n{}\n", m.source, m.text),
         };
@@ -282,8 +287,8 @@ async fn execute_operation(
     s: &Connected,
     globals: &Globals,
     job: &Job<'_>,
-    told: &Told,
-    (material, past): (Material, History),
+    told: &OutputFlags,
+    (material, past): (ChartInputs, History),
     failed: &str,
 ) -> Result<(), Explained> {
     let mode = job.options.mode;

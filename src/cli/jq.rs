@@ -11,9 +11,9 @@ use clap::Parser as _;
 use serde_json::{Deserializer, Value, json};
 
 use super::Failure;
-use crate::bounded_read;
-use crate::causes::of_the_system;
-use crate::shell_hooks::jq::Filter;
+use windlass_base::bounded_read;
+use windlass_base::causes::of_the_system;
+use windlass_modules::shell_hooks::jq::Filter;
 
 /// The maximal size of the input, in bytes.
 const MAX_INPUT: u64 = 1024 * 1024 * 1024;

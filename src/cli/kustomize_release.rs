@@ -9,17 +9,17 @@ use chart_compat::render::release_name_error;
 use super::build::{installs, refused};
 use super::build_kustomization::BuildFlags;
 use super::flags::Globals;
-use super::install::{Told, show_dry};
+use super::install::{OutputFlags, show_dry};
 use super::output::Format;
 use super::release_flags::{DryRun, ReleaseFlags, Revisions, lenient};
 use super::status::{self, Shown};
 use super::{Connected, Failure, print, tell, with_engine};
-use crate::release::record::Record;
-use crate::release::{
+use windlass_engine::record::Record;
+use windlass_engine::{
     Adoption, ChangeVerb, ChartRecord, Mode, PruneConfig, ReleaseAction, ReleaseOptions, ReleaseOutcome,
     ReleaseRequest, RenderedRelease, verb_style,
 };
-use crate::render::{contains_namespace, finished_chart, finished_release};
+use windlass_render::{contains_namespace, finished_chart, finished_release};
 
 /// What the record says the release is.
 const DESCRIPTION: &str = "A kustomization";
@@ -122,7 +122,7 @@ impl Kustomization {
 pub(super) struct ApplyFlags<'a> {
     pub(super) release: &'a ReleaseFlags,
     pub(super) revisions: &'a Revisions,
-    pub(super) told: &'a Told,
+    pub(super) told: &'a OutputFlags,
 }
 
 /// `apply -k`.

@@ -12,10 +12,9 @@ use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::schemas::Schemas;
 use super::{print, tell, values};
-use crate::bounded_read;
-use crate::redact;
-use crate::render::{SystemWorld, note_secrets};
-use crate::source;
+use windlass_base::bounded_read;
+use windlass_base::redact;
+use windlass_render::{SystemWorld, note_secrets};
 
 /// Flags of `lint`.
 #[derive(clap::Args)]
@@ -203,7 +202,7 @@ impl ChartFiles {
 }
 
 /// Lint parses a chart as version 2 directly; other commands check its version first.
-fn as_lint_reads(error: &source::Error) -> String {
+fn as_lint_reads(error: &windlass_fetch::Error) -> String {
     error.to_string().replace("of type loader.chartBase", "of type v2.Metadata")
 }
 
@@ -267,11 +266,11 @@ fn directory(path: &str, profile: Profile) -> Result<ChartFiles, String> {
         Err(_) => Entry::Missing,
     };
     let metadata = file("Chart.yaml").ok_or_else(|| {
-        let shown = source::clean(&root.join("Chart.yaml"));
+        let shown = windlass_fetch::clean(&root.join("Chart.yaml"));
         let why = if root.is_file() { "not a directory" } else { "no such file or directory" };
         format!("unable to check Chart.yaml file in chart: stat {}: {why}", shown.display())
     })?;
-    let loaded = source::load_directory_as_v2(root, profile);
+    let loaded = windlass_fetch::load_directory_as_v2(root, profile);
     let chart = loaded.map_err(|e| as_lint_reads(&e)).map(|(chart, warnings)| {
         warnings.iter().for_each(|w| tell(w));
         chart

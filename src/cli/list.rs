@@ -8,8 +8,8 @@ use super::flags::Globals;
 use super::output::{self, Format, Style, painted};
 use super::selector::Selector;
 use super::{Failure, print, with_engine};
-use crate::release::record::{Record, RecordHead, ReleaseStatus};
-use crate::release::{Engine, EngineError};
+use windlass_engine::record::{Record, RecordHead, ReleaseStatus};
+use windlass_engine::{Engine, EngineError};
 
 /// Flags that select releases by status.
 #[derive(clap::Args)]

@@ -86,11 +86,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::failure::Explained;
-use crate::cluster::{Cluster, ConnectOptions};
-use crate::redact;
-use crate::release::record::Storage;
-use crate::release::{Engine, EngineError, EngineOptions, ReleaseId};
-use crate::render::parse_manifest;
+use windlass_base::redact;
+use windlass_cluster::{Cluster, ConnectOptions};
+use windlass_engine::record::Storage;
+use windlass_engine::{Engine, EngineError, EngineOptions, ReleaseId};
+use windlass_render::parse_manifest;
 
 /// Helm charts rendered and applied without Helm.
 #[derive(Parser)]
@@ -109,9 +109,9 @@ enum Command {
     /// Build a kustomization and print its manifests
     Build(Box<build_kustomization::Args>),
     /// Deploy the releases of a helmfile
-    Helmfile(helmfile::Words),
+    Helmfile(helmfile::RawArgs),
     /// Pack a helmfile with all that it reads and fetches into one artifact
-    Bundle(helmfile::Words),
+    Bundle(helmfile::RawArgs),
     /// Install a chart
     Install(Box<install::InstallArgs>),
     /// Create a new chart with the given name
@@ -216,7 +216,7 @@ type Failure = String;
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    crate::render::bound_input();
+    windlass_render::bound_input();
     if let Some(status) = jq::asked() {
         return status;
     }
@@ -381,7 +381,7 @@ impl Connected {
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         // Without signal handlers the first signal ends the process. The next command then repairs the release, as after a crash.
-        let Ok(mut ended) = Ended::listen() else { return work.await };
+        let Ok(mut ended) = ShutdownSignal::listen() else { return work.await };
         tokio::pin!(work);
         tokio::select! {
             result = &mut work => return result,
@@ -402,12 +402,12 @@ impl Connected {
 }
 
 /// A listener for SIGINT and SIGTERM.
-struct Ended {
+struct ShutdownSignal {
     interrupted: Signal,
     terminated: Signal,
 }
 
-impl Ended {
+impl ShutdownSignal {
     /// # Errors
     /// The system registers no signal handlers.
     fn listen() -> Result<Self, Failure> {

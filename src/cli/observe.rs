@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use super::hints;
 use super::output::{Format, structured};
 use super::{Failure, doctor_helmreleases, print};
-use crate::addon;
-use crate::cluster::Cluster;
-use crate::controller::ContextOptions;
-use crate::helmrelease::HelmReleaseOptions;
 use crate::preflight::{self, Finding, HelmReleaseChecks, Observation, PlannedHelmRelease};
-use crate::redact;
+use windlass_base::redact;
+use windlass_cluster::Cluster;
+use windlass_controller::ContextOptions;
+use windlass_flux::helmrelease::HelmReleaseOptions;
+use windlass_modules::addon;
 
 /// Exit status if something would change.
 const CHANGES: u8 = 2;

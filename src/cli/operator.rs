@@ -19,19 +19,19 @@ use super::flags::Globals;
 use super::hook_lines::Unfolded;
 use super::observe;
 use super::operator_flags::{Args, LogType, level};
-use super::{Ended, Failure, cluster};
-use crate::addon;
-use crate::cluster::{CompletedRequest, Election};
-use crate::controller::ContextOptions;
-use crate::flux_source::SourceOptions;
-use crate::helmrelease::HelmReleaseOptions;
-use crate::redact;
-use crate::release::{Adoption, DriftPolicy};
+use super::{Failure, ShutdownSignal, cluster};
 use crate::runtime::{self, Controller};
-use crate::serve::body::Budget;
-use crate::serve::runtime_config::{LOG_LEVEL, Runtime};
-use crate::serve::{self, State};
-use crate::shell_hooks::webhooks;
+use windlass_base::redact;
+use windlass_cluster::{CompletedRequest, Election};
+use windlass_controller::ContextOptions;
+use windlass_controller::serve::body::Budget;
+use windlass_controller::serve::runtime_config::{LOG_LEVEL, Runtime};
+use windlass_controller::serve::{self, State};
+use windlass_engine::{Adoption, DriftPolicy};
+use windlass_flux::helmrelease::HelmReleaseOptions;
+use windlass_flux::sources::SourceOptions;
+use windlass_modules::addon;
+use windlass_modules::shell_hooks::webhooks;
 
 /// The targets and levels of log lines.
 fn log_filter(level: LevelFilter) -> Targets {
@@ -189,7 +189,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 .unwrap_or_else(|| std::env::temp_dir().join("addon-operator")),
             keep_tmp_files: args.hooks.debug_keep_tmp_files,
             timeout: args.hooks.hook_timeout,
-            patience: args.hooks.hook_patience,
+            unblock_after: args.hooks.hook_unblock_after,
             proxy_json: args.hooks.log_proxy_hook_json,
             group_metrics: args.hooks.group_hook_metrics,
             webhooks: webhooks(args)?,
@@ -217,7 +217,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             };
             return observe::run(cluster, &context, observed, args.output, globals.paints()).await;
         }
-        let mut ended = Ended::listen()?;
+        let mut ended = ShutdownSignal::listen()?;
         let (stopping, stopped) = watch::channel(false);
         let address = SocketAddr::new(args.servers.listen_address, args.servers.listen_port);
         let mut server_stop = stopped.clone();

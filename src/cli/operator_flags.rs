@@ -11,17 +11,17 @@ use super::flags::Globals;
 use super::helmfile::bundle_place;
 use super::output::Format;
 use super::webhook_flags::WebhookFlags;
-use crate::addon;
-use crate::bounded_read;
-use crate::controller::{AccountName, ControllerOptions};
-use crate::flux_notify::NotifyOptions;
-use crate::helmfile::resource::{CustomKind, HelmfileOptions, KindsFile};
-use crate::release::DriftMode;
 use crate::runtime::{self, Controller};
-use crate::serve;
-use crate::serve::body::DEFAULT_MEMORY;
-use crate::source::location::Location;
-use crate::source::private_directory;
+use windlass_base::bounded_read;
+use windlass_controller::serve;
+use windlass_controller::serve::body::DEFAULT_MEMORY;
+use windlass_controller::{AccountName, ControllerOptions};
+use windlass_engine::DriftMode;
+use windlass_fetch::location::Location;
+use windlass_fetch::private_directory;
+use windlass_flux::notifications::NotifyOptions;
+use windlass_helmfile::resource::{CustomKind, HelmfileOptions, KindsFile};
+use windlass_modules::addon;
 
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -322,8 +322,8 @@ pub(super) struct HookFlags {
     pub(super) hook_timeout: Option<Duration>,
     /// Unblock modules of higher numbers when a hook runs for this long; the hook continues, but a script or a --config that takes
     /// as long is killed
-    #[arg(long, env = "WINDLASS_HOOK_PATIENCE", default_value = "5m", value_parser = super::flags::duration)]
-    pub(super) hook_patience: Duration,
+    #[arg(long, alias = "hook-patience", env = "WINDLASS_HOOK_UNBLOCK_AFTER", default_value = "5m", value_parser = super::flags::duration)]
+    pub(super) hook_unblock_after: Duration,
     /// Use the hook's name as the group of metrics without a group: they are reset in each run
     #[arg(long, env = "WINDLASS_GROUP_HOOK_METRICS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) group_hook_metrics: bool,

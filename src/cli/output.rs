@@ -8,8 +8,8 @@ use jiff::{Timestamp, Zoned};
 use serde::Serialize;
 
 use super::Failure;
-use crate::release::record::{Record, ReleaseStatus};
-use crate::render::from_json;
+use windlass_engine::record::{Record, ReleaseStatus};
+use windlass_render::from_json;
 
 /// Output format of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

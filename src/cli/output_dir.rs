@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 use chart_compat::render::{Hook, Rendered};
 
 use super::Failure;
-use crate::causes::of_the_system;
+use windlass_base::causes::of_the_system;
 
 /// Writes all documents below `dir`, and reports a file once for each of its documents (`renderResources` of the action package
 /// and the command's own code after it). If `release` is given, manifests go into a directory of that name; CRDs do not.
@@ -26,7 +26,7 @@ pub(super) fn write(
 ) -> Result<(), Failure> {
     let dir = dir.to_string_lossy();
     let below = match release {
-        Some(name) => crate::source::clean(&Path::new(&*dir).join(name)).display().to_string(),
+        Some(name) => windlass_fetch::clean(&Path::new(&*dir).join(name)).display().to_string(),
         None => dir.clone().into_owned(),
     };
     let mut written = BTreeSet::new();

@@ -12,11 +12,11 @@ use super::hints;
 use super::prompt::password_from_stdin;
 use super::verify::Keyring;
 use super::{Failure, print, tell};
-use crate::bounded_read;
-use crate::causes::of_the_system;
-use crate::source::chart_package::{self, Times};
-use crate::source::installable::missing_dependencies;
-use crate::source::{self, absolute, provenance};
+use windlass_base::bounded_read;
+use windlass_base::causes::of_the_system;
+use windlass_fetch::chart_package::{self, Times};
+use windlass_fetch::installable::missing_dependencies;
+use windlass_fetch::{absolute, provenance};
 
 /// Flags of `package`.
 #[derive(clap::Args)]
@@ -103,7 +103,7 @@ fn pack(
     if args.dependency_update {
         dependency::bring(globals, directory, &args.login.options(), &mut |_| {})?;
     }
-    let mut loaded = source::load(directory, globals.profile())?;
+    let mut loaded = windlass_fetch::load(directory, globals.profile())?;
     loaded.warnings.iter().for_each(|w| tell(w));
     let metadata = &mut loaded.chart.metadata;
     if !args.version.is_empty() {

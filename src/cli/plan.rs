@@ -9,19 +9,19 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::build::{self, CrdsBeforeRender, Material};
+use super::build::{self, ChartInputs, CrdsBeforeRender};
 use super::failure::Explained;
 use super::flags::Globals;
 use super::hints;
-use super::install::{Change, Told};
+use super::install::{Change, OutputFlags};
 use super::kustomize_release::{self, ApplyFlags, Kustomization, KustomizeFlags};
 use super::output::{self, Format};
 use super::release_flags::{ReleaseFlags, Revisions};
 use super::status::{self, Shown};
 use super::{Failure, plan_helmrelease, plan_markdown, print, tell, with_engine};
-use crate::bounded_read;
-use crate::release::{ChangeVerb, Mode, Preview, ReleaseRequest};
-use crate::render::replay::{GeneratedValues, store};
+use windlass_base::bounded_read;
+use windlass_engine::{ChangeVerb, Mode, Preview, ReleaseRequest};
+use windlass_render::replay::{GeneratedValues, store};
 
 /// The version of the plan format that is read and written.
 const VERSION: u64 = 2;
@@ -154,7 +154,7 @@ pub(super) struct ApplyArgs {
     #[command(flatten)]
     kustomize: KustomizeFlags,
     #[command(flatten)]
-    told: Told,
+    told: OutputFlags,
     #[command(flatten)]
     release: ReleaseFlags,
     #[command(flatten)]
@@ -172,7 +172,7 @@ const OF_KUSTOMIZATIONS: [&str; 13] = [
     "atomic",
     "description",
     "labels",
-    "Carry",
+    "OperationFlags",
     "cleanup_on_fail",
     "dry_run",
     "hide_secret",
@@ -241,7 +241,7 @@ fn plan_chart(globals: &Globals, args: &PlanArgs) -> Result<Saved, Explained> {
     let (name, chart) = (args.name.as_deref().unwrap_or_default(), args.chart.as_deref().unwrap_or_default());
     let mut job = args.change.job((name, chart), "apply of a plan", Mode::UpgradeInstall)?;
     job.options.dry_run = false;
-    let material = Material::load(globals, &job)?;
+    let material = ChartInputs::load(globals, &job)?;
     with_engine(globals, async |s| {
         Ok(async {
             let (s, past) = s.located_with_history(&job.name).await?;

@@ -14,14 +14,14 @@ use super::fetch::ChartPath;
 use super::flags::Globals;
 use super::plan::{CHANGES, PlanFormat};
 use super::{Connected, Failure, chart, hints, output, plan_markdown, print, with_engine};
-use crate::cluster::{ApplyOptions, ClusterError, Gvk, ObjectRef, Validation};
-use crate::controller::{AccountName, ReconcileError, ReleaseRunner, contains};
-use crate::helmrelease::{
+use windlass_base::redact;
+use windlass_cluster::{ApplyOptions, ClusterError, Gvk, ObjectRef, Validation};
+use windlass_controller::{AccountName, ReconcileError, ReleaseRunner, contains};
+use windlass_engine::ChangeVerb;
+use windlass_flux::helmrelease::{
     CHART_UNAVAILABLE, HelmReleaseOptions, HelmReleases, KIND, PlanInputs, ReleasePlan,
 };
-use crate::redact;
-use crate::release::ChangeVerb;
-use crate::render::parse_manifest;
+use windlass_render::parse_manifest;
 
 /// Field manager of dry runs.
 const MANAGER: &str = "windlass-plan";
@@ -396,7 +396,7 @@ fn markdown(plan: &ReleasePlan, unchanged: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::helmrelease::PassAction;
+    use windlass_flux::helmrelease::PassAction;
 
     const FILE: &str = "\
 apiVersion: source.toolkit.fluxcd.io/v1

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::release::{ChangeVerb, FieldChange, PlannedChange, Preview, verb_style};
+use windlass_engine::{ChangeVerb, FieldChange, PlannedChange, Preview, verb_style};
 
 /// Most characters of field changes: a comment has room for some 65,000.
 const LARGEST: usize = 50_000;

@@ -10,8 +10,8 @@ use chart_compat::yaml;
 use serde::Deserialize;
 
 use super::Failure;
-use crate::bounded_read;
-use crate::render::to_json;
+use windlass_base::bounded_read;
+use windlass_render::to_json;
 
 /// The largest `plugin.yaml`, in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -97,7 +97,7 @@ fn prepare(metadata: Metadata, directory: &Path) -> Result<Plugin, Failure> {
     let none =
         || format!("plugin {name:?}: failed to prepare plugin command: no plugin command is applicable");
     let command = choose(&runtime_config.platform_command, go_os(), go_arch()).ok_or_else(none)?;
-    let directory = crate::source::absolute(directory).display().to_string();
+    let directory = windlass_fetch::absolute(directory).display().to_string();
     let variables = [("HELM_PLUGIN_NAME", name.clone()), ("HELM_PLUGIN_DIR", directory)];
     let mut all: BTreeMap<String, String> = std::env::vars().collect();
     all.extend(variables.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));

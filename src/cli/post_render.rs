@@ -14,8 +14,8 @@ use chart_compat::render::{Rendered, manifest_text};
 use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
-use crate::child_process::{self, ChildError, Group, Limits};
-use crate::helmfile::release_spec::PostProgram;
+use windlass_base::child_process::{self, ChildError, Group, Limits};
+use windlass_helmfile::release_spec::PostProgram;
 
 /// The limits of a post-renderer. It may ask its user, who waits as long as with Helm.
 const LIMITS: Limits = Limits { output: 256 << 20, time: None, memory: None, group: Group::Shared };
@@ -80,7 +80,7 @@ impl PostRender {
 fn program(name: &str) -> Result<PathBuf, String> {
     if name.contains('/') {
         return match std::fs::metadata(name) {
-            Ok(meta) if meta.is_file() => Ok(crate::source::absolute(Path::new(name))),
+            Ok(meta) if meta.is_file() => Ok(windlass_fetch::absolute(Path::new(name))),
             Ok(_) => Err("is a directory".to_owned()),
             Err(_) => Err(format!("stat {name}: no such file or directory")),
         };

@@ -10,7 +10,7 @@ use rustix::termios::tcgetwinsize;
 use self::board::Board;
 use super::flags::Globals;
 use super::{failure, tell};
-use crate::release::{OperationProgress, ProgressListener};
+use windlass_engine::{OperationProgress, ProgressListener};
 
 mod board;
 

@@ -6,10 +6,10 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::{Ended, Failure, print, tell};
+use super::{Failure, ShutdownSignal, print, tell};
 
-use crate::bounded_read;
-use crate::redact::SecretText;
+use windlass_base::bounded_read;
+use windlass_base::redact::SecretText;
 
 /// The maximal length of an answer, in bytes.
 const MAX: u64 = 64 << 10;
@@ -42,7 +42,7 @@ pub(super) fn secret(question: &str) -> Result<SecretText, Failure> {
     let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
     let answer = runtime.block_on(async {
         // The echo must be restored in every case, so register signal handlers first.
-        let mut ended = Ended::listen()?;
+        let mut ended = ShutdownSignal::listen()?;
         let _hidden = Hidden::new()?;
         let answer = tokio::task::spawn_blocking(move || ask(&question));
         tokio::select! {

@@ -8,9 +8,9 @@ use super::fetch::{self, ChartPath};
 use super::flags::Globals;
 use super::hints;
 use super::{Failure, block_on, print, tell};
-use crate::source::chart_package;
-use crate::source::fetch::{ChartBytes, ProvenanceMode};
-use crate::source::provenance;
+use windlass_fetch::chart_package;
+use windlass_fetch::fetch::{ChartBytes, ProvenanceMode};
+use windlass_fetch::provenance;
 
 /// Flags of `pull`.
 #[derive(clap::Args)]

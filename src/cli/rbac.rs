@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, print, tell};
-use crate::addon;
-use crate::controller::AccountName;
 use crate::preflight::{self, Needs};
 use crate::runtime::{self, Controller, ControllerMode};
+use windlass_controller::AccountName;
+use windlass_modules::addon;
 
 /// Flags of `rbac`.
 #[derive(clap::Args)]

@@ -7,12 +7,11 @@ use chart_compat::go::slog;
 use super::fetch::{self, TlsFlags};
 use super::flags::Globals;
 use super::{Failure, block_on, print, prompt, tell};
-use crate::bounded_read;
-use crate::redact::SecretText;
-use crate::source;
-use crate::source::fetch::{Fetcher, Options};
-use crate::source::http::{Pem, Tls};
-use crate::source::oci::credentials::{Credentials, CredentialsError};
+use windlass_base::bounded_read;
+use windlass_base::redact::SecretText;
+use windlass_fetch::fetch::{Fetcher, Options};
+use windlass_fetch::http::{Pem, Tls};
+use windlass_fetch::oci::credentials::{Credentials, CredentialsError};
 
 /// Subcommands of `registry`.
 #[derive(clap::Subcommand)]
@@ -168,8 +167,8 @@ pub(super) fn push(globals: &Globals, args: &Push) -> Result<(), Failure> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(format!("{shown}: no such file")),
         Err(e) => return Err(format!("{shown}: {e}")),
     };
-    let bytes = source::package_bytes(&args.chart).map_err(|e| e.to_string())?;
-    source::load_package(&bytes, &args.chart, globals.profile()).map_err(|e| e.to_string())?;
+    let bytes = windlass_fetch::package_bytes(&args.chart).map_err(|e| e.to_string())?;
+    windlass_fetch::load_package(&bytes, &args.chart, globals.profile()).map_err(|e| e.to_string())?;
     let provenance = provenance(&args.chart)?;
     let created = meta.modified().ok().and_then(|t| jiff::Timestamp::try_from(t).ok()).unwrap_or_default();
     let created = created.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();

@@ -8,8 +8,8 @@ use chart_compat::profile::Profile;
 
 use super::flags::{duration, whole};
 use super::{Failure, environment, tell};
-use crate::cluster::Validation;
-use crate::release::{
+use windlass_cluster::Validation;
+use windlass_engine::{
     Adoption, ApplyChoice, Duplicates, Immutable, ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions,
     RevisionOptions, Wait, WaitRules,
 };
@@ -137,7 +137,7 @@ pub(super) fn lenient(mut options: ReleaseOptions, profile: Profile) -> ReleaseO
 #[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(super) struct ReleaseFlags {
     #[command(flatten)]
-    carry: Carry,
+    operation: OperationFlags,
     /// Create the release namespace if not present
     #[arg(long)]
     create_namespace: bool,
@@ -160,11 +160,11 @@ pub(super) struct ReleaseFlags {
 
 impl ReleaseFlags {
     pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
-        exclusive(&self.carry)?;
+        exclusive(&self.operation)?;
         if self.atomic {
             tell("Flag --atomic has been deprecated, use --rollback-on-failure instead");
         }
-        let mut options = self.carry.options_undoing(self.rollback_on_failure || self.atomic)?;
+        let mut options = self.operation.options_undoing(self.rollback_on_failure || self.atomic)?;
         options.ownership.adoption = if self.take_ownership { Adoption::Any } else { Adoption::Marked };
         Ok(ReleaseOptions { create_namespace: self.create_namespace, ..options })
     }
@@ -200,7 +200,7 @@ impl Revisions {
 /// The flags that these verbs share.
 #[derive(clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "flags are what they are")]
-pub(super) struct Carry {
+pub(super) struct OperationFlags {
     /// Prevent hooks from running
     #[arg(long)]
     no_hooks: bool,
@@ -240,12 +240,12 @@ pub(super) struct Carry {
 }
 
 /// Tells of a deprecated flag, and rejects mutually exclusive ones, with Helm's texts.
-pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
-    if carry.force {
+pub(super) fn exclusive(operation: &OperationFlags) -> Result<(), Failure> {
+    if operation.force {
         tell("Flag --force has been deprecated, use --force-replace instead");
     }
-    for (on, name) in [(carry.force_replace, "force-replace"), (carry.force, "force")] {
-        if on && carry.force_conflicts {
+    for (on, name) in [(operation.force_replace, "force-replace"), (operation.force, "force")] {
+        if on && operation.force_conflicts {
             return Err(format!(
                 "if any flags in the group [{name} force-conflicts] are set none of the others can be; [{} {}] were all set",
                 name.min("force-conflicts"),
@@ -256,7 +256,7 @@ pub(super) fn exclusive(carry: &Carry) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Carry {
+impl OperationFlags {
     pub(super) fn options(&self) -> Result<ReleaseOptions, Failure> {
         let apply = match self.server_side {
             None | Some(ServerSide::Auto) => ApplyChoice::Auto,

@@ -1,9 +1,9 @@
 //! Where a release acts whose records are in the namespace of the command: `targetNamespace` of a HelmRelease is another.
 
 use super::{Connected, Failure};
-use crate::helmrelease;
-use crate::release::record::Record;
-use crate::release::{Engine, History, ReleaseId};
+use windlass_engine::record::Record;
+use windlass_engine::{Engine, History, ReleaseId};
+use windlass_flux::helmrelease;
 
 impl Connected {
     /// The engine and the identity of a release with records in the command's namespace.

@@ -11,11 +11,11 @@ use super::fetch::{self, TlsFlags};
 use super::flags::{Globals, duration};
 use super::output::{self, Format, structured};
 use super::{Failure, block_on, print, prompt, tell};
-use crate::redact::SecretText;
-use crate::source::http::Pem;
-use crate::source::index::write::NewIndex;
-use crate::source::repositories::{Entry, Repositories};
-use crate::source::repository;
+use windlass_base::redact::SecretText;
+use windlass_fetch::http::Pem;
+use windlass_fetch::index::write::NewIndex;
+use windlass_fetch::repositories::{Entry, Repositories};
+use windlass_fetch::repository;
 
 /// The number of indexes fetched in parallel.
 const AT_ONCE: usize = 8;
@@ -231,7 +231,7 @@ fn update(globals: &Globals, args: &Update) -> Result<(), Failure> {
 
 /// Updates indexes in parallel, and reports each. Returns the URLs of those that failed.
 async fn update_all(
-    http: &crate::source::http::Http,
+    http: &windlass_fetch::http::Http,
     indexes: &std::path::Path,
     entries: Vec<Entry>,
     mut say: impl FnMut(String) -> Result<(), Failure>,

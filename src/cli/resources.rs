@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::release::Resources;
+use windlass_engine::Resources;
 
 /// Minimal width of a column, and padding after its widest cell (`printers.GetNewTabWriter`).
 const LEAST: usize = 6;

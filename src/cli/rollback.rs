@@ -2,9 +2,9 @@
 
 use super::flags::{Globals, whole};
 use super::plan::Planned;
-use super::release_flags::{Carry, DryRun, exclusive, lenient};
+use super::release_flags::{DryRun, OperationFlags, exclusive, lenient};
 use super::{Failure, environment, print, tell, with_engine};
-use crate::release::{ReleaseOptions, RollbackRequest};
+use windlass_engine::{ReleaseOptions, RollbackRequest};
 
 /// Helm's limit, for `list` and `history`.
 const LONGEST_DESCRIPTION: usize = 256;
@@ -31,12 +31,12 @@ pub(super) struct Args {
     #[command(flatten)]
     planned: Planned,
     #[command(flatten)]
-    carry: Carry,
+    operation: OperationFlags,
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
-    exclusive(&args.carry)?;
-    let carry = args.carry.options()?;
+    exclusive(&args.operation)?;
+    let operation = args.operation.options()?;
     let revision = match args.revision.as_deref() {
         None => 0,
         Some(text) => match text.parse::<i64>() {
@@ -53,7 +53,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         return Err(format!("description must be {LONGEST_DESCRIPTION} characters or less, got {length}"));
     }
     let dry_run = DryRun::read(args.dry_run.as_deref(), globals.profile())?.is_dry();
-    let mut options = ReleaseOptions { dry_run, ..lenient(carry, globals.profile()) };
+    let mut options = ReleaseOptions { dry_run, ..lenient(operation, globals.profile()) };
     options.failure.cleanup = args.cleanup_on_fail;
     options.revisions.max = usize::try_from(args.history_max).unwrap_or_default();
     with_engine(globals, async |s| {

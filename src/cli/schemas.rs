@@ -10,12 +10,12 @@ use percent_encoding::percent_decode_str;
 
 use super::flags::Globals;
 use super::{block_on, fetch};
-use crate::bounded_read;
-use crate::causes::of_the_system;
-use crate::render::Documents;
-use crate::source::http::{Http, Request, Tls};
-use crate::source::input_store::{InputKind, InputStore, RemoteInput};
-use crate::source::location::Location;
+use windlass_base::bounded_read;
+use windlass_base::causes::of_the_system;
+use windlass_fetch::http::{Http, Request, Tls};
+use windlass_fetch::input_store::{InputKind, InputStore, RemoteInput};
+use windlass_fetch::location::Location;
+use windlass_render::Documents;
 
 /// Time limit of one request, as in Helm.
 const TIMEOUT: Duration = Duration::from_secs(15);

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::flags::Globals;
 use super::output::{Format, structured, table};
 use super::{Failure, print, search_hub, tell};
-use crate::source::index::{IndexError, visit};
-use crate::source::repositories::Repositories;
-use crate::source::repository;
+use windlass_fetch::index::{IndexError, visit};
+use windlass_fetch::repositories::Repositories;
+use windlass_fetch::repository;
 
 /// Subcommands of `search`.
 #[derive(clap::Subcommand)]
@@ -117,7 +117,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Failure> {
     let mut found: Vec<Found> = Vec::new();
     for repo in &all.entries {
         let path = repository::index_path(&home.indexes, &repo.name);
-        let mut each = |chart: &str, versions: Vec<crate::source::index::entry::ChartVersion>| {
+        let mut each = |chart: &str, versions: Vec<windlass_fetch::index::entry::ChartVersion>| {
             let Ok((term, range)) = &query else { return };
             let before = found.len();
             for version in &versions {

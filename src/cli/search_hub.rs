@@ -8,8 +8,8 @@ use super::flags::Globals;
 use super::output::{Format, structured, table};
 use super::search::cut;
 use super::{Failure, block_on, print};
-use crate::source::http::{Request, TIMEOUT, Tls};
-use crate::source::location::{Location, SEGMENT};
+use windlass_fetch::http::{Request, TIMEOUT, Tls};
+use windlass_fetch::location::{Location, SEGMENT};
 
 const SEARCH: &str = "api/chartsvc/v1/charts/search";
 /// The largest answer, in bytes.

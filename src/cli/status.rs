@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::flags::Globals;
 use super::output::{self, Format, Style, painted};
 use super::{Connected, Failure, get, print, resources, with_engine};
-use crate::release::record::{Record, RecordedHook, Storage};
-use crate::release::{HookEvent, ReleaseId, Resources};
+use windlass_engine::record::{Record, RecordedHook, Storage};
+use windlass_engine::{HookEvent, ReleaseId, Resources};
 
 /// Flags of `status`.
 #[derive(clap::Args)]

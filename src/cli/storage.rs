@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Failure, environment};
-use crate::bounded_read;
-use crate::release::record::{Record, Storage};
-use crate::render::parse_manifest;
+use windlass_base::bounded_read;
+use windlass_engine::record::{Record, Storage};
+use windlass_render::parse_manifest;
 
 /// Whether a driver is one of Helm's.
 pub(super) fn is_known(driver: &str) -> bool {

@@ -20,10 +20,10 @@ use super::release_flags::DryRun;
 use super::schemas::Schemas;
 use super::values::User;
 use super::{Connected, Failure, chart, print, print_pieces, tell, values, with_engine};
-use crate::cluster::Gvk;
-use crate::controller::capabilities;
-use crate::render::replay::{self, store};
-use crate::render::{
+use windlass_cluster::Gvk;
+use windlass_controller::capabilities;
+use windlass_render::replay::{self, store};
+use windlass_render::{
     ClusterLookup, Deadline, Lookup, SystemWorld, note_secrets, parse_manifest, release_name,
 };
 

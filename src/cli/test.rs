@@ -6,7 +6,7 @@ use super::flags::{Globals, duration};
 use super::output::Format;
 use super::status::Shown;
 use super::{Connected, Failure, print, status, with_engine};
-use crate::release::{HookEvent, TestRequest};
+use windlass_engine::{HookEvent, TestRequest};
 
 /// Flags of `test`.
 #[derive(clap::Args)]

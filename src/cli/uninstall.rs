@@ -6,9 +6,9 @@ use super::flags::{Globals, duration};
 use super::plan::Planned;
 use super::release_flags::{WaitFor, wait_for};
 use super::{Failure, print, tell, with_engine};
-use crate::cluster::{ObjectRef, Propagation};
-use crate::release::UninstallRequest;
-use crate::render::replay::store;
+use windlass_cluster::{ObjectRef, Propagation};
+use windlass_engine::UninstallRequest;
+use windlass_render::replay::store;
 
 /// The deletion policy for dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

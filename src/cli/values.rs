@@ -10,11 +10,11 @@ use chart_compat::values::strvals;
 use super::failure::Explained;
 use super::flags::{Globals, Values};
 use super::{block_on, fetch};
-use crate::bounded_read;
-use crate::causes::of_the_system;
-use crate::render::recorded_values::fill;
-use crate::source::http::{Request, TIMEOUT, Tls};
-use crate::source::location::Location;
+use windlass_base::bounded_read;
+use windlass_base::causes::of_the_system;
+use windlass_fetch::http::{Request, TIMEOUT, Tls};
+use windlass_fetch::location::Location;
+use windlass_render::recorded_values::fill;
 
 /// The maximal size of a values file, in bytes.
 const MAX_FILE: u64 = 100 * 1024 * 1024;

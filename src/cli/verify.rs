@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Failure, print};
-use crate::source::provenance;
+use windlass_fetch::provenance;
 
 /// Flags for the trusted keys.
 #[derive(clap::Args, Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use super::Failure;
-use crate::shell_hooks::webhooks::{Files, Options, Server};
+use windlass_modules::shell_hooks::webhooks::{Files, Options, Server};
 
 /// shell-operator's port for conversions.
 const CONVERSION_PORT: u16 = 9681;

@@ -3,7 +3,7 @@
 use super::flags::Globals;
 use super::output::{self, Format};
 use super::{Failure, print, with_engine};
-use crate::release::{RevisionReport, field_line, verb_style};
+use windlass_engine::{RevisionReport, field_line, verb_style};
 
 /// Flags of `why`.
 #[derive(clap::Args)]

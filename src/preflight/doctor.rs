@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::addon::hooks::{global_directory, has_script};
-use crate::addon::module::{Module, Modules};
-use crate::addon::values::Values;
-use crate::bounded_read;
-use crate::shell_hooks::config::{HookConfig, MAIN_QUEUE};
-use crate::shell_hooks::jq::{self, Filter};
-use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
+use windlass_base::bounded_read;
+use windlass_modules::addon::hooks::{global_directory, has_script};
+use windlass_modules::addon::module::{Module, Modules};
+use windlass_modules::addon::values::Values;
+use windlass_modules::shell_hooks::config::{HookConfig, MAIN_QUEUE};
+use windlass_modules::shell_hooks::jq::{self, Filter};
+use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
 
 /// Functions with a different result in each call.
 const CHANCE: [&str; 18] = [

@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::doctor::Weight;
-use crate::cluster::{Cluster, ClusterError, Gvk};
-use crate::controller::{ContextOptions, ReleaseRunner};
-use crate::helmrelease::{
+use windlass_cluster::{Cluster, ClusterError, Gvk};
+use windlass_controller::{ContextOptions, ReleaseRunner};
+use windlass_engine::{Engine, EngineOptions};
+use windlass_flux::helmrelease::{
     HelmReleaseOptions, HelmReleases, KIND, PassAction, PlanInputs, ReleasePlan, differences,
 };
-use crate::release::{Engine, EngineOptions};
-use crate::render::parse_manifest;
+use windlass_render::parse_manifest;
 
 /// The Lease of helm-controller; those of its shards begin with the same name.
 const LEASE: &str = "helm-controller-leader-election";

@@ -11,25 +11,25 @@ use chart_compat::data::Data;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::addon::config::REFERENCES_SUFFIX;
-use crate::addon::config::{Config, Problem};
-use crate::addon::dependencies;
-use crate::addon::enabled_flags::{Enabling, Flags};
-use crate::addon::hooks::{global_directory, limit};
-use crate::addon::module::{Module, Modules};
-use crate::addon::operator::Options;
-use crate::addon::releases::{Releases, config_map};
-use crate::addon::values::{GLOBAL, Values};
-use crate::cluster::{Cluster, ClusterError};
-use crate::controller::dependencies::Dependencies;
-use crate::controller::{
+use windlass_cluster::{Cluster, ClusterError};
+use windlass_controller::dependencies::Dependencies;
+use windlass_controller::{
     ContextOptions, EventRecorder, ReconcileError as Error, ReleaseRunner, contains as covers, resolve_values,
 };
-use crate::release::record::ReleaseStatus;
-use crate::release::{Engine, EngineOptions, Preview, ReleaseId};
-use crate::render::{from_json, parse_manifest, to_json};
-use crate::shell_hooks::webhooks::{self, PlannedRegistration};
-use crate::shell_hooks::{Hook, HookSet, Scope};
+use windlass_engine::record::ReleaseStatus;
+use windlass_engine::{Engine, EngineOptions, Preview, ReleaseId};
+use windlass_modules::addon::config::REFERENCES_SUFFIX;
+use windlass_modules::addon::config::{Config, Problem};
+use windlass_modules::addon::dependencies;
+use windlass_modules::addon::enabled_flags::{Enabling, Flags};
+use windlass_modules::addon::hooks::{global_directory, limit};
+use windlass_modules::addon::module::{Module, Modules};
+use windlass_modules::addon::operator::Options;
+use windlass_modules::addon::releases::{Releases, config_map};
+use windlass_modules::addon::values::{GLOBAL, Values};
+use windlass_modules::shell_hooks::webhooks::{self, PlannedRegistration};
+use windlass_modules::shell_hooks::{Hook, HookSet, Scope};
+use windlass_render::{from_json, parse_manifest, to_json};
 
 /// The observation of one module.
 #[derive(Debug, Serialize)]
@@ -133,7 +133,7 @@ pub async fn observe(
     for module in &modules.modules {
         observations.push(observer.one(module).await);
     }
-    let limit = limit(options.hooks.timeout, options.hooks.patience);
+    let limit = limit(options.hooks.timeout, options.hooks.unblock_after);
     let mut bound = Bound { limit, ..Bound::default() };
     for (module, observation) in modules.modules.iter().zip(&mut observations) {
         bound.module(module, observation).await;

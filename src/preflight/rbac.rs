@@ -20,14 +20,14 @@ use chart_compat::go::regexp;
 use chart_compat::render::{Capabilities, Options, Rendered};
 use serde_json::{Value, json};
 
-use crate::addon::hooks::global_directory;
-use crate::addon::module::{Module, Modules};
-use crate::addon::values::Values;
-use crate::cluster::Gvk;
-use crate::controller::RevisionView;
-use crate::render::{RenderBounds, SystemWorld, parse_manifest};
-use crate::shell_hooks::config::HookConfig;
-use crate::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
+use windlass_cluster::Gvk;
+use windlass_controller::RevisionView;
+use windlass_modules::addon::hooks::global_directory;
+use windlass_modules::addon::module::{Module, Modules};
+use windlass_modules::addon::values::Values;
+use windlass_modules::shell_hooks::config::HookConfig;
+use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
+use windlass_render::{RenderBounds, SystemWorld, parse_manifest};
 
 pub use added::Added;
 pub use helm_release_rights::helm_release_needs;
@@ -267,10 +267,10 @@ impl Needs {
                     let (group, resource, everywhere) = resource(&lookup.gvk, &BTreeMap::new());
                     let scope = match &lookup.namespace {
                         _ if everywhere => None,
-                        Within::Release => Some(home),
-                        Within::Named(namespace) => Some(namespace.as_str()),
-                        Within::All => None,
-                        Within::Unknown if resource == "secrets" && group.is_empty() => {
+                        LookupScope::Release => Some(home),
+                        LookupScope::Named(namespace) => Some(namespace.as_str()),
+                        LookupScope::All => None,
+                        LookupScope::Unknown if resource == "secrets" && group.is_empty() => {
                             tell(format!(
                                 "a template looks up Secrets in a namespace that is not known; add a rule for it with --add-rules \
                                  FILE: {}",
@@ -278,7 +278,7 @@ impl Needs {
                             ));
                             continue;
                         }
-                        Within::Unknown => None,
+                        LookupScope::Unknown => None,
                     };
                     self.rights.add(scope, &group, &resource, &LOOK);
                 }
@@ -505,7 +505,7 @@ fn written(text: &str) -> Vec<Gvk> {
 
 /// The namespaces of a `lookup` in a template.
 #[derive(Debug, PartialEq, Eq)]
-enum Within {
+enum LookupScope {
     /// The namespace of the release.
     Release,
     Named(String),
@@ -518,7 +518,7 @@ enum Within {
 /// A call of `lookup` in a template.
 struct Lookup {
     gvk: Gvk,
-    namespace: Within,
+    namespace: LookupScope,
     call: String,
 }
 
@@ -533,11 +533,11 @@ fn looked_up(text: &str) -> Vec<Lookup> {
             let mut quoted = || words.next().map(|w| w.trim_matches('"'));
             let gvk = Gvk::new(quoted()?, quoted()?);
             let namespace = match words.next()? {
-                ".Release.Namespace" | "$.Release.Namespace" => Within::Release,
-                "\"\"" | "``" => Within::All,
+                ".Release.Namespace" | "$.Release.Namespace" => LookupScope::Release,
+                "\"\"" | "``" => LookupScope::All,
                 word => match word.strip_prefix('"').and_then(|w| w.strip_suffix('"')) {
-                    Some(name) => Within::Named(name.to_owned()),
-                    None => Within::Unknown,
+                    Some(name) => LookupScope::Named(name.to_owned()),
+                    None => LookupScope::Unknown,
                 },
             };
             Some(Lookup { gvk, namespace, call: call.to_owned() })
@@ -706,12 +706,12 @@ mod tests {
     #[test]
     fn lookups_hold_where_they_look() {
         let table = [
-            (r#"lookup "v1" "Secret" .Release.Namespace "a""#, Within::Release),
-            (r#"lookup "v1" "Secret" $.Release.Namespace "a""#, Within::Release),
-            (r#"lookup "v1" "Secret" "other" "a""#, Within::Named("other".to_owned())),
-            (r#"lookup "v1" "Secret" "" """#, Within::All),
-            (r#"lookup "v1" "Secret" .Values.where "a""#, Within::Unknown),
-            (r#"lookup "v1" "Secret" (include "x" .) "a""#, Within::Unknown),
+            (r#"lookup "v1" "Secret" .Release.Namespace "a""#, LookupScope::Release),
+            (r#"lookup "v1" "Secret" $.Release.Namespace "a""#, LookupScope::Release),
+            (r#"lookup "v1" "Secret" "other" "a""#, LookupScope::Named("other".to_owned())),
+            (r#"lookup "v1" "Secret" "" """#, LookupScope::All),
+            (r#"lookup "v1" "Secret" .Values.where "a""#, LookupScope::Unknown),
+            (r#"lookup "v1" "Secret" (include "x" .) "a""#, LookupScope::Unknown),
         ];
         for (text, expected) in table {
             let found = looked_up(&format!("{{{{ $x := {text} }}}}"));

@@ -8,10 +8,10 @@ use chart_compat::data::{Data, Map};
 use chart_compat::yaml::Room;
 use serde_json::Value;
 
-use crate::addon::config::REFERENCES_SUFFIX;
-use crate::cluster::Cluster;
-use crate::controller::ValuesReference;
-use crate::render::lookup_object;
+use windlass_cluster::Cluster;
+use windlass_controller::ValuesReference;
+use windlass_modules::addon::config::REFERENCES_SUFFIX;
+use windlass_render::lookup_object;
 
 /// The values of one reference, as an explanation contains them.
 pub struct ReferredValues {

@@ -14,13 +14,13 @@ use chart_compat::yaml;
 use serde_json::{Value, json};
 
 use super::referred_values::ReferredValues;
-use crate::addon::change_cause::writer;
-use crate::addon::module::Module;
-use crate::addon::module_name::ModuleName;
-use crate::addon::values::GLOBAL;
-use crate::bounded_read;
-use crate::openapi::{Schema, Schemas};
-use crate::render::{from_json, to_json};
+use windlass_base::bounded_read;
+use windlass_modules::addon::change_cause::writer;
+use windlass_modules::addon::module::Module;
+use windlass_modules::addon::module_name::ModuleName;
+use windlass_modules::addon::values::GLOBAL;
+use windlass_modules::openapi::{Schema, Schemas};
+use windlass_render::{from_json, to_json};
 
 /// Merges the layers of a module's values as the operator does, in ascending precedence. `roots` is the colon-separated list of
 /// module directories, `global` the directory of global hooks, if any, `config` the live ConfigMap, if any, and `referred` the
@@ -148,9 +148,9 @@ mod tests {
     use chart_compat::explain::Trace;
     use chart_compat::path::Path as Way;
 
-    use crate::addon::values::Values;
-    use crate::addon::{Config, Modules, UNNUMBERED_ORDER};
     use chart_compat::profile::Profile;
+    use windlass_modules::addon::values::Values;
+    use windlass_modules::addon::{Config, Modules, UNNUMBERED_ORDER};
 
     use super::*;
 

@@ -12,13 +12,12 @@ use tokio::net::TcpListener;
 
 use super::flux_notifications::{self, NotifyProcess};
 use super::stop_signal::{Stop, StopSignal};
-use crate::cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
-use crate::controller::{self, ControllerContext, ControllerOptions, register_absent_kind};
-use crate::flux_api;
-use crate::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
-use crate::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
-use crate::serve::listen::{self, Limits};
-use crate::source::cache::hex;
+use windlass_cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
+use windlass_controller::serve::listen::{self, Limits};
+use windlass_controller::{ControllerContext, ControllerOptions, register_absent_kind};
+use windlass_fetch::cache::hex;
+use windlass_flux::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
+use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
 
 /// How a process reconciles Flux's objects.
 #[derive(Clone, Debug)]
@@ -143,7 +142,7 @@ pub(super) async fn run(
         };
         let election = process.election_of("helm-controller");
         let result = hold_lease(&cluster, &election, stopping.stopped(), |stop| {
-            controller::run(front_end, context.clone(), process.controller_options(), stop)
+            windlass_controller::run(front_end, context.clone(), process.controller_options(), stop)
         })
         .await;
         stopping.stop();
@@ -273,9 +272,13 @@ async fn run_sources(
     let stopping = StopSignal::new();
     let one = async |kind: SourceKind| {
         let front_end = Sources::new(kind, Arc::clone(store), &process.source_options);
-        let result =
-            controller::run(front_end, context.clone(), process.controller_options(), stopping.stopped())
-                .await;
+        let result = windlass_controller::run(
+            front_end,
+            context.clone(),
+            process.controller_options(),
+            stopping.stopped(),
+        )
+        .await;
         stopping.stop();
         result
     };

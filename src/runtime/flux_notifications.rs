@@ -11,13 +11,13 @@ use tokio::sync::mpsc::Receiver;
 
 use super::flux::{ControllerMode, FluxProcess, hold_lease, owns, register_flux_kinds};
 use super::stop_signal::{Stop, StopSignal};
-use crate::cluster::{Cluster, ClusterError};
-use crate::controller::{self, ControllerContext};
-use crate::flux_notify::{
+use windlass_cluster::{Cluster, ClusterError};
+use windlass_controller::ControllerContext;
+use windlass_controller::serve::listen::{self, Limits};
+use windlass_fetch::location::Location;
+use windlass_flux::notifications::{
     EventQueue, NotifyOptions, QueuedEvent, Receivers, WebhookPaths, Webhooks, dispatch, forward,
 };
-use crate::serve::listen::{self, Limits};
-use crate::source::location::Location;
 
 /// How long events that wait may take after a stop.
 const GRACE: Duration = Duration::from_secs(5);
@@ -140,7 +140,8 @@ async fn run_own(
     let controller = process.controller_options();
     let receivers = async {
         let result =
-            controller::run(Receivers::new(paths), context.clone(), controller, stopping.stopped()).await;
+            windlass_controller::run(Receivers::new(paths), context.clone(), controller, stopping.stopped())
+                .await;
         stopping.stop();
         result
     };

@@ -1,10 +1,10 @@
 //! The front ends of Helmfiles in one process: the kind itself, and kinds of users.
 
 use super::stop_signal::StopSignal;
-use crate::cluster::{Cluster, ClusterError, Gvk};
-use crate::controller::{self, ControllerContext, ControllerOptions, register_kind};
-use crate::helmfile::resource::definition::{KIND, crd};
-use crate::helmfile::resource::{CustomKind, HelmfileOptions, Helmfiles};
+use windlass_cluster::{Cluster, ClusterError, Gvk};
+use windlass_controller::{ControllerContext, ControllerOptions, register_kind};
+use windlass_helmfile::resource::definition::{KIND, crd};
+use windlass_helmfile::resource::{CustomKind, HelmfileOptions, Helmfiles};
 
 /// How a process reconciles Helmfiles.
 #[derive(Clone, Debug)]
@@ -49,7 +49,8 @@ pub(super) async fn run(
     let stopping = StopSignal::new();
     let one = async |front_end: Helmfiles| {
         let result =
-            controller::run(front_end, context.clone(), controller.clone(), stopping.stopped()).await;
+            windlass_controller::run(front_end, context.clone(), controller.clone(), stopping.stopped())
+                .await;
         // One that ends in its own time does not stop the others.
         if !controller.once {
             stopping.stop();

@@ -1,12 +1,12 @@
 //! The table of docs/operating.md that says what is retried when, made of the constants that the operator runs by.
 
-use crate::backoff;
-use crate::cluster::LEADER_LEASE;
-use crate::controller::{
+use windlass_base::backoff;
+use windlass_cluster::LEADER_LEASE;
+use windlass_controller::{
     DEPENDENCY_DELAY, DEPENDENCY_INTERVAL, OWN_LINES, REPEAT, SHORTEST_INTERVAL, STALLED_DELAY, WAIT_DELAY,
     WINDOW,
 };
-use crate::shell_hooks::queues::LONGEST_PAUSE;
+use windlass_modules::shell_hooks::queues::LONGEST_PAUSE;
 
 /// The table in Markdown.
 fn table() -> String {

@@ -2,7 +2,7 @@
 
 use super::{chart, control_plane, fails, run, windlass};
 use serde_json::{Value, json};
-use windlass::release::record::{self, RecordExtension, ReleaseStatus};
+use windlass_engine::record::{self, RecordExtension, ReleaseStatus};
 
 #[test]
 fn what_is_refused_leaves_no_crd() {

@@ -252,7 +252,7 @@ fn real_charts_install_and_helm_reads_them() {
         let docs = chart_compat::render::split_documents(&manifest);
         let mut count = 0;
         for object in
-            docs.iter().map(|d| windlass::render::parse_manifest(d).unwrap()).filter(|o| !o.is_null())
+            docs.iter().map(|d| windlass_render::parse_manifest(d).unwrap()).filter(|o| !o.is_null())
         {
             let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
             let group =

@@ -1,7 +1,7 @@
 //! What a tenant's Helmfile tries beyond its namespace, with the operator's default account: a table of attempts.
 
 use serde_json::{Value, json};
-use windlass::controller::AccountName;
+use windlass_controller::AccountName;
 use windlass_test_cluster::wait_until;
 
 use super::helmfiles::{HELMFILES, LIMIT, Repository, Running};

@@ -9,16 +9,16 @@ use axum::extract::{Request, State as Shared};
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
-use windlass::controller::{self, AccountName, ContextOptions, ControllerContext, ControllerOptions};
-use windlass::helmfile::bundle::MEDIA_TYPES;
-use windlass::helmfile::bundle::opened_bundle::OpenedBundle;
-use windlass::helmfile::resource::{
+use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
+use windlass_controller::serve::State;
+use windlass_controller::{AccountName, ContextOptions, ControllerContext, ControllerOptions};
+use windlass_fetch::oci::packed_artifact::PackedArtifact;
+use windlass_helmfile::bundle::MEDIA_TYPES;
+use windlass_helmfile::bundle::opened_bundle::OpenedBundle;
+use windlass_helmfile::resource::{
     CustomKind, DefaultBundle, HelmfileOptions, Helmfiles, KindsFile, definition,
 };
-use windlass::render::RenderBounds;
-use windlass::serve::State;
-use windlass::source::oci::packed_artifact::PackedArtifact;
+use windlass_render::RenderBounds;
 use windlass_test_cluster::{AuditEvent, ControlPlane, Namespace, shared, wait_until};
 
 use super::{chart, write};
@@ -139,7 +139,7 @@ impl Running {
         let namespace = Some(self.ns.name().to_owned());
         let options = ControllerOptions { namespace, concurrency: 4, once, ..ControllerOptions::default() };
         let stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };
-        let task = tokio::spawn(controller::run(front_end, context, options, stopped));
+        let task = tokio::spawn(windlass_controller::run(front_end, context, options, stopped));
         self.process = Some(Process { stop, task });
     }
 

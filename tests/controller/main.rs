@@ -14,12 +14,12 @@ use std::time::Duration;
 use release_sample::{CRD, ReleaseSamples};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use windlass::addon;
-use windlass::cluster::{Cluster, ConnectOptions};
-use windlass::controller::{
+use windlass_cluster::{Cluster, ConnectOptions};
+use windlass_controller::serve::State;
+use windlass_controller::{
     self, ContextOptions, ControllerContext, ControllerOptions, EventNote, EventRecorder, EventType,
 };
-use windlass::serve::State;
+use windlass_modules::addon;
 use windlass_test_cluster::{ControlPlane, shared, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ fn sample_chart() -> (tempfile::TempDir, String) {
 struct Process {
     state: Arc<State>,
     stop: watch::Sender<bool>,
-    tasks: Vec<tokio::task::JoinHandle<Result<(), windlass::cluster::ClusterError>>>,
+    tasks: Vec<tokio::task::JoinHandle<Result<(), windlass_cluster::ClusterError>>>,
 }
 
 impl Process {
@@ -68,7 +68,7 @@ impl Process {
         let options =
             ControllerOptions { namespace: Some(namespace.to_owned()), concurrency: 4, ..Default::default() };
         let mut tasks =
-            vec![tokio::spawn(controller::run(ReleaseSamples, context.clone(), options, stopped()))];
+            vec![tokio::spawn(windlass_controller::run(ReleaseSamples, context.clone(), options, stopped()))];
         if let Some(modules) = modules {
             let options = addon::Options {
                 directories: addon::DirectoryOptions {

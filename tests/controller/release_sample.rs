@@ -11,12 +11,12 @@ use chart_compat::chart::read_values;
 use chart_compat::data::Map;
 use chart_compat::profile::Profile;
 use serde_json::{Value, json};
-use windlass::cluster::Gvk;
-use windlass::controller::{
+use windlass_cluster::Gvk;
+use windlass_controller::{
     Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseSpec,
     ReleaseTarget, Report, ValuesReference, crd_files, resolve_values, set_conditions,
 };
-use windlass::release::{Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, RevisionOptions};
+use windlass_engine::{Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, RevisionOptions};
 
 /// The definition of the kind.
 pub(crate) const CRD: &str = r#"
@@ -94,7 +94,7 @@ impl FrontEnd for ReleaseSamples {
         let id = release_of(&object);
         let path = PathBuf::from(text(&spec["chart"]));
         let chart = tokio::task::spawn_blocking(move || {
-            let chart = windlass::source::load(&path, Profile::Helm4).map_err(|e| e.to_string())?;
+            let chart = windlass_fetch::load(&path, Profile::Helm4).map_err(|e| e.to_string())?;
             Ok::<_, String>(Arc::new(chart.compile(Profile::Helm4)))
         });
         let chart = chart

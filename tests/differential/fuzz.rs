@@ -51,7 +51,7 @@ fn limit_memory() {
     LIMITED.call_once(|| {
         let limit = Rlimit { current: Some(MEMORY), ..getrlimit(Resource::Data) };
         setrlimit(Resource::Data, limit).unwrap();
-        windlass::render::bound_input();
+        windlass_render::bound_input();
     });
 }
 

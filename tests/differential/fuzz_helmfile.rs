@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use chart_compat::world::World;
-use windlass::helmfile::commands::{build, list, show_dag};
-use windlass::helmfile::local_host::SecretStore;
-use windlass::helmfile::secrets::{LocalSecrets, Secrets};
-use windlass::helmfile::state::host::{Entry, Forbidden, Host, Program, RenderMemory};
-use windlass::helmfile::state::value::Value;
-use windlass::helmfile::state::visit::Query;
-use windlass::helmfile::state::{document, hcl, lock, secret_references, selector::Selector};
-use windlass::render::{RenderBounds, SystemWorld};
+use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
+use helmfile_compat::value::Value;
+use helmfile_compat::visit::Query;
+use helmfile_compat::{document, hcl, lock, secret_references, selector::Selector};
 use windlass_differential::Family;
+use windlass_helmfile::commands::{build, list, show_dag};
+use windlass_helmfile::local_host::SecretStore;
+use windlass_helmfile::secrets::{LocalSecrets, Secrets};
+use windlass_render::{RenderBounds, SystemWorld};
 
 use super::fuzz_kustomize::Memory;
 use super::{fuzz, texts};

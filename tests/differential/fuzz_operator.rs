@@ -9,12 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
-use windlass::addon::{Config, ModuleName};
-use windlass::release::record::{decode_secret, encode_secret, split_manifest};
-use windlass::shell_hooks::config::HookConfig;
-use windlass::shell_hooks::values_patch::{Patch, Root};
-use windlass::shell_hooks::{Scope, metrics_file, operations, webhook_responses};
 use windlass_differential::Family;
+use windlass_engine::record::{decode_secret, encode_secret, split_manifest};
+use windlass_modules::addon::{Config, ModuleName};
+use windlass_modules::shell_hooks::config::HookConfig;
+use windlass_modules::shell_hooks::values_patch::{Patch, Root};
+use windlass_modules::shell_hooks::{Scope, metrics_file, operations, webhook_responses};
 
 use super::{ends, files, fixtures, fuzz, texts};
 
@@ -31,7 +31,7 @@ fn secret(payload: &[u8]) -> serde_json::Value {
 fn read(payload: &[u8]) {
     let Ok(record) = decode_secret(&secret(payload)) else { return };
     for (_, document) in split_manifest(&record.manifest) {
-        drop(windlass::render::parse_manifest(document));
+        drop(windlass_render::parse_manifest(document));
     }
     drop(encode_secret(&record, ""));
 }

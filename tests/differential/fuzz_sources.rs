@@ -6,18 +6,18 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use chart_compat::tar_reader::{TarBounds, read_tar};
-use windlass::flux_source::unpack_artifact;
-use windlass::helmfile::addresses::address::Address;
-use windlass::helmfile::addresses::object_address::ObjectAddress;
-use windlass::helmfile::bundle::bundle_archive;
-use windlass::helmfile::state::paths;
-use windlass::source::address_guard::{Server, is_local};
-use windlass::source::archive::{ArchiveKind, unpack};
-use windlass::source::byte_budget::ByteBudget;
-use windlass::source::chart_reference::ChartReference;
-use windlass::source::git::remote::Point;
-use windlass::source::location::{Location, same_repository, without_secrets, without_user};
-use windlass::source::oci::artifact_reference::OciReference;
+use helmfile_compat::paths;
+use windlass_fetch::address_guard::{Server, is_local};
+use windlass_fetch::archive::{ArchiveKind, unpack};
+use windlass_fetch::byte_budget::ByteBudget;
+use windlass_fetch::chart_reference::ChartReference;
+use windlass_fetch::git::remote::GitRevision;
+use windlass_fetch::location::{Location, same_repository, without_secrets, without_user};
+use windlass_fetch::oci::artifact_reference::OciReference;
+use windlass_flux::sources::unpack_artifact;
+use windlass_helmfile::addresses::address::Address;
+use windlass_helmfile::addresses::object_address::ObjectAddress;
+use windlass_helmfile::bundle::bundle_archive;
 
 use super::{fuzz, packed, tars};
 
@@ -158,7 +158,7 @@ fn addresses() {
         }
         drop(ChartReference::parse(&told));
         drop(OciReference::parse(&told));
-        drop(Point::of_reference(&told));
+        drop(GitRevision::of_reference(&told));
         if let Ok(address) = Address::parse(&told) {
             let _ =
                 (address.shown(), address.whole(), address.parameter("ref"), address.query_without(&["ref"]));

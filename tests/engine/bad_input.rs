@@ -6,10 +6,8 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use windlass::{
-    cluster::{Cluster, ConnectOptions, DeleteOptions, Gvk, ObjectRef, Propagation},
-    release::{Disposition, Engine, EngineOptions, OperationProgress, Wait},
-};
+use windlass_cluster::{Cluster, ConnectOptions, DeleteOptions, Gvk, ObjectRef, Propagation};
+use windlass_engine::{Disposition, Engine, EngineOptions, OperationProgress, Wait};
 use windlass_test_cluster::wait_until;
 
 /// An engine of a user with these rights in a namespace: `[apiGroup, resource, verbs…]`.

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, future::Future, pin::pin, task::Poll};
-use windlass::release::{
+use windlass_engine::{
     Engine, EngineError, EngineOptions, HookDeletePolicy, HookEvent, Mode, OnFailure, ReleaseRequest,
     UninstallRequest,
 };

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::release::{
+use windlass_engine::{
     Adoption, ChangeVerb, CrdFile, CrdPolicy, EngineError, KeptReason, MovedCrds, ReleaseAction,
     ReleaseRequest, RollbackRequest,
 };
@@ -166,7 +166,7 @@ async fn crds_holds_nothing_but_crds() {
                 "crds/things.yaml: ConfigMap \"stray\" is not a CustomResourceDefinition; crds/ may hold nothing else: move it to \
                  templates/"
             );
-            assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
+            assert_eq!(error.disposition(), windlass_engine::Disposition::Stall);
         }
         assert!(value(ns, "stray").is_none() && value(ns, "a").is_none() && history(ns, "web").is_empty());
     }
@@ -232,12 +232,12 @@ async fn a_crd_among_the_templates_takes_nothing_either() {
         let error = engine.reconcile(&worse).await.unwrap_err();
         let want = format!("things.{group} would drop data of its 1 objects: v1: spec.a is gone");
         assert!(error.to_string().contains(&want), "{error}");
-        assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
+        assert_eq!(error.disposition(), windlass_engine::Disposition::Stall);
         let planned = engine.plan(&worse).await.unwrap();
         let blocked: Vec<&str> = planned
             .changes
             .iter()
-            .filter(|c| c.verb == windlass::release::ChangeVerb::Blocked)
+            .filter(|c| c.verb == windlass_engine::ChangeVerb::Blocked)
             .map(|c| c.reason.as_str())
             .collect();
         assert!(matches!(blocked[..], [reason] if reason.contains(&want)), "{blocked:?}");
@@ -284,7 +284,7 @@ async fn a_newer_crd_takes_nothing_from_objects() {
         text.contains(&format!("things.{group} would drop data of its 1 objects: v1: spec.a is gone")),
         "{text}"
     );
-    assert_eq!(error.disposition(), windlass::release::Disposition::Stall);
+    assert_eq!(error.disposition(), windlass_engine::Disposition::Stall);
     let live = || get(ns, &format!("things.{group}"), "one").unwrap()["spec"].clone();
     assert_eq!(live(), json!({"a": 1}));
     engine.reconcile(&with(json!({"b": number}), true, one)).await.unwrap();
@@ -437,7 +437,7 @@ async fn a_kind_that_comes_late_is_awaited_too() {
         assert_eq!(engine.reconcile(&wanted).await.unwrap().created.len(), 6);
         // The same where objects are put right: the kind went, and its objects with it.
         control_plane().kubectl(["delete", "crd", &format!("things.{other_group}")]).unwrap();
-        let id = windlass::release::ReleaseId::new(ns, "web");
+        let id = windlass_engine::ReleaseId::new(ns, "web");
         let again = engine.restore(&id, &wanted.options, None).await.unwrap();
         assert_eq!(again.created.len(), 2, "{again:?}");
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();

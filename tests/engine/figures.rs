@@ -3,7 +3,7 @@
 use crate::{helm::write_chart, support::*};
 use serde_json::{Value, json};
 use std::time::Instant;
-use windlass::release::{Engine, ReleaseRequest};
+use windlass_engine::{Engine, ReleaseRequest};
 use windlass_test_cluster::{AuditMark, ControlPlane};
 
 fn objects(value: &str) -> Vec<Value> {

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::path::Path;
-use windlass::release::{ReleaseAction, ReleaseId};
+use windlass_engine::{ReleaseAction, ReleaseId};
 use windlass_test_cluster::{ControlPlane, Error};
 
 pub(crate) type Helm = fn(&ControlPlane, &[&str]) -> Result<String, Error>;
@@ -126,7 +126,7 @@ async fn we_take_over_helms_releases() {
         // Helm's turn, ours, and then a rollback by us to what Helm installed.
         write_chart(directory.path(), &[config_map("a", "3"), config_map("d", "1")]);
         run(&["upgrade", "web", &chart]);
-        let back = windlass::release::RollbackRequest {
+        let back = windlass_engine::RollbackRequest {
             id: ReleaseId::new(ns, "web"),
             revision: 1,
             options: request(ns, "web", &[], vec![]).options,
@@ -160,9 +160,8 @@ async fn our_refusals_are_helms() {
     plane.kubectl(["create", "configmap", "taken", "-n", ns]).unwrap();
     let engine = engine().await;
     let mut wanted = request(ns, "web", &[config_map("taken", "1")], vec![]);
-    let ours = |result: windlass::release::Result<windlass::release::ReleaseOutcome>| {
-        result.unwrap_err().to_string()
-    };
+    let ours =
+        |result: windlass_engine::Result<windlass_engine::ReleaseOutcome>| result.unwrap_err().to_string();
     let helms = |args: &[&str]| match plane.helm4([args, &["-n", ns]].concat()) {
         Err(Error::Command { stderr, .. }) => stderr,
         other => panic!("Helm should refuse: {other:?}"),
@@ -170,10 +169,10 @@ async fn our_refusals_are_helms() {
     let same = |helm: String, us: String| assert!(helm.contains(&us), "Helm: {helm}\nours: {us}");
 
     same(helms(&["install", "web", chart]), ours(engine.reconcile(&wanted).await));
-    wanted.options.mode = windlass::release::Mode::Upgrade;
+    wanted.options.mode = windlass_engine::Mode::Upgrade;
     same(helms(&["upgrade", "web", chart]), ours(engine.reconcile(&wanted).await));
     plane.kubectl(["delete", "configmap", "taken", "-n", ns]).unwrap();
-    wanted.options.mode = windlass::release::Mode::Install;
+    wanted.options.mode = windlass_engine::Mode::Install;
     engine.reconcile(&wanted).await.unwrap();
     same(helms(&["install", "web", chart]), ours(engine.reconcile(&wanted).await));
     plane.kubectl(["create", "configmap", "more", "-n", ns]).unwrap();
@@ -183,15 +182,15 @@ async fn our_refusals_are_helms() {
 
     // A pending record of someone else.
     let secret = get(ns, "secret", "sh.helm.release.v1.web.v1").unwrap();
-    let mut record = windlass::release::record::decode_secret(&secret).unwrap();
+    let mut record = windlass_engine::record::decode_secret(&secret).unwrap();
     record.version = 2;
     record.extension = Default::default();
-    record.info.status = windlass::release::record::ReleaseStatus::PendingUpgrade;
-    let pending = windlass::release::record::encode_secret(&record, "createdAt").unwrap();
+    record.info.status = windlass_engine::record::ReleaseStatus::PendingUpgrade;
+    let pending = windlass_engine::record::encode_secret(&record, "createdAt").unwrap();
     plane.kubectl_with(["create", "-f", "-"], &pending.to_string()).unwrap();
     let wanted = request(ns, "web", &[config_map("taken", "2")], vec![]);
     let refused = engine.reconcile(&wanted).await.unwrap_err();
-    assert_eq!(refused.disposition(), windlass::release::Disposition::Wait);
+    assert_eq!(refused.disposition(), windlass_engine::Disposition::Wait);
     // Helm's words first; then whose it is, and how it ends.
     let told = refused.to_string();
     same(helms(&["upgrade", "web", chart]), told.split(": revision 2 is").next().unwrap().to_owned());

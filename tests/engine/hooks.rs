@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::json;
 use std::sync::Arc;
-use windlass::release::{
+use windlass_engine::{
     HookDeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded},
     HookEvent::{
         PostDelete, PostInstall, PostRollback, PostUpgrade, PreDelete, PreInstall, PreRollback, PreUpgrade,
@@ -48,7 +48,7 @@ async fn run_in_order_around_the_release() {
     more.hooks.pop();
     more.checksum = "other".into();
     let changed = engine
-        .reconcile(&windlass::release::ReleaseRequest { rendered: Arc::new(more), ..wanted.clone() })
+        .reconcile(&windlass_engine::ReleaseRequest { rendered: Arc::new(more), ..wanted.clone() })
         .await
         .unwrap();
     assert_eq!(changed.action, ReleaseAction::Upgrade, "a hook that is no more is one");
@@ -70,10 +70,10 @@ async fn tests_run_on_demand() {
     assert!(get(ns, "job", "fast").is_none(), "tests are no part of an install");
     let id = ReleaseId::new(ns, "web");
     let timeout = std::time::Duration::from_secs(60);
-    let all = windlass::release::TestRequest { id, timeout, ..Default::default() };
-    let fast = windlass::release::TestRequest { only: vec!["fast".to_owned()], ..all.clone() };
+    let all = windlass_engine::TestRequest { id, timeout, ..Default::default() };
+    let fast = windlass_engine::TestRequest { only: vec!["fast".to_owned()], ..all.clone() };
     let record = engine.test(&fast).await.unwrap().record;
-    let phases = |record: &windlass::release::record::Record| {
+    let phases = |record: &windlass_engine::record::Record| {
         record.hooks.iter().map(|h| h.last_run.phase.clone()).collect::<Vec<_>>()
     };
     // Those that are passed over come first, as Helm stores them.
@@ -192,10 +192,10 @@ async fn each_event_runs_its_own_and_a_plan_names_them() {
     assert_eq!(planned("2").await, [named("pre-upgrade"), named("post-upgrade")]);
     engine.reconcile(&asked("2")).await.unwrap();
     assert_eq!(ran(), ["post-upgrade", "pre-upgrade"]);
-    let back = windlass::release::RollbackRequest {
+    let back = windlass_engine::RollbackRequest {
         id: ReleaseId::new(ns, "web"),
         revision: 1,
-        options: windlass::release::ReleaseOptions::default(),
+        options: windlass_engine::ReleaseOptions::default(),
         description: None,
         cause: "a test".to_owned(),
     };
@@ -211,11 +211,11 @@ async fn a_hook_makes_room_for_itself_and_is_waited_for_no_longer_than_asked() {
     let ns = namespace.name();
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
-    let listener = Arc::new(move |_: &_, step: &windlass::release::OperationProgress<'_>| match step {
-        windlass::release::OperationProgress::Hook { event, name, .. } => {
+    let listener = Arc::new(move |_: &_, step: &windlass_engine::OperationProgress<'_>| match step {
+        windlass_engine::OperationProgress::Hook { event, name, .. } => {
             sink.lock().unwrap().push(format!("{event} {name}"));
         }
-        windlass::release::OperationProgress::Waiting { object, reason } => {
+        windlass_engine::OperationProgress::Waiting { object, reason } => {
             sink.lock().unwrap().push(format!("{object}: {reason}"));
         }
         _ => {}
@@ -259,7 +259,7 @@ async fn hooks_of_all_revisions_go_where_that_is_asked_for() {
     }
     let all = ["first", "second", "third"];
     assert!(all.iter().all(|name| value(ns, name).is_some()));
-    let gone = windlass::release::UninstallRequest { delete_hooks: true, ..uninstall(ns, "web") };
+    let gone = windlass_engine::UninstallRequest { delete_hooks: true, ..uninstall(ns, "web") };
     assert_eq!(engine.uninstall(&gone).await.unwrap().errors, Vec::<String>::new());
     assert!(all.iter().all(|name| value(ns, name).is_none()));
 }

@@ -5,7 +5,7 @@ use crate::{
     support::*,
 };
 use serde_json::{Value, json};
-use windlass::release::{ReleaseAction, ReleaseId};
+use windlass_engine::{ReleaseAction, ReleaseId};
 use windlass_test_cluster::Error;
 
 /// A ConfigMap of text that gzip cannot shrink much.

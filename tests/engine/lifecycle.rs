@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::json;
 use std::time::Duration;
-use windlass::release::{
+use windlass_engine::{
     Disposition, Engine, EngineOptions, Mode, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseRequest, Wait,
 };
 use windlass_test_cluster::wait_until;
@@ -37,7 +37,7 @@ async fn from_install_to_uninstall() {
     let mark = plane.audit_mark().unwrap();
     let done = engine.reconcile(&second).await.unwrap();
     let names =
-        |objects: &[windlass::cluster::ObjectRef]| objects.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
+        |objects: &[windlass_cluster::ObjectRef]| objects.iter().map(|o| o.name.clone()).collect::<Vec<_>>();
     assert_eq!((done.action, done.revision, done.unchanged), (ReleaseAction::Upgrade, 2, 1));
     assert_eq!(
         (names(&done.created), names(&done.changed), names(&done.pruned)),
@@ -233,7 +233,7 @@ async fn a_failure_is_undone_on_demand() {
     let broken = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 99999}]}});
     let undoing = |objects: &[serde_json::Value]| {
         let mut wanted = request(ns, "web", objects, vec![]);
-        wanted.options.failure.on_failure = windlass::release::OnFailure::Undo;
+        wanted.options.failure.on_failure = windlass_engine::OnFailure::Undo;
         wanted
     };
     let error =

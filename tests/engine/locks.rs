@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use windlass::release::{EngineError, Mode, ReleaseAction, ReleaseRequest, record};
+use windlass_engine::{EngineError, Mode, ReleaseAction, ReleaseRequest, record};
 
 /// The token of a holder on another machine, of which nobody here knows whether it lives.
 const ELSEWHERE: &str = "windlass-7/elsewhere.boot.1/7/7/cd";
@@ -78,7 +78,7 @@ async fn a_living_holder_is_named_and_a_dead_one_is_not_waited_for() {
             held.to_string().starts_with("another operation (install/upgrade/rollback) is in progress"),
             "{held}"
         );
-        assert_eq!(held.disposition(), windlass::release::Disposition::Wait);
+        assert_eq!(held.disposition(), windlass_engine::Disposition::Wait);
     }
     let told = writes(&requests_since(mark, ns)).into_iter().filter(|r| !r.contains("leases/")).count();
     assert_eq!(told, 0, "nothing but the try for the lock");
@@ -156,12 +156,12 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
         )
     );
     assert!(told.contains("by Helm") && told.ends_with("5m after that"), "{told}");
-    let back = windlass::release::RollbackRequest {
+    let back = windlass_engine::RollbackRequest {
         id: asked(ns, "").id,
         revision: 1,
-        options: windlass::release::ReleaseOptions {
-            revisions: windlass::release::RevisionOptions { break_lock: true, ..Default::default() },
-            ..windlass::release::ReleaseOptions::default()
+        options: windlass_engine::ReleaseOptions {
+            revisions: windlass_engine::RevisionOptions { break_lock: true, ..Default::default() },
+            ..windlass_engine::ReleaseOptions::default()
         },
         description: None,
         cause: "a test".to_owned(),
@@ -197,7 +197,7 @@ async fn what_was_not_uninstalled_to_the_end_is_told_of() {
     let text = refused.to_string();
     assert!(text.starts_with(&format!("cannot reuse a name that is still in use: {told}")), "{text}");
     assert!(text.ends_with("by windlass-7-ab, which crashed or failed"), "{text}");
-    assert_eq!(refused.disposition(), windlass::release::Disposition::Stall);
+    assert_eq!(refused.disposition(), windlass_engine::Disposition::Stall);
 
     let warned = |warnings: &[String]| {
         assert!(
@@ -224,14 +224,14 @@ async fn without_a_right_to_leases_the_pending_record_has_to_do() {
     plane
         .kubectl(["create", "rolebinding", "some", "-n", ns, "--role=some", &format!("--user={user}")])
         .unwrap();
-    let options = windlass::cluster::ConnectOptions {
+    let options = windlass_cluster::ConnectOptions {
         kubeconfig: Some(control_plane().kubeconfig().to_owned()),
         as_user: Some(user),
-        ..windlass::cluster::ConnectOptions::default()
+        ..windlass_cluster::ConnectOptions::default()
     };
-    let cluster = windlass::cluster::Cluster::connect(&options).await.unwrap();
-    let options = windlass::release::EngineOptions::once("limited");
-    let engine = windlass::release::Engine::new(cluster, parse, options);
+    let cluster = windlass_cluster::Cluster::connect(&options).await.unwrap();
+    let options = windlass_engine::EngineOptions::once("limited");
+    let engine = windlass_engine::Engine::new(cluster, parse, options);
     engine.reconcile(&asked(ns, "1")).await.unwrap();
     assert_eq!(history(ns, "web"), ["1:deployed"]);
     engine.uninstall(&uninstall(ns, "web")).await.unwrap();
@@ -290,7 +290,7 @@ async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() 
             },
         )
         .unwrap();
-        let gone = windlass::release::UninstallRequest { break_lock: true, ..uninstall(ns, "web") };
+        let gone = windlass_engine::UninstallRequest { break_lock: true, ..uninstall(ns, "web") };
         engine().await.uninstall(&gone).await.unwrap();
         match upgrade.await.unwrap() {
             Ok(done) => {

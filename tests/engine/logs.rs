@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use windlass::release::{OperationProgress, Wait};
+use windlass_engine::{OperationProgress, Wait};
 use windlass_test_cluster::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use crate::support::*;
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass::release::{EngineError, HookEvent, ReleaseId};
+use windlass_engine::{EngineError, HookEvent, ReleaseId};
 use windlass_test_cluster::wait_until;
 
 /// Waits for a moment of an operation, and takes its lock.

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
-use windlass::release::{Adoption, Disposition, EngineError, Immutable, ReleaseAction, ReleaseRequest};
+use windlass_engine::{Adoption, Disposition, EngineError, Immutable, ReleaseAction, ReleaseRequest};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_others() {
@@ -169,7 +169,7 @@ async fn what_is_named_twice() {
     let mut wanted = request(ns, "web", &[double], vec![]);
     let error = engine.reconcile(&wanted).await.unwrap_err().to_string();
     assert!(error.contains("duplicate entries for key [name=\"A\"]"), "{error}");
-    wanted.options.objects.duplicates = windlass::release::Duplicates::KeepLast;
+    wanted.options.objects.duplicates = windlass_engine::Duplicates::KeepLast;
     let done = engine.reconcile(&wanted).await.unwrap();
     assert_eq!(done.warnings.len(), 1, "{done:?}");
     let live = get(ns, "deployment", "d").unwrap();
@@ -212,9 +212,9 @@ async fn fields_that_the_kind_does_not_have() {
     run["spec"]["backofLimit"] = json!(3);
     run["spec"]["template"]["spec"]["containers"][0]["env"] =
         json!([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]);
-    let before = vec![hook(&run, &[windlass::release::HookEvent::PreInstall], 0, &[])];
+    let before = vec![hook(&run, &[windlass_engine::HookEvent::PreInstall], 0, &[])];
     let mut wanted = request(ns, "web", &[odd], before);
-    wanted.options.objects.duplicates = windlass::release::Duplicates::KeepLast;
+    wanted.options.objects.duplicates = windlass_engine::Duplicates::KeepLast;
     let preview = engine.plan(&wanted).await.unwrap();
     let reason = &preview.changes[0].reason;
     assert!(
@@ -231,13 +231,13 @@ async fn fields_that_the_kind_does_not_have() {
     // As Helm 4 has it: objects and hooks with such fields are refused.
     let strict = |name: &str, objects: &[serde_json::Value], hooks| {
         let mut wanted = request(ns, name, objects, hooks);
-        wanted.options.objects.validation = windlass::cluster::Validation::Strict;
+        wanted.options.objects.validation = windlass_cluster::Validation::Strict;
         wanted
     };
     let mut odd = config_map("odd", "1");
     odd["dta"] = json!({});
     run["metadata"]["name"] = json!("odd");
-    let before = vec![hook(&run, &[windlass::release::HookEvent::PreInstall], 0, &[])];
+    let before = vec![hook(&run, &[windlass_engine::HookEvent::PreInstall], 0, &[])];
     for wanted in [strict("one", &[odd], vec![]), strict("two", &[config_map("even", "1")], before)] {
         let error = engine.reconcile(&wanted).await.unwrap_err();
         assert!(error.to_string().contains("field not declared in schema"), "{error}");

@@ -2,11 +2,11 @@
 
 use crate::{helm::write_chart, support::*};
 use serde_json::{Value, json};
-use windlass::release::{EngineError, HookEvent, Immutable, Mode, Preview, ReleaseRequest};
+use windlass_engine::{EngineError, HookEvent, Immutable, Mode, Preview, ReleaseRequest};
 
 /// A plan in lines: verb, name, and the fields that change.
 fn lines(preview: &Preview) -> Vec<String> {
-    let line = |c: &windlass::release::PlannedChange| {
+    let line = |c: &windlass_engine::PlannedChange| {
         let fields: Vec<&str> = c.fields.iter().map(|f| f.path.as_str()).collect();
         let fields = if format!("{:?}", c.verb) == "Create" { String::new() } else { fields.join(" ") };
         format!("{:?} {} {fields}", c.verb, c.name).trim_end().to_owned()
@@ -274,7 +274,7 @@ async fn a_plan_is_as_strict_as_the_deed() {
     let mut object = config_map("a", "1");
     object["dta"] = json!({"typo": "1"});
     let mut wanted = request(ns, "web", &[object], vec![]);
-    wanted.options.objects.validation = windlass::cluster::Validation::Strict;
+    wanted.options.objects.validation = windlass_cluster::Validation::Strict;
     for there in [false, true] {
         let preview = engine.plan(&wanted).await.unwrap();
         assert!(lines(&preview)[0].starts_with("Blocked a"), "{there}: {:?}", lines(&preview));

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::{Value, json};
-use windlass::release::{ChangeVerb, Disposition, Immutable, ReleaseRequest};
+use windlass_engine::{ChangeVerb, Disposition, Immutable, ReleaseRequest};
 
 const ALLOW: &str = "windlass.dev/allow-data-loss";
 

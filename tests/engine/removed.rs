@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use serde_json::{Value, json};
-use windlass::release::{ReleaseId, ReleaseOptions, RollbackRequest, record};
+use windlass_engine::{ReleaseId, ReleaseOptions, RollbackRequest, record};
 
 fn budget(version: &str, least: u64) -> Value {
     json!({"apiVersion": version, "kind": "PodDisruptionBudget", "metadata": {"name": "pdb"},

@@ -2,13 +2,10 @@
 
 use serde_json::{Value, json};
 use std::sync::Arc;
-use windlass::{
-    cluster::{Cluster, ConnectOptions},
-    release::{
-        ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest,
-        OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RenderedRelease, RevisionOptions,
-        UninstallRequest,
-    },
+use windlass_cluster::{Cluster, ConnectOptions};
+use windlass_engine::{
+    ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest, OwnershipOptions,
+    ReleaseId, ReleaseOptions, ReleaseRequest, RenderedRelease, RevisionOptions, UninstallRequest,
 };
 use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, shared};
 

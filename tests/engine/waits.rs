@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use windlass::release::{OperationProgress, ReleaseRequest, Wait};
+use windlass_engine::{OperationProgress, ReleaseRequest, Wait};
 
 fn waiting(mut wanted: ReleaseRequest, seconds: u64) -> ReleaseRequest {
     wanted.options.wait = Wait::Ready;

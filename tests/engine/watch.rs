@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use std::time::Duration;
-use windlass::release::{
+use windlass_engine::{
     Engine, ReleaseAction, ReleaseId,
     record::{Horizon, RecordStore, Storage},
 };

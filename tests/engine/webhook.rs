@@ -4,7 +4,7 @@ use crate::{support::*, tls::serve};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::time::Duration;
-use windlass::release::{Disposition, ReleaseRequest};
+use windlass_engine::{Disposition, ReleaseRequest};
 use windlass_test_cluster::wait_until;
 
 /// Says no to ConfigMaps with the value `forbidden`.

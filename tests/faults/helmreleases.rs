@@ -83,7 +83,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let plane = shared().expect("a control plane");
-        for crd in windlass::flux_api::crds::all() {
+        for crd in flux_api::crds::all() {
             plane.kubectl_with(["apply", "--server-side", "-f", "-"], &crd.to_string()).unwrap();
             let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
             plane.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();

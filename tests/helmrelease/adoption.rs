@@ -15,7 +15,7 @@ fn records() -> Option<PathBuf> {
 fn documents(path: &std::path::Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let parts = text.split("\n---\n").filter(|part| !part.trim().is_empty());
-    parts.map(|part| windlass::render::parse_manifest(part).unwrap()).collect()
+    parts.map(|part| windlass_render::parse_manifest(part).unwrap()).collect()
 }
 
 fn items(path: &std::path::Path) -> Vec<Value> {

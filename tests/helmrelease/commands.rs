@@ -112,7 +112,7 @@ async fn the_daily_verbs_of_flux_work_on_a_release() {
     }
     assert!(running.said(1, "flux trace configmap kube-root-ca.crt").contains("object not managed by Flux"));
     let exported = running.output(0, "flux export hr web");
-    let exported = windlass::render::parse_manifest(&exported).unwrap();
+    let exported = windlass_render::parse_manifest(&exported).unwrap();
     let object = running.get("helmrelease", "web");
     assert_eq!(exported["spec"], object["spec"]);
     assert_eq!(exported["metadata"], json!({"name": "web", "namespace": ns}));

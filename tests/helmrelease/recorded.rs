@@ -61,7 +61,7 @@ fn records(running: &Running) -> Vec<Value> {
         .unwrap()
         .iter()
         .map(|secret| {
-            let record = windlass::release::record::decode_secret(secret).unwrap();
+            let record = windlass_engine::record::decode_secret(secret).unwrap();
             json!({
                 "version": record.version, "namespace": record.namespace, "status": record.info.status.to_string(),
                 "applyMethod": record.apply_method, "chartVersion": record.chart["metadata"]["version"],

@@ -5,8 +5,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass::controller::AccountName;
-use windlass::helmrelease::HelmReleaseOptions;
+use windlass_controller::AccountName;
+use windlass_flux::helmrelease::HelmReleaseOptions;
 use windlass_test_cluster::wait_until;
 
 use super::notifications::{Inbox, notification};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass::runtime::register_flux_kinds;
+use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass_test_cluster::ControlPlane;
 
 const CRD: &str = "crd/helmreleases.helm.toolkit.fluxcd.io";

@@ -15,13 +15,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
-use windlass::cluster::{Cluster, ClusterError, ConnectOptions};
-use windlass::controller::{self, ContextOptions, ControllerContext, ControllerOptions};
-use windlass::flux_notify::{EventQueue, NotifyOptions, Receivers, WebhookPaths, Webhooks, dispatch};
-use windlass::flux_source::{ArtifactStore, SourceKind, SourceOptions, Sources};
-use windlass::helmrelease::{HelmReleaseOptions, HelmReleases};
-use windlass::serve::State;
-use windlass::serve::listen::{self, Limits};
+use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
+use windlass_controller::serve::State;
+use windlass_controller::serve::listen::{self, Limits};
+use windlass_controller::{ContextOptions, ControllerContext, ControllerOptions};
+use windlass_flux::helmrelease::{HelmReleaseOptions, HelmReleases};
+use windlass_flux::notifications::{EventQueue, NotifyOptions, Receivers, WebhookPaths, Webhooks, dispatch};
+use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
 use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(crate) fn control_plane() -> &'static ControlPlane {
     static KINDS: std::sync::Once = std::sync::Once::new();
     let cp = shared().unwrap();
     KINDS.call_once(|| {
-        for crd in windlass::flux_api::crds::all() {
+        for crd in flux_api::crds::all() {
             cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
             let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
             cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
@@ -233,7 +233,7 @@ impl Running {
         let address = listener.local_addr().unwrap();
         tokio::spawn(listen::serve(listener, None, webhooks.routes(), Limits::default(), stopped()));
         let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
-        all.push(tokio::spawn(controller::run(Receivers::new(paths), context, options, stopped())));
+        all.push(tokio::spawn(windlass_controller::run(Receivers::new(paths), context, options, stopped())));
         self.join(all);
         address
     }
@@ -265,12 +265,12 @@ impl Running {
             let front_end = Sources::new(kind, Arc::clone(&store), &options);
             let namespace = namespace.clone();
             let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
-            all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
+            all.push(tokio::spawn(windlass_controller::run(front_end, context.clone(), options, stopped())));
         }
         let front_end = HelmReleases::new(self.release_options.clone())
             .with_local_artifacts(Arc::new(move |source, url| store.file_of_url(source, url)));
         let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
-        all.push(tokio::spawn(controller::run(front_end, context.clone(), options, stopped())));
+        all.push(tokio::spawn(windlass_controller::run(front_end, context.clone(), options, stopped())));
         all
     }
 
@@ -316,7 +316,7 @@ impl Running {
     ) -> FrontEndTask {
         let mut stop = self.stop.subscribe();
         let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
-        tokio::spawn(controller::run(HelmReleases::new(options), context, controller, stopped))
+        tokio::spawn(windlass_controller::run(HelmReleases::new(options), context, controller, stopped))
     }
 
     async fn context(&self, kubeconfig: PathBuf) -> ControllerContext {

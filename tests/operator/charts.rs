@@ -67,7 +67,7 @@ fn objects(cp: &ControlPlane, namespace: &str, release: &str) -> Vec<(String, St
     let old = cp.helm3(["get", "manifest", release, "-n", namespace]).unwrap();
     assert_eq!(manifest, old, "both Helms read the same manifest of {release}");
     let docs = chart_compat::render::split_documents(&manifest);
-    let parsed = docs.iter().map(|d| windlass::render::parse_manifest(d).unwrap()).filter(|o| !o.is_null());
+    let parsed = docs.iter().map(|d| windlass_render::parse_manifest(d).unwrap()).filter(|o| !o.is_null());
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     parsed
         .map(|o| {

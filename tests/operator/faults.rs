@@ -17,7 +17,7 @@ fn a_hook_without_a_timeout_holds_up_others_for_so_long_and_no_longer() {
     let release = modules.path().join("go-on");
     let wait = format!("note begun; until [[ -e {} ]]; do sleep 0.2; done; note ended", release.display());
     modules.hook("010-stuck/hooks/stuck", BEFORE, &wait);
-    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--hook-patience", "2s"]);
+    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--hook-unblock-after", "2s"]);
     let begun = operator.wait_note("stuck begun");
     let next =
         wait_for("the next one gets its turn", || object(cp, ns.name(), "configmap", "next").is_some());

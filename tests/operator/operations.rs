@@ -1,9 +1,9 @@
 //! What hooks ask to be done to objects, done on a real API server.
 
 use serde_json::{Value, json};
-use windlass::cluster::{Cluster, ConnectOptions};
-use windlass::shell_hooks::apply_operations::apply_operations;
-use windlass::shell_hooks::operations::parse;
+use windlass_cluster::{Cluster, ConnectOptions};
+use windlass_modules::shell_hooks::apply_operations::apply_operations;
+use windlass_modules::shell_hooks::operations::parse;
 use windlass_test_cluster::Namespace;
 
 use crate::support::{control_plane, object, wait_for};

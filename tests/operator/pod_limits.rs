@@ -13,7 +13,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use windlass::helmfile::resource::definition;
+use windlass_helmfile::resource::definition;
 use windlass_test_cluster::{ControlPlane, wait_until};
 
 use crate::support::{LIMIT, Modules, Operator, control_plane, object};
@@ -272,7 +272,7 @@ fn texts() -> Vec<(String, String)> {
 fn install(cp: &ControlPlane) {
     static KINDS: Once = Once::new();
     KINDS.call_once(|| {
-        for crd in windlass::flux_api::crds::all().into_iter().chain([definition::crd()]) {
+        for crd in flux_api::crds::all().into_iter().chain([definition::crd()]) {
             cp.kubectl_with(["apply", "--server-side", "-f", "-"], &crd.to_string()).unwrap();
             let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
             cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();

@@ -10,7 +10,7 @@ fn changes_are_put_right_while_a_hook_runs_and_deletions_when_it_has_run_for_too
     modules.small("001-alpha").enable(&["alpha"]);
     let often = "configVersion: v1\nschedule: [{crontab: '* * * * * *', queue: own}]";
     modules.hook("001-alpha/hooks/hangs", often, "note hangs; sleep 600 & wait");
-    let arguments = ["--hook-patience", "20s", "--log-level", "debug"];
+    let arguments = ["--hook-unblock-after", "20s", "--log-level", "debug"];
     let operator = Operator::start_with(cp, ns.name(), modules.path(), &arguments);
     operator.wait_converged();
     operator.wait_note("hangs hangs");
@@ -22,7 +22,7 @@ fn changes_are_put_right_while_a_hook_runs_and_deletions_when_it_has_run_for_too
     });
     // A second operator, whose hook has just begun.
     operator.stop();
-    let arguments = ["--hook-patience", "10m"];
+    let arguments = ["--hook-unblock-after", "10m"];
     let operator = Operator::start_with(cp, ns.name(), modules.path(), &arguments);
     operator.wait_converged();
     operator.wait_note("hangs hangs");

@@ -120,8 +120,8 @@ fn a_script_that_hangs_is_killed_after_the_patience() {
         "sleep 600 & echo \"enabled pid $!\" >> \"$(dirname \"$TMPDIR\")/notes\"; wait",
     );
     let operator =
-        Operator::start_with(control_plane(), ns.name(), modules.path(), &["--hook-patience", "2s"]);
-    operator.wait_log(&["\"module\":\"alpha\"", "enabled script: killed after 2s", "--hook-patience"]);
+        Operator::start_with(control_plane(), ns.name(), modules.path(), &["--hook-unblock-after", "2s"]);
+    operator.wait_log(&["\"module\":\"alpha\"", "enabled script: killed after 2s", "--hook-unblock-after"]);
     wait_for("the next one is there", || object(control_plane(), ns.name(), "configmap", "beta").is_some());
     operator.wait_converged();
     assert!(!runs(&pids(&operator)[0]), "what it started is killed with it");
@@ -168,7 +168,7 @@ fn a_hook_that_hangs_is_left_when_it_is_mended_and_when_its_module_is_switched_o
     for module in ["010-alpha", "020-beta"] {
         modules.hook(&format!("{module}/hooks/hook"), "configVersion: v1\nbeforeHelm: 1", hangs);
     }
-    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--hook-patience", "1s"]);
+    let operator = Operator::start_with(cp, ns.name(), modules.path(), &["--hook-unblock-after", "1s"]);
     wait_for("both hang", || pids(&operator).len() == 2);
     let hanging = pids(&operator);
     modules.hook("010-alpha/hooks/hook", "configVersion: v1\nbeforeHelm: 1", "note mended");

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::client::TlsStream;
-use windlass::cluster::{ApplyOptions, Cluster, ConnectOptions, Gvk, ObjectRef, Validation};
+use windlass_cluster::{ApplyOptions, Cluster, ConnectOptions, Gvk, ObjectRef, Validation};
 
 use crate::support::{Modules, ON_LOOPBACK, Operator, control_plane, object};
 

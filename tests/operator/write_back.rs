@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
-use windlass::cluster::{Cluster, ConnectOptions, Gvk, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ConnectOptions, Gvk, ObjectRef, PatchKind};
 
 use crate::hooks::{data, shows_size, start};
 use crate::support::{Modules, control_plane, object, status, wait_for};

@@ -11,9 +11,9 @@ use percent_encoding::percent_decode_str;
 use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use windlass::source::http::{Http, Tls};
-use windlass::source::location::Location;
-use windlass::source::{
+use windlass_fetch::http::{Http, Tls};
+use windlass_fetch::location::Location;
+use windlass_fetch::{
     AZURE_STORAGE, AzureAccess, CloudCredentials, EntraApplication, EntraProof, ObjectBucket, ObjectStorage,
     S3Keys,
 };

@@ -7,7 +7,6 @@ use chart_compat::profile::Profile;
 
 use super::super::Failure;
 use super::Case;
-use crate::source;
 
 /// Maximal depth of the search.
 const MAX_DEPTH: usize = 16;
@@ -90,7 +89,7 @@ fn test_values(chart: &Path, scratch: &Path) -> Result<Vec<(String, PathBuf)>, F
         return Ok(found);
     }
     // If the chart cannot be read, both programs report it.
-    let Ok(loaded) = source::load(chart, Profile::Helm4) else { return Ok(found) };
+    let Ok(loaded) = windlass_fetch::load(chart, Profile::Helm4) else { return Ok(found) };
     for file in &loaded.chart.files {
         let Some(name) = file.name.strip_prefix("ci/").filter(|n| n.ends_with("-values.yaml")) else {
             continue;

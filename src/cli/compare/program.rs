@@ -12,7 +12,7 @@ use chart_compat::render::default_api_versions;
 use super::super::Failure;
 use super::answer::Answer;
 use super::note;
-use crate::child_process::{self, ChildError, Group, Limits};
+use windlass_base::child_process::{self, ChildError, Group, Limits};
 
 /// Maximal output of a program, in bytes.
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;

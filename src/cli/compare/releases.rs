@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::super::flags::Globals;
 use super::super::{Failure, output, with_engine};
 use super::Case;
-use crate::release::record::{Record, ReleaseStatus};
-use crate::render::from_json;
+use windlass_engine::record::{Record, ReleaseStatus};
+use windlass_render::from_json;
 
 /// The releases and capabilities of a cluster.
 pub(super) struct Stored {

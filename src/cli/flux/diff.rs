@@ -5,8 +5,8 @@ use super::super::output::{Format, structured};
 use super::super::{Failure, print, with_engine};
 use super::kinds::Selection;
 use super::{namespace_of, read};
-use crate::helmrelease;
-use crate::redact;
+use windlass_base::redact;
+use windlass_flux::helmrelease;
 
 /// Flags of `diff`.
 #[derive(clap::Args)]

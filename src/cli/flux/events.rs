@@ -8,7 +8,7 @@ use super::super::output;
 use super::super::{Failure, print, tell, with_engine};
 use super::kinds::{self, FluxKind};
 use super::{namespace_of, read, text};
-use crate::cluster::{Cluster, Gvk};
+use windlass_cluster::{Cluster, Gvk};
 
 /// Flags of `events`.
 #[derive(clap::Args)]

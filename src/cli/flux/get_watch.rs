@@ -10,7 +10,7 @@ use super::super::{Failure, print, with_engine};
 use super::get::{Args, Row, Shown, has_status, table};
 use super::kinds::Selection;
 use super::{namespace_of, text};
-use crate::cluster::ObjectEvent;
+use windlass_cluster::ObjectEvent;
 
 /// The rows that were shown last, by kind, namespace and name.
 #[derive(Default)]

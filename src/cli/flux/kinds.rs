@@ -1,7 +1,7 @@
 //! Flux's kinds by the names that users type. Pure.
 
-use crate::cluster::{Gvk, ObjectRef};
-use crate::flux_api::api_names::SOURCES;
+use flux_api::api_names::SOURCES;
+use windlass_cluster::{Gvk, ObjectRef};
 
 /// A kind of Flux, with the names that select it.
 #[derive(Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use super::flags::Globals;
 use super::{Connected, Failure, tell};
-use crate::cluster::{Cluster, ObjectRef};
+use windlass_cluster::{Cluster, ObjectRef};
 
 /// Field manager of what these verbs write.
 const MANAGER: &str = "windlass";

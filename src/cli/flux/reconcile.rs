@@ -8,8 +8,8 @@ use super::super::{Failure, with_engine};
 use super::kinds::{self, FluxKind, Selection};
 use super::wait::{Until, wait};
 use super::{MANAGER, Waiting, namespace_of, read, revision, step, text};
-use crate::cluster::{Cluster, ObjectRef, PatchKind};
-use crate::flux_api::api_names::{FORCE_AT, REQUESTED_AT, RESET_AT};
+use flux_api::api_names::{FORCE_AT, REQUESTED_AT, RESET_AT};
+use windlass_cluster::{Cluster, ObjectRef, PatchKind};
 
 /// Flags of `reconcile`.
 #[derive(clap::Args)]

@@ -8,7 +8,7 @@ use super::super::{Failure, with_engine};
 use super::kinds::{FluxKind, Selection};
 use super::wait::{Until, wait};
 use super::{MANAGER, Waiting, namespace_of, read, revision, step, text};
-use crate::cluster::{Cluster, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ObjectRef, PatchKind};
 
 /// Which objects.
 #[derive(clap::Args)]

@@ -7,7 +7,7 @@ use super::super::output::local_go_time;
 use super::super::{Failure, print, with_engine};
 use super::kinds;
 use super::{condition, namespace_of, read, revision, text};
-use crate::cluster::{Cluster, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, Gvk, ObjectRef};
 
 /// Most owners between an object and the one that a release contains.
 const MOST_OWNERS: usize = 8;

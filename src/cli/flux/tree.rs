@@ -11,9 +11,9 @@ use super::super::output::{Format, structured};
 use super::super::{Failure, print, with_engine};
 use super::kinds::{KINDS, Selection};
 use super::{namespace_of, read, text};
-use crate::cluster::ObjectRef;
-use crate::helmrelease::StoredRelease;
-use crate::release::{Engine, EngineError};
+use windlass_cluster::ObjectRef;
+use windlass_engine::{Engine, EngineError};
+use windlass_flux::helmrelease::StoredRelease;
 
 /// The most HelmReleases in a tree.
 const MAX_RELEASES: usize = 1000;

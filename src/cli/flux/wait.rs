@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::Failure;
 use super::{condition, text};
-use crate::cluster::{Cluster, ObjectEvent, ObjectRef};
+use windlass_cluster::{Cluster, ObjectEvent, ObjectRef};
 
 /// Reasons of Ready that end without the object's own change: others have to become ready.
 const PREREQUISITES: [&str; 2] = ["DependencyNotReady", "SourceNotReady"];

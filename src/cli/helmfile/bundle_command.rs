@@ -12,19 +12,19 @@ use std::sync::Arc;
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
 use super::flags::{Options, cwd};
-use super::{Words, bundle_place, template};
-use crate::causes::of_the_system;
+use super::{RawArgs, bundle_place, template};
 use crate::cli::flags::Globals;
 use crate::cli::{Failure, arguments, print, tell};
-use crate::helmfile::bundle::bundle_manifest::{FILES, MachineNeeds};
-use crate::helmfile::bundle::images::add_images;
-use crate::helmfile::bundle::opened_bundle::OpenedBundle;
-use crate::helmfile::bundle::recorder::Recorder;
-use crate::helmfile::bundle::recording_host::RecordingHost;
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::Record;
-use crate::helmfile::state::{Error, paths};
-use crate::source::oci::packed_artifact::PackedArtifact;
+use helmfile_compat::load::State;
+use helmfile_compat::record::Record;
+use helmfile_compat::{Error, paths};
+use windlass_base::causes::of_the_system;
+use windlass_fetch::oci::packed_artifact::PackedArtifact;
+use windlass_helmfile::bundle::bundle_manifest::{FILES, MachineNeeds};
+use windlass_helmfile::bundle::images::add_images;
+use windlass_helmfile::bundle::opened_bundle::OpenedBundle;
+use windlass_helmfile::bundle::recorder::Recorder;
+use windlass_helmfile::bundle::recording_host::RecordingHost;
 
 /// Pack a helmfile with all that it reads and fetches into one OCI artifact, for `windlass helmfile --bundle`.
 ///
@@ -49,7 +49,7 @@ struct CommandLine {
     include: Vec<PathBuf>,
 }
 
-pub(in crate::cli) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure> {
+pub(in crate::cli) fn run(globals: &Globals, words: &RawArgs) -> Result<ExitCode, Failure> {
     let words = std::iter::once(OsString::from("windlass bundle")).chain(words.words.iter().cloned());
     let command = CommandLine::command().mut_arg("environment", |argument| {
         argument.action(ArgAction::Append).help("An environment to pack (can specify multiple)")

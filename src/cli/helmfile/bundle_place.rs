@@ -7,17 +7,17 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::causes::of_the_system;
 use crate::cli::fetch::Login;
 use crate::cli::flags::Globals;
 use crate::cli::{Failure, block_on, fetch};
-use crate::helmfile::bundle::MEDIA_TYPES;
-use crate::helmfile::bundle::opened_bundle::OpenedBundle;
-use crate::helmfile::resource::DefaultBundle;
-use crate::source::chart_package;
-use crate::source::location::Location;
-use crate::source::oci::artifact_reference::OciReference;
-use crate::source::oci::packed_artifact::PackedArtifact;
+use windlass_base::causes::of_the_system;
+use windlass_fetch::chart_package;
+use windlass_fetch::location::Location;
+use windlass_fetch::oci::artifact_reference::OciReference;
+use windlass_fetch::oci::packed_artifact::PackedArtifact;
+use windlass_helmfile::bundle::MEDIA_TYPES;
+use windlass_helmfile::bundle::opened_bundle::OpenedBundle;
+use windlass_helmfile::resource::DefaultBundle;
 
 /// The scheme of registries.
 const REGISTRY: &str = "oci://";

@@ -2,7 +2,7 @@
 
 use crate::cli::flags::Globals;
 use crate::cli::{print, tell};
-use crate::helmfile::state::Error;
+use helmfile_compat::Error;
 
 /// Subcommands of `cache`.
 #[derive(clap::Subcommand)]

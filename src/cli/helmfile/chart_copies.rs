@@ -10,13 +10,13 @@ use chart_compat::chart::File;
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{print, tell};
-use crate::helmfile::chart_fetcher::ChartFetcher;
-use crate::helmfile::release_chart::{ChartPlace, ReleaseCharts};
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::{Record, Slot};
-use crate::helmfile::state::{Error, paths, release};
-use crate::helmfile::{commands, output};
-use crate::source::{self, chart_package};
+use helmfile_compat::load::State;
+use helmfile_compat::record::{Record, Slot};
+use helmfile_compat::{Error, paths, release};
+use windlass_fetch::chart_package;
+use windlass_helmfile::chart_fetcher::ChartFetcher;
+use windlass_helmfile::release_chart::{ChartPlace, ReleaseCharts};
+use windlass_helmfile::{commands, output};
 
 /// Flags of `fetch`.
 #[derive(clap::Args)]
@@ -94,7 +94,7 @@ impl ChartCopies<'_> {
                 (self.store.files(request)?, Some(own.to_owned()).filter(|own| own.is_dir()))
             }
             ChartPlace::Kustomization(dir) | ChartPlace::Manifests(dir) => {
-                let files = source::directory_files(dir).map_err(|error| error.to_string())?;
+                let files = windlass_fetch::directory_files(dir).map_err(|error| error.to_string())?;
                 (files, Some(dir.clone()))
             }
         };
@@ -125,7 +125,7 @@ impl ChartCopies<'_> {
 /// Writes the files of a chart in place of what is there. `root`: the directory that it must be below, `--output-dir` or the folder of
 /// the state file.
 fn replace(files: &[File], dir: &Path, root: &Path) -> Result<(), Error> {
-    let (dir, root) = (source::absolute(dir), source::absolute(root));
+    let (dir, root) = (windlass_fetch::absolute(dir), windlass_fetch::absolute(root));
     if dir == root || !dir.starts_with(&root) {
         let text = format!("{} is not below {}: change --output-dir-template", dir.display(), root.display());
         return Err(text.into());

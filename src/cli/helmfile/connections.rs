@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::cli::flags::Globals;
 use crate::cli::{Connected, connect};
-use crate::helmfile::release_options;
-use crate::helmfile::state::Error;
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::Record;
+use helmfile_compat::Error;
+use helmfile_compat::load::State;
+use helmfile_compat::record::Record;
+use windlass_helmfile::release_options;
 
 /// The connections that a run has made.
 pub(super) struct Connections<'g> {

@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{dependency, print, tell};
-use crate::helmfile::release_chart::{ChartPlace, ReleaseCharts};
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::{Error, host, lock, paths, release};
-use crate::helmfile::{commands, lock_file};
-use crate::source::chart_package;
-use crate::source::fetch::Options as FetchOptions;
-use crate::source::location::without_secrets;
+use helmfile_compat::load::State;
+use helmfile_compat::{Error, host, lock, paths, release};
+use windlass_fetch::chart_package;
+use windlass_fetch::fetch::Options as FetchOptions;
+use windlass_fetch::location::without_secrets;
+use windlass_helmfile::release_chart::{ChartPlace, ReleaseCharts};
+use windlass_helmfile::{commands, lock_file};
 
 /// Flags of `deps`.
 #[derive(clap::Args)]

@@ -9,10 +9,10 @@ use super::deploy_session::{Session, Shared, failures, newest, run, with_hook};
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{Connected, hints, print, prompt, tell};
-use crate::helmfile::release_options;
-use crate::helmfile::state::Error;
-use crate::helmfile::state::hooks::{self, Event};
-use crate::release::{ChangeVerb, Preview};
+use helmfile_compat::Error;
+use helmfile_compat::hooks::{self, Event};
+use windlass_engine::{ChangeVerb, Preview};
+use windlass_helmfile::release_options;
 
 /// Exit status of `--detailed-exitcode` if something differs.
 const DIFFERS: u8 = 2;

@@ -1,6 +1,6 @@
 //! Flags of `diff`, `apply`, `sync` and `destroy` that stand for fields of every release, and those that change nothing here.
 
-use crate::helmfile::state::record::{Record, Slot};
+use helmfile_compat::record::{Record, Slot};
 
 /// Flags that stand for fields of every release.
 #[derive(clap::Args, Default)]

@@ -21,20 +21,20 @@ use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
 use crate::cli::schemas::Schemas;
-use crate::cli::{Connected, Ended, Failure, tell, with_runtime};
-use crate::controller::{ReleaseRunner, ReleaseSpec};
-use crate::helmfile::commands::{self, NeedsRule};
-use crate::helmfile::deploy_order::{self, Item, Scope};
-use crate::helmfile::release_chart::ReleaseCharts;
-use crate::helmfile::release_options;
-use crate::helmfile::release_spec::{SpecContext, release_spec, reuse_values};
-use crate::helmfile::state::hooks::{self, Event};
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::{Record, Slot};
-use crate::helmfile::state::visit::Query;
-use crate::helmfile::state::{Error, lock, release, visit};
-use crate::release::record::{Record as ReleaseRecord, ReleaseStatus};
-use crate::release::{CrdPolicy, ReleaseId};
+use crate::cli::{Connected, Failure, ShutdownSignal, tell, with_runtime};
+use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::load::State;
+use helmfile_compat::record::{Record, Slot};
+use helmfile_compat::visit::Query;
+use helmfile_compat::{Error, lock, release, visit};
+use windlass_controller::{ReleaseRunner, ReleaseSpec};
+use windlass_engine::record::{Record as ReleaseRecord, ReleaseStatus};
+use windlass_engine::{CrdPolicy, ReleaseId};
+use windlass_helmfile::commands::{self, NeedsRule};
+use windlass_helmfile::deploy_order::{self, Item, Scope};
+use windlass_helmfile::release_chart::ReleaseCharts;
+use windlass_helmfile::release_options;
+use windlass_helmfile::release_spec::{SpecContext, release_spec, reuse_values};
 
 /// The most releases that are handled at a time: each has a thread, requests and waits of its own.
 const MAX_CONCURRENCY: usize = 16;
@@ -150,7 +150,7 @@ pub(super) fn run(
         with_runtime(async {
             let interrupted = Arc::clone(&session.interrupted);
             let listener = tokio::spawn(async move {
-                let Ok(mut ended) = Ended::listen() else { return };
+                let Ok(mut ended) = ShutdownSignal::listen() else { return };
                 ended.next().await;
                 interrupted.store(true, Ordering::Relaxed);
             });

@@ -9,20 +9,20 @@ use super::bundle_place;
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
 use crate::cli::{fetch, tell};
-use crate::helmfile::bundle::bundled_host::BundledHost;
-use crate::helmfile::bundle::opened_bundle::OpenedBundle;
-use crate::helmfile::chart_fetcher::ChartFetcher;
-use crate::helmfile::chart_store::ChartStore;
-use crate::helmfile::local_host::{LocalHost, Permissions, RenderShare};
-use crate::helmfile::release_chart::ReleaseCharts;
-use crate::helmfile::remote_files::RemoteFiles;
-use crate::helmfile::secrets::Secrets;
-use crate::helmfile::state::host::Host;
-use crate::helmfile::state::load::Settings;
-use crate::helmfile::state::visit::{DEFAULT_DIR, DEFAULT_FILE, Query};
-use crate::helmfile::state::{Error, merge, paths};
-use crate::render::SystemWorld;
-use crate::source::http::TIMEOUT;
+use helmfile_compat::host::Host;
+use helmfile_compat::load::Settings;
+use helmfile_compat::visit::{DEFAULT_DIR, DEFAULT_FILE, Query};
+use helmfile_compat::{Error, merge, paths};
+use windlass_fetch::http::TIMEOUT;
+use windlass_helmfile::bundle::bundled_host::BundledHost;
+use windlass_helmfile::bundle::opened_bundle::OpenedBundle;
+use windlass_helmfile::chart_fetcher::ChartFetcher;
+use windlass_helmfile::chart_store::ChartStore;
+use windlass_helmfile::local_host::{LocalHost, Permissions, RenderShare};
+use windlass_helmfile::release_chart::ReleaseCharts;
+use windlass_helmfile::remote_files::RemoteFiles;
+use windlass_helmfile::secrets::Secrets;
+use windlass_render::SystemWorld;
 
 /// Flags of every command.
 #[derive(clap::Args, Clone, Debug)]
@@ -172,7 +172,7 @@ fn says_yes(name: &str) -> bool {
 impl Options {
     /// The question that the flags ask.
     pub(super) fn query(&self) -> Result<Query, Error> {
-        let mut overrides = crate::helmfile::state::value::Map::new();
+        let mut overrides = helmfile_compat::value::Map::new();
         for text in &self.values.state_values_set_string {
             merge::assign(&mut overrides, text, true)
                 .map_err(|error| format!("--state-values-set-string {error}"))?;

@@ -28,12 +28,12 @@ use clap::{CommandFactory, Parser};
 
 use super::flags::Globals;
 use super::{Failure, arguments, tell};
-use crate::helmfile::state::Error;
+use helmfile_compat::Error;
 
 /// The words after `helmfile`.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
-pub(super) struct Words {
+pub(super) struct RawArgs {
     /// Flags of every command, a command, and its flags; try `windlass helmfile --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     words: Vec<OsString>,
@@ -90,7 +90,7 @@ enum Command {
     WriteValues(reading::WriteValuesArgs),
 }
 
-pub(super) fn run(globals: &Globals, words: &Words) -> Result<ExitCode, Failure> {
+pub(super) fn run(globals: &Globals, words: &RawArgs) -> Result<ExitCode, Failure> {
     let words = std::iter::once(OsString::from("windlass helmfile")).chain(words.words.iter().cloned());
     let words = arguments::plain(&CommandLine::command(), words);
     let CommandLine { options, command } = match CommandLine::try_parse_from(words) {

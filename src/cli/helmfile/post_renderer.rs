@@ -1,9 +1,9 @@
 //! Flags of the post-renderer of `windlass helmfile`.
 
 use crate::cli::post_render::PostRender;
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::paths;
-use crate::helmfile::state::record::Record;
+use helmfile_compat::load::State;
+use helmfile_compat::paths;
+use helmfile_compat::record::Record;
 
 /// Flags of the post-renderer.
 #[derive(clap::Args, Clone, Debug, Default)]

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use super::flags::Options;
-use crate::causes::of_the_system;
 use crate::cli::flags::Globals;
 use crate::cli::print;
-use crate::helmfile::state::Error;
-use crate::helmfile::{commands, output};
-use crate::source::repositories::Repositories;
+use helmfile_compat::Error;
+use windlass_base::causes::of_the_system;
+use windlass_fetch::repositories::Repositories;
+use windlass_helmfile::{commands, output};
 
 /// Flags of `build`.
 #[derive(clap::Args)]

@@ -11,15 +11,15 @@ use crate::cli::flags::Globals;
 use crate::cli::lint::{ChartFiles, Linter, summary};
 use crate::cli::schemas::Schemas;
 use crate::cli::{print, tell};
-use crate::helmfile::chart_fetcher::ChartFetcher;
-use crate::helmfile::release_chart::{ChartPlace, changes};
-use crate::helmfile::state::Error;
-use crate::helmfile::state::hooks::{self, Event};
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::Record;
-use crate::helmfile::{commands, release_options};
-use crate::render::SystemWorld;
-use crate::source::chart_package::{Times, pack};
+use helmfile_compat::Error;
+use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::load::State;
+use helmfile_compat::record::Record;
+use windlass_fetch::chart_package::{Times, pack};
+use windlass_helmfile::chart_fetcher::ChartFetcher;
+use windlass_helmfile::release_chart::{ChartPlace, changes};
+use windlass_helmfile::{commands, release_options};
+use windlass_render::SystemWorld;
 
 /// Flags of `lint`.
 #[derive(clap::Args)]

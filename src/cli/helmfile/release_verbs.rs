@@ -9,8 +9,8 @@ use super::deploy_session;
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{Connected, status, test};
-use crate::helmfile::state::Error;
-use crate::release::TestRequest;
+use helmfile_compat::Error;
+use windlass_engine::TestRequest;
 
 /// Flags of `status`.
 #[derive(clap::Args)]

@@ -3,8 +3,8 @@
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::print;
-use crate::helmfile::commands;
-use crate::helmfile::state::Error;
+use helmfile_compat::Error;
+use windlass_helmfile::commands;
 
 /// Flags of `repos`.
 #[derive(clap::Args)]

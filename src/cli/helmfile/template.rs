@@ -14,18 +14,18 @@ use super::post_renderer::PostRendererFlags;
 use crate::cli::flags::Globals;
 use crate::cli::schemas::Schemas;
 use crate::cli::{output_dir, print, tell};
-use crate::helmfile::helm_arguments::{HelmArgument, helm_arguments, own_arguments};
-use crate::helmfile::patched_chart::Changes;
-use crate::helmfile::release_chart::{ChartPlace, ExtraValues, ReleaseCharts, changes};
-use crate::helmfile::state::hooks::{self, Event};
-use crate::helmfile::state::host::Host;
-use crate::helmfile::state::load::State;
-use crate::helmfile::state::record::Record;
-use crate::helmfile::state::release::is_desired;
-use crate::helmfile::state::release_values;
-use crate::helmfile::state::{Error, paths};
-use crate::helmfile::{commands, output, patched_chart, release_options};
-use crate::render::{SystemWorld, note_secrets};
+use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::host::Host;
+use helmfile_compat::load::State;
+use helmfile_compat::record::Record;
+use helmfile_compat::release::is_desired;
+use helmfile_compat::release_values;
+use helmfile_compat::{Error, paths};
+use windlass_helmfile::helm_arguments::{HelmArgument, helm_arguments, own_arguments};
+use windlass_helmfile::patched_chart::Changes;
+use windlass_helmfile::release_chart::{ChartPlace, ExtraValues, ReleaseCharts, changes};
+use windlass_helmfile::{commands, output, patched_chart, release_options};
+use windlass_render::{SystemWorld, note_secrets};
 
 /// Which needed releases a command takes.
 #[derive(clap::Args, Clone, Debug, Default)]

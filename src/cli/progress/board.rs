@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::release::OperationProgress;
+use windlass_engine::OperationProgress;
 
 /// Maximal number of printed objects; further ones are counted.
 const MOST: usize = 10;
@@ -96,8 +96,8 @@ fn cut(line: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::{Gvk, ObjectRef};
-    use crate::release::HookEvent;
+    use windlass_cluster::{Gvk, ObjectRef};
+    use windlass_engine::HookEvent;
 
     #[test]
     fn one_block_is_drawn_over() {

@@ -9,8 +9,8 @@ use chart_compat::path::Step;
 use chart_compat::yaml;
 use serde_json::Value;
 
-use crate::bounded_read;
-use crate::render::parse_manifest;
+use windlass_base::bounded_read;
+use windlass_render::parse_manifest;
 
 /// Role rules, added to those that modules need.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::rights::Scoped;
 use super::{Defined, LOOK, resource};
-use crate::cluster::Gvk;
-use crate::shell_hooks::config::{Kubernetes, Namespaces};
+use windlass_cluster::Gvk;
+use windlass_modules::shell_hooks::config::{Kubernetes, Namespaces};
 
 /// Kinds of Kubernetes that hooks use without a group, each with its group and short names.
 const KNOWN: [(&str, &str, &[&str]); 40] = [
@@ -116,8 +116,8 @@ fn kind(api_version: &str, word: &str, defined: &BTreeMap<(String, String), Defi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shell_hooks::Scope;
-    use crate::shell_hooks::config::HookConfig;
+    use windlass_modules::shell_hooks::Scope;
+    use windlass_modules::shell_hooks::config::HookConfig;
 
     #[test]
     fn what_bindings_need() {

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use super::rights::Scoped;
 use super::{LOOK, OWN};
-use crate::bounded_read::first_bytes;
-use crate::shell_hooks::Scope;
-use crate::shell_hooks::config::HookConfig;
-use crate::shell_hooks::discover::discover;
+use windlass_base::bounded_read::first_bytes;
+use windlass_modules::shell_hooks::Scope;
+use windlass_modules::shell_hooks::config::HookConfig;
+use windlass_modules::shell_hooks::discover::discover;
 
 /// The maximal number of bytes searched in a hook.
 const MAX_HOOK: u64 = 64 * 1024 * 1024;

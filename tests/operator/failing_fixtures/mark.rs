@@ -71,7 +71,7 @@ pub(super) fn objects(tree: &Path) {
 pub(super) fn keys(tree: &Path, case: &Case) -> String {
     let read = |path: &Path| {
         let bytes = fs::read(path).unwrap_or_default();
-        yaml::from_slice(&bytes).map(|data| windlass::render::to_json(&data)).unwrap_or_default()
+        yaml::from_slice(&bytes).map(|data| windlass_render::to_json(&data)).unwrap_or_default()
     };
     let files = case.values.iter().filter(|word| !word.starts_with('-'));
     let set: Vec<Value> = files.map(|file| read(&tree.join(file))).collect();
@@ -86,7 +86,7 @@ pub(super) fn keys(tree: &Path, case: &Case) -> String {
 /// A file of values with a marker in each text and number. One that is not a map has no keys that a schema could mark.
 fn marked_values(text: &str) -> String {
     let Ok(data) = yaml::from_slice(text.as_bytes()) else { return text.to_owned() };
-    let mut values = windlass::render::to_json(&data);
+    let mut values = windlass_render::to_json(&data);
     mark(&mut values);
     let marked = values.to_string();
     // JSON has characters that YAML refuses.

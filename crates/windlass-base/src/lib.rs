@@ -1,0 +1,19 @@
+//! What every other crate of Windlass may use, and what knows none of them.
+//!
+//! - [`backoff`]: how long to wait before another try
+//! - [`bounded_read`]: files and streams that are read within a limit
+//! - [`causes`]: an error with its causes, in one line
+//! - [`cel_expression`]: expressions in CEL that tenants write
+//! - [`child_process`]: programs that are started and waited for, within limits
+//! - [`machine`]: how much memory the process may take
+//! - [`redact`]: secrets, and their masks in messages
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod backoff;
+pub mod bounded_read;
+pub mod causes;
+pub mod cel_expression;
+pub mod child_process;
+pub mod machine;
+pub mod redact;

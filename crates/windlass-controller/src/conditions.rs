@@ -1,0 +1,82 @@
+//! Conditions in the form of Kubernetes' API conventions.
+//!
+//! Owns when a transition time changes. Which conditions there are is the front end's.
+
+use serde_json::{Value, json};
+
+use windlass_base::redact;
+
+/// Longest message of a condition, in characters.
+const MAX_MESSAGE: usize = 1024;
+
+/// One condition of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// CamelCase name, such as `Ready`.
+    pub condition_type: &'static str,
+    /// `None`: unknown.
+    pub status: Option<bool>,
+    /// One CamelCase word that says why.
+    pub reason: &'static str,
+    /// The same for people. Secrets are masked here.
+    pub message: String,
+}
+
+/// The list of conditions that replaces `before` (an object's `status.conditions`, or null). The transition time of a condition
+/// is kept while its status is the same; conditions of other types are left as they are. `generation`: of the
+/// object, if it has a spec. `now` is an RFC 3339 time.
+#[must_use]
+pub fn set_conditions(before: &Value, conditions: &[Condition], generation: Option<i64>, now: &str) -> Value {
+    let mut list: Vec<Value> = before.as_array().cloned().unwrap_or_default();
+    for condition in conditions {
+        let status = match condition.status {
+            Some(true) => "True",
+            Some(false) => "False",
+            None => "Unknown",
+        };
+        let message: String = redact::mask(&condition.message).chars().take(MAX_MESSAGE).collect();
+        let old = list.iter_mut().find(|c| c["type"] == condition.condition_type);
+        let since = old
+            .as_ref()
+            .filter(|old| old["status"] == status)
+            .and_then(|old| old["lastTransitionTime"].as_str())
+            .unwrap_or(now);
+        let mut new = json!({
+            "type": condition.condition_type, "status": status, "reason": condition.reason, "message": message,
+            "lastTransitionTime": since,
+        });
+        if let Some(generation) = generation {
+            new["observedGeneration"] = generation.into();
+        }
+        match old {
+            Some(old) => *old = new,
+            None => list.push(new),
+        }
+    }
+    list.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transition_times_change_with_the_status_only() {
+        let ready =
+            |status, reason| Condition { condition_type: "Ready", status, reason, message: String::new() };
+        let first = set_conditions(&Value::Null, &[ready(None, "Progressing")], Some(1), "T1");
+        let second = set_conditions(&first, &[ready(Some(true), "Released")], Some(1), "T2");
+        let third = set_conditions(&second, &[ready(Some(true), "Unchanged")], Some(2), "T3");
+        for (list, expected) in
+            [(&first, ("Unknown", "T1", 1)), (&second, ("True", "T2", 1)), (&third, ("True", "T2", 2))]
+        {
+            let c = &list[0];
+            assert_eq!(list.as_array().map(Vec::len), Some(1));
+            assert_eq!((&c["status"], &c["lastTransitionTime"]), (&json!(expected.0), &json!(expected.1)));
+            assert_eq!(c["observedGeneration"], expected.2);
+        }
+        let foreign = json!([{"type": "Other", "status": "True"}]);
+        let list = set_conditions(&foreign, &[ready(Some(false), "ReleaseFailed")], Some(1), "T1");
+        assert_eq!((&list[0], &list[1]["status"]), (&foreign[0], &json!("False")));
+    }
+}

@@ -1,0 +1,62 @@
+//! Finalizers: an object stays until its release is uninstalled.
+
+use serde_json::{Value, json};
+
+use super::STATUS_MANAGER;
+use windlass_cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
+
+/// Whether an object has a finalizer.
+#[must_use]
+pub(super) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
+    list(object).any(|f| f == finalizer)
+}
+
+/// Adds a finalizer to an object unless it has it. Returns the object as it is then.
+///
+/// # Errors
+/// The object was changed meanwhile, or the write fails.
+pub(super) async fn add_finalizer(
+    client: &Cluster,
+    reference: &ObjectRef,
+    object: &Value,
+    finalizer: &str,
+) -> Result<Value, ClusterError> {
+    if has_finalizer(object, finalizer) {
+        return Ok(object.clone());
+    }
+    let finalizers: Vec<&str> = list(object).chain([finalizer]).collect();
+    write(client, reference, object, &finalizers).await
+}
+
+/// Removes a finalizer from an object; one that is gone already is fine.
+///
+/// # Errors
+/// The object was changed meanwhile, or the write fails.
+pub(super) async fn remove_finalizer(
+    client: &Cluster,
+    reference: &ObjectRef,
+    object: &Value,
+    finalizer: &str,
+) -> Result<(), ClusterError> {
+    let finalizers: Vec<&str> = list(object).filter(|f| *f != finalizer).collect();
+    match write(client, reference, object, &finalizers).await {
+        Err(e) if e.is_not_found() => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+fn list(object: &Value) -> impl Iterator<Item = &str> {
+    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Writes the list, unless the object was changed since.
+async fn write(
+    client: &Cluster,
+    reference: &ObjectRef,
+    object: &Value,
+    finalizers: &[&str],
+) -> Result<Value, ClusterError> {
+    let version = &object["metadata"]["resourceVersion"];
+    let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+    client.patch_subresource(reference, "", PatchKind::Merge, &patch, STATUS_MANAGER).await
+}

@@ -1,0 +1,72 @@
+//! The operator runtime: keyed work, triggers, and the way from a release spec to an outcome.
+//!
+//! Owns when a release is reconciled and what a front end need not do itself. Knows no custom resource and no ConfigMap of a
+//! front end: those bring what to watch, how an object becomes a request, and how an outcome becomes a status.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod answer_watch;
+mod compact_object;
+mod conditions;
+mod controller_context;
+mod crds;
+mod custom_kind;
+pub mod dependencies;
+mod drift_policy;
+mod error;
+mod events;
+mod failure_log;
+mod finalizer;
+mod front_end;
+mod hints;
+mod log_progress;
+mod reconcile_loop;
+mod reconcile_pass;
+mod related_objects;
+mod release_claims;
+mod release_runner;
+mod render_revision;
+mod secret_data;
+pub mod serve;
+mod target;
+mod tenant_account;
+mod values_from;
+mod work_queue;
+mod worker_slot;
+mod workers;
+
+pub use conditions::{Condition, set_conditions};
+pub use controller_context::{ContextOptions, ControllerContext};
+pub use crds::contains;
+pub use crds::{crd_files, report_kept_crds};
+pub use custom_kind::{register_absent_kind, register_kind};
+pub use drift_policy::{drift_policy_of, report_drift};
+pub use error::ReconcileError;
+pub use error::{DEPENDENCY_DELAY, SHORTEST_INTERVAL, STALLED_DELAY, WAIT_DELAY};
+pub use events::{EventNote, EventRecorder, EventSink, EventType};
+pub use failure_log::{FailureLog, MODULES, PassFailure};
+pub use failure_log::{OWN_LINES, REPEAT, WINDOW};
+pub use front_end::{
+    DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
+};
+pub use reconcile_loop::DEPENDENCY_INTERVAL;
+pub use reconcile_loop::{ControllerOptions, run};
+pub use reconcile_pass::ReconcilePass;
+pub use related_objects::RelatedWatch;
+pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
+pub use render_revision::RevisionView;
+pub use secret_data::{SecretData, SecretReadError};
+pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
+pub use tenant_account::{AccountName, TenantAccount};
+pub use values_from::{
+    MissingText, ResolvedValues, ValuesReference, check_kind as check_values_kind, resolve as resolve_values,
+};
+pub use work_queue::{Gate, Job, QueuedJob, WorkQueue};
+pub use worker_slot::WorkerSlot;
+pub use workers::until;
+pub use workers::{WorkerEvent, Workers};
+
+pub use windlass_engine::Disposition;
+
+/// Field manager of statuses, finalizers, Events and the definitions of our own kinds.
+pub const STATUS_MANAGER: &str = "windlass-status";

@@ -1,0 +1,419 @@
+//! One pass over one custom resource, from its object to its status.
+//!
+//! Owns the order of the steps that all front ends share (suspension, finalizer, reconcile, status, Event), and what a front end
+//! may do on the way. When a pass is due is the loop's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::STATUS_MANAGER;
+use super::controller_context::ControllerContext;
+use super::crds::report_kept_crds;
+use super::drift_policy::report_drift;
+use super::error::ReconcileError;
+use super::events::EventNote;
+use super::finalizer::{add_finalizer, remove_finalizer};
+use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};
+use super::reconcile_loop::key_of;
+use super::release_claims::ReleaseClaims;
+use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
+use super::worker_slot::WorkerSlot;
+use windlass_cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
+use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest};
+
+/// How long an uninstall waits for hooks.
+const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What a job has to do.
+pub(super) enum Task {
+    Reconcile,
+    CorrectDrift(Vec<Arc<ReleaseRequest>>),
+    Uninstall,
+    /// The release belongs to another object: only the finalizer is removed.
+    RemoveFinalizer,
+    /// These dependencies are not ready. Those unchecked may be: by a rule of the object and the dependency as it was observed, or, if
+    /// it is not watched, as it is read now.
+    Wait {
+        missing: BTreeSet<String>,
+        unchecked: BTreeMap<String, Option<Value>>,
+    },
+    /// The object cannot be reconciled.
+    Refuse(ReconcileError),
+}
+
+/// How a job ended.
+pub(super) enum Finished {
+    Reconciled(Reconciled),
+    /// Drift was corrected, or there was none.
+    Corrected,
+    /// Dependencies are not ready; some of them are not watched.
+    Waiting {
+        elsewhere: bool,
+    },
+    Suspended,
+    Uninstalled,
+    Failed {
+        error: ReconcileError,
+        retry_in: Duration,
+        inputs: Option<RenderInputs>,
+    },
+}
+
+/// An object, and what a front end does with it in one pass.
+pub struct ReconcilePass {
+    /// What all front ends share.
+    pub(super) context: ControllerContext,
+    /// Name of the object.
+    pub reference: ObjectRef,
+    /// The object as it was last read or written.
+    pub object: Value,
+    /// Failures in a row before this pass.
+    pub failures: u32,
+    /// The related objects that the object refers to, as far as they exist.
+    pub related: RelatedObjects,
+    /// What the last pass left.
+    pub memo: Option<Arc<Value>>,
+    /// What was read so far.
+    pub references: References,
+    /// Who has which release.
+    pub(super) claims: ReleaseClaims,
+    /// The place among the workers: left while the engine waits.
+    pub(super) slot: WorkerSlot,
+    /// The client that read the references.
+    pub(super) reader: Option<Cluster>,
+}
+
+impl ReconcilePass {
+    /// Does a job and writes the object's status. Returns the object as it was last written, too.
+    pub(super) async fn run<F: FrontEnd>(mut self, front_end: Arc<F>, task: Task) -> (Finished, Value) {
+        let began = Instant::now();
+        let result = self.work(&*front_end, task).await;
+        if let Some(metric) = front_end.duration_metric() {
+            let labels = duration_labels(&self.reference);
+            let took = began.elapsed().as_secs_f64();
+            self.context.state.metrics.observe(metric.name, metric.help, &labels, took, metric.bounds);
+        }
+        let finished = match result {
+            Ok(finished) => finished,
+            Err(mut error) => {
+                let retry_in = error.retry_delay(self.failures + 1, front_end.interval(&self.object));
+                if let Err(failure) =
+                    self.report(&*front_end, &Report::Failed { error: &error, retry_in }).await
+                {
+                    tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
+                }
+                let inputs = self.inputs_with(error.take_inputs());
+                Finished::Failed { error, retry_in, inputs }
+            }
+        };
+        (finished, self.object)
+    }
+
+    async fn work<F: FrontEnd>(&mut self, front_end: &F, task: Task) -> Result<Finished, ReconcileError> {
+        let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
+        if !deletes && front_end.is_suspended(&self.object) {
+            self.report(front_end, &Report::Suspended).await?;
+            return Ok(Finished::Suspended);
+        }
+        match task {
+            Task::Refuse(error) => Err(error),
+            Task::Wait { mut missing, unchecked } => {
+                let elsewhere = unchecked.values().any(Option::is_none);
+                for (key, observed) in unchecked {
+                    if self.is_dependency_ready(front_end, &key, observed).await? {
+                        missing.remove(&key);
+                    }
+                }
+                if missing.is_empty() {
+                    return Box::pin(self.reconcile(front_end)).await;
+                }
+                self.report(front_end, &Report::DependencyNotReady(&missing)).await?;
+                Ok(Finished::Waiting { elsewhere })
+            }
+            Task::Uninstall => {
+                front_end.uninstall(self).await?;
+                self.remove_finalizer(front_end).await
+            }
+            Task::RemoveFinalizer => self.remove_finalizer(front_end).await,
+            Task::CorrectDrift(requests) => {
+                for request in requests {
+                    let runner = front_end.release_runner(self, &request.id)?;
+                    let done = runner.correct_drift(request).await?;
+                    self.note_released(front_end, &done).await?;
+                }
+                Ok(Finished::Corrected)
+            }
+            Task::Reconcile => Box::pin(self.reconcile(front_end)).await,
+        }
+    }
+
+    async fn reconcile<F: FrontEnd>(&mut self, front_end: &F) -> Result<Finished, ReconcileError> {
+        if front_end.needs_finalizer(&self.object) {
+            let finalizer = front_end.finalizer();
+            self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
+        }
+        let mut reconciled = front_end.reconcile(self).await?;
+        let failed = reconciled.failure.as_mut().and_then(ReconcileError::take_inputs);
+        let rendered = [reconciled.inputs.take(), failed].into_iter().flatten().reduce(RenderInputs::merged);
+        reconciled.inputs = self.inputs_with(rendered);
+        Ok(Finished::Reconciled(reconciled))
+    }
+
+    /// What renders have looked up, and the references, as inputs to watch.
+    fn inputs_with(&mut self, rendered: Option<RenderInputs>) -> Option<RenderInputs> {
+        let read = self.inputs();
+        rendered.into_iter().chain(read).reduce(RenderInputs::merged)
+    }
+
+    /// Whether a dependency is ready. `observed`: `None` if this process does not watch it: of another namespace or another shard.
+    async fn is_dependency_ready<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        key: &str,
+        observed: Option<Value>,
+    ) -> Result<bool, ReconcileError> {
+        let (namespace, name) =
+            key.split_once('/').map_or((None, key), |(namespace, name)| (Some(namespace), name));
+        let dependency = ObjectRef::new(front_end.kind(), namespace, name);
+        let found = match observed {
+            Some(observed) => Some(observed),
+            None => self.client().get(&dependency).await?,
+        };
+        let Some(found) = found else { return Ok(false) };
+        match front_end.is_dependency_ready(&self.object, &found, false) {
+            Some(ready) => Ok(ready),
+            None => front_end.fits_dependency_rule(&self.object, &found).await,
+        }
+    }
+
+    /// Says that a new generation is being reconciled.
+    ///
+    /// # Errors
+    /// The status cannot be written.
+    pub async fn report_progress<F: FrontEnd>(&mut self, front_end: &F) -> Result<(), ClusterError> {
+        if self.object["status"]["observedGeneration"] == self.object["metadata"]["generation"] {
+            return Ok(());
+        }
+        self.report(front_end, &Report::Progressing).await
+    }
+
+    /// Renders a release and reconciles it in one operation of the engine, and reports the outcome.
+    ///
+    /// # Errors
+    /// Any step from the render to the status fails.
+    pub async fn reconcile_release<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        spec: ReleaseSpec,
+        interval: Option<Duration>,
+    ) -> Result<Reconciled, ReconcileError> {
+        let done = self.runner(front_end)?.run(spec).await?;
+        self.note_released(front_end, &done).await?;
+        let requeue = interval.map_or(Requeue::Never, Requeue::After);
+        let Done { request, inputs, .. } = done;
+        Ok(Reconciled { requests: vec![request], inputs, ..Reconciled::new(true, requeue) })
+    }
+
+    async fn note_released<F: FrontEnd>(&mut self, front_end: &F, done: &Done) -> Result<(), ReconcileError> {
+        self.note_outcome(&done.outcome);
+        Ok(self.report(front_end, &Report::Released(&done.outcome)).await?)
+    }
+
+    /// Logs an outcome of the engine with its warnings, and reports its drift.
+    pub fn note_outcome(&self, outcome: &ReleaseOutcome) {
+        let key = self.reference.to_string();
+        for text in &outcome.warnings {
+            tracing::warn!(object = key, "{text}");
+        }
+        report_drift(&self.context.events, &self.context.state, ("object", &key), outcome);
+        report_kept_crds(&self.context.events, outcome);
+        tracing::info!(
+            object = key,
+            action = ?outcome.action,
+            revision = outcome.revision,
+            reason = %outcome.reason,
+            "reconciled"
+        );
+    }
+
+    /// Uninstalls a release of the object; one that does not exist is fine.
+    ///
+    /// # Errors
+    /// As the engine's.
+    pub async fn uninstall_release<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        id: &ReleaseId,
+    ) -> Result<(), ReconcileError> {
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            timeout: UNINSTALL_TIMEOUT,
+            ..UninstallRequest::new(id.clone())
+        };
+        let deleted = self.runner(front_end)?.uninstall(&request).await?.deleted;
+        tracing::info!(object = %self.reference, deleted = deleted.len(), "uninstalled");
+        Ok(())
+    }
+
+    async fn remove_finalizer<F: FrontEnd>(&self, front_end: &F) -> Result<Finished, ReconcileError> {
+        remove_finalizer(self.client(), &self.reference, &self.object, front_end.finalizer()).await?;
+        Ok(Finished::Uninstalled)
+    }
+
+    /// The runner that acts on behalf of the object; it leaves the worker's place while the engine waits.
+    ///
+    /// # Errors
+    /// The object's target is invalid, or the impersonating client cannot be built.
+    pub fn runner<F: FrontEnd>(&self, front_end: &F) -> Result<ReleaseRunner, ReconcileError> {
+        let target = front_end.target(&self.object)?;
+        let own = self.reference.namespace.clone().unwrap_or_default();
+        let release = front_end.releases(&self.object).into_iter().next();
+        let namespace = release.map_or(own, |id| id.namespace);
+        Ok(self.context.runner.acting_for(&target, &namespace)?.with_slot(&self.slot))
+    }
+
+    /// A runner on another engine that acts on behalf of the object; it leaves the worker's place while its engine waits.
+    ///
+    /// # Errors
+    /// The object's target is invalid, or the impersonating client cannot be built.
+    pub fn adopt_runner<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        runner: &ReleaseRunner,
+        namespace: &str,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        let target = front_end.target(&self.object)?;
+        Ok(runner.acting_for(&target, namespace)?.with_slot(&self.slot))
+    }
+
+    /// Claims a release for the object, in whose status it is not yet.
+    ///
+    /// # Errors
+    /// It belongs to another object.
+    pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
+        self.claims.claim(release, &key_of(&self.object))
+    }
+
+    /// The runner that acts as the operator itself.
+    #[must_use]
+    pub fn runner_of_operator(&self) -> &ReleaseRunner {
+        &self.context.runner
+    }
+
+    /// The operator's own client, for the object itself and for what is not the tenant's.
+    #[must_use]
+    pub fn client(&self) -> &Cluster {
+        self.context.runner.engine().operator_client()
+    }
+
+    /// Sets who reads the references: they are watched with the same rights.
+    pub fn set_reader(&mut self, reader: &Cluster) {
+        self.reader = Some(reader.clone());
+    }
+
+    /// The references as inputs to watch; `None` if there are none.
+    fn inputs(&mut self) -> Option<RenderInputs> {
+        let lookups = std::mem::take(&mut self.references);
+        let client = self.reader.clone().unwrap_or_else(|| self.client().clone());
+        (!lookups.is_empty()).then(|| RenderInputs { lookups, ..RenderInputs::new(client) })
+    }
+
+    /// Writes the status of a report unless the object has it, and records the Event that goes with it.
+    async fn report<F: FrontEnd>(&mut self, front_end: &F, report: &Report<'_>) -> Result<(), ClusterError> {
+        let status = front_end.status(&self.object, report);
+        if !self.write_status(&status).await? {
+            return Ok(());
+        }
+        if let Some(note) = front_end.event(&self.object, report) {
+            self.record_event(note);
+        }
+        Ok(())
+    }
+
+    /// Merges fields into the status, null removing one, unless the object has them already. Returns whether it was written.
+    ///
+    /// # Errors
+    /// The write fails; an object that was deleted meanwhile is fine.
+    pub async fn write_status(&mut self, status: &Value) -> Result<bool, ClusterError> {
+        if is_merged(&self.object["status"], status) {
+            return Ok(false);
+        }
+        let patch = json!({"status": status});
+        let client = self.client();
+        match client
+            .patch_subresource(&self.reference, "status", PatchKind::Merge, &patch, STATUS_MANAGER)
+            .await
+        {
+            Ok(object) => self.object = object,
+            // It was deleted meanwhile.
+            Err(e) if e.is_not_found() => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        Ok(true)
+    }
+
+    /// Writes a whole status: fields that it does not have are removed. Returns whether it was written.
+    ///
+    /// # Errors
+    /// As [`Self::write_status`].
+    pub async fn replace_status(&mut self, status: &impl serde::Serialize) -> Result<bool, ClusterError> {
+        let mut patch = serde_json::to_value(status).unwrap_or_default();
+        for field in self.object["status"].as_object().into_iter().flat_map(serde_json::Map::keys) {
+            if patch.get(field).is_none() {
+                patch[field.as_str()] = Value::Null;
+            }
+        }
+        self.write_status(&patch).await
+    }
+
+    /// Records an Event on the object, in the background.
+    pub fn record_event(&self, note: EventNote) {
+        let mut object = self.object.clone();
+        object["apiVersion"] = self.reference.gvk.api_version().into();
+        object["kind"] = self.reference.gvk.kind.as_str().into();
+        self.context.events.spawn_for(&object, note);
+    }
+}
+
+/// The labels of an object in a histogram of durations.
+pub(super) fn duration_labels(object: &ObjectRef) -> [(&'static str, &str); 3] {
+    let namespace = object.namespace.as_deref().unwrap_or_default();
+    [("kind", &object.gvk.kind), ("name", &object.name), ("namespace", namespace)]
+}
+
+/// Whether merging a patch would change nothing.
+fn is_merged(object: &Value, patch: &Value) -> bool {
+    match (object, patch) {
+        (object, Value::Null) => object.is_null(),
+        (Value::Object(_), Value::Object(patch)) => {
+            patch.iter().all(|(key, value)| is_merged(&object[key], value))
+        }
+        (object, patch) => object == patch,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_written_only_if_it_changes_something() {
+        let status = json!({"a": 1, "b": {"c": [1]}, "gone": null});
+        for (patch, merged) in [
+            (json!({}), true),
+            (json!({"a": 1}), true),
+            (json!({"a": 2}), false),
+            (json!({"a": null}), false),
+            (json!({"x": null, "gone": null}), true),
+            (json!({"b": {"c": [1], "d": null}}), true),
+            (json!({"b": {"c": [1, 2]}}), false),
+            (json!({"b": {"d": 1}}), false),
+        ] {
+            assert_eq!(is_merged(&status, &patch), merged, "{patch}");
+        }
+        assert!(is_merged(&Value::Null, &Value::Null) && !is_merged(&Value::Null, &json!({"a": 1})));
+    }
+}

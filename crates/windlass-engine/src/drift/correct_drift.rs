@@ -1,0 +1,338 @@
+//! Corrects drift without creating a revision.
+
+use crate::{
+    decide::{Decision, ReleaseAction, reason::ActionReason},
+    desired_objects::{DesiredObject, Scopes, resolve},
+    drift::{
+        self, DriftVerdict, ExpectedObject, Tolerated, crd_tracker,
+        drift_diff::{self, Drift},
+    },
+    engine::Engine,
+    engine_state::CachedRelease,
+    error::{EngineError, Result},
+    execute::{RevisionInput, apply::several, client_write::Originals, crds},
+    lock::release_lease::{ReleaseLease, lost},
+    observe,
+    outcome::ReleaseOutcome,
+    plan::{PlanStep, dependency_graph, field_conflicts},
+    record::{ReleaseStatus, StoredRecord},
+    record::{recorded_manifests::remembered, release_history::History},
+    request::{ApplyMethod, CrdPolicy, DriftMode, WHOLE_OBJECT},
+};
+use futures::{StreamExt as _, stream};
+use std::{collections::BTreeMap, sync::Arc};
+use windlass_cluster::{CacheLookup, ObjectKey, ObjectRef, ObservedMeta, drift_of};
+
+/// Suspects that are compared at the same time.
+const AT_ONCE: usize = 16;
+
+impl Engine {
+    pub(crate) async fn correct_drift(
+        &self,
+        input: &RevisionInput<'_>,
+        decision: Decision,
+        history: History,
+        lease: &mut Option<ReleaseLease>,
+    ) -> Result<ReleaseOutcome> {
+        let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, decision.reason, decision.revision);
+        let mut records = history.records;
+        let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
+            return Ok(outcome);
+        };
+        let mut newest = records.swap_remove(place);
+        let store = self.store();
+        if !input.options.dry_run {
+            // Left by a crash between two writes.
+            for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {
+                stored.record.info.status = ReleaseStatus::Superseded;
+                store.update(stored).await?;
+            }
+        }
+        let mut remember = self.correct_crds(input, &mut newest, &mut outcome).await?;
+        let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
+        let kinds = self.kinds_for(documents().map(|(_, object)| object), &input.rendered.crds).await?;
+        let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, o)| o));
+        let mut targets = resolve(documents(), input.id, &scopes)?;
+        self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
+        let tolerant = drift_diff::tolerant(input.options);
+        let input = &RevisionInput { options: &tolerant, ..*input };
+        let (mut expected, steps) = self.suspects(input, &targets, &newest).await?;
+        self.leave_ignored_away(input, &mut targets, &steps).await?;
+        let steps = self.inspect(input, &targets, steps, &mut expected, &mut outcome).await;
+        outcome.unchanged = targets.len() - steps.len();
+        if input.options.dry_run {
+            outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
+            return Ok(outcome);
+        }
+        let retains = !newest.record.extension.retained.is_empty();
+        if (!steps.is_empty() || retains) && lease.is_none() {
+            *lease = self.lock(input.id, input.options.revisions.break_lock, Some(&newest)).await?;
+            if !self.is_newest(input.id, &newest).await? {
+                return Err(EngineError::InProgress);
+            }
+        }
+        let result = tokio::select! {
+            result = self.apply_corrections(input, &targets, steps, &mut expected, &mut outcome) => result,
+            // Another process may have changed what is stored below.
+            () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
+        };
+        remember |= Box::pin(self.prune_retained(input, &mut newest, &mut outcome)).await?;
+        for drift in &mut outcome.drift {
+            let done = |object: &ObjectRef| *object == drift.object;
+            drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);
+        }
+        if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
+            outcome.action = ReleaseAction::Restore;
+            let objects = outcome.created.len() + outcome.changed.len();
+            outcome.reason = ActionReason::Drifted { revision: decision.revision, objects };
+        }
+        // Tolerated drift was not applied by us: the next process must see the difference.
+        let old = &newest.record.extension.applied;
+        let applied = expected.iter().filter_map(|(key, e)| {
+            let key = key.to_string();
+            let hash = if e.tolerated.is_some() { old.get(&key).copied() } else { e.applied };
+            Some((key, hash?))
+        });
+        let left = &newest.record.extension.left;
+        let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
+        // So that the next process, which has only the record, recognizes these objects.
+        remember |= applied != newest.record.extension.applied;
+        if remember {
+            newest.record.extension.applied = applied;
+            store.update(&mut newest).await?;
+            outcome.record = Some(Arc::new(newest.record.clone()));
+        }
+        self.state.set(
+            &self.key(input.id),
+            CachedRelease {
+                revision: decision.revision,
+                record_version: newest.resource_version,
+                state: input.state,
+                crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
+                checksum: input.rendered.checksum.clone(),
+                drift: input.options.drift.mode,
+                retains: !newest.record.extension.retained.is_empty(),
+                expected,
+            },
+        );
+        result.map(|()| outcome)
+    }
+
+    /// Corrects CRDs under a policy that updates them: writes those that differ from the recorded digest, and those
+    /// that were deleted. Returns whether the record must be updated.
+    async fn correct_crds(
+        &self,
+        input: &RevisionInput<'_>,
+        newest: &mut StoredRecord,
+        outcome: &mut ReleaseOutcome,
+    ) -> Result<bool> {
+        let policy = input.options.crds;
+        let digest = hex(&crds::digest(&input.rendered.crds));
+        let files = &input.rendered.crds;
+        let keeps = matches!(policy, CrdPolicy::Apply | CrdPolicy::CreateMissing) && !files.is_empty();
+        if !keeps || input.options.dry_run {
+            return Ok(false);
+        }
+        if newest.record.extension.crds != digest {
+            outcome.changed.extend(self.install_crds(input.id, files, input.options.crd_rules()).await?);
+            newest.record.extension.crds = digest;
+            return Ok(true);
+        }
+        let missing = self.missing_crds(&self.key(input.id));
+        if !missing.is_empty() && input.options.drift.mode == DriftMode::Correct {
+            outcome.created.extend(
+                self.install_crds(input.id, &crd_tracker::only(files, &missing), input.options.crd_rules())
+                    .await?,
+            );
+        }
+        Ok(false)
+    }
+
+    /// Removes ignored fields that are missing in the cluster from suspects: nobody owns them, so that no conflict
+    /// reports them.
+    async fn leave_ignored_away(
+        &self,
+        input: &RevisionInput<'_>,
+        targets: &mut [DesiredObject],
+        steps: &[PlanStep],
+    ) -> Result<()> {
+        let rules = &input.options.drift.ignore;
+        for step in steps.iter().filter(|step| step.before.is_some()) {
+            let target = &mut targets[step.target];
+            if field_conflicts::paths_of(rules, &target.object).next().is_none() {
+                continue;
+            }
+            if let Some(live) = self.cluster.get(&target.object).await? {
+                field_conflicts::leave_away(&mut target.body, &live, rules, &target.object);
+            }
+        }
+        Ok(())
+    }
+
+    /// Separates suspects that have not changed from those that have, and drift to correct from drift to leave.
+    async fn inspect(
+        &self,
+        input: &RevisionInput<'_>,
+        targets: &[DesiredObject],
+        steps: Vec<PlanStep>,
+        expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
+        outcome: &mut ReleaseOutcome,
+    ) -> Vec<PlanStep> {
+        let looks: Vec<_> = steps
+            .into_iter()
+            .map(|step| async move {
+                let target = &targets[step.target];
+                let own = match &step.before {
+                    Some(seen) => seen.drift.clone(),
+                    None => drift_of(&target.body["metadata"]).map(Into::into),
+                };
+                let ignored = field_conflicts::paths_of(&input.options.drift.ignore, &target.object)
+                    .any(|path| path == WHOLE_OBJECT);
+                let mode = match ignored {
+                    true => DriftMode::Off,
+                    false => drift::mode_of(input.options.drift.mode, own.as_deref()),
+                };
+                let found = match mode {
+                    DriftMode::Off => None,
+                    DriftMode::Correct | DriftMode::Report => self.drift_diff(input, target, &step).await,
+                };
+                (step, mode, found)
+            })
+            .collect();
+        let looked: Vec<_> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+        let mut wrong = Vec::new();
+        for (step, mode, found) in looked {
+            let known = expected.get_mut(&targets[step.target].key);
+            let reported = known.as_ref().is_some_and(|e| e.tolerated == Some(Tolerated::Reported));
+            let why = match mode {
+                DriftMode::Correct => {
+                    let not_ours =
+                        |seen: &&ObservedMeta| input.method == ApplyMethod::Client || seen.applied.is_none();
+                    match (known, step.before.as_ref().filter(not_ours)) {
+                        // Equal to the revision, but written by others: nothing is written only to change field
+                        // managers.
+                        (Some(known), Some(seen)) if found.is_none() && known.applied.is_none() => {
+                            known.inherit(seen);
+                        }
+                        _ => wrong.push(step),
+                    }
+                    outcome.drift.extend(found.map(|drift| Drift { known: reported, ..drift }));
+                    continue;
+                }
+                DriftMode::Report => found.as_ref().map(|_| Tolerated::Reported),
+                DriftMode::Off => Some(Tolerated::Paused),
+            };
+            if let Some(known) = known {
+                known.tolerate(step.before.as_ref(), why);
+            }
+            outcome.drift.extend(found.map(|drift| Drift { known: reported, ..drift }));
+        }
+        wrong
+    }
+
+    /// Objects that differ, or may differ, from the recorded manifest.
+    async fn suspects(
+        &self,
+        input: &RevisionInput<'_>,
+        targets: &[DesiredObject],
+        newest: &StoredRecord,
+    ) -> Result<(BTreeMap<ObjectKey, ExpectedObject>, Vec<PlanStep>)> {
+        let known = self
+            .state
+            .get(&self.key(input.id))
+            .filter(|k| k.revision == newest.record.version && k.state == input.state);
+        let mut all: BTreeMap<ObjectKey, ExpectedObject> = remembered(targets, &newest.record, input.method)
+            .into_iter()
+            .map(|e| (e.object.key(), e))
+            .collect();
+        for (key, expected) in known.into_iter().flat_map(|k| k.expected) {
+            if let Some(slot) = all.get_mut(&key) {
+                *slot = expected;
+            }
+        }
+        if input.options.drift.mode == DriftMode::Off {
+            return Ok((all, Vec::new()));
+        }
+        let seen = observe::objects(
+            &self.cluster,
+            self.watches.as_ref(),
+            &self.options.field_manager,
+            targets.iter().map(|t| &t.object).filter(|object| {
+                let written = all.get(&object.key()).and_then(|e| e.written);
+                // Objects that the cache is behind on were written just now; objects that it lacks may have lost
+                // their label.
+                self.watches
+                    .as_ref()
+                    .is_none_or(|w| !matches!(w.lookup(object, written), CacheLookup::Behind))
+            }),
+        )
+        .await?;
+        let mut steps = Vec::new();
+        for (index, target) in targets.iter().enumerate() {
+            let Some(expected) = all.get_mut(&target.key) else { continue };
+            let lookup = match seen.get(&target.key) {
+                Some(Some(found)) => CacheLookup::Present(found.clone()),
+                Some(None) => CacheLookup::Absent,
+                None => CacheLookup::Behind,
+            };
+            let verdict = match drift::judge(expected, &lookup, input.id) {
+                // Reported drift is compared again each time: it may be gone, or be corrected now.
+                _ if expected.tolerated == Some(Tolerated::Reported) => {
+                    DriftVerdict::Suspect("it was reported before")
+                }
+                verdict => verdict,
+            };
+            let before = seen.get(&target.key).cloned().flatten();
+            // Without a watch no later event comes: wait for the deletion and create the object now.
+            let going = verdict == DriftVerdict::Undecided && self.watches.is_none();
+            match verdict {
+                DriftVerdict::Missing | DriftVerdict::Suspect(_) => {
+                    steps.push(PlanStep { target: index, before, known: true });
+                }
+                DriftVerdict::Undecided if going => {
+                    steps.push(PlanStep { target: index, before, known: true });
+                }
+                DriftVerdict::InSync => {
+                    if let Some(before) = &before {
+                        expected.note(before);
+                    }
+                }
+                DriftVerdict::ExpectedDeletion(_) | DriftVerdict::Undecided | DriftVerdict::Unknown => {}
+            }
+        }
+        Ok((all, steps))
+    }
+
+    async fn apply_corrections(
+        &self,
+        input: &RevisionInput<'_>,
+        targets: &[DesiredObject],
+        steps: Vec<PlanStep>,
+        expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
+        outcome: &mut ReleaseOutcome,
+    ) -> Result<()> {
+        let order = dependency_graph::order(targets)?;
+        let mut waves: BTreeMap<dependency_graph::Wave, Vec<PlanStep>> = BTreeMap::new();
+        for step in steps {
+            waves.entry(order.waves[step.target]).or_default().push(step);
+        }
+        let mut applier = self.applier(input.id, input.options);
+        applier.client = (input.method == ApplyMethod::Client).then_some(Originals::Same);
+        let mut errors = Vec::new();
+        for steps in waves.values() {
+            let (written, result) = applier.phase(targets, steps).await;
+            for one in written {
+                let target = &targets[one.target];
+                one.record(target, expected, outcome);
+            }
+            errors.extend(result.err());
+            let applied = steps.iter().map(|step| &targets[step.target]);
+            errors.extend(crds::await_applied(&self.cluster, applied, input.options.timeout).await.err());
+        }
+        several(errors)
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,197 @@
+//! Field conflicts: the owners of fields that we apply, and which fields are left to them. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use windlass_cluster::{ClusterError, Folded, ObjectRef};
+
+/// A field that another manager owns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// In the server's form, without the leading dot: `spec.template.spec.containers[name="main"].image`.
+    pub field: String,
+    pub manager: String,
+}
+
+/// The conflicts of a rejected apply. Conflicts with entries that are folded into ours first do not count.
+pub(crate) fn of(error: &ClusterError, manager: &str, folded: Folded) -> Vec<Conflict> {
+    let conflict = |cause: &windlass_cluster::StatusCause| {
+        let owner = cause.message.split('"').nth(1)?;
+        Some(Conflict { field: cause.field.trim_start_matches('.').to_owned(), manager: owner.to_owned() })
+    };
+    let all = error.causes().iter().filter(|c| c.reason == "FieldManagerConflict").filter_map(conflict);
+    all.filter(|c| c.manager != manager && !folded.has_manager(&c.manager)).collect()
+}
+
+/// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`,
+/// and covers the field and everything below it.
+pub(crate) fn is_left(rules: &[String], object: &ObjectRef, field: &str) -> bool {
+    paths_of(rules, object).any(|path| {
+        field.strip_prefix(path).is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
+    })
+}
+
+/// The paths of the rules for an object.
+pub(crate) fn paths_of<'r>(rules: &'r [String], object: &ObjectRef) -> impl Iterator<Item = &'r str> {
+    rules.iter().filter_map(|rule| {
+        let (whose, path) = rule.split_once(':').unwrap_or(("", rule));
+        let (kind, name) = whose.split_once('/').unwrap_or((whose, ""));
+        let whose = (kind.is_empty() || kind == object.gvk.kind) && (name.is_empty() || name == object.name);
+        let path = path.trim_start_matches('.');
+        (whose && !path.is_empty()).then_some(path)
+    })
+}
+
+/// Removes fields from a body that are left to their owners and that an owner removed from the live object: the apply
+/// does not set them again.
+pub(crate) fn leave_away(body: &mut Value, live: &Value, rules: &[String], object: &ObjectRef) {
+    for path in paths_of(rules, object) {
+        if remove(&mut live.clone(), path).is_none() {
+            remove(body, path);
+        }
+    }
+}
+
+/// Annotations that request the injection of a certificate authority's bundle.
+const INJECTORS: [&str; 4] = [
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+    "service.beta.openshift.io/inject-cabundle",
+];
+
+/// Whether a field is an injected certificate bundle: the object requests the injection, or the chart has no value
+/// there. Taking the field over would break the webhook after each apply.
+pub(crate) fn is_injected(body: &Value, object: &ObjectRef, field: &str) -> bool {
+    let kind = matches!(
+        (object.gvk.group.as_str(), object.gvk.kind.as_str()),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration")
+            | ("apiextensions.k8s.io", "CustomResourceDefinition")
+            | ("apiregistration.k8s.io", "APIService")
+    );
+    if !kind || !field.ends_with("caBundle") {
+        return false;
+    }
+    let annotations = &body["metadata"]["annotations"];
+    // Charts write a base64 line break to satisfy the schema.
+    let empty = |value: Value| value.as_str().is_none_or(|text| matches!(text, "" | "Cg=="));
+    INJECTORS.iter().any(|name| !annotations[*name].is_null())
+        || remove(&mut body.clone(), field).is_none_or(empty)
+}
+
+/// Removes a field by its path in the server's form, and returns it. Such paths do not escape names: of several
+/// possible keys the longest is meant.
+pub(crate) fn remove(object: &mut Value, path: &str) -> Option<Value> {
+    let path = path.trim_start_matches('.');
+    if let Some(selector) = path.strip_prefix('[') {
+        let end = end_of(selector)?;
+        let (selector, rest) = (&selector[..end], selector[end + 1..].trim_start_matches('.'));
+        let list = object.as_array_mut()?;
+        let place = list.iter().position(|item| selects(selector, item))?;
+        return if rest.is_empty() { Some(list.remove(place)) } else { remove(&mut list[place], rest) };
+    }
+    let map = object.as_object_mut()?;
+    let continues = |key: &String| {
+        path.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    let key = map.keys().filter(|key| continues(key)).max_by_key(|key| key.len()).cloned()?;
+    let rest = &path[key.len()..];
+    if rest.is_empty() { map.remove(&key) } else { remove(map.get_mut(&key)?, rest) }
+}
+
+/// The bracket that closes a selector, outside of quotes.
+fn end_of(selector: &str) -> Option<usize> {
+    let mut quoted = false;
+    selector.char_indices().find_map(|(i, c)| {
+        quoted ^= c == '"';
+        (c == ']' && !quoted).then_some(i)
+    })
+}
+
+/// Whether a selector matches an item of a list: `name="main"`, `="value"`, or several keys separated by commas.
+fn selects(selector: &str, item: &Value) -> bool {
+    if let Some(value) = selector.strip_prefix('=') {
+        return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
+    }
+    selector.split(',').all(|pair| {
+        let Some((key, value)) = pair.split_once('=') else { return false };
+        serde_json::from_str::<Value>(value).is_ok_and(|value| value == item[key])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use windlass_cluster::Gvk;
+
+    #[test]
+    fn rules_name_fields_of_objects() {
+        let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), "web");
+        let cases = [
+            ("spec.replicas", "spec.replicas", true),
+            (".spec.replicas", "spec.replicas", true),
+            ("spec", "spec.replicas", true),
+            ("spec.rep", "spec.replicas", false),
+            ("spec.a", "spec.a[name=\"x\"].b", true),
+            ("Deployment:spec.replicas", "spec.replicas", true),
+            ("Deployment/web:spec.replicas", "spec.replicas", true),
+            ("Deployment/api:spec.replicas", "spec.replicas", false),
+            ("StatefulSet:spec.replicas", "spec.replicas", false),
+            ("", "spec", false),
+        ];
+        for (rule, field, expected) in cases {
+            assert_eq!(is_left(&[rule.to_owned()], &object, field), expected, "{rule} {field}");
+        }
+    }
+
+    #[test]
+    fn bundles_that_others_fill_in_are_theirs() {
+        let field = "webhooks[name=\"w\"].clientConfig.caBundle";
+        let hook = |bundle: Value, annotations: Value| json!({"metadata": {"annotations": annotations}, "webhooks": [{"name": "w", "clientConfig": {"caBundle": bundle}}]});
+        let of = |group: &str, kind: &str| ObjectRef::new(Gvk::new(&format!("{group}/v1"), kind), None, "w");
+        let webhook = of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
+        let asks = json!({"cert-manager.io/inject-ca-from": "ns/ca"});
+        let cases = [
+            ("nothing of the chart's", hook(Value::Null, json!({})), &webhook, field, true),
+            ("a placeholder", hook(json!("Cg=="), json!({})), &webhook, field, true),
+            ("the chart's own", hook(json!("QUJD"), json!({})), &webhook, field, false),
+            ("asked for", hook(json!("QUJD"), asks), &webhook, field, true),
+            (
+                "another field",
+                hook(Value::Null, json!({})),
+                &webhook,
+                "webhooks[name=\"w\"].clientConfig.url",
+                false,
+            ),
+            ("another kind", hook(Value::Null, json!({})), &of("example.com", "Thing"), field, false),
+        ];
+        for (what, body, object, field, expected) in cases {
+            assert_eq!(is_injected(&body, object, field), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn fields_are_found_by_the_servers_paths() {
+        let body = json!({"metadata": {"annotations": {"a.b/c": "1", "a": "2"}},
+            "spec": {"replicas": 1, "ports": [{"port": 80, "protocol": "TCP", "x": 1}],
+            "containers": [{"name": "a,b]", "image": "i"}, {"name": "main", "image": "j"}], "finalizers": ["f", "g"]}});
+        let cases = [
+            (".spec.replicas", "/spec/replicas"),
+            (".metadata.annotations.a.b/c", "/metadata/annotations/a.b~1c"),
+            (".metadata.annotations.a", "/metadata/annotations/a"),
+            (".spec.containers[name=\"main\"].image", "/spec/containers/1/image"),
+            (".spec.ports[port=80,protocol=\"TCP\"].x", "/spec/ports/0/x"),
+        ];
+        for (path, pointer) in cases {
+            let mut changed = body.clone();
+            assert!(changed.pointer(pointer).is_some(), "{pointer}");
+            assert!(remove(&mut changed, path).is_some(), "{path}");
+            assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
+        }
+        let mut changed = body;
+        remove(&mut changed, ".spec.finalizers[=\"f\"]");
+        assert_eq!(changed["spec"]["finalizers"], json!(["g"]));
+        remove(&mut changed, ".spec.nothing[name=\"x\"].y");
+        remove(&mut changed, ".spec.containers[name=\"zzz");
+    }
+}

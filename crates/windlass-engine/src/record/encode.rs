@@ -1,0 +1,505 @@
+//! Encodes records as Secrets and ConfigMaps, and decodes them. Pure.
+//!
+//! `data.release` is base64 of base64 of gzip of JSON; very old records are not gzipped.
+
+use crate::record::{Record, RecordError, RecordExtension, SYSTEM_LABELS};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use std::{
+    io::{Read as _, Write as _},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use windlass_base::machine::memory_limit;
+
+/// A Secret's data may take 1 MiB.
+const LARGEST: usize = 1_048_576;
+/// Largest size of an unpacked record in bytes, and at most a quarter of the process's memory: far beyond what fits a
+/// Secret honestly packed.
+const LARGEST_UNPACKED: u64 = 256 << 20;
+const MEMORY: &str = "windlass";
+/// The beginning of a manifest that is stored in parts.
+const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
+/// Size of a part.
+const PART: usize = 1_000_000;
+/// Packed, that is the manifest of some hundred thousand objects.
+pub(crate) const MOST_PARTS: usize = 64;
+
+/// Name of the Secret of a revision.
+pub fn secret_name(release: &str, revision: u64) -> String {
+    format!("sh.helm.release.v1.{release}.v{revision}")
+}
+
+/// The form of a storage's objects: their kind, and how their data are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordForm {
+    Secret,
+    ConfigMap,
+}
+
+impl RecordForm {
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Secret => "Secret",
+            Self::ConfigMap => "ConfigMap",
+        }
+    }
+
+    /// Text as an entry of `data`.
+    fn entry(self, text: &[u8]) -> Value {
+        match self {
+            Self::Secret => STANDARD.encode(text).into(),
+            Self::ConfigMap => String::from_utf8_lossy(text).into_owned().into(),
+        }
+    }
+
+    /// An entry of `data` as text.
+    fn text(self, entry: &Value) -> Option<Vec<u8>> {
+        let text = entry.as_str()?;
+        match self {
+            Self::Secret => STANDARD.decode(text).ok(),
+            Self::ConfigMap => Some(text.as_bytes().to_vec()),
+        }
+    }
+}
+
+/// An encoded record: the object that Helm reads, and the parts of a large one.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) head: Value,
+    /// Texts of the parts, in order; none unless the head refers to them.
+    pub(crate) parts: Vec<String>,
+    /// The record's extension as the head has it.
+    pub(crate) extension: RecordExtension,
+}
+
+/// The Secret of a record that fits one. `stamp` names the label of the time: `createdAt` or `modifiedAt`.
+pub fn encode_secret(record: &Record, stamp: &str) -> Result<Value, RecordError> {
+    Ok(encode(record, stamp, RecordForm::Secret)?.head)
+}
+
+/// The objects of a record.
+///
+/// A record that is too large is stored without the chart's files, templates and schema, which only `helm get` and a
+/// new rendering need. If that is not enough, manifest, values and chart are stored in parts, and the head's manifest
+/// is one object of a kind that no cluster serves: Helm lists such a release and refuses to act on it.
+pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<Encoded, RecordError> {
+    let name = secret_name(&record.name, record.version);
+    let mut extension = RecordExtension {
+        parts: 0,
+        parts_digest: String::new(),
+        parts_of: String::new(),
+        ..record.extension.clone()
+    };
+    let mut packed = pack(record, &name)?;
+    let mut parts = Vec::new();
+    if packed.len() > LARGEST {
+        let mut smaller = record.clone();
+        if let Some(chart) = smaller.chart.as_object_mut() {
+            for part in ["files", "templates", "schema"] {
+                chart.remove(part);
+            }
+        }
+        packed = pack(&smaller, &name)?;
+        tracing::debug!(name, "the record is too large for the whole chart");
+        if packed.len() > LARGEST {
+            let heavy = pack(&Heavy::take(&mut smaller), &name)?;
+            let pieces = heavy.as_bytes().chunks(PART);
+            parts = pieces.map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
+            extension.parts = parts.len();
+            extension.parts_digest = digest(&heavy);
+            extension.parts_of.clone_from(&name);
+            smaller.manifest = stub(&record.name, &extension);
+            packed = pack(&smaller, &name)?;
+        }
+    }
+    let mut data = Map::new();
+    if extension != RecordExtension::default() {
+        let mut text = serde_json::to_vec(&extension).map_err(|e| failed(&name, &e))?;
+        // The applied hashes can be computed again; the record, and where its parts are, cannot.
+        if packed.len() + text.len() > LARGEST {
+            extension.applied.clear();
+            text = serde_json::to_vec(&extension).map_err(|e| failed(&name, &e))?;
+        }
+        if packed.len() + text.len() <= LARGEST {
+            data.insert(MEMORY.into(), form.entry(&text));
+        } else if !parts.is_empty() {
+            return Err(RecordError::TooLarge { name, bytes: packed.len() + text.len() });
+        }
+    }
+    if packed.len() > LARGEST || parts.len() > MOST_PARTS {
+        let bytes = packed.len() + parts.iter().map(String::len).sum::<usize>();
+        return Err(RecordError::TooLarge { name, bytes });
+    }
+    data.insert("release".into(), form.entry(packed.as_bytes()));
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let mut labels: Map<String, Value> =
+        record.labels.iter().map(|(k, v)| (k.clone(), v.as_str().into())).collect();
+    let own = [
+        ("name", record.name.clone()),
+        ("owner", "helm".to_owned()),
+        ("status", record.info.status.to_string()),
+        ("version", record.version.to_string()),
+        (stamp, seconds.to_string()),
+    ];
+    labels.extend(own.map(|(key, value)| (key.to_owned(), Value::String(value))));
+    let mut head = json!({
+        "apiVersion": "v1", "kind": form.kind(),
+        "metadata": {"name": name, "namespace": record.namespace, "labels": labels},
+        "data": data,
+    });
+    if form == RecordForm::Secret {
+        head["type"] = "helm.sh/release.v1".into();
+    }
+    Ok(Encoded { head, parts, extension })
+}
+
+/// The content that is moved out of a record that is too large.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Heavy {
+    chart: Value,
+    config: Value,
+    manifest: String,
+}
+
+impl Heavy {
+    /// Moves it out of a record; leaves what Helm needs to list the release.
+    fn take(record: &mut Record) -> Self {
+        let metadata = record.chart["metadata"].clone();
+        Self {
+            chart: std::mem::replace(&mut record.chart, json!({ "metadata": metadata })),
+            config: record.config.take(),
+            manifest: std::mem::take(&mut record.manifest),
+        }
+    }
+}
+
+/// The stub in place of a manifest that is stored in parts. Helm keeps it through all operations, so that it names
+/// the parts.
+fn stub(release: &str, extension: &RecordExtension) -> String {
+    format!(
+        "{STUB}\n# The manifest of this revision is larger than a Secret. It lies beside this one; Helm cannot read it: \
+         use\n# windlass for this release.\napiVersion: windlass.dev/v1\nkind: ReleaseTooLargeForHelm\nmetadata:\n  name: \
+         {release}\nrecord: {}\nparts: {}\ndigest: {}\n",
+        extension.parts_of, extension.parts, extension.parts_digest
+    )
+}
+
+/// Reads a stub, if the manifest is one.
+fn read_stub(manifest: &str, extension: &mut RecordExtension) {
+    if !manifest.starts_with(STUB) {
+        return;
+    }
+    let field =
+        |name: &str| manifest.lines().find_map(|l| l.strip_prefix(name)).unwrap_or_default().to_owned();
+    extension.parts = field("parts: ").parse().unwrap_or_default();
+    extension.parts_digest = field("digest: ");
+    extension.parts_of = field("record: ");
+}
+
+/// Restores the content of parts into a record. `None`: the parts are damaged.
+pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
+    let packed = parts.concat();
+    if digest(&packed) != record.extension.parts_digest {
+        return None;
+    }
+    let heavy: Heavy = serde_json::from_slice(&unpack(packed.as_bytes()).ok()?).ok()?;
+    record.chart = heavy.chart;
+    record.config = heavy.config;
+    record.manifest = heavy.manifest;
+    Some(())
+}
+
+/// One part of a record, owned by its head.
+pub(crate) fn encode_part(head: &Value, number: usize, text: &str, form: RecordForm) -> Value {
+    let metadata = &head["metadata"];
+    let name = part_name(metadata["name"].as_str().unwrap_or_default(), number);
+    let owner =
+        json!({"apiVersion": "v1", "kind": form.kind(), "name": metadata["name"], "uid": metadata["uid"]});
+    let mut part = json!({
+        "apiVersion": "v1", "kind": form.kind(),
+        "metadata": {"name": name, "namespace": metadata["namespace"], "ownerReferences": [owner]},
+        "data": {"part": form.entry(text.as_bytes())},
+    });
+    if form == RecordForm::Secret {
+        part["type"] = "windlass.dev/release-part".into();
+    }
+    part
+}
+
+/// Text of a part.
+pub(crate) fn decode_part(part: &Value, form: RecordForm) -> Option<String> {
+    String::from_utf8(form.text(&part["data"]["part"])?).ok()
+}
+
+/// The name of a part, by the head's name.
+pub(crate) fn part_name(head: &str, number: usize) -> String {
+    format!("{}.{number}", head.replacen("sh.helm", "windlass", 1))
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn failed(name: &str, error: &dyn std::fmt::Display) -> RecordError {
+    RecordError::Decode { name: name.to_owned(), reason: error.to_string() }
+}
+
+/// base64 of gzip of JSON.
+fn pack(record: &impl Serialize, name: &str) -> Result<String, RecordError> {
+    let json = serde_json::to_vec(record).map_err(|e| failed(name, &e))?;
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&json).map_err(|e| failed(name, &e))?;
+    Ok(STANDARD.encode(gzip.finish().map_err(|e| failed(name, &e))?))
+}
+
+/// JSON of base64 of gzip of it; very old records are not gzipped.
+fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
+    let packed =
+        STANDARD.decode(text.trim_ascii()).map_err(|_| "data.release is not base64 twice".to_owned())?;
+    let limit = LARGEST_UNPACKED.min(memory_limit() / 4);
+    let json = if packed.starts_with(&[0x1f, 0x8b, 0x08]) { inflate(&packed, limit)? } else { packed };
+    if parsed_size(&json) > limit {
+        return Err(format!("its values take more than {limit} bytes"));
+    }
+    Ok(json)
+}
+
+/// The memory of a JSON object with members, in bytes: a node of its map.
+const OBJECT: u64 = 640;
+/// The memory of each further value, in bytes.
+const VALUE: u64 = 64;
+
+/// The most memory that a JSON document takes once it is parsed, in bytes. Most of a record are texts, in which no character counts more
+/// than itself.
+fn parsed_size(json: &[u8]) -> u64 {
+    let (mut size, mut in_text, mut escaped) = (json.len() as u64, false, false);
+    let mut following = json.iter().skip(1);
+    for byte in json {
+        let next = following.next();
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' if next != Some(&b'}') => size += OBJECT,
+            b',' | b'[' | b':' => size += VALUE,
+            _ => {}
+        }
+    }
+    size
+}
+
+fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
+    let mut json = Vec::new();
+    let mut reader = GzDecoder::new(packed).take(limit + 1);
+    #[expect(clippy::disallowed_methods, reason = "within the limit")]
+    reader.read_to_end(&mut json).map_err(|e| e.to_string())?;
+    if json.len() as u64 > limit {
+        return Err(format!("it unpacks to more than {limit} bytes"));
+    }
+    Ok(json)
+}
+
+/// Decodes the record of a Secret.
+pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
+    decode(secret, RecordForm::Secret)
+}
+
+/// Decodes the record of a head, without its parts.
+pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordError> {
+    let name = secret["metadata"]["name"].as_str().unwrap_or("without a name");
+    let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
+    let entry = &secret["data"]["release"];
+    if entry.is_null() {
+        return Err(failed("no data.release"));
+    }
+    let inner = form.text(entry).ok_or_else(|| failed("data.release is not base64"))?;
+    let json = unpack(&inner).map_err(|e| failed(&e))?;
+    let mut record: Record = serde_json::from_slice(&json).map_err(|e| failed(&e.to_string()))?;
+    if let Some(labels) = secret["metadata"]["labels"].as_object() {
+        let custom = labels.iter().filter(|(key, _)| !SYSTEM_LABELS.contains(&key.as_str()));
+        record.labels = custom.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
+        let system = labels.iter().filter(|(key, _)| SYSTEM_LABELS.contains(&key.as_str()));
+        record.system = system.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
+    }
+    // The namespace of the release stays as recorded: its objects may be in another one than its records.
+    if record.namespace.is_empty() {
+        secret["metadata"]["namespace"].as_str().unwrap_or_default().clone_into(&mut record.namespace);
+    }
+    record.extension = form
+        .text(&secret["data"][MEMORY])
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default();
+    read_stub(&record.manifest, &mut record.extension);
+    Ok(record)
+}
+
+/// The documents of a stored manifest, each with the path of its template (from the `# Source:` line, else empty).
+pub fn split_manifest(manifest: &str) -> Vec<(&str, &str)> {
+    let mut documents = Vec::new();
+    let mut start = 0;
+    let mut at = 0;
+    for line in manifest.split_inclusive('\n') {
+        if line.starts_with("---") && line[3..].trim().is_empty() {
+            documents.push(&manifest[start..at]);
+            start = at + line.len();
+        }
+        at += line.len();
+    }
+    documents.push(&manifest[start..]);
+    let source = |document: &str| document.trim_start().strip_prefix("# Source: ").map_or(0, str::len);
+    documents
+        .into_iter()
+        .filter(|document| !document.trim().is_empty())
+        .map(|document| {
+            let rest = &document[document.len() - source(document).min(document.len())..];
+            let path = if rest.is_empty() { "" } else { rest.lines().next().unwrap_or("").trim() };
+            (path, document)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Info, ReleaseStatus},
+        *,
+    };
+    use std::collections::BTreeMap;
+
+    fn record() -> Record {
+        Record {
+            name: "web".into(),
+            namespace: "shop".into(),
+            version: 3,
+            manifest: "---\n# Source: web/templates/cm.yaml\nkind: ConfigMap\n".into(),
+            info: Info {
+                status: ReleaseStatus::PendingUpgrade,
+                last_deployed: "2026-01-02T03:04:05Z".into(),
+                ..Info::default()
+            },
+            labels: BTreeMap::from([("team".into(), "a".into())]),
+            extension: RecordExtension {
+                applied: BTreeMap::from([("/ConfigMap/shop/x".into(), u64::MAX)]),
+                ..RecordExtension::default()
+            },
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn secrets_are_helms() {
+        let secret = encode_secret(&record(), "createdAt").unwrap();
+        assert_eq!(secret["metadata"]["name"], "sh.helm.release.v1.web.v3");
+        assert_eq!(secret["type"], "helm.sh/release.v1");
+        let labels = &secret["metadata"]["labels"];
+        assert_eq!(
+            (&labels["name"], &labels["owner"], &labels["status"], &labels["version"], &labels["team"]),
+            (&json!("web"), &json!("helm"), &json!("pending-upgrade"), &json!("3"), &json!("a"))
+        );
+        let back = decode_secret(&secret).unwrap();
+        assert_eq!(serde_json::to_value(&back).unwrap(), serde_json::to_value(record()).unwrap());
+        assert_eq!((back.labels, back.extension), (record().labels, record().extension));
+    }
+
+    #[test]
+    fn a_record_unpacks_to_no_more_than_its_bound() {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&vec![b' '; 1 << 20]).unwrap();
+        let packed = gzip.finish().unwrap();
+        assert_eq!(inflate(&packed, 1 << 20).unwrap().len(), 1 << 20);
+        assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
+        // Small texts of large values are refused before they are parsed; texts of a manifest are texts.
+        for (json, size) in [
+            (r#"{}"#, 2),
+            (r#"{"a": "{[,:\"{,"}"#, 17 + OBJECT + VALUE),
+            (r#"[{"a":1},{"a":[]}]"#, 18 + 2 * OBJECT + 5 * VALUE),
+        ] {
+            assert_eq!(parsed_size(json.as_bytes()), size, "{json}");
+        }
+        let maps = format!("[{}0]", r#"{"a":1},"#.repeat(500_000));
+        let told = unpack(STANDARD.encode(maps).as_bytes()).unwrap_err();
+        assert!(told.starts_with("its values take more than"), "{told}");
+    }
+
+    #[test]
+    fn a_large_chart_goes_without_its_files() {
+        // Numbers of a linear congruential generator: text that gzip cannot shrink much.
+        let mut seed = 1_u64;
+        let mut noise = |length: usize| -> String {
+            let mut next = || {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                char::from(b'!' + u8::try_from((seed >> 40) % 90).unwrap())
+            };
+            (0..length).map(|_| next()).collect()
+        };
+        let mut large = record();
+        large.chart =
+            json!({"metadata": {"name": "web"}, "files": [{"name": "f", "data": noise(1_500_000)}]});
+        let back = decode_secret(&encode_secret(&large, "createdAt").unwrap()).unwrap();
+        assert_eq!(back.chart, json!({"metadata": {"name": "web"}}));
+        assert_eq!(back.manifest, large.manifest);
+        large.manifest = noise(2_500_000);
+        for form in [RecordForm::Secret, RecordForm::ConfigMap] {
+            let encoded = encode(&large, "createdAt", form).unwrap();
+            assert_eq!((encoded.parts.len(), encoded.extension.parts), (3, 3));
+            let mut rewritten = encoded.head.clone();
+            rewritten["data"].as_object_mut().unwrap().remove(MEMORY);
+            let mut head = decode(&rewritten, form).unwrap();
+            assert_eq!(
+                (head.extension.parts, head.extension.parts_of.as_str()),
+                (3, "sh.helm.release.v1.web.v3")
+            );
+            assert!(head.manifest.contains("kind: ReleaseTooLargeForHelm"), "{}", head.manifest);
+            assert_eq!(head.chart, json!({"metadata": {"name": "web"}}));
+            let part = |(number, text): (usize, &String)| {
+                decode_part(&encode_part(&encoded.head, number, text, form), form).unwrap()
+            };
+            let parts: Vec<String> = encoded.parts.iter().enumerate().map(part).collect();
+            assert!(join_parts(&mut head, &parts[..2]).is_none(), "a part is missing");
+            join_parts(&mut head, &parts).unwrap();
+            assert_eq!(head.manifest, large.manifest);
+        }
+        assert_eq!(part_name("sh.helm.release.v1.web.v3", 0), "windlass.release.v1.web.v3.0");
+    }
+
+    #[test]
+    fn config_maps_hold_the_same_text() {
+        let secret = encode(&record(), "createdAt", RecordForm::Secret).unwrap().head;
+        let map = encode(&record(), "createdAt", RecordForm::ConfigMap).unwrap().head;
+        assert_eq!((&map["kind"], &map["type"]), (&json!("ConfigMap"), &Value::Null));
+        let text = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
+        assert_eq!(map["data"]["release"].as_str().unwrap().as_bytes(), text);
+        let back = decode(&map, RecordForm::ConfigMap).unwrap();
+        assert_eq!((back.extension, back.version), (record().extension, 3));
+    }
+
+    #[test]
+    fn reads_what_helm_3_wrote() {
+        let json = r#"{"name":"a","info":{"first_deployed":"2020-01-01T00:00:00Z","last_deployed":"","deleted":"",
+            "status":"failed","resources":{"x":[]}},"version":1,"namespace":"n","config":null,
+            "hooks":[{"name":"h","events":["test-success","pre-install","new-event"],"last_run":{"started_at":"","phase":""}}]}"#;
+        let secret = |bytes: &[u8]| json!({"metadata": {"name": "s"}, "data": {"release": STANDARD.encode(STANDARD.encode(bytes))}});
+        // Not gzipped, as before Helm 3.0.
+        let record = decode_secret(&secret(json.as_bytes())).unwrap();
+        assert_eq!((record.info.status, record.info.last_deployed.as_str()), (ReleaseStatus::Failed, ""));
+        assert_eq!(record.hooks[0].events.len(), 2, "events that are not known are dropped");
+        assert!(record.info.rest.contains_key("resources"), "fields that are not known are kept");
+        let garbled = decode_secret(&secret(b"{")).unwrap_err();
+        assert!(garbled.to_string().starts_with("release record s: "), "{garbled}");
+    }
+
+    #[test]
+    fn splits_manifests() {
+        let text = "---\n# Source: a/templates/x.yaml\nkind: A\n---\n# Source: a/templates/y.yaml\nkind: B\ndata: |\n  ---\n--- \nkind: C\n";
+        let split = split_manifest(text);
+        let paths: Vec<_> = split.iter().map(|(path, _)| *path).collect();
+        assert_eq!(paths, ["a/templates/x.yaml", "a/templates/y.yaml", ""]);
+        assert_eq!(split[2].1, "kind: C\n");
+        assert!(split_manifest("").is_empty());
+    }
+}

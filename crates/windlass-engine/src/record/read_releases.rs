@@ -1,0 +1,97 @@
+//! Reading releases: list, history, one revision.
+
+use crate::{
+    desired_objects,
+    engine::Engine,
+    error::{EngineError, Result},
+    record::{Record, RecordHead},
+    request::ReleaseId,
+};
+use windlass_cluster::{Gvk, ObjectRef};
+
+impl Engine {
+    /// One revision of a release, if its record is stored.
+    pub async fn record(&self, id: &ReleaseId, revision: u64) -> Result<Option<Record>> {
+        Ok(self.store().get(id, revision).await?.map(|stored| stored.record))
+    }
+
+    /// The objects of a record's manifest, with their namespaces, in its order. Objects of kinds that are not served are left out.
+    pub async fn objects_of(&self, record: &Record) -> Result<Vec<ObjectRef>> {
+        let manifests = self.manifests_of(record).collect::<Result<Vec<_>, _>>()?;
+        let kinds = self.kinds_for(manifests.iter().map(|m| &m.object), &[]).await?;
+        let mut objects = Vec::new();
+        for manifest in manifests {
+            let namespaced = |gvk: &Gvk| kinds.get(gvk).map(|r| r.namespaced);
+            if let Ok(object) =
+                desired_objects::reference(&manifest.source, &manifest.object, &record.namespace, namespaced)
+            {
+                objects.push(object);
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
+    pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
+        let mut newest: Vec<RecordHead> = Vec::new();
+        for head in self.store().heads(namespace, "").await? {
+            match newest.last_mut() {
+                // Ordered by revision: the later one stays.
+                Some(last) if last.id == head.id => *last = head,
+                _ => newest.push(head),
+            }
+        }
+        Ok(newest)
+    }
+
+    /// All superseded revisions, in a namespace or everywhere: their labels only.
+    pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
+        Ok(self.store().heads(namespace, "status=superseded").await?)
+    }
+
+    /// Records of the chosen heads, in their order. `of`: the number of all heads.
+    pub async fn read(
+        &self,
+        namespace: Option<&str>,
+        heads: &[RecordHead],
+        of: usize,
+    ) -> Result<Vec<Record>> {
+        Ok(self.store().read(namespace, heads, of).await?)
+    }
+
+    /// Newest record of each release, in a namespace or everywhere, by namespace and name.
+    pub async fn list(&self, namespace: Option<&str>) -> Result<Vec<Record>> {
+        let heads = self.heads(namespace).await?;
+        self.read(namespace, &heads, heads.len()).await
+    }
+
+    /// The last records of a release, at most `most`, oldest first; records stored in parts without those.
+    pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
+        let store = self.store();
+        let namespace = Some(store.namespace_of(id));
+        let heads = store.heads(namespace, &format!("name={}", id.name)).await?;
+        if heads.is_empty() {
+            return Err(EngineError::NotFound);
+        }
+        self.read(namespace, &heads[heads.len().saturating_sub(most)..], usize::MAX / 2).await
+    }
+
+    /// One record of a release; revision 0 is the newest.
+    pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Record> {
+        let revision = match revision {
+            0 => self.store().history(id).await?.last().ok_or(EngineError::NotFound)?.revision,
+            given => given,
+        };
+        let found = self.store().get(id, revision).await?;
+        found.map(|s| s.record).ok_or(EngineError::NotFound)
+    }
+
+    /// The newest record of a release, if there is one.
+    pub async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>> {
+        match self.get(id, 0).await {
+            Ok(record) => Ok(Some(record)),
+            Err(EngineError::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

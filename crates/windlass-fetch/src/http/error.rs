@@ -1,0 +1,147 @@
+//! HTTP errors, in Helm's (Go's) words where it has some.
+
+use std::error::Error as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use http::Method;
+
+use windlass_base::causes::chain;
+
+use super::super::location::Location;
+use super::client::TooManyRedirects;
+use super::client_tls::TlsError;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The server answered with an error status.
+    #[error("failed to fetch {url} : {status}")]
+    Status {
+        /// The URL.
+        url: String,
+        /// The status and its text.
+        status: String,
+    },
+    /// There was no complete answer.
+    #[error("{method} \"{url}\": {reason}")]
+    Failed {
+        /// The method as Go writes it in errors: `Get`.
+        method: String,
+        /// The URL.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// Offline mode.
+    #[error("{url} is not in the cache, and offline mode forbids fetching it")]
+    Offline {
+        /// The URL.
+        url: String,
+    },
+}
+
+/// The reason, before it is formatted.
+pub(super) enum Reason {
+    Offline,
+    TooManyRedirects,
+    Scheme(String),
+    Downgrade(Location),
+    Leak(Location),
+    Timeout(Duration),
+    Slow,
+    TooLarge(u64),
+    Tls(TlsError),
+    Transport(reqwest::Error),
+    Body(reqwest::Error),
+    Other(String),
+}
+
+impl HttpError {
+    pub(super) fn new(method: &Method, location: &Location, reason: Reason) -> Self {
+        let url = location.to_string();
+        let reason = match reason {
+            Reason::Offline => return Self::Offline { url },
+            Reason::TooManyRedirects => TooManyRedirects.to_string(),
+            Reason::Scheme(scheme) => format!("unsupported protocol scheme {scheme:?}"),
+            Reason::Downgrade(next) => format!("the redirect to {next} would give up TLS"),
+            Reason::Leak(next) => {
+                format!("the redirect to {next} would take credentials to another server")
+            }
+            Reason::Timeout(after) => {
+                format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32())
+            }
+            Reason::Slow => "context deadline exceeded while reading body".to_owned(),
+            Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
+            Reason::Tls(e) => e.to_string(),
+            Reason::Transport(e) => transport(&e, location),
+            Reason::Body(e) => match causes(&e) {
+                text if text.contains("end of file") || text.contains("closed before message") => {
+                    "unexpected EOF".to_owned()
+                }
+                text => text,
+            },
+            Reason::Other(text) => text,
+        };
+        let method = method.as_str();
+        let method = format!("{}{}", &method[..1], method[1..].to_ascii_lowercase());
+        Self::Failed { method, url, reason }
+    }
+
+    /// Whether the server answered that it does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if status.starts_with("404"))
+    }
+}
+
+/// The causes of an error of reqwest, whose own text only names the URL.
+fn causes(e: &reqwest::Error) -> String {
+    e.source().map_or_else(|| e.to_string(), chain)
+}
+
+fn transport(e: &reqwest::Error, url: &Location) -> String {
+    let text = causes(e);
+    if text.contains("dns error") {
+        return unknown_host(&text, url.hostname());
+    }
+    // The address that refused the connection is unknown for a host name.
+    if text.contains("Connection refused")
+        && let Some(address) = url.address()
+    {
+        return format!("dial tcp {address}: connect: connection refused");
+    }
+    // Go's texts, which scripts match.
+    if text.contains("UnknownIssuer") {
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
+    }
+    if text.contains("certificate expired") || text.contains("Expired") {
+        return format!(
+            "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: {text}"
+        );
+    }
+    if text.contains("certificate not valid for name") || text.contains("NotValidForName") {
+        return format!("tls: failed to verify certificate: x509: {text}");
+    }
+    if text.contains("connection closed before message completed") {
+        return "EOF (the connection was closed without a whole answer)".to_owned();
+    }
+    if text.contains("InvalidContentType") {
+        return "http: server gave HTTP response to HTTPS client".to_owned();
+    }
+    text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned()
+}
+
+/// An unresolved name in the words of Go's resolver (`net.DNSError`).
+fn unknown_host(text: &str, host: &str) -> String {
+    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let mut servers = servers.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        words.next().filter(|word| *word == "nameserver").and_then(|_| words.next()?.parse::<IpAddr>().ok())
+    });
+    let server = SocketAddr::new(servers.next().unwrap_or(Ipv4Addr::LOCALHOST.into()), 53);
+    // The texts of glibc and musl for a failing name server.
+    let lost = text.contains("Temporary failure") || text.contains("Try again");
+    let why = if lost { "server misbehaving" } else { "no such host" };
+    format!("dial tcp: lookup {host} on {server}: {why}")
+}

@@ -1,0 +1,487 @@
+//! Registries: pulls and pushes charts as OCI artifacts, lists tags, checks logins.
+//!
+//! Owns the distribution protocol as far as charts and bundles need it. [`artifact_reference`]: names; [`credentials`]: stored
+//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`packed_artifact`]: artifacts of one layer; [`cosign`]:
+//! signatures of artifacts; [`cloud_login`]: registries of clouds.
+
+mod artifact;
+pub mod artifact_reference;
+mod auth;
+pub mod cloud_login;
+pub mod cosign;
+pub mod credentials;
+pub mod packed_artifact;
+
+use bytes::Bytes;
+use chart_compat::chart::MAX_CHART_BYTES;
+use chart_compat::go::semver;
+use http::{HeaderName, Method, StatusCode, header};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+pub use self::artifact::{Artifact, Descriptor, Pulled, Pushed};
+use self::artifact_reference::{BadOciReference, OciReference};
+use self::auth::{Challenge, Tokens};
+use self::credentials::{Credentials, CredentialsError, Login};
+use super::cache::hex;
+use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
+use super::location::{BadLocation, Location};
+use windlass_base::redact::SecretText;
+
+/// Size limit of a manifest; registries have the same.
+const MAX_MANIFEST: u64 = 4 << 20;
+/// Size limit of a page of tags.
+const MAX_PAGE: u64 = 16 << 20;
+/// Maximum number of tags that are read.
+const MAX_TAGS: usize = 200_000;
+
+/// Why a registry request failed.
+#[derive(Debug, thiserror::Error)]
+pub enum OciError {
+    /// The reference is invalid.
+    #[error(transparent)]
+    Reference(#[from] BadOciReference),
+    /// A URL of the registry is invalid.
+    #[error(transparent)]
+    Location(#[from] BadLocation),
+    /// It cannot be reached.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// Credentials cannot be read.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+    /// It requires other credentials.
+    #[error("{registry}: access denied: {status}; {advice}")]
+    Denied {
+        /// Its host.
+        registry: String,
+        /// The status of its answer.
+        status: String,
+        /// Where its credentials come from.
+        advice: String,
+    },
+    /// It does not exist.
+    #[error("{0}: not found")]
+    NotFound(String),
+    /// It answered with an error status.
+    #[error("{method} {url:?}: response status code {status}{reason}")]
+    Status {
+        /// The method.
+        method: Method,
+        /// The URL.
+        url: String,
+        /// The status.
+        status: String,
+        /// The text of its error.
+        reason: String,
+    },
+    /// Its answer is malformed.
+    #[error("the registry's answer is wrong: {0}")]
+    Answer(String),
+    /// The content differs from its digest.
+    #[error("{what}: the digest is {got}, but {want} is expected")]
+    Digest {
+        /// The content.
+        what: String,
+        /// Its digest.
+        got: String,
+        /// The expected digest.
+        want: String,
+    },
+    /// It is not a chart.
+    #[error("{0}")]
+    NoChart(String),
+    /// It is not an artifact of the expected kind, or not an image layout.
+    #[error("{0}")]
+    NoArtifact(String),
+    /// Reference and version contradict each other.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+/// A client of registries with the flags of one command.
+pub struct Registry<'r> {
+    http: &'r Http,
+    tls: Tls,
+    plain: bool,
+    given: Option<Login>,
+    credentials: Credentials,
+    tokens: Tokens,
+}
+
+/// One request to a registry.
+struct Ask<'a> {
+    method: Method,
+    url: Location,
+    headers: Vec<(HeaderName, String)>,
+    body: Bytes,
+    limit: u64,
+    scope: &'a str,
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(&Sha256::digest(bytes)))
+}
+
+impl<'r> Registry<'r> {
+    /// A client. `given`: user and password of the command line, which take precedence over those of files.
+    #[must_use]
+    pub fn new(
+        http: &'r Http,
+        tls: Tls,
+        plain: bool,
+        given: Option<(String, SecretText)>,
+        credentials: Credentials,
+    ) -> Self {
+        let given = given.map(|(user, password)| Login::Basic(user, password));
+        Self { http, tls, plain, given, credentials, tokens: Tokens::default() }
+    }
+
+    fn url(&self, reference: &OciReference, path: &str) -> Result<Location, OciError> {
+        let (scheme, host) = (if self.plain { "http" } else { "https" }, reference.host());
+        Ok(Location::parse(&format!("{scheme}://{host}/v2/{}/{path}", reference.repository))?)
+    }
+
+    /// Sends a request to the registry; answers one challenge.
+    async fn send(&self, ask: Ask<'_>) -> Result<Response, OciError> {
+        let request = |credentials: Option<Header>| Request {
+            method: ask.method.clone(),
+            url: ask.url.clone(),
+            headers: ask.headers.clone(),
+            credentials,
+            confined: false,
+            tls: &self.tls,
+            body: ask.body.clone(),
+            limit: ask.limit,
+        };
+        let origin = ask.url.origin();
+        let known = self.tokens.get(&origin, ask.scope);
+        let response = self.http.send(request(known)).await?;
+        if response.status != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let denied = |status| self.denied(&ask.url, status);
+        if !response.url.same_origin(&ask.url) {
+            let text = format!("it redirects to {}, which asks for credentials", response.url.origin());
+            return Err(OciError::Answer(text));
+        }
+        let challenges = response.headers.get_all(header::WWW_AUTHENTICATE).iter();
+        let challenge = challenges.filter_map(|c| Challenge::parse(c.to_str().ok()?)).next();
+        let challenge = challenge.ok_or_else(|| denied(status_text(response.status)))?;
+        let stored = match &self.given {
+            Some(_) => None,
+            None => self.credentials.get(&ask.url.host).await?,
+        };
+        let login = self.given.as_ref().or(stored.as_ref());
+        let answer = auth::answer(self.http, &self.tls, &ask.url, &challenge, ask.scope, login).await;
+        let answer = answer.map_err(|error| match error {
+            OciError::Http(HttpError::Status { status, .. }) => denied(status),
+            other => other,
+        })?;
+        let answer = answer.ok_or_else(|| denied(status_text(response.status)))?;
+        let response = self.http.send(request(Some(answer.clone()))).await?;
+        if matches!(response.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Err(denied(status_text(response.status)));
+        }
+        self.tokens.keep(&origin, ask.scope, &answer);
+        Ok(response)
+    }
+
+    /// The error of a registry that requires other credentials.
+    fn denied(&self, url: &Location, status: String) -> OciError {
+        let registry = url.host.clone();
+        let advice = match self.credentials.are_in_files() {
+            true => format!("try 'windlass registry login {registry}'"),
+            false => "a secretRef with a login for it is missing, or its login is not accepted".to_owned(),
+        };
+        OciError::Denied { registry, status, advice }
+    }
+
+    /// The error for a refusal.
+    async fn refusal(&self, method: Method, response: Response, what: &str) -> OciError {
+        let (status, url) = (response.status, response.url.to_string());
+        if status == StatusCode::NOT_FOUND {
+            return OciError::NotFound(what.to_owned());
+        }
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return self.denied(&response.url, status_text(status));
+        }
+        let reason = reason(&response.complaint().await);
+        OciError::Status { method, url, status: status_text(status), reason }
+    }
+
+    /// Reads a manifest. Returns its bytes, digest and media type.
+    async fn manifest(&self, reference: &OciReference) -> Result<(Bytes, String, String), OciError> {
+        let accept = [
+            "application/vnd.oci.image.manifest.v1+json",
+            "application/vnd.oci.image.index.v1+json",
+            "application/vnd.docker.distribution.manifest.v2+json",
+        ];
+        let scope = format!("repository:{}:pull", reference.repository);
+        let ask = Ask {
+            method: Method::GET,
+            url: self.url(reference, &format!("manifests/{}", reference.wanted()))?,
+            headers: vec![(header::ACCEPT, accept.join(", "))],
+            body: Bytes::new(),
+            limit: MAX_MANIFEST,
+            scope: &scope,
+        };
+        let response = self.send(ask).await?;
+        if response.status != StatusCode::OK {
+            return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
+        }
+        let media = response.header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        let promised = response.header(HeaderName::from_static("docker-content-digest")).map(str::to_owned);
+        let bytes = response.bytes().await?;
+        let got = sha256(&bytes);
+        let want = reference.digest.clone().or(promised).filter(|d| d.starts_with("sha256:"));
+        match want {
+            Some(want) if want != got => Err(OciError::Digest { what: reference.to_string(), got, want }),
+            _ => Ok((bytes, got, media)),
+        }
+    }
+
+    /// Reads a blob and checks its digest.
+    async fn blob(&self, reference: &OciReference, digest: &str, size: u64) -> Result<Bytes, OciError> {
+        if size > MAX_CHART_BYTES {
+            let text = format!("blob {digest} has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
+            return Err(OciError::Answer(text));
+        }
+        let scope = format!("repository:{}:pull", reference.repository);
+        let ask = Ask {
+            method: Method::GET,
+            url: self.url(reference, &format!("blobs/{digest}"))?,
+            headers: Vec::new(),
+            body: Bytes::new(),
+            limit: size,
+            scope: &scope,
+        };
+        let response = self.send(ask).await?;
+        if response.status != StatusCode::OK {
+            return Err(self.refusal(Method::GET, response, digest).await);
+        }
+        let bytes = response.bytes().await?;
+        let got = sha256(&bytes);
+        if got != digest {
+            return Err(OciError::Digest { what: reference.to_string(), got, want: digest.to_owned() });
+        }
+        Ok(bytes)
+    }
+
+    /// The versions among the tags, highest first (`Client.Tags`).
+    ///
+    /// # Errors
+    /// The registry does not list them.
+    pub async fn versions(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
+        // A tag is a version only if it has all three parts.
+        let tags = self.tags(reference).await?.into_iter().map(|tag| tag.replace('_', "+"));
+        let mut all: Vec<String> = tags.filter(|tag| is_strict(tag)).collect();
+        all.sort_by(|a, b| match (semver::parse(a), semver::parse(b)) {
+            (Ok(a), Ok(b)) => semver::compare(&b, &a),
+            _ => a.cmp(b),
+        });
+        Ok(all)
+    }
+
+    /// All tags, in the order of the registry.
+    ///
+    /// # Errors
+    /// The registry does not list them.
+    pub async fn tags(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
+        #[derive(Deserialize)]
+        struct Page {
+            tags: Option<Vec<String>>,
+        }
+        let scope = format!("repository:{}:pull", reference.repository);
+        let mut url = self.url(reference, "tags/list")?;
+        let mut all: Vec<String> = Vec::new();
+        loop {
+            let (method, headers, body) = (Method::GET, Vec::new(), Bytes::new());
+            let ask = Ask { method, url: url.clone(), headers, body, limit: MAX_PAGE, scope: &scope };
+            let response = self.send(ask).await?;
+            if response.status == StatusCode::NOT_FOUND {
+                let (method, status) = (Method::GET, response.status.as_u16().to_string());
+                let reason = match reason(&response.complaint().await) {
+                    none if none.is_empty() => ": Not Found".to_owned(),
+                    reason => reason,
+                };
+                return Err(OciError::Status { method, url: url.to_string(), status, reason });
+            }
+            if response.status != StatusCode::OK {
+                return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
+            }
+            let next = response.header(header::LINK).and_then(next_page).map(str::to_owned);
+            let bytes = response.bytes().await?;
+            let page: Page =
+                serde_json::from_slice(&bytes).map_err(|e| OciError::Answer(format!("tags: {e}")))?;
+            let tags = page.tags.unwrap_or_default();
+            let empty = tags.is_empty();
+            all.extend(tags);
+            match next {
+                Some(next) if !empty && all.len() < MAX_TAGS => {
+                    let page = url.join(&next)?;
+                    if !page.same_origin(&url) || page == url {
+                        return Err(OciError::Answer("the next page of tags is elsewhere".to_owned()));
+                    }
+                    url = page;
+                }
+                _ => return Ok(all),
+            }
+        }
+    }
+
+    /// Checks the login to a registry (`Client.Login`).
+    ///
+    /// # Errors
+    /// It is refused.
+    pub async fn ping(&self, host: &str) -> Result<(), OciError> {
+        let scheme = if self.plain { "http" } else { "https" };
+        let url = Location::parse(&format!("{scheme}://{host}/v2/"))?;
+        let (method, headers, body) = (Method::GET, Vec::new(), Bytes::new());
+        let response = self.send(Ask { method, url, headers, body, limit: MAX_MANIFEST, scope: "" }).await?;
+        match response.status {
+            StatusCode::OK => Ok(()),
+            _ => Err(self.refusal(Method::GET, response, host).await),
+        }
+    }
+
+    /// Uploads a blob unless it exists.
+    async fn upload(&self, reference: &OciReference, bytes: Bytes, digest: &str) -> Result<(), OciError> {
+        let scope = format!("repository:{}:pull,push", reference.repository);
+        let ask = |method, url, headers, body| Ask {
+            method,
+            url,
+            headers,
+            body,
+            limit: MAX_MANIFEST,
+            scope: &scope,
+        };
+        let url = self.url(reference, &format!("blobs/{digest}"))?;
+        if self.send(ask(Method::HEAD, url, Vec::new(), Bytes::new())).await?.status == StatusCode::OK {
+            return Ok(());
+        }
+        let url = self.url(reference, "blobs/uploads/")?;
+        let response = self.send(ask(Method::POST, url, Vec::new(), Bytes::new())).await?;
+        if response.status != StatusCode::ACCEPTED {
+            return Err(self.refusal(Method::POST, response, &reference.to_string()).await);
+        }
+        let place =
+            response.header(header::LOCATION).ok_or_else(|| OciError::Answer("no upload URL".into()))?;
+        let mut url = response.url.join(place)?;
+        let query = match &url.query {
+            Some(query) if !query.is_empty() => format!("{query}&digest={}", digest.replace(':', "%3A")),
+            _ => format!("digest={}", digest.replace(':', "%3A")),
+        };
+        url = url.with_query(query);
+        let headers = vec![(header::CONTENT_TYPE, "application/octet-stream".to_owned())];
+        let put = ask(Method::PUT, url, headers, bytes);
+        let home = self.url(reference, "")?;
+        let response = if put.url.same_origin(&home) {
+            self.send(put).await?
+        } else if home.scheme == "https" && put.url.scheme != "https" {
+            return Err(OciError::Answer(format!("it wants the blob at {} in plain text", put.url)));
+        } else {
+            // Storage on another server receives no credentials, and its challenges are not answered.
+            let tls = self.tls.without_identity();
+            let request = Request {
+                method: put.method,
+                headers: put.headers,
+                body: put.body,
+                ..Request::get(put.url, &tls, put.limit)
+            };
+            self.http.send(request).await?
+        };
+        match response.status {
+            StatusCode::CREATED => Ok(()),
+            _ => Err(self.refusal(Method::PUT, response, &reference.to_string()).await),
+        }
+    }
+
+    /// Writes a manifest under the reference's tag.
+    async fn put_manifest(
+        &self,
+        reference: &OciReference,
+        bytes: Bytes,
+        media: &str,
+    ) -> Result<(), OciError> {
+        let scope = format!("repository:{}:pull,push", reference.repository);
+        let ask = Ask {
+            method: Method::PUT,
+            url: self.url(reference, &format!("manifests/{}", reference.wanted()))?,
+            headers: vec![(header::CONTENT_TYPE, media.to_owned())],
+            body: bytes,
+            limit: MAX_MANIFEST,
+            scope: &scope,
+        };
+        let response = self.send(ask).await?;
+        match response.status {
+            StatusCode::CREATED => Ok(()),
+            _ => Err(self.refusal(Method::PUT, response, &reference.to_string()).await),
+        }
+    }
+}
+
+/// Whether a tag is a version with all its parts (`semver.StrictNewVersion`).
+fn is_strict(tag: &str) -> bool {
+    let core = tag.split(['-', '+']).next().unwrap_or_default();
+    let parts: Vec<&str> = core.split('.').collect();
+    let number = |p: &&str| {
+        p.bytes().all(|c| c.is_ascii_digit()) && (p.len() == 1 || !p.starts_with('0')) && !p.is_empty()
+    };
+    parts.len() == 3 && parts.iter().all(number) && semver::parse(tag).is_ok()
+}
+
+/// `<URL>; rel="next"`.
+fn next_page(link: &str) -> Option<&str> {
+    let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
+    rest.contains("next").then_some(url)
+}
+
+/// The text of a registry's error: `: CODE: message`.
+fn reason(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Answer {
+        errors: Vec<One>,
+    }
+    #[derive(Deserialize)]
+    struct One {
+        #[serde(default)]
+        code: String,
+        #[serde(default)]
+        message: String,
+    }
+    let Ok(answer) = serde_json::from_slice::<Answer>(body) else { return String::new() };
+    let all = answer
+        .errors
+        .into_iter()
+        .map(|e| format!("{}: {}", e.code.replace('_', " ").to_lowercase(), e.message));
+    let text: String =
+        all.collect::<Vec<_>>().join("; ").chars().filter(|c| !c.is_control()).take(500).collect();
+    if text.is_empty() { text } else { format!(": {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_versions_are_versions() {
+        for yes in ["1.2.3", "1.2.3-rc.1", "1.2.3+x"] {
+            assert!(is_strict(yes), "{yes}");
+        }
+        for no in ["v1.2.3", "1.2", "latest", "1.02.3", "1.2.3.4", "sha256-aa.sig", ""] {
+            assert!(!is_strict(no), "{no}");
+        }
+    }
+
+    #[test]
+    fn refusals_are_put_into_words() {
+        let body = br#"{"errors": [{"code": "NAME_INVALID", "message": "no such\u0007 name"}]}"#;
+        assert_eq!(reason(body), ": name invalid: no such name");
+        assert_eq!(reason(b"<html>"), "");
+        assert_eq!(
+            next_page("</v2/a/tags/list?last=x&n=100>; rel=\"next\""),
+            Some("/v2/a/tags/list?last=x&n=100")
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! Ignore rules of drift detection, for the objects of a release: patterns and selectors of a target become names, indexes of lists
+//! become keys of their items, as the engine's rules have them. Pure.
+
+use std::sync::Arc;
+
+use chart_compat::go::regexp::{Regexp, compile};
+use serde_json::Value;
+
+use flux_api::helm_release::{IgnoreRule, Selector};
+use windlass_cluster::Gvk;
+use windlass_controller::ReconcileError;
+use windlass_engine::WHOLE_OBJECT;
+use windlass_render::post_renderers::LabelSelector;
+
+/// Fields by which the API server knows the items of lists; the first set that an item has counts.
+const KEYS: [&[&str]; 9] = [
+    &["name"],
+    &["containerPort", "protocol"],
+    &["port", "protocol"],
+    &["mountPath"],
+    &["devicePath"],
+    &["topologyKey", "whenUnsatisfiable"],
+    &["uid"],
+    &["type"],
+    &["ip"],
+];
+
+/// A target that is compiled.
+struct Target {
+    group: Option<Arc<Regexp>>,
+    version: Option<Arc<Regexp>>,
+    kind: Option<Arc<Regexp>>,
+    name: Option<Arc<Regexp>>,
+    namespace: Option<Arc<Regexp>>,
+    labels: LabelSelector,
+    annotations: LabelSelector,
+}
+
+impl Target {
+    fn compile(target: &Selector) -> Result<Self, String> {
+        let pattern = |field: &str, text: &str| match text {
+            "" => Ok(None),
+            text => compile(format!("^(?:{text})$").as_bytes())
+                .map(Some)
+                .map_err(|e| format!("target.{field}: {text:?}: {e}")),
+        };
+        let selector = |field: &str, text: &str| {
+            LabelSelector::parse(text).map_err(|e| format!("target.{field}: {text:?}: {e}"))
+        };
+        Ok(Self {
+            group: pattern("group", &target.group)?,
+            version: pattern("version", &target.version)?,
+            kind: pattern("kind", &target.kind)?,
+            name: pattern("name", &target.name)?,
+            namespace: pattern("namespace", &target.namespace)?,
+            labels: selector("labelSelector", &target.label_selector)?,
+            annotations: selector("annotationSelector", &target.annotation_selector)?,
+        })
+    }
+
+    fn matches(&self, gvk: &Gvk, object: &Value, namespace: &str) -> bool {
+        let metadata = &object["metadata"];
+        let fits = |pattern: &Option<Arc<Regexp>>, text: &str| {
+            pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
+        };
+        let map = |field: &str| serde_json::from_value(metadata[field].clone()).unwrap_or_default();
+        fits(&self.group, &gvk.group)
+            && fits(&self.version, &gvk.version)
+            && fits(&self.kind, &gvk.kind)
+            && fits(&self.name, metadata["name"].as_str().unwrap_or_default())
+            && fits(&self.namespace, metadata["namespace"].as_str().unwrap_or(namespace))
+            && self.labels.matches(&map("labels"))
+            && self.annotations.matches(&map("annotations"))
+    }
+}
+
+/// The engine's rules for the objects of a release; objects without a namespace are in the release's.
+///
+/// # Errors
+/// A pattern or selector that is not valid.
+pub(super) fn rules_for(
+    rules: &[IgnoreRule],
+    objects: &[Value],
+    namespace: &str,
+) -> Result<Vec<String>, ReconcileError> {
+    let mut out = Vec::new();
+    for (at, rule) in rules.iter().enumerate() {
+        let wrong = |why: String| ReconcileError::Config(format!("spec.driftDetection.ignore[{at}].{why}"));
+        let target = rule.target.as_ref().map(Target::compile).transpose().map_err(wrong)?;
+        for object in objects {
+            let Some(gvk) = Gvk::of(object) else { continue };
+            if target.as_ref().is_some_and(|target| !target.matches(&gvk, object, namespace)) {
+                continue;
+            }
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let paths = rule.paths.iter().filter_map(|pointer| path_of(pointer, object));
+            out.extend(paths.map(|path| format!("{}/{name}:{path}", gvk.kind)));
+        }
+    }
+    Ok(out)
+}
+
+/// The engine's path of a JSON pointer into an object; `None` if it leads through an item that does not exist. An index of a list whose
+/// items have no keys stands for the whole list: the API server knows no parts of it.
+fn path_of(pointer: &str, object: &Value) -> Option<String> {
+    if pointer.is_empty() {
+        return Some(WHOLE_OBJECT.to_owned());
+    }
+    let mut path = String::new();
+    let mut value = object;
+    for part in pointer.trim_start_matches('/').split('/') {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        if let Value::Array(list) = value {
+            let item = list.get(part.parse::<usize>().ok()?)?;
+            let Some(selector) = selector_of(item) else { return Some(path) };
+            path.push_str(&selector);
+            value = item;
+            continue;
+        }
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(&part);
+        value = &value[part.as_str()];
+    }
+    Some(path)
+}
+
+/// The selector of an item of a list, as the API server writes it in paths.
+fn selector_of(item: &Value) -> Option<String> {
+    if !(item.is_object() || item.is_array()) {
+        return Some(format!("[={item}]"));
+    }
+    let keys = KEYS.iter().find(|keys| !item[keys[0]].is_null())?;
+    let pairs = keys.iter().filter(|key| !item[**key].is_null()).map(|key| format!("{key}={}", item[*key]));
+    Some(format!("[{}]", pairs.collect::<Vec<_>>().join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn objects() -> Vec<Value> {
+        vec![
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment",
+                "metadata": {"name": "web", "labels": {"app": "web", "tier": "front"}},
+                "spec": {"replicas": 1, "template": {"spec": {"containers": [
+                    {"name": "main", "image": "a", "args": ["x"], "ports": [{"containerPort": 80, "protocol": "TCP"}]},
+                ]}}},
+            }),
+            json!({
+                "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": "data"},
+                "spec": {"replicas": 1},
+            }),
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "annotations": {"a": "b"}}}),
+        ]
+    }
+
+    fn rules(rules: Value) -> Result<Vec<String>, String> {
+        let rules: Vec<IgnoreRule> = serde_json::from_value(rules).unwrap();
+        rules_for(&rules, &objects(), "ns").map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn targets_are_patterns_and_selectors() {
+        for (target, expected) in [
+            (json!(null), vec!["Deployment/web", "StatefulSet/db", "Service/web"]),
+            (json!({"kind": "Deployment|StatefulSet"}), vec!["Deployment/web", "StatefulSet/db"]),
+            (json!({"kind": "Deploy"}), vec![]),
+            (json!({"group": "apps", "name": "w.*"}), vec!["Deployment/web"]),
+            (json!({"version": "v1", "group": "apps"}), vec!["Deployment/web", "StatefulSet/db"]),
+            (json!({"namespace": "data"}), vec!["StatefulSet/db"]),
+            (json!({"namespace": "ns"}), vec!["Deployment/web", "Service/web"]),
+            (json!({"labelSelector": "tier in (front), app=web"}), vec!["Deployment/web"]),
+            (json!({"annotationSelector": "a"}), vec!["Service/web"]),
+        ] {
+            let found = rules(json!([{"paths": ["/spec/replicas"], "target": target}])).unwrap();
+            let expected: Vec<String> =
+                expected.iter().map(|whose| format!("{whose}:spec.replicas")).collect();
+            assert_eq!(found, expected, "{target}");
+        }
+        for (target, part) in [
+            (json!({"kind": "("}), "spec.driftDetection.ignore[0].target.kind: \"(\""),
+            (json!({"labelSelector": "a in"}), "spec.driftDetection.ignore[0].target.labelSelector"),
+        ] {
+            let error = rules(json!([{"paths": [""], "target": target}])).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn pointers_are_paths_of_the_api_server() {
+        let deployment = &objects()[0];
+        for (pointer, expected) in [
+            ("", Some("*")),
+            ("/spec/replicas", Some("spec.replicas")),
+            ("/metadata/annotations/a.b~1c", Some("metadata.annotations.a.b/c")),
+            (
+                "/spec/template/spec/containers/0/image",
+                Some("spec.template.spec.containers[name=\"main\"].image"),
+            ),
+            (
+                "/spec/template/spec/containers/0/ports/0",
+                Some("spec.template.spec.containers[name=\"main\"].ports[containerPort=80,protocol=\"TCP\"]"),
+            ),
+            (
+                "/spec/template/spec/containers/0/args/0",
+                Some("spec.template.spec.containers[name=\"main\"].args[=\"x\"]"),
+            ),
+            ("/spec/template/spec/containers/1/image", None),
+            ("/spec/template/spec/containers/-/image", None),
+        ] {
+            assert_eq!(path_of(pointer, deployment).as_deref(), expected, "{pointer}");
+        }
+    }
+}

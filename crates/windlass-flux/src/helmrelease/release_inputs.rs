@@ -1,0 +1,125 @@
+//! What a HelmRelease's release is made of, as a request to the runner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chart_compat::data::Map;
+use chart_compat::render::CompiledChart;
+use serde_json::Value;
+
+use super::actions::OWNER;
+use super::options;
+use super::release_state::Action;
+use flux_api::helm_release::HelmReleaseSpec;
+use windlass_controller::{ReconcileError, ReleaseSpec, crd_files};
+use windlass_engine::ReleaseId;
+use windlass_engine::record::Record;
+use windlass_render::RenderBounds;
+
+/// What a release is made of.
+pub(super) struct ReleaseInputs<'a> {
+    pub(super) object: &'a Value,
+    pub(super) spec: &'a HelmReleaseSpec,
+    pub(super) id: &'a ReleaseId,
+    pub(super) chart: Arc<CompiledChart>,
+    pub(super) values: &'a Map,
+    pub(super) bounds: RenderBounds,
+}
+
+impl ReleaseInputs<'_> {
+    /// What is asked of the runner.
+    ///
+    /// # Errors
+    /// A post-renderer is invalid, or `crds/` of the chart.
+    pub(super) fn release_spec(&self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
+        let origin = options::origin_labels(self.object);
+        Ok(ReleaseSpec {
+            id: self.id.clone(),
+            crds: crd_files(&self.chart.chart().crds(), &[], &origin)?,
+            chart: Arc::clone(&self.chart),
+            values: Arc::new(self.values.clone()),
+            skip_schema_validation: match installs {
+                true => self.spec.install.disable_schema_validation,
+                false => self.spec.upgrade.disable_schema_validation,
+            },
+            owner: OWNER.to_owned(),
+            cause: cause_of(self.object),
+            description: None,
+            record_labels: uid_labels(self.object),
+            checksum_label: None,
+            post_render: Some(options::post_render(self.spec, origin, self.bounds)?),
+            options: options::release_options(self.spec, action, installs),
+        })
+    }
+}
+
+/// Label of a record: the UID of the HelmRelease that it was made for.
+const OBJECT_UID: &str = "windlass.dev/object-uid";
+
+fn uid_labels(object: &Value) -> BTreeMap<String, String> {
+    let uid = object["metadata"]["uid"].as_str();
+    uid.map(|uid| (OBJECT_UID.to_owned(), uid.to_owned())).into_iter().collect()
+}
+
+/// Whether a record was made for this very object, not for an earlier one of its name.
+pub(super) fn is_made_for(record: &Record, object: &Value) -> bool {
+    let uid = object["metadata"]["uid"].as_str();
+    uid.is_some() && record.labels.get(OBJECT_UID).map(String::as_str) == uid
+}
+
+/// Whether a record was made of a chart of this name and version.
+pub(super) fn is_of_chart(record: &Record, name: &str, version: &str) -> bool {
+    let metadata = &record.chart["metadata"];
+    metadata["name"] == name && metadata["version"] == version
+}
+
+/// Why a revision is made for an object, for its record.
+pub(super) fn cause_of(object: &Value) -> String {
+    let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+    format!("generation {generation}{}", cause_suffix(object))
+}
+
+/// Whether a revision with this cause was made for an object, in whatever generation.
+pub(super) fn is_cause_of(cause: &str, object: &Value) -> bool {
+    let generation =
+        cause.strip_prefix("generation ").and_then(|rest| rest.strip_suffix(&cause_suffix(object)));
+    generation.is_some_and(|number| number.parse::<u64>().is_ok())
+}
+
+fn cause_suffix(object: &Value) -> String {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    format!(" of HelmRelease {}/{}", text("namespace"), text("name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn records_name_the_object_that_they_were_made_for() {
+        let object = |uid: Option<&str>| json!({"metadata": {"uid": uid}});
+        let record = |uid: Option<&str>| Record { labels: uid_labels(&object(uid)), ..Record::default() };
+        assert!(is_made_for(&record(Some("a")), &object(Some("a"))));
+        for (of, asked) in [(Some("a"), Some("b")), (None, Some("a")), (Some("a"), None), (None, None)] {
+            assert!(!is_made_for(&record(of), &object(asked)), "{of:?} {asked:?}");
+        }
+    }
+
+    #[test]
+    fn causes_name_their_object() {
+        let object = json!({"metadata": {"namespace": "apps", "name": "web", "generation": 3}});
+        assert_eq!(cause_of(&object), "generation 3 of HelmRelease apps/web");
+        for (cause, own) in [
+            ("generation 3 of HelmRelease apps/web", true),
+            ("generation 12 of HelmRelease apps/web", true),
+            ("generation x of HelmRelease apps/web", false),
+            ("generation 3 of HelmRelease other-apps/web", false),
+            ("generation 3 of HelmRelease apps/web2", false),
+            ("remediates revision 2", false),
+            ("", false),
+        ] {
+            assert_eq!(is_cause_of(cause, &object), own, "{cause}");
+        }
+    }
+}

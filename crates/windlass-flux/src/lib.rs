@@ -1,0 +1,15 @@
+//! Front ends for Flux's objects.
+//!
+//! Owns what specs mean, artifacts, events and status. Objects are reconciled by `windlass-controller`, and their types are in `flux-api`.
+//!
+//! - [`gotk_metrics`]: the metrics that Flux's controllers have
+//! - [`helmrelease`]: HelmReleases
+//! - [`sources`]: GitRepositories, OCIRepositories, Buckets, HelmRepositories, HelmCharts
+//! - [`notifications`]: Alerts, Providers, Receivers and events
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod gotk_metrics;
+pub mod helmrelease;
+pub mod notifications;
+pub mod sources;

@@ -1,0 +1,241 @@
+//! Sends the events of this process to the Providers of the Alerts that match.
+//!
+//! Owns which Alerts and Providers there are, which events were sent lately, and how many are being sent. Alerts and Providers
+//! have no status: what is wrong with one is an Event on it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize as _;
+use serde_json::Value;
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use super::alert_matching::{self, Problem};
+use super::event_dedup::RecentEvents;
+use super::event_delivery::deliver;
+use super::event_queue::QueuedEvent;
+use super::flux_event::FluxEvent;
+use super::message_filter::MessageFilters;
+use super::provider_settings::{admits, unsupported};
+use flux_api::alert::AlertSpec;
+use flux_api::provider::ProviderSpec;
+use windlass_cluster::{Gvk, ObjectRef};
+use windlass_controller::{ControllerContext, EventNote, EventType, RelatedWatch};
+use windlass_fetch::http::Http;
+
+/// API version of Alerts and Providers.
+const VERSION: &str = "notification.toolkit.fluxcd.io/v1beta3";
+/// Time limit of a client that has none of its own.
+const TIMEOUT: Duration = Duration::from_secs(15);
+/// Most events that are being sent, in all and to one Provider: others are dropped. A service that does not answer holds up nobody.
+const MAX_SENDING: (usize, usize) = (256, 16);
+/// How long events that are being sent may take after a stop.
+const GRACE: Duration = Duration::from_secs(5);
+const DISPATCH_FAILED: &str = "NotificationDispatchFailed";
+
+/// Options of notifications.
+#[derive(Clone, Debug, Default)]
+pub struct NotifyOptions {
+    /// Alerts, Providers and Receivers of this namespace only; `None`: of all.
+    pub namespace: Option<String>,
+    /// Alerts get events of their own namespace only, and Receivers reconcile objects of their own.
+    pub no_cross_namespace_refs: bool,
+    /// Services may be on this machine.
+    pub allow_local_addresses: bool,
+}
+
+/// Sends events until `stop` resolves, and then those that wait. `context`: Events on Alerts and Providers are recorded with it.
+pub async fn dispatch(
+    context: ControllerContext,
+    options: NotifyOptions,
+    mut events: Receiver<Arc<QueuedEvent>>,
+    stop: impl Future<Output = ()>,
+) {
+    let mut dispatcher = Dispatcher::start(context, options).await;
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => break,
+            changed = dispatcher.watch.next() => {
+                changed.iter().for_each(|(name, _)| dispatcher.check(name));
+            }
+            Some(queued) = events.recv(), if dispatcher.watch.is_complete() => dispatcher.take(&queued).await,
+            Some(ended) = dispatcher.sending.join_next() => if let Err(error) = ended {
+                tracing::error!("sending an event ended early: {error}");
+            },
+        }
+    }
+    while let Ok(queued) = events.try_recv() {
+        dispatcher.take(&queued).await;
+    }
+    let rest = async { while dispatcher.sending.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, rest).await.is_err() {
+        tracing::warn!("some events are not sent");
+    }
+}
+
+struct Dispatcher {
+    context: ControllerContext,
+    options: NotifyOptions,
+    http: Http,
+    watch: RelatedWatch,
+    recent: RecentEvents,
+    filters: MessageFilters,
+    sending: JoinSet<()>,
+    places: Arc<Semaphore>,
+    /// The places of each Provider.
+    own_places: BTreeMap<ObjectRef, Arc<Semaphore>>,
+    /// What was said of Providers that are not supported.
+    refused: BTreeMap<ObjectRef, String>,
+}
+
+fn kind(name: &str) -> Gvk {
+    Gvk::new(VERSION, name)
+}
+
+impl Dispatcher {
+    async fn start(context: ControllerContext, options: NotifyOptions) -> Self {
+        let client = context.runner.engine().operator_client();
+        let kinds = vec![kind("Alert"), kind("Provider")];
+        let watch = RelatedWatch::start(client, options.namespace.as_deref(), kinds).await;
+        let http = Http::new(TIMEOUT, false);
+        let http = if options.allow_local_addresses { http } else { http.without_local_addresses() };
+        let places = Arc::new(Semaphore::new(MAX_SENDING.0));
+        Self {
+            context,
+            options,
+            http,
+            watch,
+            recent: RecentEvents::default(),
+            filters: MessageFilters::default(),
+            sending: JoinSet::new(),
+            places,
+            own_places: BTreeMap::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// An object has changed.
+    fn check(&mut self, name: &ObjectRef) {
+        match name.gvk.kind.as_str() {
+            "Provider" => self.check_provider(name),
+            _ if self.watch.get(name).is_none() => self.filters.forget(name),
+            _ => {}
+        }
+    }
+
+    /// A Provider has changed: what of it is not supported is said once.
+    fn check_provider(&mut self, name: &ObjectRef) {
+        let Some(object) = self.watch.get(name) else {
+            self.refused.remove(name);
+            self.own_places.remove(name);
+            return;
+        };
+        let spec = ProviderSpec::deserialize(&object["spec"]);
+        let Some(text) = spec.ok().and_then(|spec| unsupported(&spec)) else {
+            self.refused.remove(name);
+            return;
+        };
+        if self.refused.get(name) != Some(&text) {
+            self.warn(name, object, ("InvalidConfig", format!("events are not sent: {text}")));
+            self.refused.insert(name.clone(), text);
+        }
+    }
+
+    async fn take(&mut self, queued: &QueuedEvent) {
+        if !self.recent.is_new(&queued.event, Instant::now()) {
+            return;
+        }
+        let mut concerned = Vec::new();
+        for (name, object) in self.watch.all(&kind("Alert")) {
+            // The API server has checked it.
+            let Ok(spec) = AlertSpec::deserialize(&object["spec"]) else { continue };
+            if alert_matching::concerns(name.namespace.as_deref().unwrap_or_default(), &spec, queued) {
+                concerned.push((name.clone(), Arc::clone(object), spec));
+            }
+        }
+        for (name, object, spec) in concerned {
+            let mut problems = Vec::new();
+            let admitted = self.filters.of(&name, &spec).await.admits(&queued.event.message, &mut problems);
+            if admitted && let Err(error) = self.notify((&name, &object), &spec, &queued.event, &mut problems)
+            {
+                let text =
+                    format!("failed to dispatch notification for {}: {error}", queued.event.involved_object);
+                problems.push((DISPATCH_FAILED, text));
+            }
+            for problem in problems {
+                self.warn(&name, &object, problem);
+            }
+        }
+    }
+
+    /// Sends an event to the Provider of an Alert, in the background.
+    fn notify(
+        &mut self,
+        (name, alert): (&ObjectRef, &Arc<Value>),
+        spec: &AlertSpec,
+        event: &FluxEvent,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), String> {
+        let namespace = name.namespace.clone().unwrap_or_default();
+        if self.options.no_cross_namespace_refs && event.involved_object.namespace != namespace {
+            return Err(format!(
+                "alert '{namespace}/{}' can't process event from '{}', cross-namespace references have been blocked",
+                name.name, event.involved_object
+            ));
+        }
+        let reference = ObjectRef::new(kind("Provider"), Some(&namespace), &spec.provider_ref.name);
+        let provider = self.watch.get(&reference);
+        let provider = provider.ok_or_else(|| {
+            format!("failed to read provider: '{namespace}/{}' does not exist", spec.provider_ref.name)
+        })?;
+        let mut object = provider.clone();
+        object["apiVersion"] = VERSION.into();
+        object["kind"] = "Provider".into();
+        let provider = ProviderSpec::deserialize(&object["spec"]).map_err(|e| format!("provider: {e}"))?;
+        if provider.suspend || self.refused.contains_key(&reference) || !admits(&provider, event) {
+            return Ok(());
+        }
+        let places = self.places(reference)?;
+        let event = alert_matching::for_alert(event, spec, problems);
+        let (context, http) = (self.context.clone(), self.http.clone());
+        let (name, alert) = (name.clone(), Arc::clone(alert));
+        self.sending.spawn(async move {
+            let client = context.runner.engine().operator_client();
+            let sent = deliver(client, http, (&namespace, &object, &alert), &provider, &event).await;
+            if let Err(error) = sent {
+                let text = format!("failed to send notification for {}: {error}", event.involved_object);
+                warn(&context, &name, &alert, (DISPATCH_FAILED, text));
+            }
+            drop(places);
+        });
+        Ok(())
+    }
+
+    /// Places among all events that are being sent, and among those of a Provider.
+    fn places(&mut self, provider: ObjectRef) -> Result<[OwnedSemaphorePermit; 2], String> {
+        let full = |most: usize| move |_| format!("{most} others are being sent already");
+        let own = self.own_places.entry(provider).or_insert_with(|| Arc::new(Semaphore::new(MAX_SENDING.1)));
+        let own = Arc::clone(own).try_acquire_owned().map_err(full(MAX_SENDING.1))?;
+        let all = Arc::clone(&self.places).try_acquire_owned().map_err(full(MAX_SENDING.0))?;
+        Ok([own, all])
+    }
+
+    fn warn(&self, name: &ObjectRef, object: &Value, problem: Problem) {
+        warn(&self.context, name, object, problem);
+    }
+}
+
+/// Records a Warning on an Alert or a Provider.
+fn warn(context: &ControllerContext, name: &ObjectRef, object: &Value, (reason, note): Problem) {
+    tracing::warn!(object = %name, reason, "{note}");
+    // Objects of lists have no kind.
+    let mut object = object.clone();
+    object["apiVersion"] = name.gvk.api_version().into();
+    object["kind"] = name.gvk.kind.as_str().into();
+    let (event_type, action, annotations) = (EventType::Warning, "Notify", BTreeMap::new());
+    context.events.spawn_for(&object, EventNote { event_type, reason, action, note, annotations });
+}

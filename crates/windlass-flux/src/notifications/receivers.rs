@@ -1,0 +1,283 @@
+//! The front end of Receivers: which webhooks there are, and their status.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chart_compat::data::Data;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::webhook_checks::unsupported;
+use super::webhook_filters::invalid_filter;
+use crate::gotk_metrics;
+use flux_api::GoDuration;
+use flux_api::api_names::{FINALIZER, REQUESTED_AT};
+use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
+use flux_api::status_conditions::{self, READY, RECONCILING, STALLED, Truth};
+use windlass_base::redact;
+use windlass_cluster::{Gvk, ObjectRef};
+use windlass_controller::{
+    DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
+    Report, Requeue, jittered,
+};
+use windlass_engine::Disposition;
+use windlass_fetch::cache::hex;
+use windlass_render::lookup_object;
+use windlass_render::replay::{LookupQuery, answer_digest};
+
+/// How often a Secret is read again without a change that was noticed.
+const INTERVAL: Duration = Duration::from_secs(600);
+/// The shortest interval, whatever a spec says.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The kind Receiver.
+pub(super) fn receiver_kind() -> Gvk {
+    Gvk::new("notification.toolkit.fluxcd.io/v1", "Receiver")
+}
+
+/// The webhooks by path.
+#[derive(Default)]
+pub struct WebhookPaths(Mutex<BTreeMap<String, ObjectRef>>);
+
+impl WebhookPaths {
+    /// The Receiver of a path.
+    pub(super) fn receiver(&self, path: &str) -> Option<ObjectRef> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    /// Gives a Receiver this path, or none.
+    fn set(&self, receiver: &ObjectRef, path: Option<&str>) {
+        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.retain(|_, known| known != receiver);
+        if let Some(path) = path {
+            paths.insert(path.to_owned(), receiver.clone());
+        }
+    }
+
+    /// A Receiver is gone.
+    pub(super) fn remove(&self, receiver: &ObjectRef) {
+        self.set(receiver, None);
+    }
+}
+
+/// The path of a webhook.
+fn webhook_path(token: &str, name: &str, namespace: &str) -> String {
+    let digest = Sha256::digest(format!("{token}{name}{namespace}"));
+    format!("/hook/{}", hex(&digest))
+}
+
+/// The front end.
+pub struct Receivers {
+    paths: Arc<WebhookPaths>,
+}
+
+impl Receivers {
+    /// A front end that keeps the paths of a server.
+    #[must_use]
+    pub fn new(paths: Arc<WebhookPaths>) -> Self {
+        Self { paths }
+    }
+}
+
+fn status_of(object: &Value) -> ReceiverStatus {
+    let mut status: ReceiverStatus = serde_json::from_value(object["status"].clone()).unwrap_or_default();
+    let requested = object["metadata"]["annotations"][REQUESTED_AT].as_str().unwrap_or_default();
+    if !requested.is_empty() {
+        requested.clone_into(&mut status.last_handled_reconcile_at);
+    }
+    status
+}
+
+fn generation_of(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// Sets conditions as of now, with secrets masked.
+fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, message: &str, generation: i64) {
+    let message = redact::mask(message);
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    status_conditions::set(&mut status.conditions, kind, truth, (reason, &message), generation, &now);
+}
+
+/// Reads a spec.
+///
+/// # Errors
+/// It cannot be used: nothing is done until it changes.
+fn read_spec(object: &Value) -> Result<ReceiverSpec, ReconcileError> {
+    let invalid = |reason, text| ReconcileError::Reason { reason, text, disposition: Disposition::Stall };
+    let spec: ReceiverSpec = serde_json::from_value(object["spec"].clone())
+        .map_err(|e| invalid("ValidationFailed", format!("spec: {e}")))?;
+    if let Some(text) = unsupported(&spec) {
+        return Err(invalid("ValidationFailed", text));
+    }
+    match invalid_filter(&spec) {
+        Some(text) => Err(invalid("InvalidCELExpression", text)),
+        None => Ok(spec),
+    }
+}
+
+fn patch(status: &ReceiverStatus) -> Value {
+    json!({
+        "conditions": status.conditions,
+        "lastHandledReconcileAt": Some(&status.last_handled_reconcile_at).filter(|text| !text.is_empty()),
+        "webhookPath": Some(&status.webhook_path).filter(|path| !path.is_empty()),
+        "observedGeneration": Some(status.observed_generation).filter(|generation| *generation != 0),
+    })
+}
+
+/// The token of a Receiver. Its Secret is watched from then on.
+async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, String> {
+    let namespace = pass.reference.namespace.clone().unwrap_or_default();
+    let name = spec.secret_ref.as_ref().map(|secret| secret.name.clone()).unwrap_or_default();
+    let shown = format!("{namespace}/{name}");
+    if name.is_empty() {
+        return Err("spec.secretRef is not set".to_owned());
+    }
+    let (api_version, kind) = ("v1".to_owned(), "Secret".to_owned());
+    let query = LookupQuery { api_version, kind, namespace, name };
+    let failed = |text: String| format!("unable to read token from secret '{shown}' error: {text}");
+    let secret = lookup_object(pass.client(), &query).await.map_err(|e| failed(e.to_string()))?;
+    let empty = Data::Map(chart_compat::data::Map::new());
+    pass.references.insert(query, answer_digest(secret.as_ref().unwrap_or(&empty)));
+    let secret = secret.ok_or_else(|| failed("not found".to_owned()))?;
+    let text = secret.get("data").and_then(|data| data.get("token")).and_then(Data::as_str);
+    let missing = || format!("invalid '{shown}' secret data: required fields 'token'");
+    let bytes =
+        STANDARD.decode(text.ok_or_else(missing)?).map_err(|_| failed("token is not base64".to_owned()))?;
+    let token = String::from_utf8(bytes).map_err(|_| failed("token is not text".to_owned()))?;
+    if token.is_empty() {
+        return Err(missing());
+    }
+    redact::add(&token);
+    Ok(token)
+}
+
+impl FrontEnd for Receivers {
+    fn name(&self) -> &'static str {
+        "receivers"
+    }
+
+    fn kind(&self) -> Gvk {
+        receiver_kind()
+    }
+
+    fn finalizer(&self) -> &'static str {
+        FINALIZER
+    }
+
+    fn duration_metric(&self) -> Option<DurationMetric> {
+        Some(gotk_metrics::reconcile_duration())
+    }
+
+    /// A request for a webhook reads its Receiver: one that is gone need not be noticed.
+    fn needs_finalizer(&self, _: &Value) -> bool {
+        false
+    }
+
+    fn trigger_annotations(&self) -> &[&str] {
+        &[REQUESTED_AT]
+    }
+
+    fn target(&self, _: &Value) -> Result<ReleaseTarget, ReconcileError> {
+        Ok(ReleaseTarget::default())
+    }
+
+    fn is_suspended(&self, object: &Value) -> bool {
+        object["spec"]["suspend"] == true
+    }
+
+    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        let spec = read_spec(&pass.object)?;
+        let (mut status, generation) = (status_of(&pass.object), generation_of(&pass.object));
+        let name = pass.reference.name.clone();
+        let namespace = pass.reference.namespace.clone().unwrap_or_default();
+        let interval = spec.interval.as_ref().map_or(INTERVAL, GoDuration::get).max(MIN_INTERVAL);
+        let reconciled = match token(pass, &spec).await {
+            Ok(token) => {
+                let path = webhook_path(&token, &name, &namespace);
+                let text = format!("Receiver initialized for path: {path}");
+                set(&mut status, READY, Truth::True, "Succeeded", &text, generation);
+                status_conditions::delete(&mut status.conditions, RECONCILING);
+                status_conditions::delete(&mut status.conditions, STALLED);
+                self.paths.set(&pass.reference, Some(&path));
+                (status.webhook_path, status.observed_generation) = (path, generation);
+                Reconciled::new(true, Requeue::After(jittered(interval)))
+            }
+            Err(text) => {
+                tracing::warn!(object = %pass.reference, "{text}");
+                set(&mut status, READY, Truth::False, "TokenNotFound", &text, generation);
+                set(&mut status, RECONCILING, Truth::True, "ProgressingWithRetry", &text, generation);
+                self.paths.remove(&pass.reference);
+                status.webhook_path.clear();
+                Reconciled::new(false, Requeue::Backoff)
+            }
+        };
+        pass.write_status(&patch(&status)).await?;
+        Ok(reconciled)
+    }
+
+    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
+        self.paths.remove(&pass.reference);
+        Ok(())
+    }
+
+    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
+        let (mut status, generation) = (status_of(object), generation_of(object));
+        match report {
+            Report::Failed {
+                error: error @ ReconcileError::Reason { reason, disposition: Disposition::Stall, .. },
+                ..
+            } => {
+                let text = format!("Reconciliation failed terminally due to configuration error: {error}");
+                set(&mut status, READY, Truth::False, reason, &text, generation);
+                set(&mut status, STALLED, Truth::True, reason, &text, generation);
+                (status.webhook_path, status.observed_generation) = (String::new(), generation);
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let namespace = object["metadata"]["namespace"].as_str();
+                self.paths.remove(&ObjectRef::new(receiver_kind(), namespace, name));
+            }
+            Report::Failed { error, .. } => {
+                let text = error.to_string();
+                set(&mut status, READY, Truth::False, "ReconcileError", &text, generation);
+                set(&mut status, RECONCILING, Truth::True, "ProgressingWithRetry", &text, generation);
+            }
+            Report::Progressing | Report::Suspended | Report::DependencyNotReady(_) | Report::Released(_) => {
+            }
+        }
+        patch(&status)
+    }
+
+    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+        let Report::Failed { error, .. } = report else { return None };
+        let reason = match error {
+            ReconcileError::Reason { reason, disposition: Disposition::Stall, .. } => *reason,
+            _ => "ReconcileError",
+        };
+        let (event_type, action, annotations) = (EventType::Warning, "Reconcile", BTreeMap::new());
+        Some(EventNote { event_type, reason, action, note: error.to_string(), annotations })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_belong_to_one_receiver_each() {
+        // By `printf token-1aapps | sha256sum`.
+        let path = webhook_path("token-1", "a", "apps");
+        assert_eq!(path, "/hook/5dcb4fb2a828e17d2b3095abc33bf0caa8a71661702a17bec734849f184ae5ff");
+        let receiver = |name: &str| ObjectRef::new(receiver_kind(), Some("apps"), name);
+        let paths = WebhookPaths::default();
+        paths.set(&receiver("a"), Some("/hook/1"));
+        paths.set(&receiver("b"), Some("/hook/2"));
+        paths.set(&receiver("a"), Some("/hook/3"));
+        assert_eq!(paths.receiver("/hook/1"), None);
+        assert_eq!(paths.receiver("/hook/3"), Some(receiver("a")));
+        paths.remove(&receiver("a"));
+        assert_eq!((paths.receiver("/hook/3"), paths.receiver("/hook/2")), (None, Some(receiver("b"))));
+    }
+}

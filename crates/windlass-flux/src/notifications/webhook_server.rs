@@ -1,0 +1,296 @@
+//! The webhooks of Receivers: from a request to annotations on objects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::provider_settings::read_secret;
+use super::receivers::WebhookPaths;
+use super::webhook_checks::check;
+use super::webhook_filters::Filters;
+use flux_api::api_names::{REQUESTED_AT, SOURCES};
+use flux_api::common::CrossNamespaceObjectReference;
+use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
+use flux_api::status_conditions::{self, READY};
+use windlass_base::cel_expression::off_runtime;
+use windlass_cluster::{Cluster, Gvk, ObjectRef, PatchKind};
+use windlass_controller::STATUS_MANAGER;
+use windlass_controller::serve::body::{self, Budget};
+use windlass_controller::serve::listen::Client;
+
+/// The largest body, in bytes.
+const MAX_BODY: usize = 3 << 20;
+/// Kinds that references may name, and their API versions where a reference has none.
+const VERSIONS: [(&str, &str); 12] = [
+    ("Bucket", SOURCES),
+    ("ExternalArtifact", SOURCES),
+    ("GitRepository", SOURCES),
+    ("HelmChart", SOURCES),
+    ("HelmRepository", SOURCES),
+    ("OCIRepository", SOURCES),
+    ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
+    ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
+    ("ImagePolicy", "image.toolkit.fluxcd.io/v1"),
+    ("ImageRepository", "image.toolkit.fluxcd.io/v1"),
+    ("ImageUpdateAutomation", "image.toolkit.fluxcd.io/v1"),
+    ("ArtifactGenerator", "source.extensions.fluxcd.io/v1beta1"),
+];
+
+/// What the webhooks work on.
+pub struct Webhooks {
+    /// Reads Receivers and their Secrets, and annotates objects.
+    pub cluster: Cluster,
+    /// The webhooks there are.
+    pub paths: Arc<WebhookPaths>,
+    /// The memory of requests.
+    pub bodies: Arc<Budget>,
+    /// Receivers reconcile objects of their own namespace only.
+    pub no_cross_namespace_refs: bool,
+}
+
+impl Webhooks {
+    /// The routes.
+    pub fn routes(self) -> Router {
+        Router::new().route("/hook/{digest}", post(answer)).with_state(Arc::new(self))
+    }
+}
+
+async fn answer(
+    State(webhooks): State<Arc<Webhooks>>,
+    Path(digest): Path<String>,
+    request: Request,
+) -> StatusCode {
+    let path = format!("/hook/{digest}");
+    let Some(receiver) = webhooks.paths.receiver(&path) else { return StatusCode::NOT_FOUND };
+    let (parts, body) = request.into_parts();
+    let Some(client) = parts.extensions.get::<Client>() else { return StatusCode::INTERNAL_SERVER_ERROR };
+    let (bytes, _share) = match body::read(body, client, MAX_BODY, &webhooks.bodies).await {
+        Ok(read) => read,
+        Err(error) => return error.status(),
+    };
+    match webhooks.handle(&path, &receiver, &parts.headers, &bytes).await {
+        Ok(about) => {
+            tracing::info!(%receiver, about, "a webhook was called");
+            StatusCode::OK
+        }
+        Err((status, error)) => {
+            tracing::warn!(%receiver, status = status.as_u16(), "a webhook request was refused: {error}");
+            status
+        }
+    }
+}
+
+/// Status of the answer, and why.
+type Failure = (StatusCode, String);
+
+impl Webhooks {
+    async fn handle(
+        &self,
+        path: &str,
+        receiver: &ObjectRef,
+        headers: &http::HeaderMap,
+        body: &[u8],
+    ) -> Result<String, Failure> {
+        let internal = |text: String| (StatusCode::INTERNAL_SERVER_ERROR, text);
+        let object = self.cluster.get(receiver).await.map_err(|e| internal(e.to_string()))?;
+        let Some(object) = object else {
+            self.paths.remove(receiver);
+            return Err((StatusCode::NOT_FOUND, "the Receiver does not exist any more".to_owned()));
+        };
+        let spec = ReceiverSpec::deserialize(&object["spec"]).map_err(|e| internal(e.to_string()))?;
+        if let Some(why) = not_ready(&object, &spec, path) {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, why.to_owned()));
+        }
+        let namespace = receiver.namespace.as_deref().unwrap_or_default();
+        let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str()).unwrap_or_default();
+        let bad = |text: String| (StatusCode::BAD_REQUEST, text);
+        let secret = read_secret(&self.cluster, namespace, secret).await.map_err(bad)?;
+        let token = secret.text("token").ok_or_else(|| bad("the Secret has no token".to_owned()))?;
+        let about = check(&spec, &token, headers, body).map_err(bad)?;
+        let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
+        let filters = Arc::new(Filters::new(&spec, media.unwrap_or_default(), body).map_err(internal)?);
+        let mut errors = Vec::new();
+        for (at, resource) in spec.resources.iter().enumerate() {
+            if let Err(error) = self.request(namespace, &resource.reference, (&filters, at)).await {
+                errors.push(format!("{}/{}: {error}", resource.reference.kind, resource.reference.name));
+            }
+        }
+        match errors.is_empty() {
+            true => Ok(about),
+            false => Err(internal(errors.join("; "))),
+        }
+    }
+
+    /// Requests a reconcile of what a reference selects, less what the Receiver's expressions refuse.
+    async fn request(
+        &self,
+        own: &str,
+        reference: &CrossNamespaceObjectReference,
+        (filters, at): (&Arc<Filters>, usize),
+    ) -> Result<(), String> {
+        for (object, metadata) in self.selected(own, reference).await? {
+            if filters.are_for(at) {
+                let metadata = self.metadata(&object, metadata).await?;
+                let (filters, reference) = (Arc::clone(filters), object.clone());
+                if !off_runtime(move || filters.admit(at, &reference, &metadata)).await? {
+                    tracing::debug!(%object, "an expression of the Receiver refuses the object");
+                    continue;
+                }
+            }
+            let now = jiff::Timestamp::now().to_string();
+            let patch = json!({"metadata": {"annotations": {REQUESTED_AT: now}}});
+            let patched =
+                self.cluster.patch_subresource(&object, "", PatchKind::Merge, &patch, STATUS_MANAGER).await;
+            patched.map_err(|e| e.to_string())?;
+            tracing::info!(%object, "a reconcile is requested");
+        }
+        Ok(())
+    }
+
+    /// The metadata of an object, which a list may have had.
+    async fn metadata(&self, object: &ObjectRef, listed: Option<Value>) -> Result<Value, String> {
+        if let Some(listed) = listed {
+            return Ok(listed);
+        }
+        let found = self.cluster.get_metadata(object).await.map_err(|e| e.to_string())?;
+        found.ok_or_else(|| format!("unable to read {object}: not found"))
+    }
+
+    /// The objects of a reference, with their metadata if a list had it.
+    async fn selected(
+        &self,
+        own: &str,
+        reference: &CrossNamespaceObjectReference,
+    ) -> Result<Vec<(ObjectRef, Option<Value>)>, String> {
+        let namespace = namespace_of(own, reference, self.no_cross_namespace_refs)?;
+        let gvk = gvk_of(reference)?;
+        if reference.name != "*" {
+            return Ok(vec![(ObjectRef::new(gvk, Some(namespace), &reference.name), None)]);
+        }
+        let labels = selector(&reference.match_labels)?;
+        let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await;
+        let found = found.map_err(|e| e.to_string())?;
+        let with_name = |object: Value| {
+            let name = object["metadata"]["name"].as_str()?.to_owned();
+            Some((ObjectRef::new(gvk.clone(), Some(namespace), &name), Some(object)))
+        };
+        Ok(found.into_iter().filter_map(with_name).collect())
+    }
+}
+
+/// Why a Receiver takes no requests at this path.
+fn not_ready(object: &Value, spec: &ReceiverSpec, path: &str) -> Option<&'static str> {
+    let status = ReceiverStatus::deserialize(&object["status"]).unwrap_or_default();
+    let ready = status_conditions::get(&status.conditions, READY).is_some_and(|ready| ready.status == "True");
+    if spec.suspend {
+        return Some("the Receiver is suspended");
+    }
+    (!ready || status.webhook_path != path).then_some("the Receiver is not ready")
+}
+
+fn namespace_of<'n>(
+    own: &'n str,
+    reference: &'n CrossNamespaceObjectReference,
+    no_cross: bool,
+) -> Result<&'n str, String> {
+    match reference.namespace.as_str() {
+        "" => Ok(own),
+        other if no_cross && other != own => Err("cross-namespace references are not allowed".to_owned()),
+        other => Ok(other),
+    }
+}
+
+fn gvk_of(reference: &CrossNamespaceObjectReference) -> Result<Gvk, String> {
+    let kind = reference.kind.as_str();
+    let known = VERSIONS.iter().find(|(known, _)| *known == kind);
+    let (_, version) = known.ok_or_else(|| format!("kind {kind:?} is not supported in a reference"))?;
+    if reference.api_version.is_empty() {
+        return Ok(Gvk::new(version, kind));
+    }
+    // A Receiver's author must not annotate objects of other groups with the operator's rights.
+    let (known, requested) = (Gvk::new(version, kind), Gvk::new(&reference.api_version, kind));
+    match requested.group == known.group {
+        true => Ok(requested),
+        false => Err(format!("apiVersion {:?} has no kind {kind:?} to reconcile", reference.api_version)),
+    }
+}
+
+fn selector(labels: &BTreeMap<String, String>) -> Result<String, String> {
+    if labels.is_empty() {
+        return Err("matchLabels field not set when using wildcard '*' as name".to_owned());
+    }
+    let word =
+        |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+    if let Some((key, value)) = labels.iter().find(|(key, value)| !word(key) || !word(value)) {
+        return Err(format!("matchLabels: {key:?}: {value:?} is not a label"));
+    }
+    Ok(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(value: Value) -> CrossNamespaceObjectReference {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_references_select() {
+        let other = reference(json!({"kind": "Bucket", "name": "a", "namespace": "other"}));
+        assert_eq!(namespace_of("own", &other, false), Ok("other"));
+        assert!(namespace_of("own", &other, true).is_err());
+        assert_eq!(namespace_of("other", &other, true), Ok("other"));
+        assert_eq!(namespace_of("own", &reference(json!({"kind": "Bucket", "name": "a"})), true), Ok("own"));
+        let gvk = |value| gvk_of(&reference(value)).map(|gvk| format!("{}/{}", gvk.api_version(), gvk.kind));
+        for (value, expected) in [
+            (json!({"kind": "HelmRelease"}), Ok("helm.toolkit.fluxcd.io/v2/HelmRelease")),
+            (
+                json!({"kind": "HelmRelease", "apiVersion": "helm.toolkit.fluxcd.io/v3"}),
+                Ok("helm.toolkit.fluxcd.io/v3/HelmRelease"),
+            ),
+            (json!({"kind": "Secret"}), Err("kind \"Secret\" is not supported in a reference")),
+            (
+                json!({"kind": "Secret", "apiVersion": "v1"}),
+                Err("kind \"Secret\" is not supported in a reference"),
+            ),
+            (
+                json!({"kind": "Bucket", "apiVersion": "other.example/v1"}),
+                Err("apiVersion \"other.example/v1\" has no kind \"Bucket\" to reconcile"),
+            ),
+        ] {
+            assert_eq!(gvk(value), expected.map(str::to_owned).map_err(str::to_owned));
+        }
+        let labels = |pairs: &[(&str, &str)]| {
+            selector(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+        };
+        assert_eq!(labels(&[("a.b/c", "d"), ("e", "")]), Ok("a.b/c=d,e=".to_owned()));
+        assert!(
+            labels(&[]).is_err()
+                && labels(&[("a", "b,c=d")]).is_err()
+                && labels(&[("a in (b)", "")]).is_err()
+        );
+    }
+
+    #[test]
+    fn receivers_that_take_no_requests() {
+        let object = |ready: &str, path: &str| json!({"status": {"conditions": [{"type": "Ready", "status": ready}], "webhookPath": path}});
+        let spec = ReceiverSpec::default();
+        assert_eq!(not_ready(&object("True", "/hook/1"), &spec, "/hook/1"), None);
+        for (object, suspend) in [
+            (object("False", "/hook/1"), false),
+            (object("True", "/hook/2"), false),
+            (object("True", "/hook/1"), true),
+            (json!({}), false),
+        ] {
+            let spec = ReceiverSpec { suspend, ..ReceiverSpec::default() };
+            assert!(not_ready(&object, &spec, "/hook/1").is_some(), "{object} {suspend}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! cosign's signatures of artifacts, with the keys and identities of a source.
+
+use std::path::Path;
+
+use super::source_secrets::SourceSecret;
+use flux_api::common::OidcIdentityMatch;
+use windlass_fetch::oci::Registry;
+use windlass_fetch::oci::artifact_reference::OciReference;
+use windlass_fetch::oci::cosign::{IdentityMatch, Policy, Signer, Verifier};
+
+/// Key of the Secret with the trusted root of a Sigstore of one's own.
+const TRUSTED_ROOT: &str = "trusted_root.json";
+
+/// Verifies an artifact: by one of the keys `*.pub` of a Secret, or else by one of the identities. `directory`: for files of keys.
+///
+/// # Errors
+/// No signature is by any of them, in words.
+pub(super) async fn verify_cosign(
+    directory: &Path,
+    (keys, root): (Option<&SourceSecret>, Option<&SourceSecret>),
+    identities: &[OidcIdentityMatch],
+    (registry, reference): (&Registry<'_>, &OciReference),
+) -> Result<(), String> {
+    let trusted_root = match root {
+        Some(secret) => {
+            let text = secret
+                .get(TRUSTED_ROOT)
+                .ok_or_else(|| format!("'{TRUSTED_ROOT}' not found in secret '{}'", secret.name()))?;
+            Some(write(directory, "trusted_root.json", text)?)
+        }
+        None => None,
+    };
+    let mut signers = Vec::new();
+    match keys {
+        Some(secret) => {
+            for (at, (_, key)) in secret.with_suffix(".pub").enumerate() {
+                signers.push(Signer::Key(write(directory, &format!("{at}.pub"), key)?));
+            }
+            if signers.is_empty() {
+                return Err(format!("no public keys (*.pub) found in secret '{}'", secret.name()));
+            }
+        }
+        None if identities.is_empty() => {
+            return Err(
+                "a keyless signature needs matchOIDCIdentity: any identity would do without".to_owned()
+            );
+        }
+        None => {
+            let pattern = |text: &str| IdentityMatch::Pattern(format!("(?s:.*)(?:{text})(?s:.*)"));
+            signers.extend(identities.iter().map(|one| Signer::Identity {
+                identity: pattern(&one.subject),
+                issuer: pattern(&one.issuer),
+            }));
+        }
+    }
+    let digest = reference.digest.clone().unwrap_or_default();
+    let mut last = String::new();
+    for signer in signers {
+        let policy = Policy { signer, trusted_root: trusted_root.clone() };
+        let verifier = Verifier::new(&policy).map_err(|e| e.to_string())?;
+        match verifier.verify(registry, reference, &digest).await {
+            Ok(()) => return Ok(()),
+            Err(e) => last = e.to_string(),
+        }
+    }
+    Err(format!("no matching signatures were found for '{reference}': {last}"))
+}
+
+fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<std::path::PathBuf, String> {
+    let path = directory.join(name);
+    std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
+    Ok(path)
+}

@@ -1,0 +1,429 @@
+//! The front end of Helmfiles: what is watched, and one pass over one object.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::api::{HelmfileSpec, HelmfileStatus, ReleaseStatus};
+use super::custom_kinds::CustomKind;
+use super::definition::KIND;
+use super::deployment::{Deployed, Deployment, PENDING, id_of, shown};
+use super::evaluation::{self, Evaluation, EvaluationContext};
+use super::object_inputs;
+use crate::bundle::opened_bundle::OpenedBundle;
+use windlass_base::redact;
+use windlass_cluster::{Gvk, ObjectRef};
+use windlass_controller::{
+    AccountName, Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
+    ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
+};
+use windlass_engine::record::Record;
+use windlass_engine::{Disposition, ReleaseId};
+use windlass_render::RenderBounds;
+
+/// How often a source is read, unless the object says otherwise.
+const INTERVAL: Duration = Duration::from_secs(60);
+/// The shortest and the longest interval.
+const INTERVALS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(365 * 86_400));
+/// Labels of records: whose they are.
+const OWNER_KIND: &str = "windlass.dev/owner-kind";
+const OWNER_NAMESPACE: &str = "windlass.dev/owner-namespace";
+const OWNER_NAME: &str = "windlass.dev/owner-name";
+
+/// Options of all Helmfiles of a process.
+#[derive(Clone, Debug, Default)]
+pub struct HelmfileOptions {
+    /// The ServiceAccount of Helmfiles that name none.
+    pub default_service_account: Option<AccountName>,
+    /// Whether sources may be at addresses of this machine and of its cloud's metadata service.
+    pub allow_local_addresses: bool,
+    /// Where charts are kept.
+    pub cache: PathBuf,
+    /// What Helmfiles without a source and a state stand for.
+    pub bundle: Option<DefaultBundle>,
+}
+
+/// The bundle of an operator.
+#[derive(Clone, Debug)]
+pub struct DefaultBundle {
+    /// Its files.
+    pub opened: Arc<OpenedBundle>,
+    /// Its digest: `sha256:` and hexadecimal digits.
+    pub digest: String,
+}
+
+/// The front end of one kind.
+pub struct Helmfiles {
+    options: HelmfileOptions,
+    /// A kind of users; `None`: Helmfiles themselves.
+    custom: Option<(CustomKind, RenderBounds)>,
+}
+
+/// Whose a record is: an object's kind, namespace and name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OwnerLabels {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+impl OwnerLabels {
+    fn of_object(object: &ObjectRef) -> Self {
+        Self {
+            kind: object.gvk.kind.clone(),
+            namespace: object.namespace.clone().unwrap_or_default(),
+            name: object.name.clone(),
+        }
+    }
+
+    pub(super) fn of(record: &Record) -> Self {
+        let label = |name: &str| record.labels.get(name).cloned().unwrap_or_default();
+        Self { kind: label(OWNER_KIND), namespace: label(OWNER_NAMESPACE), name: label(OWNER_NAME) }
+    }
+
+    /// The object, of the same API version as another one.
+    pub(super) fn object(&self, like: &ObjectRef) -> ObjectRef {
+        ObjectRef::new(like.gvk.clone(), Some(&self.namespace), &self.name)
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        let all = [(OWNER_KIND, &self.kind), (OWNER_NAMESPACE, &self.namespace), (OWNER_NAME, &self.name)];
+        all.into_iter().map(|(label, value)| (label.to_owned(), value.clone())).collect()
+    }
+}
+
+impl fmt::Display for OwnerLabels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Helmfiles {
+    /// The front end of Helmfiles.
+    #[must_use]
+    pub fn new(options: HelmfileOptions) -> Self {
+        Self { options, custom: None }
+    }
+
+    /// The front end of a kind of users, whose objects stand for Helmfiles. `bounds`: those of the template of one.
+    #[must_use]
+    pub fn of_kind(options: HelmfileOptions, kind: CustomKind, bounds: RenderBounds) -> Self {
+        Self { options, custom: Some((kind, bounds)) }
+    }
+
+    /// The spec of an object.
+    fn spec(&self, object: &Value) -> Result<HelmfileSpec, ReconcileError> {
+        match &self.custom {
+            None => serde_json::from_value(object["spec"].clone())
+                .map_err(|error| ReconcileError::Config(format!("spec: {error}"))),
+            Some((kind, bounds)) => kind.spec(object, *bounds).map_err(ReconcileError::Config),
+        }
+    }
+
+    fn context(&self, pass: &ReconcilePass, labels: &OwnerLabels) -> EvaluationContext {
+        let namespace = pass.reference.namespace.clone().unwrap_or_default();
+        let generation = &pass.object["metadata"]["generation"];
+        EvaluationContext {
+            cause: format!("generation {generation} of {} {labels}", pass.reference.gvk.kind),
+            owner: self.name().to_owned(),
+            labels: labels.labels(),
+            bounds: pass.runner_of_operator().render_bounds(),
+            renders: pass.runner_of_operator().render_permits(),
+            // Charts of one tenant are not another's, even by digest.
+            cache: self.options.cache.join(&namespace),
+            allow_local_addresses: self.options.allow_local_addresses,
+            bundle: self.options.bundle.clone(),
+            namespace,
+        }
+    }
+
+    /// Evaluates the state files beside the workers.
+    async fn evaluate(
+        &self,
+        pass: &mut ReconcilePass,
+        spec: &HelmfileSpec,
+        labels: &OwnerLabels,
+    ) -> Result<Evaluation, ReconcileError> {
+        let inputs = object_inputs::read(pass, spec).await?;
+        let context = self.context(pass, labels);
+        let spec = spec.clone();
+        let work = redact::spawn_blocking(move || evaluation::evaluate(&spec, &inputs, &context));
+        work.await.map_err(|error| ReconcileError::Task(error.to_string()))?.map_err(|text| {
+            // The source may be there the next time.
+            ReconcileError::Reason { reason: "EvaluationFailed", text, disposition: Disposition::Retry }
+        })
+    }
+}
+
+fn status_of(object: &Value) -> HelmfileStatus {
+    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+}
+
+/// How often an object is reconciled.
+fn interval_of(spec: &HelmfileSpec) -> Duration {
+    spec.interval.as_ref().map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1)
+}
+
+fn generation_of(object: &Value) -> i64 {
+    object["metadata"]["generation"].as_i64().unwrap_or_default()
+}
+
+/// How far an object is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A pass runs or is repeated soon.
+    Reconciling,
+    /// Nothing is to be done before something changes, or the interval has elapsed.
+    Settled,
+    /// It cannot go on before something changes.
+    Stalled,
+}
+
+/// The status with a condition Ready, and what follows from it.
+fn with_ready(
+    object: &Value,
+    mut status: HelmfileStatus,
+    (ready, reason, message): (Option<bool>, &'static str, String),
+    phase: Phase,
+) -> Value {
+    let generation = generation_of(object);
+    status.observed_generation = generation;
+    let mut status = serde_json::to_value(status).unwrap_or_default();
+    let condition = |condition_type, status, reason: &'static str, message: &str| Condition {
+        condition_type,
+        status: Some(status),
+        reason,
+        message: message.to_owned(),
+    };
+    let (reconciling, stalled) = (phase == Phase::Reconciling, phase == Phase::Stalled);
+    let conditions = [
+        Condition { condition_type: "Ready", status: ready, reason, message: message.clone() },
+        condition("Reconciling", reconciling, if reconciling { "Progressing" } else { "Settled" }, ""),
+        condition(
+            "Stalled",
+            stalled,
+            if stalled { reason } else { "Progressing" },
+            if stalled { &message } else { "" },
+        ),
+    ];
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let before = &object["status"]["conditions"];
+    status["conditions"] = set_conditions(before, &conditions, Some(generation), &now);
+    status
+}
+
+impl FrontEnd for Helmfiles {
+    fn name(&self) -> &str {
+        self.custom.as_ref().map_or("helmfiles", |(kind, _)| &kind.name)
+    }
+
+    fn kind(&self) -> Gvk {
+        self.custom.as_ref().map_or_else(|| Gvk::new(KIND.0, KIND.1), |(kind, _)| kind.gvk.clone())
+    }
+
+    fn finalizer(&self) -> &'static str {
+        "windlass.dev/helmfile"
+    }
+
+    fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
+        // One that was never deployed, for want of rights for instance, is nobody's.
+        let is_own = |release: &&ReleaseStatus| release.revision > 0 || release.status == PENDING;
+        status_of(object).releases.iter().filter(is_own).map(id_of).collect()
+    }
+
+    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
+        let spec = self.spec(object)?;
+        ReleaseTarget::of_tenant(
+            object["metadata"]["namespace"].as_str(),
+            spec.service_account_name.as_deref(),
+            self.options.default_service_account.as_ref(),
+        )
+    }
+
+    /// The records of releases in other namespaces are read and written with the rights of the object's ServiceAccount.
+    fn release_runner(
+        &self,
+        pass: &ReconcilePass,
+        release: &ReleaseId,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        let own = pass.reference.namespace.as_deref() == Some(release.namespace.as_str());
+        Ok(pass.runner(self)?.with_storage_namespace(&release.namespace, !own))
+    }
+
+    fn interval(&self, object: &Value) -> Option<Duration> {
+        Some(interval_of(&self.spec(object).ok()?))
+    }
+
+    fn is_suspended(&self, object: &Value) -> bool {
+        self.spec(object).is_ok_and(|spec| spec.suspend)
+    }
+
+    /// An evaluation that fails has changed nothing.
+    fn keeps_state_on_error(&self) -> bool {
+        true
+    }
+
+    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        pass.report_progress(self).await?;
+        if pass.reference.namespace.is_none() {
+            return Err(ReconcileError::Config(format!(
+                "{} is cluster-scoped, and a Helmfile acts within a namespace: use a namespaced kind",
+                pass.reference.gvk.kind
+            )));
+        }
+        let spec = self.spec(&pass.object)?;
+        let labels = OwnerLabels::of_object(&pass.reference);
+        let interval = Requeue::After(jittered(interval_of(&spec)));
+        let evaluation = self.evaluate(pass, &spec, &labels).await?;
+        let mut status = status_of(&pass.object);
+        evaluation.revision.clone_into(&mut status.resolved_revision);
+        evaluation.digest.clone_into(&mut status.last_attempted_digest);
+        let known = status.releases.clone();
+        let prune = spec.prune.unwrap_or(true);
+        if spec.dry_run {
+            let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
+            let counts = deployment.preview(evaluation, prune).await?;
+            let message = format!(
+                "dry run: {} releases would change: {} objects created, {} changed, {} deleted",
+                counts.releases, counts.create, counts.update, counts.delete
+            );
+            status.changes = Some(counts);
+            let status = with_ready(&pass.object, status, (Some(true), "DryRun", message), Phase::Settled);
+            pass.replace_status(&status).await?;
+            return Ok(Reconciled::new(true, interval));
+        }
+        status.changes = None;
+        if evaluation.releases.is_empty()
+            && evaluation.ignored.is_empty()
+            && !known.is_empty()
+            && prune
+            && !spec.allow_empty
+        {
+            return Err(ReconcileError::Reason {
+                reason: "PruneBlocked",
+                text: format!(
+                    "the state files have no release, and {} are deployed: they stay; set spec.allowEmpty to uninstall them",
+                    known.len()
+                ),
+                disposition: Disposition::Stall,
+            });
+        }
+        let digest = evaluation.digest.clone();
+        status.releases =
+            Deployment { front_end: self, pass, known: &known, labels: &labels }.planned(&evaluation).await;
+        if status.releases != known {
+            pass.replace_status(&status).await?;
+        }
+        let known = status.releases.clone();
+        let done =
+            Deployment { front_end: self, pass, known: &known, labels: &labels }.run(evaluation, prune).await;
+        self.conclude(pass, status, done, (&digest, interval)).await
+    }
+
+    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
+        let known = status_of(&pass.object).releases;
+        // Where nothing was deployed, neither spec nor account need be right for the object to go.
+        let unusable = || self.spec(&pass.object).is_err() || self.target(&pass.object).is_err();
+        if known.iter().all(|release| release.revision == 0) && unusable() {
+            return Ok(());
+        }
+        let spec = self.spec(&pass.object)?;
+        if spec.deletion_policy.as_deref() == Some("orphan") {
+            return Ok(());
+        }
+        let labels = OwnerLabels::of_object(&pass.reference);
+        let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
+        deployment.uninstall_all().await
+    }
+
+    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
+        let (ready, phase) = match report {
+            Report::Progressing => {
+                let text = "the state files are being evaluated".to_owned();
+                ((None, "Progressing", text), Phase::Reconciling)
+            }
+            Report::Suspended => ((None, "Suspended", "spec.suspend is true".to_owned()), Phase::Settled),
+            // Drift was corrected; there are no dependencies.
+            Report::Released(_) | Report::DependencyNotReady(_) => return json!({}),
+            Report::Failed { error, .. } => {
+                let stalls = error.disposition() == Disposition::Stall;
+                let phase = if stalls { Phase::Stalled } else { Phase::Reconciling };
+                ((Some(false), error.reason(), error.to_string()), phase)
+            }
+        };
+        with_ready(object, status_of(object), ready, phase)
+    }
+
+    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+        match report {
+            Report::Failed { error, .. } => Some(note(EventType::Warning, error.reason(), error.to_string())),
+            _ => None,
+        }
+    }
+}
+
+fn note(event_type: EventType, reason: &'static str, note: String) -> EventNote {
+    EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() }
+}
+
+impl Helmfiles {
+    /// Writes the status of what was done.
+    async fn conclude(
+        &self,
+        pass: &mut ReconcilePass,
+        mut status: HelmfileStatus,
+        done: Deployed,
+        (digest, interval): (&str, Requeue),
+    ) -> Result<Reconciled, ReconcileError> {
+        let Deployed { releases, requests, inputs, notes, failures, .. } = done;
+        status.releases = releases;
+        for text in notes {
+            pass.record_event(note(EventType::Normal, "Deployed", text));
+        }
+        let succeeded = failures.is_empty();
+        let text = failures.iter().map(|(id, error)| format!("release {id}: {}", shown(&error.to_string())));
+        let text = text.collect::<Vec<_>>().join("; ");
+        if succeeded {
+            digest.clone_into(&mut status.last_applied_digest);
+        }
+        let ready = match succeeded {
+            true => (Some(true), "Deployed", format!("{} releases are deployed", status.releases.len())),
+            false => (Some(false), "ReleaseFailed", text.clone()),
+        };
+        let phase = if succeeded { Phase::Settled } else { Phase::Reconciling };
+        let written = with_ready(&pass.object, status, ready, phase);
+        if pass.replace_status(&written).await? && !succeeded {
+            pass.record_event(note(EventType::Warning, "ReleaseFailed", text));
+        }
+        let failure = (!succeeded).then_some(ReconcileError::Releases(failures));
+        let requeue = if succeeded { interval } else { Requeue::Failure };
+        Ok(Reconciled { requests, inputs, failure, ..Reconciled::new(succeeded, requeue) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object that an older definition of the kind let in.
+    #[test]
+    fn an_empty_account_is_the_default_account() {
+        let options = HelmfileOptions {
+            default_service_account: AccountName::parse("tenant"),
+            allow_local_addresses: false,
+            cache: PathBuf::new(),
+            bundle: None,
+        };
+        let front_end = Helmfiles::new(options);
+        for account in [json!(""), json!(null)] {
+            let spec = json!({"state": "releases: []", "serviceAccountName": account});
+            let object = json!({"metadata": {"name": "x", "namespace": "apps"}, "spec": spec});
+            let target = front_end.target(&object).unwrap();
+            assert_eq!(target.service_account("other"), Some(("apps", "tenant")), "{account}");
+        }
+    }
+}

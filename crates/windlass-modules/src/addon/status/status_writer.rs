@@ -1,0 +1,214 @@
+//! Writes the statuses of modules to the cluster, and registers their kind.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::{Status, StatusWriter, Statuses};
+use windlass_cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
+use windlass_controller::{EventNote, EventRecorder, EventType, STATUS_MANAGER, register_kind};
+use windlass_render::parse_manifest;
+
+/// The kind's definition.
+const CRD: &str = include_str!("../../../../../deploy/chart/crds/modules.yaml");
+/// Label of an object: the ConfigMap of the operator that it is of.
+const OPERATOR: &str = "windlass.dev/operator";
+/// States that pass within this time are not written: a restart with nothing to do writes nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// After a failure it is tried again this seldom.
+const PAUSE: Duration = Duration::from_secs(10);
+/// After a refusal this seldom: rights change by hand.
+const LONG_PAUSE: Duration = Duration::from_secs(300);
+
+/// Starts the writer; it ends with the sender.
+pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> StatusWriter {
+    let (status_writer, statuses) = watch::channel(Statuses::default());
+    let writer = Writer {
+        events: EventRecorder::new(cluster.clone()),
+        cluster,
+        namespace: namespace.to_owned(),
+        operator: operator.to_owned(),
+        written: BTreeMap::new(),
+        since: BTreeMap::new(),
+        told: String::new(),
+    };
+    tokio::spawn(writer.work(statuses));
+    status_writer
+}
+
+/// An object as it was last written.
+struct Written {
+    status: Status,
+    /// The object's `status`.
+    value: Value,
+}
+
+struct Writer {
+    cluster: Cluster,
+    events: EventRecorder,
+    namespace: String,
+    operator: String,
+    written: BTreeMap<String, Written>,
+    /// Since when modules are in a phase that passes.
+    since: BTreeMap<String, Instant>,
+    /// The failure that was logged last.
+    told: String,
+}
+
+fn gvk() -> Gvk {
+    Gvk::new("windlass.dev/v1alpha1", "Module")
+}
+
+impl Writer {
+    async fn work(mut self, mut statuses: watch::Receiver<Statuses>) {
+        // The sender is gone when the operator stops.
+        while statuses.changed().await.is_ok() {
+            let mut pause = self.begin().await.err().map(|e| self.failed(&e));
+            while pause.is_none() {
+                let now = statuses.borrow_and_update().clone();
+                let next = match self.bring(&now).await {
+                    Ok(next) => next,
+                    Err(error) => {
+                        pause = Some(self.failed(&error));
+                        break;
+                    }
+                };
+                tokio::select! {
+                    changed = statuses.changed() => if changed.is_err() { return },
+                    () = sleep_until(next) => {}
+                }
+            }
+            // Statuses that come meanwhile are written after that.
+            let rest = tokio::time::sleep(pause.unwrap_or(PAUSE));
+            tokio::pin!(rest);
+            loop {
+                tokio::select! {
+                    () = &mut rest => break,
+                    changed = statuses.changed() => if changed.is_err() { return },
+                }
+            }
+            statuses.mark_changed();
+        }
+    }
+
+    /// Logs a failure, once; returns how long to wait.
+    fn failed(&mut self, error: &ClusterError) -> Duration {
+        let text = error.to_string();
+        let refused = error.is_forbidden();
+        if self.told != text {
+            if refused {
+                tracing::warn!(
+                    "cannot write the status of modules: {text}; give the operator the rights (windlass rbac prints \
+                     them) or switch it off with --module-status=false"
+                );
+            } else {
+                tracing::warn!("cannot write the status of modules: {text}");
+            }
+            self.told = text;
+        }
+        if refused { LONG_PAUSE } else { PAUSE }
+    }
+
+    /// Sees to the kind and reads what is there.
+    async fn begin(&mut self) -> Result<(), ClusterError> {
+        let crd = parse_manifest(CRD).map_err(ClusterError::Other)?;
+        register_kind(&self.cluster, &gvk(), &crd).await?;
+        let labels = format!("{OPERATOR}={}", self.operator);
+        let found = self.cluster.list(&gvk(), Some(&self.namespace), &labels).await?;
+        self.written.clear();
+        for mut object in found {
+            let Some(name) = object["metadata"]["name"].as_str().map(str::to_owned) else { continue };
+            let value = object["status"].take();
+            self.written.insert(name, Written { status: Status::default(), value });
+        }
+        self.told.clear();
+        Ok(())
+    }
+
+    fn object(&self, name: &str) -> ObjectRef {
+        ObjectRef::new(gvk(), Some(&self.namespace), name)
+    }
+
+    /// Writes what differs; returns when to write again without a new status.
+    async fn bring(&mut self, statuses: &Statuses) -> Result<Option<Instant>, ClusterError> {
+        let gone: Vec<String> = self.written.keys().filter(|n| !statuses.contains_key(*n)).cloned().collect();
+        // Before the loop's first report nothing is known.
+        for name in gone.into_iter().filter(|_| !statuses.is_empty()) {
+            self.cluster.delete(&self.object(&name), DeleteOptions::default()).await?;
+            self.written.remove(&name);
+            self.since.remove(&name);
+        }
+        let mut next: Option<Instant> = None;
+        for (name, status) in statuses.iter() {
+            if status.phase.lasts() {
+                self.since.remove(name);
+            } else {
+                let due = *self.since.entry(name.clone()).or_insert_with(Instant::now) + PATIENCE;
+                if due > Instant::now() {
+                    next = Some(next.map_or(due, |n| n.min(due)));
+                    continue;
+                }
+            }
+            self.write(name, status).await?;
+        }
+        Ok(next)
+    }
+
+    async fn write(&mut self, name: &str, status: &Status) -> Result<(), ClusterError> {
+        let status = &status.masked();
+        let before = self.written.get(name);
+        if before.is_some_and(|b| b.status == *status) {
+            return Ok(());
+        }
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let old = before.map_or(&Value::Null, |b| &b.value);
+        let value = status.to_value(old, &now);
+        let news = status.error.clone().or_else(|| status.files.clone());
+        if *old != value {
+            let known = news.as_deref().is_none_or(|n| old.to_string().contains(&json!(cut(n)).to_string()));
+            let body = json!({
+                "apiVersion": gvk().api_version(), "kind": gvk().kind,
+                "metadata": {"name": name, "namespace": self.namespace, "labels": {OPERATOR: self.operator}},
+                "status": value,
+            });
+            let options = ApplyOptions {
+                manager: STATUS_MANAGER,
+                force: true,
+                validation: Validation::Ignore,
+                dry_run: false,
+                whole: false,
+            };
+            let object = self.object(name);
+            let applied = self.cluster.apply(&object, &body, options).await?;
+            if let Some(text) = news.filter(|_| !known) {
+                let reason = if status.error.is_some() { status.reason } else { "FilesBroken" };
+                let mut module = applied.object;
+                module["apiVersion"] = gvk().api_version().into();
+                module["kind"] = gvk().kind.into();
+                let note = EventNote {
+                    event_type: EventType::Warning,
+                    reason,
+                    action: "Reconcile",
+                    note: text,
+                    annotations: BTreeMap::new(),
+                };
+                self.events.record(&module, note).await;
+            }
+        }
+        self.written.insert(name.to_owned(), Written { status: status.clone(), value });
+        Ok(())
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(super::MAX_TEXT).collect()
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

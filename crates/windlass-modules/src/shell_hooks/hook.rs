@@ -1,0 +1,348 @@
+//! A hook: a program with its configuration, and one run of it.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::config::{ConfigError, HookConfig};
+use super::operations::{self, Operation, OperationsError};
+use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
+use super::rate_limit::RateLimit;
+use super::run_history::{RunView, Runs};
+use super::{Scope, metrics_file};
+use windlass_controller::serve::hook_metrics;
+
+/// A hook that does not say its configuration within this time will not say it.
+pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The number of the next run: it marks the log lines of one run.
+static TASKS: AtomicU64 = AtomicU64::new(1);
+
+/// What all runs have in common.
+#[derive(Clone, Debug)]
+pub struct HookEnvironment {
+    /// Where files of runs are created.
+    pub scratch: PathBuf,
+    /// Files stay after the run, for debugging.
+    pub keep_files: bool,
+    /// After this time a run is killed, where the hook says nothing else; `None`: never.
+    pub timeout: Option<Duration>,
+    /// Metrics without a group get the hook's name for it, as addon-operator does since its version 1.11.
+    pub group_metrics: bool,
+    /// Lines of JSON are written as they are, with what is known of the hook.
+    pub proxy_json: bool,
+}
+
+/// A hook, ready to run.
+#[derive(Debug)]
+pub struct Hook {
+    /// Path below the directory of hooks; for modules with the module's directory in front.
+    pub name: String,
+    /// Name of its module; empty for a global hook.
+    pub module: String,
+    pub scope: Scope,
+    pub config: HookConfig,
+    program: Program,
+    limit: Mutex<Option<RateLimit>>,
+    runs: Arc<Runs>,
+}
+
+/// The input of a run besides its binding contexts.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The list of binding contexts.
+    pub contexts: Value,
+    pub config_values: Value,
+    pub values: Value,
+}
+
+/// What hooks in bash source. Images have it; who asks hooks elsewhere may not.
+const LIBRARY: &str = "/shell_lib.sh";
+
+/// What to do about a program that failed for want of the library.
+fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
+    if reason.to_string().contains(LIBRARY) && !library.exists() {
+        "\n/shell_lib.sh is in the image of Windlass: run this there, or copy frameworks/shell_lib.sh and frameworks/shell of its \
+         sources to /shell_lib.sh and /frameworks/shell"
+    } else {
+        ""
+    }
+}
+
+/// The output of a run. Patches and responses are unparsed: the hook's owner parses them.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// The number of the run.
+    pub task: u64,
+    pub usage: Usage,
+    pub metrics: Vec<hook_metrics::Operation>,
+    pub operations: Vec<Operation>,
+    pub config_values_patch: String,
+    pub values_patch: String,
+    pub admission: String,
+    pub conversion: String,
+}
+
+/// A hook that cannot be used, or a run that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    #[error("hook {hook}: --config: {reason}")]
+    Config { hook: String, reason: ConfigError },
+    #[error("hook {hook}: --config: {reason}{}", missing_library(reason, Path::new(LIBRARY)))]
+    AskConfig { hook: String, reason: Box<ProcessError> },
+    #[error("hook {hook}: {reason}")]
+    Run { hook: String, reason: Box<ProcessError>, status_patches: Vec<Operation> },
+    #[error("hook {hook}: {reason}")]
+    Metrics { hook: String, reason: metrics_file::MetricsError },
+    #[error("hook {hook}: {reason}")]
+    Operations { hook: String, reason: OperationsError },
+}
+
+impl Hook {
+    /// Asks a hook for its configuration; one that takes longer than `limit` is killed.
+    ///
+    /// # Errors
+    /// It cannot be run, or says nothing that can be used.
+    pub async fn load(
+        path: &Path,
+        name: &str,
+        module: &str,
+        scope: Scope,
+        limit: Duration,
+    ) -> Result<Self, HookError> {
+        let mut program = Self::program(path);
+        program.arguments.push("--config".into());
+        program.timeout = Some(limit.min(CONFIG_TIMEOUT));
+        let log = |stream: Stream, line: &str| {
+            tracing::debug!(module, hook = name, output = stream.name(), "{line}");
+        };
+        let ended = process::run(&program, Stdout::Answer, log)
+            .await
+            .map_err(|reason| HookError::AskConfig { hook: name.to_owned(), reason: Box::new(reason) })?;
+        let config = HookConfig::parse(&ended.stdout, scope)
+            .map_err(|reason| HookError::Config { hook: name.to_owned(), reason })?;
+        let limit =
+            config.settings.min_interval.map(|interval| RateLimit::new(interval, config.settings.burst));
+        program.arguments.pop();
+        program.timeout = config.settings.timeout;
+        Ok(Self {
+            name: name.to_owned(),
+            module: module.to_owned(),
+            scope,
+            config,
+            program,
+            limit: Mutex::new(limit),
+            runs: Arc::default(),
+        })
+    }
+
+    /// The program of a hook file: Python ones run in the environment beside them, if there is one.
+    fn program(path: &Path) -> Program {
+        let python = path.ancestors().find(|a| a.ends_with("hooks")).map(|h| h.join("venv/bin/python3"));
+        match python.filter(|python| path.extension().is_some_and(|e| e == "py") && python.is_file()) {
+            Some(python) => {
+                Program { path: python, arguments: vec![path.as_os_str().to_owned()], ..Program::default() }
+            }
+            None => Program { path: path.to_owned(), ..Program::default() },
+        }
+    }
+
+    /// Waits until the hook may run again, and takes the run out of its allowance.
+    pub async fn turn(&self) {
+        let wait = {
+            let mut limit = self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+            limit.as_mut().map(|l| l.take(Instant::now()))
+        };
+        if let Some(wait) = wait.filter(|w| !w.is_zero()) {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Runs the hook once.
+    ///
+    /// # Errors
+    /// It failed, or wrote files that cannot be read: what it answered counts for nothing then.
+    pub async fn run(
+        &self,
+        around: &HookEnvironment,
+        input: &Input,
+        about: &About<'_>,
+    ) -> Result<Output, HookError> {
+        let failed = |reason| HookError::Run {
+            hook: self.name.clone(),
+            reason: Box::new(reason),
+            status_patches: Vec::new(),
+        };
+        let scratch = Scratch::new(&around.scratch, around.keep_files).map_err(failed)?;
+        let mut program = self.program.clone();
+        program.timeout = program.timeout.or(around.timeout);
+        let files = [
+            ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
+            ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
+            ("VALUES_PATH", "values.json", Some(&input.values)),
+            ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
+            ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
+            ("METRICS_PATH", "metrics.json", None),
+            ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
+            ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
+            ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
+            ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
+        ];
+        for (variable, name, content) in files {
+            let content = content.map(Value::to_string).unwrap_or_default();
+            let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
+            program.environment.push((variable.to_owned(), OsString::from(path)));
+        }
+        let task = TASKS.fetch_add(1, Ordering::Relaxed);
+        let running = self.runs.begin((task, about.event), bindings(&input.contexts), about.queue);
+        let line = |stream: Stream, line: &str| {
+            running.line(stream, line);
+            self.log(stream, line, (about, task), around.proxy_json);
+        };
+        let ended = process::run(&program, Stdout::Lines, line).await;
+        running.ended(&ended);
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(reason) => {
+                // Of a failed run only changes of a status that ask for it are done.
+                let written = scratch.read("kubernetes-patch").unwrap_or_default();
+                let mut status_patches = operations::parse(&written).unwrap_or_default();
+                status_patches.retain(|o| {
+                    matches!(o, Operation::Patch { target, ignore_hook_error: true, .. } if target.subresource == "status")
+                });
+                let reason = Box::new(reason);
+                return Err(HookError::Run { hook: self.name.clone(), reason, status_patches });
+            }
+        };
+        let answers = self.answers(around, &scratch);
+        let answers = answers.inspect_err(|e| self.refused(task, &e.to_string()))?;
+        Ok(Output { task, usage: ended.usage, ..answers })
+    }
+
+    /// What a run has written into its files.
+    fn answers(&self, around: &HookEnvironment, scratch: &Scratch) -> Result<Output, HookError> {
+        let hook = || self.name.clone();
+        let read = |name: &str| {
+            scratch.read(name).map_err(|reason| HookError::Run {
+                hook: hook(),
+                reason: Box::new(reason),
+                status_patches: Vec::new(),
+            })
+        };
+        let group = around.group_metrics.then_some(self.name.as_str());
+        let metrics = metrics_file::parse(&read("metrics.json")?, group)
+            .map_err(|reason| HookError::Metrics { hook: hook(), reason })?;
+        let operations = operations::parse(&read("kubernetes-patch")?)
+            .map_err(|reason| HookError::Operations { hook: hook(), reason })?;
+        Ok(Output {
+            metrics,
+            operations,
+            config_values_patch: read("config-values-patch.json")?,
+            values_patch: read("values-patch.json")?,
+            admission: read("admission-response.json")?,
+            conversion: read("conversion-response.json")?,
+            ..Output::default()
+        })
+    }
+
+    /// Its last runs, the oldest first.
+    #[must_use]
+    pub fn runs(&self) -> Vec<RunView> {
+        self.runs.list()
+    }
+
+    /// Records that a run's output is invalid, for the run history.
+    pub fn refused(&self, task: u64, why: &str) {
+        self.runs.refused(task, why);
+    }
+
+    /// A line of a hook's output. Lines of JSON keep their level and message; their other fields begin with `hook_`.
+    fn log(&self, stream: Stream, line: &str, (about, task): (&About<'_>, u64), proxy: bool) {
+        let (module, hook, output) = (self.module.as_str(), self.name.as_str(), stream.name());
+        let About { binding, queue, event } = *about;
+        let of = match self.scope {
+            Scope::Global => "global",
+            Scope::Module => "module",
+        };
+        let parsed: Option<Value> = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten();
+        if proxy && let Some(Value::Object(mut fields)) = parsed {
+            let own = [
+                ("module", module.into()),
+                ("hook", hook.into()),
+                ("hook.type", of.into()),
+                ("binding", binding.into()),
+                ("queue", queue.into()),
+                ("event.id", event.into()),
+                ("task.id", task.into()),
+                ("output", output.into()),
+            ];
+            for (key, value) in own {
+                fields.entry(key).or_insert(value);
+            }
+            fields.insert("proxyJsonLog".to_owned(), true.into());
+            // Nothing can be done when logs cannot be written.
+            drop(writeln!(std::io::stderr(), "{}", Value::Object(fields)));
+            return;
+        }
+        macro_rules! tell {
+            ($level:ident, $fields:expr, $message:expr) => {
+                tracing::$level!(
+                    module,
+                    hook,
+                    "hook.type" = of,
+                    binding,
+                    queue,
+                    "event.id" = event,
+                    "task.id" = task,
+                    output,
+                    hook_fields = $fields,
+                    "{}",
+                    $message
+                )
+            };
+        }
+        if let Some(Value::Object(mut fields)) = parsed
+            && let Some(Value::String(message)) = fields.remove("msg").or_else(|| fields.remove("message"))
+        {
+            let level = fields.remove("level");
+            let fields: serde_json::Map<String, Value> =
+                fields.into_iter().map(|(key, value)| (format!("hook_{key}"), value)).collect();
+            let fields = (!fields.is_empty()).then(|| Value::Object(fields).to_string());
+            match level.as_ref().and_then(Value::as_str).unwrap_or("info") {
+                "error" | "fatal" | "panic" => tell!(error, fields, message),
+                "warn" | "warning" => tell!(warn, fields, message),
+                "debug" | "trace" => tell!(debug, fields, message),
+                _ => tell!(info, fields, message),
+            }
+            return;
+        }
+        tell!(info, None::<String>, line);
+    }
+}
+
+/// Names of the bindings of a run, each once.
+fn bindings(contexts: &Value) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in contexts.as_array().into_iter().flatten().filter_map(|c| c["binding"].as_str()) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+/// What the lines of a run say besides the hook and the number of the run.
+pub struct About<'r> {
+    pub binding: &'r str,
+    pub queue: &'r str,
+    /// The number of the run's cause: the same in each of its tries.
+    pub event: u64,
+}
+
+#[cfg(test)]
+mod tests;

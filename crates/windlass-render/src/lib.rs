@@ -1,0 +1,28 @@
+//! The interface between the renderer and the engine: converts a chart and values to a [`RenderedRelease`].
+//!
+//! Owns the renderer's access to the process's clock, randomness and cluster. Does not know front ends.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod bounds;
+mod convert;
+mod finished_manifests;
+pub mod kustomize;
+mod labels;
+mod name_template;
+pub mod post_renderers;
+pub mod recorded_values;
+pub mod replay;
+mod secrets;
+mod world;
+
+pub use bounds::{Deadline, RenderBounds, bound_input};
+pub use convert::{chart_record, crds, parse_manifest, release, to_json};
+pub use finished_manifests::{contains_namespace, finished_chart, finished_release};
+pub use labels::{add_labels, label_crds};
+pub use name_template::release_name;
+pub use secrets::note_secrets;
+pub use world::lookup_object;
+pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};
+
+pub use convert::from_json;

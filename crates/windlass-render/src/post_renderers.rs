@@ -1,0 +1,224 @@
+//! Post-renderers in process: kustomize's patches and images, metadata of all objects, labels of the origin.
+//!
+//! Owns their order (Flux's) and applies them to a [`RenderedRelease`]. Does not know custom resources: a front end fills
+//! [`PostRenderers`]. `chart_compat::render` joins manifests and hooks to one stream and splits it again, as Helm does.
+//!
+//! An object that loses the name of its file in a patch gets a file named by its number in the stream. In a file that has
+//! several kinds of objects that number is counted in install order here, in the order of the file by Helm.
+
+use std::collections::BTreeMap;
+
+use chart_compat::render::{Hook, Manifest, PostRenderStrategy, Rendered};
+use chart_compat::yaml;
+use kustomize_compat::Error;
+use kustomize_compat::build::{Kustomization, add_metadata};
+pub use kustomize_compat::patch::Patch;
+pub use kustomize_compat::selector::Selector;
+pub use kustomize_compat::selector::labels::LabelSelector;
+pub use kustomize_compat::transform::images::Image;
+
+use serde_json::Value;
+
+use super::bounds::RenderBounds;
+use super::convert;
+use super::labels::label_crds;
+use windlass_engine::RenderedRelease;
+
+/// The name of the manifests' file in error messages, as helm-controller has it.
+const FILE: &str = "helm-output.yaml";
+
+/// A kustomization of the rendered manifests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KustomizePostRenderer {
+    /// Strategic merge patches and JSON patches.
+    pub patches: Vec<Patch>,
+    /// Changes of images.
+    pub images: Vec<Image>,
+}
+
+/// Labels and annotations of all objects; `None` is not the same as an empty map, with which manifests are serialized anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommonMetadata {
+    /// Labels; they replace those of the chart.
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Annotations; they replace those of the chart.
+    pub annotations: Option<BTreeMap<String, String>>,
+}
+
+/// All post-renderers of a release, in the order in which they run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PostRenderers {
+    /// Kustomizations, each applied to the result of the one before.
+    pub kustomize: Vec<KustomizePostRenderer>,
+    /// Metadata of all objects.
+    pub common_metadata: Option<CommonMetadata>,
+    /// Labels with the origin of a release; they replace common ones, and CRDs get them, too.
+    pub origin_labels: Option<BTreeMap<String, String>>,
+    /// Whether manifests and hooks are post-rendered.
+    pub strategy: PostRenderStrategy,
+}
+
+impl PostRenderers {
+    fn is_empty(&self) -> bool {
+        self.kustomize.is_empty() && self.common_metadata.is_none() && self.origin_labels.is_none()
+    }
+
+    /// Post-renders a stream of manifests.
+    ///
+    /// # Errors
+    /// A manifest that is not an object, or a post-renderer that does not apply, with kustomize's text.
+    pub fn run(&self, stream: &str) -> Result<String, Error> {
+        let none = BTreeMap::new();
+        let mut stream = stream.to_owned();
+        for KustomizePostRenderer { patches, images } in &self.kustomize {
+            let (patches, images) = (patches.clone(), images.clone());
+            stream = Kustomization { file: FILE.to_owned(), patches, images }.build(&stream)?;
+        }
+        if let Some(CommonMetadata { labels, annotations }) = &self.common_metadata
+            && (labels.is_some() || annotations.is_some())
+        {
+            let or_none = |map: &Option<BTreeMap<_, _>>| map.clone().unwrap_or_default();
+            stream = add_metadata(&stream, &or_none(labels), &or_none(annotations))?;
+        }
+        if let Some(labels) = &self.origin_labels {
+            stream = add_metadata(&stream, labels, &none)?;
+        }
+        Ok(stream)
+    }
+
+    /// Post-renders a release: manifests, hooks, the text that Helm stores, and the checksum.
+    ///
+    /// # Errors
+    /// As [`Self::run`], with Helm's text, or a result that exceeds the render's memory limit.
+    pub fn apply(&self, release: &mut RenderedRelease, bounds: &RenderBounds) -> Result<(), PostRenderError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut rendered = rendered(release)?;
+        let mut warn = |line: String| tracing::warn!("{line}");
+        let mut cause = None;
+        let mut run = |stream: &str| {
+            self.run(stream).map_err(|error| {
+                let text = match &error {
+                    Error::Hinted { source, .. } => source.to_string(),
+                    other => other.to_string(),
+                };
+                cause = Some(error);
+                text
+            })
+        };
+        if let Err(text) = rendered.post_render(self.strategy, &mut run, &mut warn) {
+            return Err(PostRenderError { text, hint: cause.and_then(|cause| self.hint(&cause, release)) });
+        }
+        let result = convert::release(&rendered, bounds).map_err(|e| e.to_string())?;
+        release.manifests = result.manifests;
+        release.hooks = result.hooks;
+        release.manifest_text = result.manifest_text;
+        release.checksum = result.checksum;
+        match &self.origin_labels {
+            Some(labels) => Ok(label_crds(&mut release.crds, labels)?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a release cannot be post-rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostRenderError {
+    /// Helm's or kustomize's text.
+    pub text: String,
+    /// What that leaves out.
+    pub hint: Option<PostRenderHint>,
+}
+
+/// What explains a failed post-render.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostRenderHint {
+    /// This object is both a hook and a manifest, and both are post-rendered as one stream.
+    HookAndManifest(String),
+    /// A sentence.
+    Text(String),
+}
+
+impl From<String> for PostRenderError {
+    fn from(text: String) -> Self {
+        Self { text, hint: None }
+    }
+}
+
+impl PostRenderers {
+    /// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
+    fn hint(&self, error: &Error, release: &RenderedRelease) -> Option<PostRenderHint> {
+        match error {
+            Error::Hinted { hint, .. } => Some(PostRenderHint::Text(hint.clone())),
+            // The build wraps the cause in a text of its own.
+            other if other.to_string().contains("already registered id") => {
+                in_both(release).map(PostRenderHint::HookAndManifest)
+            }
+            _ => self.unreadable(release).map(PostRenderHint::Text),
+        }
+    }
+
+    /// The first object that kustomize cannot read, and its template.
+    fn unreadable(&self, release: &RenderedRelease) -> Option<String> {
+        let manifests = release.manifests.iter().map(|one| (&one.source, &one.text, &one.object));
+        let mut all = manifests.chain(release.hooks.iter().map(|one| (&one.path, &one.text, &one.object)));
+        all.find_map(|(path, text, object)| {
+            let error = self.run(text).err()?.to_string();
+            let name = name_of(object);
+            // The build wraps the cause in a text of its own.
+            match error.contains("already defined at line") {
+                true => Some(format!(
+                    "{name} of {path} sets a key twice: Helm takes the last value, post-renderers refuse the object"
+                )),
+                false if error.contains("yaml:") => Some(format!("the object is {name} of {path}")),
+                false => None,
+            }
+        })
+    }
+}
+
+/// Kind and name of an object.
+fn name_of(object: &Value) -> String {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{} {name:?}", object["kind"].as_str().unwrap_or_default())
+}
+
+/// The first object that is both a hook and a manifest.
+fn in_both(release: &RenderedRelease) -> Option<String> {
+    let identity = |object: &Value| {
+        ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"]
+            .map(|at| object.pointer(at).cloned())
+    };
+    let manifests: Vec<_> = release.manifests.iter().map(|manifest| identity(&manifest.object)).collect();
+    let hook = release.hooks.iter().find(|hook| manifests.contains(&identity(&hook.object)))?;
+    Some(name_of(&hook.object))
+}
+
+/// Converts the documents of a release to the renderer's form.
+fn rendered(release: &RenderedRelease) -> Result<Rendered, String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut document = |source, text: &str| {
+        let count = counts.entry(source).or_default();
+        let number = *count;
+        *count += 1;
+        let head = yaml::head(text.as_bytes()).map_err(|e| format!("{source}: {e}"))?;
+        Ok::<_, String>(Manifest { source: source.to_owned(), text: text.to_owned(), head, number })
+    };
+    let manifests =
+        release.manifests.iter().map(|m| document(&m.source, &m.text)).collect::<Result<_, _>>()?;
+    // Events, weight and policies of a hook are parsed again from its text.
+    let hook = |manifest| Hook {
+        manifest,
+        events: Vec::new(),
+        weight: 0,
+        delete_policies: Vec::new(),
+        output_log_policies: Vec::new(),
+    };
+    let hooks =
+        release.hooks.iter().map(|h| document(&h.path, &h.text).map(hook)).collect::<Result<_, _>>()?;
+    Ok(Rendered { manifests, hooks, ..Rendered::default() })
+}
+
+#[cfg(test)]
+mod tests;
