@@ -3,7 +3,7 @@
 //! Owns what specs mean, artifacts, events and status. Objects are reconciled by `windlass-controller`, and their types are in `flux-api`.
 //!
 //! - [`gotk_metrics`]: the metrics that Flux's controllers have
-//! - [`helmrelease`]: HelmReleases
+//! - [`helmrelease`]: releases that HelmReleases ask for
 //! - [`sources`]: GitRepositories, OCIRepositories, Buckets, HelmRepositories, HelmCharts
 //! - [`notifications`]: Alerts, Providers, Receivers and events
 

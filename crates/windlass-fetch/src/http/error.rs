@@ -3,6 +3,7 @@
 use std::error::Error as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+use windlass_base::bounded_read;
 
 use http::Method;
 
@@ -134,7 +135,8 @@ fn transport(e: &reqwest::Error, url: &Location) -> String {
 
 /// An unresolved name in the words of Go's resolver (`net.DNSError`).
 fn unknown_host(text: &str, host: &str) -> String {
-    let servers = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let servers =
+        bounded_read::read_text("/etc/resolv.conf".as_ref(), bounded_read::MAX_TEXT).unwrap_or_default();
     let mut servers = servers.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
         words.next().filter(|word| *word == "nameserver").and_then(|_| words.next()?.parse::<IpAddr>().ok())
