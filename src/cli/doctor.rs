@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::flags::Globals;
 use super::output::{Format, structured};
-use super::{Failure, doctor_helmreleases, doctor_records, print};
+use super::{Failure, block_on, doctor_helmreleases, doctor_records, print};
 use crate::preflight::{self, Diagnosis, Weight};
 use windlass_modules::addon;
 
@@ -45,13 +45,9 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<ExitCode, Fail
 }
 
 fn modules(args: &Modules) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
     let look =
         preflight::doctor(&args.modules_dir, args.global_hooks_dir.as_deref(), addon::UNNUMBERED_ORDER);
-    let found = runtime.block_on(look);
+    let found = block_on(look)?;
     let text = match args.output {
         Format::Table => text(&found),
         format => structured(&found, format)?,

@@ -86,7 +86,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use self::failure::Explained;
-use windlass_base::redact;
+use windlass_base::{blocking, redact};
 use windlass_cluster::{Cluster, ConnectOptions};
 use windlass_engine::record::Storage;
 use windlass_engine::{Engine, EngineError, EngineOptions, ReleaseId};
@@ -424,10 +424,9 @@ impl ShutdownSignal {
     }
 }
 
-/// Runs a future without a cluster.
+/// Runs a future on the runtime of the process.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    Ok(runtime.map_err(|e| format!("cannot start: {e}"))?.block_on(work))
+    Ok(blocking::runtime().map_err(|e| format!("cannot start: {e}"))?.block_on(work))
 }
 
 /// Runs a command that needs the cluster.
@@ -435,17 +434,7 @@ fn with_engine<T>(
     globals: &flags::Globals,
     work: impl AsyncFnOnce(Connected) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    with_runtime(async { work(connect(globals).await?).await })?
-}
-
-/// Runs a future on the runtime of a command.
-fn with_runtime<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
-    Ok(runtime.block_on(work))
+    block_on(async { work(connect(globals).await?).await })?
 }
 
 /// Connects to the cluster of the flags.

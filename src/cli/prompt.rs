@@ -6,7 +6,7 @@ use std::io::{BufRead as _, IsTerminal as _, Read as _};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-use super::{Failure, ShutdownSignal, print, tell};
+use super::{Failure, ShutdownSignal, block_on, print, tell};
 
 use windlass_base::bounded_read;
 use windlass_base::redact::SecretText;
@@ -38,9 +38,7 @@ pub(super) fn line(question: &str) -> Result<String, Failure> {
 pub(super) fn secret(question: &str) -> Result<SecretText, Failure> {
     need_terminal()?;
     let question = question.to_owned();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|e| format!("cannot start: {e}"))?;
-    let answer = runtime.block_on(async {
+    let answer = block_on(async {
         // The echo must be restored in every case, so register signal handlers first.
         let mut ended = ShutdownSignal::listen()?;
         let _hidden = Hidden::new()?;
@@ -50,9 +48,8 @@ pub(super) fn secret(question: &str) -> Result<SecretText, Failure> {
             () = ended.next() => Err("interrupted".to_owned()),
         }
     });
-    runtime.shutdown_background();
     print(b"\n")?;
-    answer.map(SecretText::new)
+    answer?.map(SecretText::new)
 }
 
 fn need_terminal() -> Result<(), Failure> {

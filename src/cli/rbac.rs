@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::flags::Globals;
 use super::output::{Format, structured};
-use super::{Failure, print, tell};
+use super::{Failure, block_on, print, tell};
 use crate::preflight::{self, Needs};
 use crate::runtime::{self, Controller, ControllerMode};
 use windlass_controller::AccountName;
@@ -96,12 +96,8 @@ fn of_modules(args: &Args, namespace: &str) -> Result<Needs, Failure> {
         .as_deref()
         .ok_or("name the directories of modules, or leave modules out of --controllers")?;
     let global = args.global_hooks_dir.as_deref();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
     let configuration = args.webhook_configuration_name.as_deref();
     let look = preflight::needs(modules, global, namespace, addon::UNNUMBERED_ORDER, configuration);
-    let (needs, problems) = runtime.block_on(look);
+    let (needs, problems) = block_on(look)?;
     if problems.is_empty() { Ok(needs) } else { Err(problems.join("\n")) }
 }

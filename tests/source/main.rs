@@ -12,6 +12,7 @@ mod bucket_credentials;
 mod buckets;
 mod bundles;
 mod client;
+mod connections;
 #[cfg(feature = "cosign")]
 mod cosign;
 mod dependencies;

@@ -1,6 +1,7 @@
 //! What every other crate of Windlass may use, and what knows none of them.
 //!
 //! - [`backoff`]: how long to wait before another try
+//! - [`blocking`]: futures of callers that block
 //! - [`bounded_read`]: files and streams that are read within a limit
 //! - [`causes`]: an error with its causes, in one line
 //! - [`cel_expression`]: expressions in CEL that tenants write
@@ -11,6 +12,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod backoff;
+pub mod blocking;
 pub mod bounded_read;
 pub mod causes;
 pub mod cel_expression;

@@ -11,7 +11,7 @@ use chart_compat::profile::Profile;
 use tempfile::TempDir;
 
 use super::chart_store::{ChartRequest, ChartStore};
-use super::own_thread;
+use windlass_base::blocking;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::dependencies::Manager;
 use windlass_fetch::fetch::{ChartBytes, Fetcher, Options, ProvenanceMode};
@@ -128,7 +128,7 @@ impl ChartFetcher {
             let found = self.fetcher.update_index(url, options).await;
             found.map(drop).map_err(|error| error.to_string())
         };
-        own_thread::wait(check)
+        blocking::wait(check)
     }
 
     /// Asks a registry whether it takes the login. `host`: its name and port.
@@ -138,7 +138,7 @@ impl ChartFetcher {
     pub fn check_registry(&self, host: &str, options: &Options) -> Result<(), String> {
         let check =
             || async { self.fetcher.registry(options).ping(host).await.map_err(|error| error.to_string()) };
-        own_thread::wait(check)
+        blocking::wait(check)
     }
 
     fn find(&self, request: &ChartRequest) -> Result<Found, String> {
@@ -169,7 +169,7 @@ impl ChartFetcher {
             let chart = self.fetcher.fetch(reference, options, &mut |line| warnings.push(line)).await;
             chart.map(|chart| (chart, warnings)).map_err(|error| error.to_string())
         };
-        let (chart, warnings) = own_thread::wait(fetch)?;
+        let (chart, warnings) = blocking::wait(fetch)?;
         warnings.iter().chain(&chart.notes).for_each(|line| (self.warn)(line));
         if verifies {
             verify_fetched(&chart, &keyring())?;
@@ -218,7 +218,7 @@ impl ChartFetcher {
             lines.extend(warnings);
             done.map(|()| lines)
         };
-        own_thread::wait(update)?.iter().for_each(|line| (self.warn)(line.trim_end()));
+        blocking::wait(update)?.iter().for_each(|line| (self.warn)(line.trim_end()));
         Ok(())
     }
 

@@ -25,7 +25,6 @@ pub mod helm_arguments;
 pub mod local_host;
 pub mod lock_file;
 pub mod output;
-mod own_thread;
 pub mod patched_chart;
 pub mod release_chart;
 pub mod release_options;

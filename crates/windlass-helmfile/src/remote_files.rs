@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::addresses::address::Address;
 use super::addresses::{download, git_address};
 use super::local_host::Fetcher;
-use super::own_thread;
+use windlass_base::blocking;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::git::copies::GitCopies;
 use windlass_fetch::git::remote::{GitAccess, GitLogin};
@@ -149,7 +149,7 @@ impl RemoteFiles {
         let git = self.git()?;
         match (address.getter.as_deref(), address.location.scheme.as_str()) {
             (Some("git"), _) => {
-                let root = own_thread::wait(|| git_address::copy(git, address, self.tenant.as_ref()))?;
+                let root = blocking::wait(|| git_address::copy(git, address, self.tenant.as_ref()))?;
                 address.below(&root)
             }
             // The keys would be this process' own.
@@ -158,7 +158,7 @@ impl RemoteFiles {
             }
             (None | Some("http" | "https"), "http" | "https") | (None, "s3") | (Some("s3" | "gcs"), _) => {
                 let directory = tempfile::tempdir_in(git.home()).map_err(|error| error.to_string())?.keep();
-                own_thread::wait(|| download::fetch(&self.http, address, &directory, &self.budget))
+                blocking::wait(|| download::fetch(&self.http, address, &directory, &self.budget))
             }
             (Some("hg"), _) => {
                 Err("Mercurial repositories are not supported; use git:: or an archive by http::".to_owned())

@@ -24,7 +24,7 @@ use self::program::Helm;
 use self::report::{Report, Row};
 use super::flags::{Globals, Values, duration};
 use super::output::Format;
-use super::{Failure, print, tell};
+use super::{Failure, block_on, print, tell};
 
 /// Flags of `compare`.
 #[derive(clap::Args)]
@@ -93,11 +93,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         .map_err(|e| format!("cannot make a scratch directory: {e}"))?;
     let cases = if args.releases { None } else { Some(find_charts::cases(&args.charts, scratch.path())?) };
     let stored = if args.releases { Some(releases::read(globals, args.all_namespaces)?) } else { None };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| format!("cannot start: {e}"))?;
-    let report = runtime.block_on(async {
+    let report = block_on(async {
         let helm = program::probe(&args.helm, scratch.path(), args.timeout).await?;
         if let Some(wanted) = globals.compat
             && wanted != helm.profile
@@ -114,7 +110,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         };
         let common = common(globals, args, &helm, cluster);
         compare(cases, &helm, args, &common).await
-    })?;
+    })??;
     print(report.text(args.output)?.as_bytes())?;
     match report.differing() {
         0 => Ok(()),

@@ -21,7 +21,7 @@ use super::template::Needs;
 use crate::cli::flags::Globals;
 use crate::cli::post_render::PostRenderer;
 use crate::cli::schemas::Schemas;
-use crate::cli::{Connected, Failure, ShutdownSignal, tell, with_runtime};
+use crate::cli::{Connected, Failure, ShutdownSignal, block_on, tell};
 use helmfile_compat::hooks::{self, Event};
 use helmfile_compat::load::State;
 use helmfile_compat::record::{Record, Slot};
@@ -147,7 +147,7 @@ pub(super) fn run(
         interrupted: Arc::default(),
     };
     let done = session.prepare(&query).and_then(|()| {
-        with_runtime(async {
+        block_on(async {
             let interrupted = Arc::clone(&session.interrupted);
             let listener = tokio::spawn(async move {
                 let Ok(mut ended) = ShutdownSignal::listen() else { return };

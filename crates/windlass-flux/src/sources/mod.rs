@@ -25,9 +25,9 @@ mod oci_fetch;
 mod registry_login;
 mod signature_policy;
 mod source_archive;
+mod source_kinds;
 mod source_secrets;
 mod source_status;
-mod source_kinds;
 
 pub use artifact_store::ArtifactStore;
 pub use source_archive::unpack as unpack_artifact;

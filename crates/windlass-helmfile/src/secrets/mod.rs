@@ -25,10 +25,10 @@ pub use self::local_secrets::LocalSecrets;
 use self::secret_reference::Reference;
 use self::vault_secrets::VaultSessions;
 use super::local_host::SecretStore;
-use super::own_thread;
 use super::sops;
 use helmfile_compat::document;
 use helmfile_compat::value::{Map, Value};
+use windlass_base::blocking;
 use windlass_base::redact::{self, SecretText};
 use windlass_cluster::ConnectOptions;
 use windlass_fetch::AwsSession;
@@ -190,17 +190,17 @@ impl Secrets {
             ));
         };
         if provider == "k8s" {
-            return own_thread::wait(|| cluster_secrets::read(&remote.cluster, reference));
+            return blocking::wait(|| cluster_secrets::read(&remote.cluster, reference));
         }
         if remote.http.is_offline() {
             return Err("offline mode forbids asking for it".to_owned());
         }
         match provider {
-            "vault" => own_thread::wait(|| vault_secrets::read(remote, reference)),
-            "awssecrets" => own_thread::wait(|| aws_secrets::of_manager(remote, reference)),
-            "awsssm" => own_thread::wait(|| aws_secrets::of_parameters(remote, reference)),
-            "gcpsecrets" => own_thread::wait(|| google_secrets::read(remote, reference)),
-            _ => own_thread::wait(|| azure_secrets::read(remote, reference)),
+            "vault" => blocking::wait(|| vault_secrets::read(remote, reference)),
+            "awssecrets" => blocking::wait(|| aws_secrets::of_manager(remote, reference)),
+            "awsssm" => blocking::wait(|| aws_secrets::of_parameters(remote, reference)),
+            "gcpsecrets" => blocking::wait(|| google_secrets::read(remote, reference)),
+            _ => blocking::wait(|| azure_secrets::read(remote, reference)),
         }
     }
 }

@@ -17,6 +17,7 @@ use chart_compat::render::{
 use kustomize_compat::load::{Chart, ReadFile};
 
 use crate::{Documents, RenderBounds, SystemWorld, note_secrets, release_name};
+use windlass_base::blocking;
 use windlass_fetch::Loaded;
 use windlass_fetch::fetch::{self, ChartBytes, Fetcher};
 use windlass_fetch::installable::check_installable;
@@ -199,8 +200,7 @@ impl ChartSettings<'_> {
             }
         };
         let mut lines = Vec::new();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|e| failed(&e))?;
+        let runtime = blocking::runtime().map_err(|e| failed(&e))?;
         let fetched = runtime.block_on(fetcher.fetch(&reference, &options, &mut |line| lines.push(line)));
         lines.iter().for_each(|line| warn(line));
         let ChartBytes { bytes, file_name, .. } = fetched.map_err(|e| failed(&e))?;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kustomize_compat::load::{FetchError, Repository};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use windlass_base::blocking;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::git::copies::GitCopies;
 use windlass_fetch::git::remote::{GitAccess, GitRemote, GitRevision};
@@ -44,7 +45,7 @@ pub(super) struct RemoteBases {
 
 /// What runs the tasks of one build.
 struct Fetcher {
-    runtime: Runtime,
+    runtime: &'static Runtime,
     shared: Arc<Shared>,
 }
 
@@ -74,7 +75,6 @@ impl RemoteBases {
 
     fn fetcher(&self) -> Result<&Fetcher, String> {
         if self.fetcher.get().is_none() {
-            let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let failed = |e: std::io::Error| format!("cannot prepare for repositories: {e}");
             let copies = GitCopies::new("windlass-kustomize-", None).map_err(failed)?;
             let copies = copies.with_budget(Arc::clone(&self.budget));
@@ -85,7 +85,7 @@ impl RemoteBases {
                 isolated: self.isolated,
                 local,
             };
-            let fetcher = Fetcher { runtime: runtime.map_err(failed)?, shared: Arc::new(shared) };
+            let fetcher = Fetcher { runtime: blocking::runtime().map_err(failed)?, shared: Arc::new(shared) };
             // There is none: this is the only place that sets it.
             drop(self.fetcher.set(fetcher));
         }
@@ -122,7 +122,7 @@ impl RemoteBases {
         if self.http.is_offline() {
             return Err(format!("{}: offline mode forbids fetching it", repository.raw));
         }
-        let runtime = &self.fetcher()?.runtime;
+        let runtime = self.fetcher()?.runtime;
         self.start(repository);
         let key = key_of(repository);
         let running = self.running.borrow_mut().remove(&key);
