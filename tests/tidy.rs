@@ -86,7 +86,7 @@ const ROOT: [(&str, &[&str]); 3] =
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
 const CRATES: [(&str, &[&str]); 15] = [
     ("chart-compat", &[]),
-    ("kustomize-compat", &[]),
+    ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
     ("windlass-base", &["chart-compat"]),
     ("helmfile-compat", &["chart-compat"]),
@@ -493,17 +493,24 @@ const METAPHORS: [&str; 34] = [
 ];
 
 /// Types and functions that have another name now.
-const OLD_NAMES: [&str; 13] = [
+const OLD_NAMES: [&str; 20] = [
+    "Asker",
     "Attention",
+    "Carry",
     "CarryOut",
     "Glimpse",
     "Ground",
     "Keeper",
+    "Material",
     "Past",
+    "Prints",
     "Teller",
+    "Told",
     "Touched",
     "Wanted",
+    "Which",
     "carry_out",
+    "door",
     "judge_touched",
     "look_again",
     "past_of",

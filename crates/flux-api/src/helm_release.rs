@@ -10,6 +10,11 @@ use super::GoDuration;
 use super::common::{LocalObjectReference, SecretKeyReference, integer, is_default};
 use super::helm_release_actions::{Install, Rollback, Test, Uninstall, Upgrade};
 
+/// Kinds that `chartRef` may name.
+const CHART_REF_KINDS: [&str; 3] = ["OCIRepository", "HelmChart", "ExternalArtifact"];
+/// Kinds that the source of a chart may be of.
+const SOURCE_REF_KINDS: [&str; 3] = ["HelmRepository", "GitRepository", "Bucket"];
+
 /// What a HelmRelease asks for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -23,7 +28,7 @@ pub struct HelmReleaseSpec {
     pub chart: Option<ChartTemplate>,
     /// The object that has the chart.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(transform = of_kinds(&["OCIRepository", "HelmChart", "ExternalArtifact"]))]
+    #[schemars(transform = of_kinds(&CHART_REF_KINDS))]
     pub chart_ref: Option<ObjectReference>,
     /// How often the release is reconciled.
     pub interval: Option<GoDuration>,
@@ -178,7 +183,7 @@ pub struct ChartTemplateSpec {
     #[schemars(extend("x-default" = "*"))]
     pub version: Option<String>,
     /// The source that has the chart.
-    #[schemars(transform = of_kinds(&["HelmRepository", "GitRepository", "Bucket"]))]
+    #[schemars(transform = of_kinds(&SOURCE_REF_KINDS))]
     pub source_ref: ObjectReference,
     /// How often the source is looked at; by default as often as the release is reconciled.
     #[serde(skip_serializing_if = "is_default")]

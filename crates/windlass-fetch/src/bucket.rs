@@ -41,6 +41,7 @@ pub use self::storage_access::{
 
 use super::http::{Credentials, Http, HttpError, Request, Tls};
 use super::location::{BadLocation, Location};
+#[cfg(feature = "gcs")]
 use windlass_base::redact::SecretText;
 
 /// Why a package in a bucket cannot be fetched.

@@ -150,6 +150,19 @@ pub enum FetchError {
     Unsupported(String),
 }
 
+impl FetchError {
+    /// Whether a server refuses the credentials, or TLS with them.
+    #[must_use]
+    pub fn is_access_denied(&self) -> bool {
+        match self {
+            Self::Http(error) => error.is_access_denied(),
+            Self::Oci(error) => error.is_access_denied(),
+            Self::NoIndex { source, .. } => source.is_access_denied(),
+            _ => false,
+        }
+    }
+}
+
 /// The values of `--version`, `--repo`, `--username` and the like.
 #[derive(Clone, Debug, Default)]
 pub struct Options {

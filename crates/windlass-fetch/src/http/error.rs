@@ -33,6 +33,8 @@ pub enum HttpError {
         url: String,
         /// Why.
         reason: String,
+        /// Whether the two sides did not agree on TLS: a certificate that is not trusted, or no common version.
+        tls: bool,
     },
     /// Offline mode.
     #[error("{url} is not in the cache, and offline mode forbids fetching it")]
@@ -61,6 +63,7 @@ pub(super) enum Reason {
 impl HttpError {
     pub(super) fn new(method: &Method, location: &Location, reason: Reason) -> Self {
         let url = location.to_string();
+        let of_tls = matches!(reason, Reason::Tls(_));
         let reason = match reason {
             Reason::Offline => return Self::Offline { url },
             Reason::TooManyRedirects => TooManyRedirects.to_string(),
@@ -86,7 +89,19 @@ impl HttpError {
         };
         let method = method.as_str();
         let method = format!("{}{}", &method[..1], method[1..].to_ascii_lowercase());
-        Self::Failed { method, url, reason }
+        // The texts of `transport`, not those of a server.
+        let tls = of_tls || reason.starts_with("tls: ");
+        Self::Failed { method, url, reason, tls }
+    }
+
+    /// Whether the server refuses the credentials, or TLS with them.
+    #[must_use]
+    pub fn is_access_denied(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => ["401", "403"].iter().any(|code| status.starts_with(code)),
+            Self::Failed { tls, .. } => *tls,
+            Self::Offline { .. } => false,
+        }
     }
 
     /// Whether the server answered that it does not exist.
@@ -146,4 +161,33 @@ fn unknown_host(text: &str, host: &str) -> String {
     let lost = text.contains("Temporary failure") || text.contains("Try again");
     let why = if lost { "server misbehaving" } else { "no such host" };
     format!("dial tcp: lookup {host} on {server}: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn access_is_denied_by_the_answer_and_not_by_a_name() {
+        let status = |path: &str, status: &str| HttpError::Status {
+            url: format!("https://charts.example.test/{path}"),
+            status: status.to_owned(),
+        };
+        let failed = |path: &str, tls: bool| HttpError::Failed {
+            method: "Get".to_owned(),
+            url: format!("https://charts.example.test/{path}"),
+            reason: "EOF".to_owned(),
+            tls,
+        };
+        for (error, expected) in [
+            (status("a.tgz", "401 Unauthorized"), true),
+            (status("a.tgz", "403 Forbidden"), true),
+            (status("mutual-tls-401.tgz", "404 Not Found"), false),
+            (status("access-denied.tgz", "500 Internal Server Error"), false),
+            (failed("a.tgz", true), true),
+            (failed("x509-unauthorized.tgz", false), false),
+        ] {
+            assert_eq!(error.is_access_denied(), expected, "{error}");
+        }
+    }
 }

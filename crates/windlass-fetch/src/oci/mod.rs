@@ -99,6 +99,19 @@ pub enum OciError {
     Mismatch(String),
 }
 
+impl OciError {
+    /// Whether the registry refuses the credentials, or TLS with them.
+    #[must_use]
+    pub fn is_access_denied(&self) -> bool {
+        match self {
+            Self::Denied { .. } => true,
+            Self::Http(error) => error.is_access_denied(),
+            Self::Status { status, .. } => ["401", "403"].iter().any(|code| status.starts_with(code)),
+            _ => false,
+        }
+    }
+}
+
 /// A client of registries with the flags of one command.
 pub struct Registry<'r> {
     http: &'r Http,

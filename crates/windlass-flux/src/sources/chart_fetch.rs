@@ -204,17 +204,16 @@ async fn of_index(
     // Without a cache of its own nobody gets a package by the digest of another tenant's.
     let fetcher = Fetcher::of_tenant(Home::below(scratch.path()), http, RegistryCredentials::none());
     let fetched = fetcher.fetch_version(&access, version, &Options::default(), &mut |_| {}).await;
-    let fetched =
-        fetched.map_err(|e| fetch_error(&format!("failed to download chart for remote reference: {e}")))?;
+    let fetched = fetched.map_err(|e| {
+        fetch_error(e.is_access_denied(), &format!("failed to download chart for remote reference: {e}"))
+    })?;
     let name = version.metadata.name.clone();
     package_of(context, spec, (&name, &wanted), fetched.bytes, None).await
 }
 
-/// A failure of a chart server: with a reason of its own for logins.
-fn fetch_error(text: &str) -> SourceError {
-    let words = ["401", "403", "unauthorized", "authentication required", "access denied", "tls", "x509"];
-    let lower = text.to_lowercase();
-    if words.iter().any(|word| lower.contains(word)) {
+/// A failure of a chart server. `denied`: it refuses the credentials, which has a reason of its own.
+fn fetch_error(denied: bool, text: &str) -> SourceError {
+    if denied {
         let text = format!("failed to authenticate with the Helm repository: chart pull error: {text}");
         return SourceError::fetch("AuthenticationFailed", text);
     }
@@ -298,8 +297,9 @@ async fn of_registry(
         return Ok(known(spec, status, &name, wanted, verified));
     }
     let pulled = registry.pull(&tagged, false, &mut |_| None).await;
-    let pulled =
-        pulled.map_err(|e| fetch_error(&format!("failed to download chart for remote reference: {e}")))?;
+    let pulled = pulled.map_err(|e| {
+        fetch_error(e.is_access_denied(), &format!("failed to download chart for remote reference: {e}"))
+    })?;
     package_of(context, spec, (&name, &wanted), pulled.chart, verified).await
 }
 
@@ -312,18 +312,19 @@ async fn version_in_registry(
     if chart_compat::go::semver::parse(&spec.version).is_ok() {
         return Ok(spec.version.clone());
     }
-    let failed =
-        |why: String| fetch_error(&format!("failed to get chart version for remote reference: {why}"));
+    let failed = |denied: bool, why: String| {
+        fetch_error(denied, &format!("failed to get chart version for remote reference: {why}"))
+    };
     let all = registry
         .versions(reference)
         .await
-        .map_err(|e| failed(format!("could not get tags for {:?}: {e}", spec.chart)))?;
-    match choose(all.iter().map(String::as_str), &spec.version).map_err(failed)? {
+        .map_err(|e| failed(e.is_access_denied(), format!("could not get tags for {:?}: {e}", spec.chart)))?;
+    match choose(all.iter().map(String::as_str), &spec.version).map_err(|e| failed(false, e))? {
         Choice::Found(version) | Choice::Near(version) => Ok(version.to_owned()),
-        Choice::None => Err(failed(format!(
-            "could not locate a version matching provided version string {}",
-            spec.version
-        ))),
+        Choice::None => Err(failed(
+            false,
+            format!("could not locate a version matching provided version string {}", spec.version),
+        )),
     }
 }
 
