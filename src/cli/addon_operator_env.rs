@@ -106,7 +106,7 @@ impl WithoutEffect {
     ///
     /// # Errors
     /// A setting that would be unsafe to ignore.
-    pub(super) fn told(&self, set: &[String]) -> Result<Vec<String>, Failure> {
+    pub(super) fn notices(&self, set: &[String]) -> Result<Vec<String>, Failure> {
         if self.shell_chroot_dir.as_deref().is_some_and(|d| !d.is_empty()) {
             return Err(
                 "--shell-chroot-dir (ADDON_OPERATOR_SHELL_CHROOT_DIR): hooks are not run in a directory of their own root here; \
@@ -137,8 +137,7 @@ impl WithoutEffect {
         }
         if self.debug_kubernetes_api {
             lines.push(
-                "--debug-kubernetes-api has no effect: --log-level debug tells of requests that fail"
-                    .to_owned(),
+                "--debug-kubernetes-api has no effect: --log-level debug logs failed requests".to_owned(),
             );
         }
         lines.extend(set.iter().filter_map(|name| Some(format!("{name} has no effect: {}", vain(name)?))));

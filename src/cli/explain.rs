@@ -148,13 +148,17 @@ fn rows(explanations: &[Explanation]) -> Vec<Vec<String>> {
             rows.push(vec![
                 name.clone(),
                 "(merged)".to_owned(),
-                shown(e.value.as_ref()),
+                format_value(e.value.as_ref()),
                 "counts".to_owned(),
             ]);
         }
         for s in &e.settings {
-            let row =
-                vec![std::mem::take(&mut name), by(e, s), shown(Some(&s.value)), effect(e, s).to_owned()];
+            let row = vec![
+                std::mem::take(&mut name),
+                by(e, s),
+                format_value(Some(&s.value)),
+                effect(e, s).to_owned(),
+            ];
             rows.push(row);
         }
     }
@@ -184,7 +188,7 @@ fn effect(e: &Explanation, s: &Setting) -> &'static str {
     }
 }
 
-fn shown(value: Option<&Data>) -> String {
+fn format_value(value: Option<&Data>) -> String {
     let Some(value) = value else { return "-".to_owned() };
     let text = json::to_string_raw(value).unwrap_or_else(|e| e.to_string());
     if text.chars().count() <= MAX_SHOWN {

@@ -122,7 +122,7 @@ fn run(args: &Args) -> Result<ExitCode, Failure> {
             Ok(results) => {
                 for result in results {
                     // The output may be closed.
-                    if out.write_all(shown(args, &result).as_bytes()).is_err() {
+                    if out.write_all(format_result(args, &result).as_bytes()).is_err() {
                         return Ok(ExitCode::FAILURE);
                     }
                     last = Some(result);
@@ -167,7 +167,7 @@ fn utf8(read: std::io::Result<Vec<u8>>) -> Result<String, String> {
     String::from_utf8(read.map_err(|e| of_the_system(&e))?).map_err(|_| "not UTF-8 text".to_owned())
 }
 
-fn shown(args: &Args, result: &Value) -> String {
+fn format_result(args: &Args, result: &Value) -> String {
     let raw = args.raw_output || args.join_output;
     let mut text = match result {
         Value::String(text) if raw => text.clone(),

@@ -137,7 +137,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let mut names: Vec<String> = names.filter_map(|(name, _)| name.into_string().ok()).collect();
     names.sort();
-    for line in args.without_effect.told(&names)? {
+    for line in args.without_effect.notices(&names)? {
         tracing::warn!("{line}");
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());

@@ -60,7 +60,7 @@ fn fields(changes: &[&PlannedChange]) -> String {
         let mut part = format!("# {}\n", name(change));
         for field in &change.fields {
             let mut line = |mark: char, value: &Value| {
-                part.push_str(&format!("{mark} {}: {}\n", field.path, shown(field, value)));
+                part.push_str(&format!("{mark} {}: {}\n", field.path, format_field_value(field, value)));
             };
             if let Some(before) = &field.before {
                 line('-', before);
@@ -78,7 +78,7 @@ fn fields(changes: &[&PlannedChange]) -> String {
     out
 }
 
-fn shown(field: &FieldChange, value: &Value) -> String {
+fn format_field_value(field: &FieldChange, value: &Value) -> String {
     match value.as_str() {
         Some(masked) if field.sensitive => masked.to_owned(),
         _ => value.to_string(),

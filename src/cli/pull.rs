@@ -71,14 +71,14 @@ fn untar_target(args: &Args, reference: &str) -> Result<PathBuf, Failure> {
     if taken.exists() {
         return Err(format!(
             "failed to untar: a file or directory with the name {} already exists",
-            shown(&taken).display()
+            cleaned_path(&taken).display()
         ));
     }
     Ok(directory)
 }
 
 /// A path without `.` components (`filepath.Join`).
-fn shown(path: &Path) -> PathBuf {
+fn cleaned_path(path: &Path) -> PathBuf {
     path.components().filter(|c| *c != Component::CurDir).collect()
 }
 

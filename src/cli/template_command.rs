@@ -56,7 +56,7 @@ fn read<C: FromArgMatches>(mut command: clap::Command, args: Vec<OsString>) -> R
 mod tests {
     use super::*;
 
-    fn told(parse: impl Fn(Vec<OsString>) -> Result<Cli, clap::Error>, args: &str) -> Option<String> {
+    fn error_text(parse: impl Fn(Vec<OsString>) -> Result<Cli, clap::Error>, args: &str) -> Option<String> {
         let words = ["windlass", "template"].into_iter().chain(args.split_whitespace());
         parse(words.map(OsString::from).collect()).err().map(|e| e.to_string())
     }
@@ -78,9 +78,9 @@ mod tests {
             "a b --include-crds=maybe",
         ];
         for args in refused {
-            let whole = told(parse_as, args);
+            let whole = error_text(parse_as, args);
             assert!(whole.is_some(), "{args}");
-            assert_eq!(told(parse, args), whole, "{args}");
+            assert_eq!(error_text(parse, args), whole, "{args}");
         }
         for args in [
             "a",
@@ -89,7 +89,7 @@ mod tests {
             "operator b",
             "template b",
         ] {
-            assert_eq!((told(parse, args), told(parse_as, args)), (None, None), "{args}");
+            assert_eq!((error_text(parse, args), error_text(parse_as, args)), (None, None), "{args}");
         }
     }
 

@@ -658,7 +658,7 @@ mod tests {
             assert!(text.starts_with(start), "{text}");
         }
         assert_eq!(
-            needs.rights.shown(Some("ns")),
+            needs.rights.summary(Some("ns")),
             [
                 "/configmaps 7",
                 "/events 2",
@@ -678,7 +678,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            needs.rights.shown(None),
+            needs.rights.summary(None),
             [
                 "/nodes 3",
                 "apiextensions.k8s.io/customresourcedefinitions 3",
@@ -694,7 +694,10 @@ mod tests {
                 "t.test/quotas q 4"
             ]
         );
-        assert_eq!(needs.rights.shown(Some("other")), ["/events 2", "/secrets 7", "events.k8s.io/events 2"]);
+        assert_eq!(
+            needs.rights.summary(Some("other")),
+            ["/events 2", "/secrets 7", "events.k8s.io/events 2"]
+        );
         let kinds: Vec<Value> = needs.manifests("windlass", "ns").iter().map(|m| m["kind"].clone()).collect();
         assert_eq!(
             kinds,

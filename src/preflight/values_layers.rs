@@ -73,7 +73,7 @@ pub fn layers(
     for (key, _) in &sections {
         let Some(config) = config else { break };
         let Some(text) = config["data"][key].as_str() else { continue };
-        let name = shown(config, key);
+        let name = describe_key(config, key);
         let section = yaml::from_slice_map(text.as_bytes()).map_err(|e| {
             format!("{name}: {e}; the operator goes on with the last good values of the module")
         })?;
@@ -131,7 +131,7 @@ fn seen(file: Map, module: &ModuleName, of_root: bool) -> Map {
 }
 
 /// A key of the ConfigMap for a message, with its last field manager.
-fn shown(config: &Value, key: &str) -> String {
+fn describe_key(config: &Value, key: &str) -> String {
     let metadata = &config["metadata"];
     let text = |key: &str| metadata[key].as_str().unwrap_or_default();
     let name = format!("ConfigMap {}/{} key {key}", text("namespace"), text("name"));

@@ -160,8 +160,12 @@ fn addresses() {
         drop(OciReference::parse(&told));
         drop(GitRevision::of_reference(&told));
         if let Ok(address) = Address::parse(&told) {
-            let _ =
-                (address.shown(), address.whole(), address.parameter("ref"), address.query_without(&["ref"]));
+            let _ = (
+                address.without_login(),
+                address.whole(),
+                address.parameter("ref"),
+                address.query_without(&["ref"]),
+            );
             drop(ObjectAddress::of(&address));
             below(|root| {
                 if let Ok(path) = address.below(root) {

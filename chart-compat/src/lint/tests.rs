@@ -18,7 +18,7 @@ fn chart(files: &[(&str, &str)]) -> Chart {
 }
 
 /// The findings, each as `file:line rule text`.
-fn told(files: &[(&str, &str)]) -> Vec<String> {
+fn finding_lines(files: &[(&str, &str)]) -> Vec<String> {
     let chart = chart(files);
     let subject = Subject {
         directory: "/demo",
@@ -48,7 +48,7 @@ fn told(files: &[(&str, &str)]) -> Vec<String> {
 fn unread(values: &str, template: &str, more: &[(&str, &str)]) -> Vec<String> {
     let mut files = vec![("values.yaml", values), ("templates/a.txt", template)];
     files.extend(more);
-    let found = told(&files);
+    let found = finding_lines(&files);
     found
         .iter()
         .filter_map(|f| Some(f.split_once("unread-value: no template reads ")?.1.to_owned()))
@@ -119,14 +119,14 @@ fn surprises_are_told_with_their_line() {
         "values.yaml:2 yaml-boolean: yes without quotes is a boolean in YAML 1.1; write true or false, or quote it",
         "values.yaml:5 yaml-boolean: the key on without quotes is true in YAML 1.1; quote it",
     ];
-    assert_eq!(told(&[("values.yaml", values), ("templates/a.yaml", template)]), want);
+    assert_eq!(finding_lines(&[("values.yaml", values), ("templates/a.yaml", template)]), want);
 }
 
 /// The findings of large numbers in a template, each as `file:line text`.
 fn exponents(values: &str, template: &str, more: &[(&str, &str)]) -> Vec<String> {
     let mut files = vec![("values.yaml", values), ("templates/a.yaml", template)];
     files.extend(more);
-    let found = told(&files);
+    let found = finding_lines(&files);
     let only = |f: &String| {
         let (place, text) = f.split_once(" exponent: ")?;
         Some(format!(
@@ -222,7 +222,7 @@ fn schemas_of_subcharts_that_refuse_globals_are_told() {
             ("charts/sub/values.yaml", "port: 80\n"),
             ("charts/sub/values.schema.json", schema),
         ];
-        let found = told(&sub);
+        let found = finding_lines(&sub);
         found.into_iter().filter(|f| f.contains("schema-refuses-global")).collect::<Vec<_>>()
     };
     let want = "charts/sub/values.schema.json:- schema-refuses-global: it refuses global, which Helm adds to the values of every \
@@ -254,7 +254,7 @@ fn nulls_that_delete_nothing_are_told() {
             ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
             ("charts/sub/values.yaml", "user: 1\nprobe:\n  path: /\nother: 2\n"),
         ];
-        let found = told(&files).into_iter();
+        let found = finding_lines(&files).into_iter();
         found
             .filter_map(|f| f.split_once(" ignored-null: ").map(|(at, text)| format!("{at} {text}")))
             .collect::<Vec<_>>()
@@ -284,7 +284,7 @@ fn charts_of_other_versions_than_asked_for_are_told() {
             "apiVersion: v2\nname: demo\nversion: 1.0.0\ndependencies:\n- {{name: sub, version: {version:?}{alias}}}\n"
         );
         let sub = ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.9.0\n");
-        let found = told(&[("Chart.yaml", &metadata), sub]).into_iter();
+        let found = finding_lines(&[("Chart.yaml", &metadata), sub]).into_iter();
         found.filter(|f| f.contains("dependency-version")).collect::<Vec<_>>()
     };
     let remedy = "fetch the version with dependency update, or change it in Chart.yaml";

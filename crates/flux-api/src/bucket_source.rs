@@ -106,7 +106,7 @@ pub struct BucketSts {
     pub cert_secret_ref: Option<LocalObjectReference>,
 }
 
-/// What is known of the bucket.
+/// Status of the bucket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BucketStatus {

@@ -106,7 +106,7 @@ pub struct GitRepositoryVerification {
     pub secret_ref: LocalObjectReference,
 }
 
-/// What is known of the repository.
+/// Status of the repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GitRepositoryStatus {

@@ -73,7 +73,7 @@ pub struct HelmChartVerification {
     pub match_oidc_identity: Vec<OidcIdentityMatch>,
 }
 
-/// What is known of the chart.
+/// Status of the chart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HelmChartStatus {

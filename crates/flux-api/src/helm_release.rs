@@ -64,7 +64,7 @@ pub struct HelmReleaseSpec {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// Keep what is known of the cluster's kinds from one action to the next; true by default.
+    /// Keep discovered kinds of the cluster from one action to the next; true by default.
     #[serde(skip_serializing_if = "is_default")]
     pub persistent_client: Option<bool>,
     /// What is done about objects that differ from the release.

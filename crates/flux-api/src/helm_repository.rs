@@ -70,7 +70,7 @@ pub struct NamespaceSelector {
     pub match_labels: BTreeMap<String, String>,
 }
 
-/// What is known of the repository.
+/// Status of the repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HelmRepositoryStatus {

@@ -106,7 +106,7 @@ pub struct OciRepositoryVerification {
     pub trusted_root_secret_ref: Option<LocalObjectReference>,
 }
 
-/// What is known of the artifact.
+/// Status of the artifact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OciRepositoryStatus {

@@ -113,7 +113,7 @@ pub struct OidcValidation {
     pub message: String,
 }
 
-/// What is known of the webhook.
+/// Status of the webhook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReceiverStatus {

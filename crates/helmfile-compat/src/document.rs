@@ -99,7 +99,7 @@ pub fn map(text: &str) -> Result<Map, String> {
         Value::AnyMap(entries) => {
             let mut map = Map::new();
             for (key, value) in entries {
-                map.insert(key.shown(), value);
+                map.insert(key.go_text(), value);
             }
             Ok(map)
         }
@@ -113,11 +113,11 @@ pub fn map(text: &str) -> Result<Map, String> {
 fn tag(value: &Value) -> String {
     match value {
         Value::List(_) => "!!seq".to_owned(),
-        Value::Bool(_) => format!("!!bool `{}`", value.shown()),
-        Value::Int(_) | Value::Uint(_) => format!("!!int `{}`", value.shown()),
-        Value::Float(_) => format!("!!float `{}`", value.shown()),
+        Value::Bool(_) => format!("!!bool `{}`", value.go_text()),
+        Value::Int(_) | Value::Uint(_) => format!("!!int `{}`", value.go_text()),
+        Value::Float(_) => format!("!!float `{}`", value.go_text()),
         _ => {
-            let text = value.shown();
+            let text = value.go_text();
             let short: String = text.chars().take(7).collect();
             if short.len() < text.len() { format!("!!str `{short}...`") } else { format!("!!str `{text}`") }
         }

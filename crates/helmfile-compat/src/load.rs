@@ -373,7 +373,7 @@ impl Loader<'_> {
                     entry.with_text_keys()?;
                 }
                 other => {
-                    let (shown, kind) = (other.shown(), other.go_type());
+                    let (shown, kind) = (other.go_text(), other.go_type());
                     return Err(format!("unexpected type of value: value={shown}, type={kind}"));
                 }
             }

@@ -97,7 +97,7 @@ pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
 pub fn read(text: &str) -> Result<Vec<Locked>, String> {
     let map = document::map(text)?;
     let field = |entry: &Value, key: &str| {
-        entry.as_map().and_then(|map| map.get(key)).map(Value::shown).unwrap_or_default()
+        entry.as_map().and_then(|map| map.get(key)).map(Value::go_text).unwrap_or_default()
     };
     match map.get("dependencies") {
         None | Some(Value::Null) => Ok(Vec::new()),

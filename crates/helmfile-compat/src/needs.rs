@@ -173,7 +173,7 @@ mod tests {
         text.iter().map(node).collect()
     }
 
-    fn shown(nodes: &[Node], chosen: &[&str], needed: Needed) -> Result<String, String> {
+    fn order_text(nodes: &[Node], chosen: &[&str], needed: Needed) -> Result<String, String> {
         let chosen: Vec<String> = chosen.iter().map(|id| (*id).to_owned()).collect();
         let waves = waves(nodes, &chosen, needed)?;
         let ids =
@@ -184,17 +184,20 @@ mod tests {
     #[test]
     fn releases_come_after_what_they_need() {
         let graph = nodes(&[("c", &["b"]), ("z", &[]), ("b", &["a"]), ("a", &[])]);
-        assert_eq!(shown(&graph, &[], Needed::Include).unwrap(), "z a | b | c");
-        assert_eq!(shown(&graph, &["c"], Needed::Include).unwrap(), "a | b | c");
-        assert_eq!(shown(&graph, &["c"], Needed::Skip).unwrap(), "c");
-        assert!(shown(&graph, &["c"], Needed::Refuse).unwrap_err().contains("name=b"));
+        assert_eq!(order_text(&graph, &[], Needed::Include).unwrap(), "z a | b | c");
+        assert_eq!(order_text(&graph, &["c"], Needed::Include).unwrap(), "a | b | c");
+        assert_eq!(order_text(&graph, &["c"], Needed::Skip).unwrap(), "c");
+        assert!(order_text(&graph, &["c"], Needed::Refuse).unwrap_err().contains("name=b"));
     }
 
     #[test]
     fn a_graph_without_order_is_refused() {
         let circle = nodes(&[("a", &["b"]), ("b", &["c"]), ("c", &["a"]), ("d", &["a"])]);
-        assert_eq!(shown(&circle, &[], Needed::Include).unwrap_err(), "cycle detected: a -> c -> b -> a");
+        assert_eq!(
+            order_text(&circle, &[], Needed::Include).unwrap_err(),
+            "cycle detected: a -> c -> b -> a"
+        );
         let undefined = nodes(&[("n/a", &["n/b"])]);
-        assert!(shown(&undefined, &[], Needed::Skip).unwrap_err().contains("undefined release \"n/b\""));
+        assert!(order_text(&undefined, &[], Needed::Skip).unwrap_err().contains("undefined release \"n/b\""));
     }
 }

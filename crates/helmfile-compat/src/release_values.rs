@@ -169,7 +169,7 @@ fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>
     let single = set.text("value");
     if !single.is_empty() {
         let value = secret_references::expand(host, dir, Value::String(single))?;
-        return Ok(Some(format!("{name}={}", escape(&value.shown()))));
+        return Ok(Some(format!("{name}={}", escape(&value.go_text()))));
     }
     if !set.text("file").is_empty() {
         return Ok(None);
@@ -181,7 +181,7 @@ fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>
     let mut items = Vec::with_capacity(values.len());
     for value in values {
         let text = match value {
-            Value::String(_) => secret_references::expand(host, dir, value)?.shown(),
+            Value::String(_) => secret_references::expand(host, dir, value)?.go_text(),
             other => chart_compat::json::to_string(&other.to_data()).map_err(|error| error.to_string())?,
         };
         items.push(escape(&text));

@@ -44,7 +44,7 @@ fn expand_text(host: &dyn Host, dir: &str, text: &str) -> Result<Value, String> 
             return Ok(secret);
         }
         out.push_str(found.before);
-        out.push_str(&secret.shown());
+        out.push_str(&secret.go_text());
         rest = found.after;
     }
     out.push_str(rest);
@@ -71,7 +71,7 @@ fn with_inner_resolved(host: &dyn Host, dir: &str, text: String, depth: usize) -
             return Err("a reference within a reference resolved to no plain value".to_owned());
         }
         let (before, after) = (text.get(..inner).unwrap_or_default(), found.after);
-        let replaced = format!("{before}{}{}{after}", found.before, secret.shown());
+        let replaced = format!("{before}{}{}{after}", found.before, secret.go_text());
         return with_inner_resolved(host, dir, replaced, depth + 1);
     }
     Ok(text)

@@ -226,7 +226,7 @@ fn engine_value<'a>(arena: &'a Arena, value: &Value) -> EngineValue<'a> {
         }
         Value::Map(map) => map_value(arena, map),
         Value::AnyMap(entries) => {
-            let map: Map = entries.iter().map(|(key, value)| (key.shown(), value.clone())).collect();
+            let map: Map = entries.iter().map(|(key, value)| (key.go_text(), value.clone())).collect();
             map_value(arena, &map)
         }
     }

@@ -70,7 +70,7 @@ impl Timestamp {
 
     /// The text that Go prints for the time.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub fn go_text(&self) -> String {
         let zone = match self.offset {
             0 => "+0000 UTC".to_owned(),
             minutes => {
@@ -159,7 +159,7 @@ mod tests {
         ];
         for (text, rfc3339, shown) in table {
             let time = Timestamp::parse(text).unwrap();
-            assert_eq!((time.text().as_str(), time.shown().as_str()), (rfc3339, shown), "{text}");
+            assert_eq!((time.text().as_str(), time.go_text().as_str()), (rfc3339, shown), "{text}");
         }
         assert_eq!(Timestamp::parse("1970-01-01T01:00:00+01:00").unwrap().parts(), (0, 0, 3600));
         for text in ["no", "2024-02-30", "2024-02-31T00:00:00Z", "2023-02-29", "2024-04-31"] {

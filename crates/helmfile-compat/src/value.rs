@@ -124,7 +124,7 @@ impl Value {
                 let mut map = Map::new();
                 for (key, value) in entries {
                     let Self::String(key) = key else {
-                        let (kind, shown) = (key.go_type(), key.shown());
+                        let (kind, shown) = (key.go_type(), key.go_text());
                         return Err(format!(
                             "unexpected type of key in map: expected string, got {kind}: value={shown}; quote the key"
                         ));
@@ -156,23 +156,25 @@ impl Value {
 
     /// The value as `%v` prints it.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub fn go_text(&self) -> String {
         match self {
             Self::Null => "<nil>".to_owned(),
             Self::Bool(value) => value.to_string(),
             Self::Int(n) => n.to_string(),
             Self::Uint(n) => n.to_string(),
             Self::Float(n) => chart_compat::go::format_float(*n),
-            Self::Time(time) => time.shown(),
+            Self::Time(time) => time.go_text(),
             Self::String(text) => text.clone(),
-            Self::List(items) => format!("[{}]", items.iter().map(Self::shown).collect::<Vec<_>>().join(" ")),
+            Self::List(items) => {
+                format!("[{}]", items.iter().map(Self::go_text).collect::<Vec<_>>().join(" "))
+            }
             Self::Map(map) => {
-                let entries: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", v.shown())).collect();
+                let entries: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", v.go_text())).collect();
                 format!("map[{}]", entries.join(" "))
             }
             Self::AnyMap(entries) => {
                 let entries: Vec<String> =
-                    entries.iter().map(|(k, v)| format!("{}:{}", k.shown(), v.shown())).collect();
+                    entries.iter().map(|(k, v)| format!("{}:{}", k.go_text(), v.go_text())).collect();
                 format!("map[{}]", entries.join(" "))
             }
         }
@@ -193,7 +195,7 @@ impl Value {
             Self::List(items) => Data::List(items.iter().map(Self::to_data).collect()),
             Self::Map(map) => Data::Map(to_data_map(map)),
             Self::AnyMap(entries) => {
-                Data::Map(entries.iter().map(|(k, v)| (k.shown(), v.to_data())).collect::<DataMap>())
+                Data::Map(entries.iter().map(|(k, v)| (k.go_text(), v.to_data())).collect::<DataMap>())
             }
         }
     }
@@ -233,7 +235,7 @@ impl Value {
             Self::AnyMap(entries) => {
                 // go-yaml sorts keys by kind first; a quoted text and a number never meet in one order that matters to a reader.
                 let mut sorted: Vec<(String, &Value, &Value)> =
-                    entries.iter().map(|(k, v)| (k.shown(), k, v)).collect();
+                    entries.iter().map(|(k, v)| (k.go_text(), k, v)).collect();
                 sort_by_key(&mut sorted, |entry| &entry.0, compare_keys_pretty);
                 out.begin_map();
                 for (text, key, value) in &sorted {

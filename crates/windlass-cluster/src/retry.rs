@@ -65,7 +65,7 @@ pub(crate) fn pause(
     }
 }
 
-/// Adds up to a quarter by chance, so that throttled clients do not return together.
+/// Adds a random part of up to a quarter, so that throttled clients do not return together.
 pub(crate) fn spread(pause: Duration) -> Duration {
     // Each state is seeded differently.
     let chance = u32::try_from(RandomState::new().build_hasher().finish() % 256).unwrap_or_default();

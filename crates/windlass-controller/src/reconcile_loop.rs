@@ -293,7 +293,7 @@ impl<F: FrontEnd> Controller<F> {
     fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseId>) {
         let ended = self.claims.keep(key, &releases);
         for release in &releases {
-            // What belongs to another object, the next pass says.
+            // The next pass reports a claim by another object.
             drop(self.claims.claim(release, key));
         }
         self.tell_former_owners();

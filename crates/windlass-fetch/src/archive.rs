@@ -141,7 +141,7 @@ impl Target<'_> {
                 Component::Normal(part) => {
                     if !path.exists() {
                         self.count()?;
-                        fs::create_dir(&path).map_err(|error| shown(&path, &error))?;
+                        fs::create_dir(&path).map_err(|error| io_error_text(&path, &error))?;
                     }
                     path.push(part);
                 }
@@ -157,16 +157,16 @@ impl Target<'_> {
         if path.is_symlink() {
             return Err(format!("the entry {:?} is below a symbolic link", name.display().to_string()));
         }
-        fs::create_dir_all(&path).map_err(|error| shown(&path, &error))
+        fs::create_dir_all(&path).map_err(|error| io_error_text(&path, &error))
     }
 
     fn file(&mut self, name: &Path, content: &mut impl Read, executable: bool) -> Result<(), String> {
         let path = self.place(name)?;
         remove(&path)?;
-        let mut file = fs::File::create_new(&path).map_err(|error| shown(&path, &error))?;
-        io::copy(content, &mut file).map_err(|error| shown(name, &error))?;
-        file.flush().map_err(|error| shown(&path, &error))?;
-        if executable { make_executable(&path).map_err(|error| shown(&path, &error)) } else { Ok(()) }
+        let mut file = fs::File::create_new(&path).map_err(|error| io_error_text(&path, &error))?;
+        io::copy(content, &mut file).map_err(|error| io_error_text(name, &error))?;
+        file.flush().map_err(|error| io_error_text(&path, &error))?;
+        if executable { make_executable(&path).map_err(|error| io_error_text(&path, &error)) } else { Ok(()) }
     }
 
     fn link(&mut self, name: &Path, to: &Path) -> Result<(), String> {
@@ -180,19 +180,19 @@ impl Target<'_> {
             return Err(format!("the symbolic link {:?} leaves the directory", name.display().to_string()));
         }
         remove(&path)?;
-        make_link(to, &path).map_err(|error| shown(&path, &error))
+        make_link(to, &path).map_err(|error| io_error_text(&path, &error))
     }
 }
 
 /// Removes what an earlier entry of the same name wrote.
 fn remove(path: &Path) -> Result<(), String> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(shown(path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error_text(path, &error)),
         _ => Ok(()),
     }
 }
 
-fn shown(path: &Path, error: &io::Error) -> String {
+fn io_error_text(path: &Path, error: &io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 

@@ -13,7 +13,7 @@ use windlass_base::bounded_read;
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A temporary file in the directory of `path`: renamed to `path` when it is complete, deleted if dropped before.
-pub(super) fn beside(path: &Path) -> io::Result<NamedTempFile> {
+pub(super) fn temporary_file_for(path: &Path) -> io::Result<NamedTempFile> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -31,7 +31,7 @@ pub(super) fn persist(file: NamedTempFile, path: &Path, mode: u32) -> io::Result
 
 /// Writes a file atomically.
 pub(super) fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = beside(path)?;
+    let mut file = temporary_file_for(path)?;
     file.write_all(bytes)?;
     persist(file, path, mode)
 }

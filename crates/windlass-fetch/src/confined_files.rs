@@ -14,13 +14,13 @@ const MAX_ENTRIES: usize = 100_000;
 /// # Errors
 /// The path leaves the root, or does not exist (`open PATH: no such file or directory`).
 pub fn resolve(root: &Path, path: &Path) -> Result<PathBuf, String> {
-    // Whether something is there outside of the root is nobody's business.
+    // Do not reveal whether paths outside the root exist.
     if !super::clean(path).starts_with(root) {
         return Err(outside(root, path));
     }
     let real = path
         .canonicalize()
-        .map_err(|error| format!("open {}: {}", shown(root, path), of_the_system(&error)))?;
+        .map_err(|error| format!("open {}: {}", display_path(root, path), of_the_system(&error)))?;
     if real.starts_with(root) { Ok(real) } else { Err(outside(root, path)) }
 }
 
@@ -32,7 +32,8 @@ pub fn check_tree(root: &Path, path: &Path) -> Result<(), String> {
     let mut left = vec![resolve(root, path)?];
     let mut seen = 0;
     while let Some(at) = left.pop() {
-        let failed = |error: std::io::Error| format!("open {}: {}", shown(root, &at), of_the_system(&error));
+        let failed =
+            |error: std::io::Error| format!("open {}: {}", display_path(root, &at), of_the_system(&error));
         if !at.is_dir() {
             continue;
         }
@@ -40,7 +41,7 @@ pub fn check_tree(root: &Path, path: &Path) -> Result<(), String> {
             let entry = entry.map_err(failed)?;
             seen += 1;
             if seen > MAX_ENTRIES {
-                return Err(format!("{}: more than {MAX_ENTRIES} entries", shown(root, path)));
+                return Err(format!("{}: more than {MAX_ENTRIES} entries", display_path(root, path)));
             }
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() {
@@ -57,12 +58,12 @@ pub fn check_tree(root: &Path, path: &Path) -> Result<(), String> {
 }
 
 /// A path for messages: from the root, which is a temporary directory.
-fn shown(root: &Path, path: &Path) -> String {
+fn display_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
 fn outside(root: &Path, path: &Path) -> String {
-    format!("{}: it is outside of the source", shown(root, path))
+    format!("{}: it is outside of the source", display_path(root, path))
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ pub async fn update(
     let text = |name| response.header(name).map(str::to_owned);
     let (etag, modified) = (text(header::ETAG), text(header::LAST_MODIFIED));
     let io = |source| FetchError::Write { path: path.clone(), source };
-    let mut file = atomic_files::beside(&path).map_err(io)?;
+    let mut file = atomic_files::temporary_file_for(&path).map_err(io)?;
     let mut out = io::BufWriter::new(&mut file);
     let digest = response.copy_to(&mut out).await?;
     out.flush().map_err(io)?;

@@ -87,7 +87,7 @@ fn check<'i>(items: impl Iterator<Item = &'i Item>) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn shown(items: &[(usize, &str, &[&str])], scope: Scope) -> Result<String, String> {
+    fn order_text(items: &[(usize, &str, &[&str])], scope: Scope) -> Result<String, String> {
         let item = |(file, id, needs): &(usize, &str, &[&str])| Item {
             file: *file,
             id: (*id).to_owned(),
@@ -102,16 +102,16 @@ mod tests {
     #[test]
     fn files_come_in_order_and_needs_cross_them() {
         let plain: &[(usize, &str, &[&str])] = &[(0, "a", &[]), (0, "b", &["a"]), (1, "c", &[])];
-        assert_eq!(shown(plain, Scope::All).unwrap(), "a | b | c");
+        assert_eq!(order_text(plain, Scope::All).unwrap(), "a | b | c");
         let crossing: &[(usize, &str, &[&str])] =
             &[(0, "a", &["c"]), (0, "b", &[]), (1, "c", &[]), (1, "d", &[])];
-        assert_eq!(shown(crossing, Scope::All).unwrap(), "b | c d | a");
-        assert!(shown(crossing, Scope::File).unwrap_err().contains("undefined release \"c\""));
+        assert_eq!(order_text(crossing, Scope::All).unwrap(), "b | c d | a");
+        assert!(order_text(crossing, Scope::File).unwrap_err().contains("undefined release \"c\""));
     }
 
     #[test]
     fn a_circle_over_files_is_refused() {
         let circle: &[(usize, &str, &[&str])] = &[(0, "a", &["b"]), (1, "b", &["a"])];
-        assert!(shown(circle, Scope::All).unwrap_err().starts_with("cycle detected: "));
+        assert!(order_text(circle, Scope::All).unwrap_err().starts_with("cycle detected: "));
     }
 }

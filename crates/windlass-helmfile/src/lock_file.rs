@@ -67,7 +67,7 @@ pub fn text(releases: &[(LockedRelease, String)], old: Option<&str>, now: &str) 
     }
     let digest = chart_lock::digest(&wanted, &locked);
     let old = old.map(document::map).transpose()?.unwrap_or_default();
-    let field = |key: &str| old.get(key).map(Value::shown).unwrap_or_default();
+    let field = |key: &str| old.get(key).map(Value::go_text).unwrap_or_default();
     let generated = if field("digest") == digest { field("generated") } else { now.to_owned() };
     let mut text = String::new();
     let mut out = Emitter::pretty(&mut text);

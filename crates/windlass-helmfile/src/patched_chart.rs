@@ -269,7 +269,7 @@ fn kustomized(
 fn as_texts(value: &Value) -> Value {
     match value {
         Value::Map(map) => {
-            Value::Map(map.iter().map(|(key, value)| (key.clone(), Value::String(value.shown()))).collect())
+            Value::Map(map.iter().map(|(key, value)| (key.clone(), Value::String(value.go_text()))).collect())
         }
         other => other.clone(),
     }

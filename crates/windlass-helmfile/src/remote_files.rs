@@ -186,7 +186,7 @@ impl Fetcher for RemoteFiles {
         let fetch = || match Address::parse(text) {
             Ok(address) => self
                 .get_or_find(&address, text)
-                .map_err(|error| format!("{}: {}", address.shown(), without_secrets(&error))),
+                .map_err(|error| format!("{}: {}", address.without_login(), without_secrets(&error))),
             Err(error) => Err(format!("{}: {error}", without_secrets(text))),
         };
         fetched.get_or_init(fetch).clone()

@@ -56,7 +56,7 @@ pub enum Error {
     #[error("{error}")]
     Render { error: Box<render::Error>, lookups: BTreeMap<LookupQuery, String> },
     /// Stored values of earlier renders cannot be decoded: generating new ones would change passwords.
-    #[error("what earlier renders made by chance cannot be read: {0}")]
+    #[error("values that earlier renders generated cannot be read: {0}")]
     GeneratedValues(String),
 }
 

@@ -253,7 +253,7 @@ impl Config {
     /// Fields differ in whether they are made.
     pub fn merge(self: &Arc<Self>, other: &Arc<Self>) -> Result<Arc<Self>, Error> {
         let is_known = |config: &Arc<Self>| Arc::ptr_eq(config, &DEFAULT) || Arc::ptr_eq(config, &MERGED);
-        // Most kustomizations have no configuration of their own: what is known stays what it is.
+        // Most kustomizations have no configuration of their own: the built-in one stays.
         if Arc::ptr_eq(self, other) || is_known(self) && is_known(other) || **other == Self::default() {
             return Ok(self.clone());
         }

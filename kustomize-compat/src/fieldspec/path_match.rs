@@ -41,7 +41,7 @@ fn index(part: &str) -> Option<usize> {
 }
 
 /// A node as YAML, without the white space around it.
-fn shown(node: &Node) -> String {
+fn node_text(node: &Node) -> String {
     let mut writer = Writer::new();
     writer.document(&without_marks(node));
     writer.finish().trim().to_owned()
@@ -168,10 +168,10 @@ impl Matcher {
             let compiled = compile(pattern.as_bytes()).map_err(Error::Text)?;
             let Some(item) = node.content.get(at) else { continue };
             let shown = if name.is_empty() {
-                shown(item)
+                node_text(item)
             } else {
                 match item.get(name) {
-                    Some(field) => shown(field),
+                    Some(field) => node_text(field),
                     None => continue,
                 }
             };

@@ -14,7 +14,7 @@ use crate::resource::shared::sync;
 use crate::resource::{Gvk, Id, Objects, Resource, to_data};
 use crate::schema::Schemas;
 
-/// What is known of an object that may be named.
+/// An object that may be named.
 struct Candidate {
     id: Id,
     former: Vec<Id>,

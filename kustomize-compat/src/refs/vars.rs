@@ -54,7 +54,7 @@ pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<()
             let count = found.len();
             let text = format!(
                 "found {count} resId matches for var {} (unable to disambiguate)",
-                shown(var, &var.written_path)
+                format_var(var, &var.written_path)
             );
             return Err(Error::Text(text));
         }
@@ -66,7 +66,7 @@ pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<()
 }
 
 /// A var as Go prints the struct.
-fn shown(var: &Var, path: &str) -> String {
+fn format_var(var: &Var, path: &str) -> String {
     format!("{{{} {} {{{path}}}}}", var.name, var.target.gvk)
 }
 
@@ -83,11 +83,11 @@ pub fn resolve(
     for (name, var) in vars {
         let object = objects.items().iter().find(|object| object.vars.contains(name));
         let object = object.ok_or_else(|| {
-            let var = shown(var, &var.field_path);
+            let var = format_var(var, &var.field_path);
             Error::text(format!("var '{var}' cannot be mapped to a field in the set of known resources"))
         })?;
         let value = value_of(object, &var.field_path).ok_or_else(|| {
-            let var = shown(var, &var.field_path);
+            let var = format_var(var, &var.field_path);
             Error::text(format!("field specified in var '{var}' not found in corresponding resource"))
         })?;
         values.insert(name.clone(), value);

@@ -85,11 +85,11 @@ pub(crate) fn check_identity(node: &Node) -> Result<(), Error> {
         _ if metadata_text(node, "name").is_empty() => "metadata.name",
         _ => return Ok(()),
     };
-    Err(Error::Identity { field, object: shown(node, kind) })
+    Err(Error::Identity { field, object: format_metadata(node, kind) })
 }
 
 /// The metadata of an object as Go prints the struct.
-fn shown(node: &Node, kind: &str) -> String {
+fn format_metadata(node: &Node, kind: &str) -> String {
     let map = |key| {
         let pairs: Vec<String> = metadata_map(node, key).iter().map(|(k, v)| format!("{k}:{v}")).collect();
         format!("map[{}]", pairs.join(" "))

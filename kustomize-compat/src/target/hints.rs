@@ -62,12 +62,12 @@ impl Kustomization<'_> {
         }
         let nearest = nearest(target, objects.items(), self.session.schemas);
         let nearest = nearest.map(|text| format!("; {text}")).unwrap_or_default();
-        self.hint(&format!("{patch} changes nothing: no object matches {}{nearest}", shown(target)));
+        self.hint(&format!("{patch} changes nothing: no object matches {}{nearest}", format_target(target)));
     }
 }
 
 /// A target as a kustomization has it.
-fn shown(target: &Selector) -> String {
+fn format_target(target: &Selector) -> String {
     let fields = target.fields().into_iter().filter(|(_, text)| !text.is_empty());
     format!("{{{}}}", fields.map(|(key, text)| format!("{key}: {text}")).collect::<Vec<_>>().join(", "))
 }

@@ -240,7 +240,7 @@ impl<'b> Kustomization<'b> {
         Ok(all)
     }
 
-    /// What is known, with the files of `configurations`.
+    /// The configuration, with the files of `configurations`.
     fn configuration(&self) -> Result<std::sync::Arc<Config>, Error> {
         let mut own = std::sync::Arc::new(Config::default());
         let paths = self.file.texts("configurations");

@@ -46,7 +46,7 @@ fn without_empty(data: &Data) -> Data {
 }
 
 /// The configuration of a transformer as text.
-fn shown(data: &Data) -> Result<String, Error> {
+fn configuration_text(data: &Data) -> Result<String, Error> {
     yaml::to_string(&without_empty(data)).map_err(|e| Error::text(e.to_string()))
 }
 
@@ -148,7 +148,7 @@ impl Kustomization<'_> {
             "paths".to_owned(),
             Data::List(paths.iter().cloned().map(Data::String).collect()),
         )]));
-        let failed = |e| match shown(&config) {
+        let failed = |e| match configuration_text(&config) {
             Ok(config) => trouble("PatchStrategicMergeTransformer", &config, e),
             Err(e) => e,
         };
@@ -181,7 +181,7 @@ impl Kustomization<'_> {
 
     fn patches(&self) -> Result<Vec<Transformer>, Error> {
         let patch = |(at, data): (usize, &Data)| {
-            let (config, source) = (shown(data)?, patch_source(data));
+            let (config, source) = (configuration_text(data)?, patch_source(data));
             let loaded = self.load_patch(&source, &config);
             Ok(Transformer::Patch(loaded.map_err(|e| {
                 self.hint_patch(&format!("patches[{at}]"), &source);
@@ -276,7 +276,7 @@ impl Kustomization<'_> {
                     map.insert("jsonOp".to_owned(), patch);
                 }
             }
-            let config = shown(&config)?;
+            let config = configuration_text(&config)?;
             let source = patch_source(data);
             self.load_json_patch(&source).map_err(|e| {
                 self.hint_patch(&format!("patchesJson6902[{at}]"), &source);
@@ -341,7 +341,7 @@ impl Kustomization<'_> {
         let loaded = replacements(&list, &|path| self.loader.load(path));
         Ok(vec![Transformer::Replacements(loaded.map_err(|e| {
             let config = Data::Map(Map::from([("replacements".to_owned(), Data::List(list.clone()))]));
-            match shown(&config) {
+            match configuration_text(&config) {
                 Ok(config) => trouble("ReplacementTransformer", &config, e),
                 Err(e) => e,
             }

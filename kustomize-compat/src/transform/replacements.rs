@@ -106,7 +106,7 @@ impl Source {
     }
 
     /// The source as kustomize shows it.
-    fn shown(&self) -> String {
+    fn display(&self) -> String {
         let mut text = self.id().to_string();
         if !self.field_path.is_empty() {
             text.push(':');
@@ -136,11 +136,11 @@ impl Source {
         for object in objects.items() {
             object.check_former_ids().map_err(|e| e.within("error getting node IDs"))?;
             if ids(object).iter().any(|id| self.selects(id)) && found.replace(object).is_some() {
-                return Err(Error::text(format!("multiple matches for selector {}", self.shown())));
+                return Err(Error::text(format!("multiple matches for selector {}", self.display())));
             }
         }
         let Some(object) = found else {
-            return Err(Error::text(format!("nothing selected by {}", self.shown())));
+            return Err(Error::text(format!("nothing selected by {}", self.display())));
         };
         let path = if self.field_path.is_empty() { DEFAULT_PATH } else { &self.field_path };
         let field = lookup(&object.node, &split_dotted(path))

@@ -17,7 +17,7 @@ fn what_is_set_in_vain_is_told() {
         let arguments = ["windlass"].iter().chain(arguments);
         let only = Only::try_parse_from(arguments).unwrap_or_else(|e| panic!("{e}"));
         let variables: Vec<String> = variables.iter().map(|v| (*v).to_owned()).collect();
-        only.without_effect.told(&variables)
+        only.without_effect.notices(&variables)
     };
     assert_eq!(
         told(

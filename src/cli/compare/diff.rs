@@ -24,7 +24,7 @@ pub(super) fn operations(a: &[Vec<u8>], b: &[Vec<u8>]) -> Vec<DiffOp> {
 pub(super) fn unified(helm: &[u8], ours: &[u8], title: &str, hide: bool, full: bool) -> String {
     let split = |text: &[u8]| lines(text).map(<[u8]>::to_vec).collect::<Vec<_>>();
     let (a, b) = (split(helm), split(ours));
-    let (shown_a, shown_b) = (shown(&a, hide, full), shown(&b, hide, full));
+    let (shown_a, shown_b) = (printed_lines(&a, hide, full), printed_lines(&b, hide, full));
     let mut out = vec![format!("--- helm: {title}"), format!("+++ windlass: {title}")];
     for group in group_diff_ops(operations(&a, &b), CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
@@ -56,7 +56,7 @@ pub(super) fn unified(helm: &[u8], ours: &[u8], title: &str, hide: bool, full: b
 }
 
 /// Lines as printed: without line feeds, and without hidden data.
-fn shown(lines: &[Vec<u8>], hide: bool, full: bool) -> Vec<String> {
+fn printed_lines(lines: &[Vec<u8>], hide: bool, full: bool) -> Vec<String> {
     let mut out = Vec::with_capacity(lines.len());
     let is_separator = |line: &[u8]| line.starts_with(b"---");
     let mut secret = false;

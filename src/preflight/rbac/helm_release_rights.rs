@@ -73,7 +73,7 @@ mod tests {
         let needs = helm_release_needs("flux-system", false, false);
         assert_eq!(needs.unknown.len(), 3);
         assert_eq!(
-            needs.rights.shown(None),
+            needs.rights.summary(None),
             [
                 "/configmaps 3",
                 "/events 2",
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn own_sources_are_written() {
         let needs = helm_release_needs("flux-system", true, true);
-        let shown = needs.rights.shown(None);
+        let shown = needs.rights.summary(None);
         for expected in [
             "/serviceaccounts 2",
             "apiextensions.k8s.io/customresourcedefinitions 4",

@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(helmfile_needs(true).unknown.len(), 1);
         let needs = helmfile_needs(false);
         assert_eq!(needs.unknown.len(), 2);
-        let shown = needs.rights.shown(None);
+        let shown = needs.rights.summary(None);
         for expected in
             ["/secrets 7", "apps.mumoshu.github.io/helmfiles 4", "apps.mumoshu.github.io/helmfiles/status 1"]
         {

@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn receivers_are_written_and_the_others_read() {
         let needs = notification_needs();
-        let shown = needs.rights.shown(None);
+        let shown = needs.rights.summary(None);
         for expected in [
             "/secrets 3",
             "notification.toolkit.fluxcd.io/alerts 3",

@@ -79,7 +79,7 @@ impl Scoped {
 
     /// The rights of a scope in a short form, for tests: `GROUP/RESOURCE [NAME] COUNT-OF-VERBS`.
     #[cfg(test)]
-    pub(super) fn shown(&self, scope: Scope<'_>) -> Vec<String> {
+    pub(super) fn summary(&self, scope: Scope<'_>) -> Vec<String> {
         let rights = self.rights.get(&scope.map(str::to_owned));
         let shown = |((g, r, name), v): (&(String, String, Option<String>), &BTreeSet<&str>)| {
             format!("{g}/{r} {}{}", name.as_ref().map_or_else(String::new, |n| format!("{n} ")), v.len())

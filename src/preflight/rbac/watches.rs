@@ -133,7 +133,7 @@ mod tests {
             let scopes = rights.namespaces().map(Some).chain([None]);
             let shown = |scope: Option<&str>| -> Vec<String> {
                 let place = scope.unwrap_or("everywhere");
-                rights.shown(scope).into_iter().map(|right| format!("{place} {right}")).collect()
+                rights.summary(scope).into_iter().map(|right| format!("{place} {right}")).collect()
             };
             scopes.flat_map(shown).collect::<Vec<_>>().join(", ")
         };

@@ -71,17 +71,17 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn shown(kinds: &Kinds) -> Vec<String> {
+    fn kind_names(kinds: &Kinds) -> Vec<String> {
         let mut rights = Scoped::default();
         add_rights(&mut rights, kinds, "own");
-        rights.shown(None).iter().map(|r| r.split_once('/').unwrap().1.to_owned()).collect()
+        rights.summary(None).iter().map(|r| r.split_once('/').unwrap().1.to_owned()).collect()
     }
 
     #[test]
     fn what_hooks_say_asks_for() {
         let of = |text: &str| {
             let text = format!("{{configVersion: v1, {text}}}");
-            shown(&Kinds::of(&HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()))
+            kind_names(&Kinds::of(&HookConfig::parse(text.as_bytes(), Scope::Module).unwrap()))
         };
         let both = [
             "mutatingwebhookconfigurations own-check 7",
@@ -105,7 +105,7 @@ mod tests {
             let path = dir.path().join("hook");
             std::fs::write(&path, text).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-            shown(&Kinds::in_text(dir.path(), Scope::Module).unwrap())
+            kind_names(&Kinds::in_text(dir.path(), Scope::Module).unwrap())
         };
         assert!(Kinds::in_text(dir.path(), Scope::Module).is_none());
         assert_eq!(of("onStartup: 1"), [""; 0]);

@@ -234,7 +234,7 @@ impl<'o> Compiler<'o> {
         if let Some(id) = self.known.get(&place) {
             return *id;
         }
-        // Whoever runs is told of it.
+        // The error reports it.
         if self.is_full() {
             return 0;
         }

@@ -16,7 +16,7 @@ use crate::profile::Profile;
 use crate::world::Still;
 
 /// The error of values under a schema; empty if they are valid. The fast check accepts only what the validator accepts.
-fn told(schema: &str, values: &str) -> String {
+fn error_text(schema: &str, values: &str) -> String {
     let data = from_slice(values.as_bytes()).unwrap();
     let compiled = match Compiled::read(schema.as_bytes()) {
         Ok(compiled) => compiled,
@@ -45,7 +45,7 @@ fn messages_are_those_of_helm() {
         } else if let Some(text) = line.strip_prefix('|') {
             lines.push(text.strip_prefix(' ').unwrap_or(text));
         } else if line.is_empty() && !schema.is_empty() {
-            let (expected, got) = (lines.join("\n"), told(schema, values));
+            let (expected, got) = (lines.join("\n"), error_text(schema, values));
             if expected != got {
                 wrong.push(format!("schema {schema}\nvalues {values}\nexpected:\n{expected}\ngot:\n{got}"));
             }
@@ -152,11 +152,11 @@ fn what_is_not_in_the_file_is_told() {
         ("other.json", "failing loading \"file:///other.json\": a schema may refer to nothing outside"),
         ("odd:thing", "failing loading \"odd:thing\": no URLLoader registered for \"odd:thing\""),
     ] {
-        let text = told(&format!(r#"{{"$ref": "{reference}"}}"#), "{}");
+        let text = error_text(&format!(r#"{{"$ref": "{reference}"}}"#), "{}");
         assert!(text.starts_with(error), "{text}");
     }
     // An unknown URN allows everything, as in Helm.
-    assert_eq!(told(r#"{"$ref": "urn:example:thing"}"#, "{}"), "");
+    assert_eq!(error_text(r#"{"$ref": "urn:example:thing"}"#, "{}"), "");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_check_ends() {
         .collect();
     let schema =
         format!(r##"{{"$defs": {{{}, "d40": true}}, "not": {{"$ref": "#/$defs/d0"}}}}"##, doubled.join(", "));
-    assert!(told(&schema, "{}").starts_with("the values need more than"));
+    assert!(error_text(&schema, "{}").starts_with("the values need more than"));
 }
 
 #[test]
@@ -186,18 +186,18 @@ fn a_chain_of_references_ends() {
         )
     };
     let started = std::time::Instant::now();
-    let told_of = told(&chain(40_000), "{}");
+    let told_of = error_text(&chain(40_000), "{}");
     assert!(told_of.starts_with("a schema applies more than 2500 others within each other"), "{told_of}");
-    assert!(told(&chain(2_000), "{}").contains("got object, want string"));
+    assert!(error_text(&chain(2_000), "{}").contains("got object, want string"));
     // As many resources, and as many documents.
     let named: Vec<String> = (0..20_000)
         .map(|i| format!(r##""d{i}": {{"$id": "http://x.test/{i}", "$ref": "http://x.test/{}"}}"##, i + 1))
         .collect();
     let schema =
         format!(r##"{{"$defs": {{{}, "d20000": {{"$id": "http://x.test/20000"}}}}}}"##, named.join(", "));
-    assert_eq!(told(&schema, "{}"), "");
+    assert_eq!(error_text(&schema, "{}"), "");
     let urns: Vec<String> = (0..20_000).map(|i| format!(r#"{{"$ref": "urn:example:{i}"}}"#)).collect();
-    assert_eq!(told(&format!(r#"{{"allOf": [{}]}}"#, urns.join(", ")), "{}"), "");
+    assert_eq!(error_text(&format!(r#"{{"allOf": [{}]}}"#, urns.join(", ")), "{}"), "");
     // Quadratic time would be minutes.
     assert!(started.elapsed() < std::time::Duration::from_secs(60));
 }
@@ -210,9 +210,9 @@ fn the_patterns_of_a_schema_have_a_bound_of_memory() {
         format!(r#"{{"anyOf": [true, {}]}}"#, patterns.join(", "))
     };
     let memory = regexp::compile(br"\pL{150}").unwrap().memory();
-    assert_eq!(told(&schema(1), "{}"), "");
+    assert_eq!(error_text(&schema(1), "{}"), "");
     assert_eq!(
-        told(&schema(1 + MAX_PATTERN_MEMORY / memory), "{}"),
+        error_text(&schema(1 + MAX_PATTERN_MEMORY / memory), "{}"),
         "the patterns of the schema take more than 64 MiB: simplify them"
     );
 }

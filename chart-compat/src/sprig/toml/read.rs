@@ -106,7 +106,7 @@ pub(super) fn from_toml<'a>(arena: &'a Arena, text: &[u8], zone: &Zone) -> Read<
     Ok(root.into_value(arena))
 }
 
-fn shown(key: &[String]) -> String {
+fn format_key(key: &[String]) -> String {
     let mut out = Vec::new();
     for (i, part) in key.iter().enumerate() {
         if i > 0 {
@@ -134,9 +134,9 @@ impl<'a> Reader<'a, '_> {
         }
         let key = match (self.key.is_empty(), self.context.is_empty()) {
             (true, true) => String::new(),
-            (true, false) => shown(&self.context),
+            (true, false) => format_key(&self.context),
             (false, true) => self.key.clone(),
-            (false, false) => format!("{}.{}", shown(&self.context), self.key),
+            (false, false) => format!("{}.{}", format_key(&self.context), self.key),
         };
         Err(if key.is_empty() {
             format!("toml: line {line}: {message}")
@@ -295,7 +295,7 @@ impl<'a> Reader<'a, '_> {
                     None => return Ok(()),
                 },
                 Node::Value(_) => {
-                    let key = shown(&path[..=i]);
+                    let key = format_key(&path[..=i]);
                     return self
                         .error_at(self.key_line, &format!("Key '{key}' was already created as a hash."));
                 }
@@ -312,7 +312,7 @@ impl<'a> Reader<'a, '_> {
             (Some(Node::Table(t)), false) if t.implicit => t.implicit = false,
             (Some(_), many) => {
                 self.context = parents.to_vec();
-                let key = shown(&path);
+                let key = format_key(&path);
                 return self.error_at(
                     self.key_line,
                     &if many {
@@ -417,7 +417,7 @@ impl<'a> Reader<'a, '_> {
                     None => return Ok(()),
                 },
                 Node::Value(_) => {
-                    let key = shown(&self.context[..=above + i]);
+                    let key = format_key(&self.context[..=above + i]);
                     return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
                 }
             };
@@ -430,7 +430,7 @@ impl<'a> Reader<'a, '_> {
             return Ok(());
         }
         if table.entries.contains_key(&self.key) {
-            let key = shown(&[&self.context[..], std::slice::from_ref(&self.key)].concat());
+            let key = format_key(&[&self.context[..], std::slice::from_ref(&self.key)].concat());
             return self.error_at(self.key_line, &format!("Key '{key}' has already been defined."));
         }
         table.entries.insert(self.key.clone(), value);

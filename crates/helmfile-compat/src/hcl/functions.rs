@@ -106,7 +106,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         let mut parts = Vec::new();
         for value in args.all().into_iter().skip(1) {
             for item in list(value)? {
-                parts.push(shown(&item)?);
+                parts.push(format_value(&item)?);
             }
         }
         let between = args.text(0)?;
@@ -178,7 +178,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
             .ok_or_else(|| format!("no items {from} to {to} in a list of {}", items.len()))
     }),
     ("sort", |a| {
-        let mut items: Vec<String> = Args(a).list(0)?.iter().map(shown).collect::<Result<_, _>>()?;
+        let mut items: Vec<String> = Args(a).list(0)?.iter().map(format_value).collect::<Result<_, _>>()?;
         items.sort();
         Ok(items.into_iter().collect())
     }),
@@ -248,7 +248,7 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         }
         let mut out = Map::new();
         for (key, value) in keys.iter().zip(values) {
-            out.insert(shown(key)?, value);
+            out.insert(format_value(key)?, value);
         }
         Ok(Value::Object(out))
     }),
@@ -309,7 +309,7 @@ impl Args {
     }
 
     fn text(&self, at: usize) -> Result<String, String> {
-        shown(&self.get(at)?)
+        format_value(&self.get(at)?)
     }
 
     fn number(&self, at: usize) -> Result<f64, String> {
@@ -394,7 +394,7 @@ fn list(value: Value) -> Result<Vec<Value>, String> {
 }
 
 /// A plain value as text.
-fn shown(value: &Value) -> Result<String, String> {
+fn format_value(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Bool(value) => Ok(value.to_string()),
@@ -533,7 +533,7 @@ fn sets(args: &Args, combine: fn(&mut Vec<Value>, Vec<Value>) -> Result<(), Stri
         combine(&mut own, list(other)?)?;
     }
     let mut own = distinct(own)?;
-    own.sort_by_cached_key(|value| shown(value).unwrap_or_default());
+    own.sort_by_cached_key(|value| format_value(value).unwrap_or_default());
     Ok(Value::Array(own))
 }
 
@@ -588,15 +588,15 @@ fn format(pattern: &str, values: &[Value]) -> Result<String, String> {
             Some(verb @ ('s' | 'd' | 'v' | 't' | 'q')) => {
                 let value = values.next().ok_or_else(|| format!("%{verb} has no value"))?;
                 match (verb, value) {
-                    ('d', value) => out.push_str(&shown(&number(to_number(value)?.trunc())?)?),
-                    ('q', value) => out.push_str(&format!("{:?}", shown(value)?)),
+                    ('d', value) => out.push_str(&format_value(&number(to_number(value)?.trunc())?)?),
+                    ('q', value) => out.push_str(&format!("{:?}", format_value(value)?)),
                     ('v', Value::Array(_) | Value::Object(_) | Value::Null) => {
                         out.push_str(
                             &serde_json::to_string(&sorted(value.clone()))
                                 .map_err(|error| error.to_string())?,
                         );
                     }
-                    (_, value) => out.push_str(&shown(value)?),
+                    (_, value) => out.push_str(&format_value(value)?),
                 }
             }
             other => {
@@ -658,7 +658,7 @@ fn of_one_type(items: Vec<Value>) -> Result<Vec<Value>, String> {
     if !items.windows(2).any(differ) {
         return Ok(items);
     }
-    items.iter().map(|item| shown(item).map(Value::from)).collect()
+    items.iter().map(|item| format_value(item).map(Value::from)).collect()
 }
 
 /// The groups of the first match, or of all.

@@ -132,7 +132,7 @@ async fn converge(
     let json = query.unwrap_or_default().split('&').any(|pair| pair == "output=json");
     let kind = if json { "application/json" } else { "text/plain; charset=utf-8" };
     let done = state.converged.load(Ordering::Acquire);
-    ([(header::CONTENT_TYPE, kind)], state.progress.shown(done, json))
+    ([(header::CONTENT_TYPE, kind)], state.progress.response(done, json))
 }
 
 /// The response to requests for addon-operator's profiles, which are those of the Go runtime.

@@ -35,7 +35,7 @@ impl Progress {
 
     /// The response, as lines or JSON. `done`: whether the first converge is complete.
     #[must_use]
-    pub fn shown(&self, done: bool, as_json: bool) -> String {
+    pub fn response(&self, done: bool, as_json: bool) -> String {
         let tasks = self.tasks.load(Ordering::Acquire);
         let begun = done || self.begun.load(Ordering::Acquire);
         if as_json {
@@ -66,20 +66,20 @@ mod tests {
     fn the_words_of_the_peer() {
         let progress = Progress::default();
         let yes = |done| {
-            let all: Value = serde_json::from_str(&progress.shown(done, true)).unwrap();
+            let all: Value = serde_json::from_str(&progress.response(done, true)).unwrap();
             let all = all.as_object().unwrap().clone();
             all.into_iter().filter(|(_, v)| *v != false && *v != 0).map(|(k, v)| format!("{k} {v}")).collect()
         };
-        assert_eq!(progress.shown(false, false), "STARTUP_CONVERGE_NOT_STARTED\n");
+        assert_eq!(progress.response(false, false), "STARTUP_CONVERGE_NOT_STARTED\n");
         let told: Vec<String> = yes(false);
         assert_eq!(told, ["STARTUP_CONVERGE_NOT_STARTED true"]);
         progress.set(3, None);
-        assert_eq!(progress.shown(false, false), "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n");
+        assert_eq!(progress.response(false, false), "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n");
         progress.set(0, None);
-        assert_eq!(progress.shown(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n");
+        assert_eq!(progress.response(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n");
         progress.set(2, Some(("m".to_owned(), "ModuleRun")));
         assert_eq!(progress.head(), Some(("m".to_owned(), "ModuleRun")));
-        assert_eq!(progress.shown(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 2 tasks\n");
+        assert_eq!(progress.response(true, false), "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 2 tasks\n");
         let told: Vec<String> = yes(true);
         assert_eq!(told, ["CONVERGE_IN_PROGRESS 2", "STARTUP_CONVERGE_DONE true"]);
     }

@@ -17,7 +17,7 @@ pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// taking over needs proof by our own clock.
 const FRESH_LEASE: Duration = Duration::from_secs(7);
 
-/// What is known of a Lease.
+/// The state of a Lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseView {
     /// It names a holder.

@@ -63,7 +63,7 @@ impl fmt::Display for MisnamedRecord {
     }
 }
 
-/// What is known of one revision.
+/// The observed namespace of one revision.
 struct Known {
     revision: u64,
     status: ReleaseStatus,

@@ -46,7 +46,7 @@ impl History {
         Some(deployed.unwrap_or(newest))
     }
 
-    /// Adds what is known of a running operation to an error.
+    /// Adds the holder of a running operation to an error.
     pub(crate) fn explained(&self, error: EngineError) -> EngineError {
         match (error, &self.holder, self.newest()) {
             (EngineError::InProgress, Some(holder), _) => holder.clone().into(),

@@ -85,7 +85,7 @@ pub struct Pushed {
     pub notes: Vec<String>,
 }
 
-fn told(verb: &str, reference: &OciReference, digest: &str) -> Vec<String> {
+fn output_lines(verb: &str, reference: &OciReference, digest: &str) -> Vec<String> {
     let shown = reference.to_string();
     let mut notes = vec![format!("{verb}: {shown}"), format!("Digest: {digest}")];
     if shown.contains('_') {
@@ -151,7 +151,7 @@ impl Registry<'_> {
             Some(layer) => Some(self.blob(reference, &layer.digest, layer.size).await?),
             None => None,
         };
-        notes.extend(told("Pulled", reference, &digest));
+        notes.extend(output_lines("Pulled", reference, &digest));
         Ok(Pulled { chart, provenance, digest, notes })
     }
 
@@ -218,7 +218,7 @@ impl Registry<'_> {
         let text = serde_json::to_vec(&manifest).map_err(|e| OciError::Answer(e.to_string()))?;
         let digest = sha256(&text);
         self.put_manifest(&reference, text.into(), MANIFEST).await?;
-        Ok(Pushed { notes: told("Pushed", &reference, &digest), digest })
+        Ok(Pushed { notes: output_lines("Pushed", &reference, &digest), digest })
     }
 }
 

@@ -272,7 +272,7 @@ impl ReleasePass<'_> {
         conditions.delete(REMEDIATED);
         let spec = self.release_spec(action, installs)?;
         let runner = self.runner.clone();
-        // What another cluster is asked for must be in the status before: without it, nobody would look there again.
+        // Persist the target first: after a crash only the status says which remote cluster to clean up.
         let is_remote = self.spec.kube_config.is_some();
         if is_remote {
             self.announce(action).await?;

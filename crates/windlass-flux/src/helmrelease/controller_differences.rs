@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(object: &Value) -> Vec<String> {
+    fn difference_lines(object: &Value) -> Vec<String> {
         let line = |difference: Difference| {
             let first = difference.text.split(':').next().unwrap_or_default().to_owned();
             if difference.refused { format!("! {first}") } else { first }
@@ -66,7 +66,10 @@ mod tests {
 
     #[test]
     fn every_difference_is_told() {
-        assert_eq!(told(&json!({"spec": {"interval": "1h", "upgrade": {"force": false}}})), [""; 0]);
+        assert_eq!(
+            difference_lines(&json!({"spec": {"interval": "1h", "upgrade": {"force": false}}})),
+            [""; 0]
+        );
         let spec = json!({
             "kubeConfig": {"configMapRef": {"name": "x"}},
             "driftDetection": {"mode": "enabled", "ignore": [
@@ -74,12 +77,13 @@ mod tests {
             ]},
             "upgrade": {"force": true},
         });
-        let found =
-            told(&json!({"spec": spec, "status": {"conditions": [{"type": "Stalled", "status": "True"}]}}));
+        let found = difference_lines(
+            &json!({"spec": spec, "status": {"conditions": [{"type": "Stalled", "status": "True"}]}}),
+        );
         assert_eq!(found.len(), 4, "{found:?}");
         assert!(found.iter().all(|line| !line.starts_with('!')), "{found:?}");
         assert!(
-            matches!(&told(&json!({"spec": {"interval": 1}}))[..], [refused] if refused.starts_with("! spec"))
+            matches!(&difference_lines(&json!({"spec": {"interval": 1}}))[..], [refused] if refused.starts_with("! spec"))
         );
     }
 }

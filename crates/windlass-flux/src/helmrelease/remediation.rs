@@ -94,7 +94,7 @@ impl ReleasePass<'_> {
         self.remediated(verdict, event_annotations::of_snapshot(&current))
     }
 
-    /// A remediation ends a pass. Ready tells of a rollback; after an uninstall it still tells what had failed.
+    /// A remediation ends a pass. Ready reports a rollback; after an uninstall it still reports the failure before.
     fn remediated(
         &mut self,
         (truth, event_type, reason, text): (Truth, EventType, &'static str, String),

@@ -74,7 +74,7 @@ pub(super) fn computed_name(
         .map_err(failed)
 }
 
-/// Whether an event becomes a status: one that tells of progress does not.
+/// Whether an event becomes a status: one of progress does not.
 pub(super) fn is_written(event: &FluxEvent) -> bool {
     event.reason != "Progressing"
 }

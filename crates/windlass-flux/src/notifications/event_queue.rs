@@ -46,7 +46,7 @@ impl EventSink for EventQueue {
         let involved = event.involved_object.to_string();
         let error = match self.sender.try_send(Arc::new(QueuedEvent { event, labels })) {
             Ok(()) => return,
-            Err(TrySendError::Full(_)) => "too many others wait",
+            Err(TrySendError::Full(_)) => "the queue is full",
             Err(TrySendError::Closed(_)) => "the process stops",
         };
         tracing::warn!(object = involved, reason = note.reason, "an event is not sent: {error}");

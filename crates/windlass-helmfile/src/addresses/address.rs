@@ -65,7 +65,7 @@ impl Address {
 
     /// The address for messages: without login and query.
     #[must_use]
-    pub fn shown(&self) -> String {
+    pub fn without_login(&self) -> String {
         let getter = self.getter.as_ref().map(|getter| format!("{getter}::")).unwrap_or_default();
         let subdirectory =
             if self.subdirectory.is_empty() { String::new() } else { format!("//{}", self.subdirectory) };
@@ -182,7 +182,7 @@ mod tests {
         let address = Address::parse("https://u:p@h/a/b.yaml?x=%20&y=a%2Bb").unwrap();
         assert_eq!(address.whole().to_string(), "https://h/a/b.yaml");
         assert_eq!(
-            (address.shown(), address.parameter("y")),
+            (address.without_login(), address.parameter("y")),
             ("https://h/a/b.yaml".into(), Some("a+b".into()))
         );
         assert_eq!(address.query_without(&["y"]).as_deref(), Some("x=%20"));

@@ -25,7 +25,7 @@ impl BundledHost {
         Self { host, bundle }
     }
 
-    /// What is known of a path that has no content in the bundle: a folder, a file or missing; `None` if nobody asked for it.
+    /// Whether a path without content in the bundle is a folder, a file or missing; `None` if it was not recorded.
     fn known(&self, place: &str) -> Option<Option<bool>> {
         let manifest = &self.bundle.manifest;
         if let Some(known) = manifest.paths.get(place) {

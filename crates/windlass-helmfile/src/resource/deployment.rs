@@ -182,7 +182,7 @@ impl Deployment<'_> {
         done
     }
 
-    /// Status of a release with what is known of it.
+    /// Status of a release from its last record.
     fn status(&self, id: &ReleaseId, status: &str) -> ReleaseStatus {
         let known = self.known.iter().find(|known| id_of(known) == *id).cloned();
         ReleaseStatus {
@@ -195,7 +195,7 @@ impl Deployment<'_> {
     }
 
     fn failed(&self, id: &ReleaseId, error: &str) -> ReleaseStatus {
-        ReleaseStatus { error: shown(error), ..self.status(id, FAILED) }
+        ReleaseStatus { error: status_text(error), ..self.status(id, FAILED) }
     }
 
     async fn deploy(&self, release: EvaluatedRelease) -> DeployResult {
@@ -322,8 +322,10 @@ impl Deployment<'_> {
             Ok(was_there) => done.note_uninstalled(&id, was_there),
             Err(error) if was_never_there(known, &error) => done.note_uninstalled(&id, false),
             Err(error) => {
-                done.releases
-                    .push(ReleaseStatus { error: shown(&error.to_string()), ..self.status(&id, PRUNING) });
+                done.releases.push(ReleaseStatus {
+                    error: status_text(&error.to_string()),
+                    ..self.status(&id, PRUNING)
+                });
                 done.failures.push((id, error));
             }
         }
@@ -420,6 +422,6 @@ fn was_never_there(known: &ReleaseStatus, error: &ReconcileError) -> bool {
 }
 
 /// An error as a status shows it: without secrets, and not too long for an object.
-pub(super) fn shown(error: &str) -> String {
+pub(super) fn status_text(error: &str) -> String {
     redact::mask(error).chars().take(MAX_ERROR).collect()
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::api::{HelmfileSpec, HelmfileStatus, ReleaseStatus};
 use super::custom_kinds::CustomKind;
 use super::definition::KIND;
-use super::deployment::{Deployed, Deployment, PENDING, id_of, shown};
+use super::deployment::{Deployed, Deployment, PENDING, id_of, status_text};
 use super::evaluation::{self, Evaluation, EvaluationContext};
 use super::object_inputs;
 use crate::bundle::opened_bundle::OpenedBundle;
@@ -385,7 +385,8 @@ impl Helmfiles {
             pass.record_event(note(EventType::Normal, "Deployed", text));
         }
         let succeeded = failures.is_empty();
-        let text = failures.iter().map(|(id, error)| format!("release {id}: {}", shown(&error.to_string())));
+        let text =
+            failures.iter().map(|(id, error)| format!("release {id}: {}", status_text(&error.to_string())));
         let text = text.collect::<Vec<_>>().join("; ");
         if succeeded {
             digest.clone_into(&mut status.last_applied_digest);

@@ -163,7 +163,7 @@ pub(super) async fn of_manager(remote: &Remote, reference: &Reference) -> Result
     };
     let mut out = Map::new();
     for suffix in suffixes {
-        let suffix = suffix.shown();
+        let suffix = suffix.go_text();
         let suffix = suffix.trim_start_matches('/');
         let text = calls.secret(&format!("{path}/{suffix}")).await.map_err(|error| error.reason)?;
         out.insert(suffix.to_owned(), Value::String(text));

@@ -51,7 +51,7 @@ pub(super) async fn read(options: &ConnectOptions, reference: &Reference) -> Res
     if !reference.keys.is_empty() {
         return Ok(Document::Map(data));
     }
-    let json = data.into_iter().map(|(key, value)| (key, serde_json::Value::String(value.shown())));
+    let json = data.into_iter().map(|(key, value)| (key, serde_json::Value::String(value.go_text())));
     Ok(Document::Text(serde_json::Value::Object(json.collect()).to_string()))
 }
 

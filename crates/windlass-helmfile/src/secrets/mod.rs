@@ -223,7 +223,8 @@ impl Secrets {
     fn value(&self, text: &str, dir: &str) -> Result<Value, String> {
         let mut reference = Reference::parse(text)?;
         reference.has_defaults = self.remote.is_some();
-        let place = |error: String| format!("expand {}: {}", reference.shown(), without_secrets(&error));
+        let place =
+            |error: String| format!("expand {}: {}", reference.without_parameters(), without_secrets(&error));
         let document = self.document(&reference, dir).map_err(place)?;
         if !reference.keys.is_empty() {
             return document.into_map().and_then(|map| reference.value(map)).map_err(place);

@@ -62,7 +62,7 @@ impl Reference {
     }
 
     /// The reference for messages: without parameters, which may be secrets.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn without_parameters(&self) -> String {
         let keys = if self.keys.is_empty() { String::new() } else { format!("#/{}", self.keys.join("/")) };
         format!("{}://{}{keys}", self.provider, self.path)
     }
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(reference.parameter("address").as_deref(), Some("http://h"));
         assert_eq!(reference.parameter("x").as_deref(), Some("a b"));
         assert_eq!(
-            (reference.keys.as_slice(), reference.shown().as_str()),
+            (reference.keys.as_slice(), reference.without_parameters().as_str()),
             (&["d".to_owned(), "e".to_owned()][..], "vault://a/b c#/d/e")
         );
         let arn = Reference::parse("awssecrets://arn:aws:secretsmanager:us-east-1:1:secret:x?version_id=1#k")

@@ -82,7 +82,7 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
     let value = map.remove(key).ok_or_else(|| format!("key {key:?} does not exist in {path:?}"))?;
     let text = match value {
         Value::String(text) => text,
-        other => other.shown(),
+        other => other.go_text(),
     };
     match reference.parameter("decode").as_deref() {
         None | Some("raw") => Ok(Document::Text(text)),

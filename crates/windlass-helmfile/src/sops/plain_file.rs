@@ -60,7 +60,7 @@ fn json(writer: &mut JsonWriter<'_>, node: &Node) -> Result<(), String> {
             Value::Int(number) => writer.int(number),
             Value::Float(number) => writer.float(number).map_err(|_| "a number is not finite".to_owned())?,
             Value::Null => writer.null(),
-            other => writer.string(&other.shown()),
+            other => writer.string(&other.go_text()),
         },
         _ => {
             writer.begin_list();

@@ -51,7 +51,7 @@ pub(super) struct Metadata {
 impl Metadata {
     /// Reads the metadata of a file.
     pub(super) fn read(map: &Map) -> Result<Self, String> {
-        let text = |name: &str| map.get(name).map(Value::shown).filter(|text| !text.is_empty());
+        let text = |name: &str| map.get(name).map(Value::go_text).filter(|text| !text.is_empty());
         for name in ["encrypted_comment_regex", "unencrypted_comment_regex"] {
             if text(name).is_some() {
                 return Err(format!("{name} is not supported; choose values by their keys"));
@@ -95,7 +95,7 @@ impl Metadata {
             Some(Value::List(items)) => items.iter().filter_map(Value::as_map).collect(),
             _ => Vec::new(),
         };
-        let text = |entry: &Map, name: &str| entry.get(name).map(Value::shown).unwrap_or_default();
+        let text = |entry: &Map, name: &str| entry.get(name).map(Value::go_text).unwrap_or_default();
         self.keys.extend(entries("age").into_iter().map(|entry| DataKey::Age(text(entry, "enc"))));
         self.keys.extend(
             entries("pgp")

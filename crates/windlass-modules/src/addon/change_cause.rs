@@ -32,7 +32,7 @@ pub(super) fn cause(
         return told.to_owned();
     };
     let mut text = "ConfigMap key ".to_owned();
-    text.push_str(&changes.iter().take(MOST).map(told).collect::<Vec<_>>().join(", "));
+    text.push_str(&changes.iter().take(MOST).map(format_change).collect::<Vec<_>>().join(", "));
     if changes.len() > MOST {
         text.push_str(&format!(" and {} more", changes.len() - MOST));
     }
@@ -54,7 +54,7 @@ fn without(values: &mut Value, others: &Value) {
     }
 }
 
-fn told(change: &FieldChange) -> String {
+fn format_change(change: &FieldChange) -> String {
     let side = |value: &Option<Value>| {
         let Some(value) = value else { return "nothing".to_owned() };
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

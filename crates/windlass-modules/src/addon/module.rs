@@ -318,7 +318,7 @@ mod tests {
             String::new(),
         ];
         assert_eq!(errors.collect::<Vec<_>>(), expected);
-        // That of a root is told beside its modules, which go on without it.
+        // That of a root is reported with its modules, which continue without it.
         let of_root = format!("values.yaml: rootList is a list: {end}");
         assert_eq!(found.problems.iter().map(short).collect::<Vec<_>>(), [of_root]);
     }
@@ -340,7 +340,7 @@ mod tests {
         // No modules: a file, whatever it is called, and what is hidden.
         put("one/030-file", "not a directory\n");
         put("one/.git/config", "");
-        // Links to directories are as good as these; one that leads nowhere is told.
+        // Links to directories are as good as these; a dangling one is reported.
         put("elsewhere/values.yaml", "linked: {x: 1}\n");
         symlink(path("elsewhere"), path("one/040-linked")).unwrap();
         symlink("../one/030-file", path("two/050-to-file")).unwrap();

@@ -217,7 +217,7 @@ struct ModuleState {
     revision: Option<u64>,
     /// It is in maintenance: its objects are not reconciled.
     maintenance: bool,
-    /// It was until now, and its record still says so.
+    /// Maintenance ended; the record's label is not cleared yet.
     maintenance_ends: bool,
     /// Why it runs, for metrics.
     activation: &'static str,

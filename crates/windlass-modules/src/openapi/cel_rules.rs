@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    fn told(schema: &Value, section: &Value, old: Option<&Value>) -> Vec<String> {
+    fn messages(schema: &Value, section: &Value, old: Option<&Value>) -> Vec<String> {
         check(&read(schema).unwrap(), "web", section, old)
     }
 
@@ -149,7 +149,7 @@ mod tests {
             (json!({"replicas": 3, "hosts": ["a1.test"]}), vec!["web.hosts: hosts have letters only"]),
         ];
         for (section, want) in table {
-            assert_eq!(told(&schema, &section, None), want, "{section}");
+            assert_eq!(messages(&schema, &section, None), want, "{section}");
         }
     }
 
@@ -157,10 +157,10 @@ mod tests {
     fn rules_of_changes_need_an_old_value() {
         let schema = json!({"properties": {"disk": {KEY: [{"expression": "self >= oldSelf", "message": "a disk never shrinks"}]}}});
         let new = json!({"disk": 5});
-        assert_eq!(told(&schema, &new, None), [""; 0]);
-        assert_eq!(told(&schema, &new, Some(&json!({}))), [""; 0]);
-        assert_eq!(told(&schema, &new, Some(&json!({"disk": 5}))), [""; 0]);
-        assert_eq!(told(&schema, &new, Some(&json!({"disk": 6}))), ["web.disk: a disk never shrinks"]);
+        assert_eq!(messages(&schema, &new, None), [""; 0]);
+        assert_eq!(messages(&schema, &new, Some(&json!({}))), [""; 0]);
+        assert_eq!(messages(&schema, &new, Some(&json!({"disk": 5}))), [""; 0]);
+        assert_eq!(messages(&schema, &new, Some(&json!({"disk": 6}))), ["web.disk: a disk never shrinks"]);
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         }
         let schema = json!({KEY: [{"expression": "self.a", "message": "m"}]});
         assert_eq!(
-            told(&schema, &json!({"a": 1}), None),
+            messages(&schema, &json!({"a": 1}), None),
             ["web: rule \"self.a\" failed: it is neither true nor false"]
         );
     }

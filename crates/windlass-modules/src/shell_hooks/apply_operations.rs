@@ -27,13 +27,13 @@ pub async fn apply_operations(cluster: &Cluster, operations: &[Operation]) -> Re
     let mut failed = Vec::new();
     for operation in operations {
         if let Err(error) = one(cluster, operation).await {
-            failed.push(format!("{}: {error}", told(operation)));
+            failed.push(format!("{}: {error}", describe_operation(operation)));
         }
     }
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-fn told(operation: &Operation) -> String {
+fn describe_operation(operation: &Operation) -> String {
     let object = |kind: &str, namespace: &str, name: &str| {
         let slash = if namespace.is_empty() { "" } else { "/" };
         format!("{kind} {namespace}{slash}{name}")
@@ -200,7 +200,7 @@ async fn delete(
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::describe_operation;
     use crate::shell_hooks::operations::parse;
 
     #[test]
@@ -222,7 +222,7 @@ mod tests {
             ("{operation: MergePatch, kind: Node, name: a, mergePatch: {a: 1}}", "patch Node a"),
         ];
         for (text, told_as) in cases {
-            assert_eq!(told(&parse(text).unwrap()[0]), told_as);
+            assert_eq!(describe_operation(&parse(text).unwrap()[0]), told_as);
         }
     }
 }

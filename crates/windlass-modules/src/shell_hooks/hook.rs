@@ -34,7 +34,7 @@ pub struct HookEnvironment {
     pub timeout: Option<Duration>,
     /// Metrics without a group get the hook's name for it, as addon-operator does since its version 1.11.
     pub group_metrics: bool,
-    /// Lines of JSON are written as they are, with what is known of the hook.
+    /// Lines of JSON are written as they are, with the fields of the hook.
     pub proxy_json: bool,
 }
 

@@ -114,8 +114,7 @@ impl HookSet {
         those.map(|w| Arc::clone(&w.monitor)).collect()
     }
 
-    /// Waits until all that exists is known; then gives the runs that tell the hooks of it. Hooks that do not want to be told
-    /// get events from here on.
+    /// Waits for the initial lists, then returns the Synchronization runs. Hooks without them get events from here on.
     ///
     /// # Errors
     /// A list does not come in time.
@@ -199,7 +198,7 @@ impl HookSet {
         *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// What is known of each binding's objects now: for metrics and the debug endpoint.
+    /// The objects of each binding now: for metrics and the debug endpoint.
     #[must_use]
     pub fn watched(&self) -> Vec<WatchedView> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);

@@ -94,7 +94,7 @@ impl Filter {
         defs.extend(main.map(|term| Def { name: MAIN, args: Vec::new(), body: rewrite::term(term) }));
         let modules = Loader::new(defs)
             .load(&arena, File { code, path: () })
-            .map_err(|errors| JqError::Syntax(told(errors.iter().map(|(_, e)| syntax(e)))))?;
+            .map_err(|errors| JqError::Syntax(join_parts(errors.iter().map(|(_, e)| syntax(e)))))?;
         let mut names = vec!["$ENV".to_owned()];
         let mut values = vec![variables.get("ENV").map_or_else(|| Val::obj(Map::default()), value_in)];
         for (name, value) in variables.iter().filter(|(name, _)| *name != "ENV") {
@@ -107,7 +107,7 @@ impl Filter {
             .compile(modules)
             .map_err(|errors| {
                 let all = errors.iter().flat_map(|(_, e)| e);
-                JqError::Syntax(told(all.map(|(name, what)| format!("no {} {name}", what.as_str()))))
+                JqError::Syntax(join_parts(all.map(|(name, what)| format!("no {} {name}", what.as_str()))))
             })?;
         Ok(Self { text: text.into(), variables: values.into(), compiled: Arc::new(compiled) })
     }
@@ -160,7 +160,7 @@ impl Filter {
     }
 }
 
-fn told(parts: impl Iterator<Item = String>) -> String {
+fn join_parts(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -173,9 +173,9 @@ fn syntax(error: &load::Error<&str>) -> String {
         rest => format!("expected {} at {rest:?}", expected.as_str()),
     };
     match error {
-        load::Error::Io(errors) => told(errors.iter().map(|(path, e)| format!("{path}: {e}"))),
-        load::Error::Lex(errors) => told(errors.iter().map(lexed)),
-        load::Error::Parse(errors) => told(errors.iter().map(parsed)),
+        load::Error::Io(errors) => join_parts(errors.iter().map(|(path, e)| format!("{path}: {e}"))),
+        load::Error::Lex(errors) => join_parts(errors.iter().map(lexed)),
+        load::Error::Parse(errors) => join_parts(errors.iter().map(parsed)),
     }
 }
 

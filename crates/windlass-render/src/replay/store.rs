@@ -54,7 +54,7 @@ pub async fn save(
     let text = serde_json::to_vec(memory).map_err(|e| e.to_string())?;
     if text.len() > MAX_BYTES {
         return Err(format!(
-            "what the templates of {release} make by chance takes {} bytes, more than the {MAX_BYTES} that a Secret holds",
+            "the generated values of {release} take {} bytes, more than the {MAX_BYTES} that a Secret holds",
             text.len()
         ));
     }

@@ -205,6 +205,6 @@ fn a_memory_that_cannot_be_read_stops_the_render() {
     let result = render(&chart, &Map::new(), &options, &Clock::at(1), &broken, &mut |w| panic!("{w}"));
     assert_eq!(
         result.err().map(|e| e.to_string()).as_deref(),
-        Some("what earlier renders made by chance cannot be read: gone")
+        Some("values that earlier renders generated cannot be read: gone")
     );
 }

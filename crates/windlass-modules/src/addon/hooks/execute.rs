@@ -36,9 +36,9 @@ impl Hooks {
         self.execute(&set, None, &run, true).await.map(|_| ())
     }
 
-    /// A run that the API server waits for. It takes no turn with the module's own run, which may be what the API server asks
-    /// about: waiting would be for each other. Nothing more than with hooks in queues of their own happens side by side: what
-    /// a run sees is taken at once, and each of its answers is taken in whole, under the lock of the values.
+    /// A run that the API server waits for. Bypasses the module's queue: queuing behind the run that triggered the webhook would
+    /// deadlock. Runs are as concurrent as those of hooks with queues of their own: a run gets a snapshot of the values, and its
+    /// patches are applied together, under the lock of the values.
     pub(super) async fn run_asked(&self, run: Run) -> Result<Answer, String> {
         let gone = || "its module is off".to_owned();
         if run.hook.scope == Scope::Global {

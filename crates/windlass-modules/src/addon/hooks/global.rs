@@ -128,7 +128,7 @@ impl Hooks {
         self.execute(set, None, run, false).await
     }
 
-    /// The turn of a run in the main queue of the global hooks; behind one that hangs others wait for the patience only.
+    /// The turn of a run in the main queue of the global hooks; waits at most `unblock_after` for a hung run.
     pub(crate) async fn global_turn(&self) -> Option<MutexGuard<'_, ()>> {
         tokio::time::timeout(self.unblock_after, self.global_turn.lock()).await.ok()
     }

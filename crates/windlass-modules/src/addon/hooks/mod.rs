@@ -147,7 +147,7 @@ impl Hooks {
         self.webhooks.settle(owners);
     }
 
-    /// How long a program may take that others wait for, whatever it is.
+    /// The time limit of a program that blocks others.
     fn limit(&self) -> Duration {
         limit(self.around.timeout, self.unblock_after)
     }

@@ -125,8 +125,8 @@ pub(in crate::addon) struct Ran {
 }
 
 impl Hooks {
-    /// The hooks of a module, asked for their configuration if they were not yet, or are others on disk by now. Then those
-    /// before go with all that they watch and patched; until the new ones can be used they stay.
+    /// Loads the module's hooks if they are not loaded or their files changed. The previous ones stay until the new ones are usable;
+    /// then they are removed with their watches and patches.
     async fn of(&self, releases: &Releases, module: &ModuleRef) -> Result<Arc<ModuleHooks>, Error> {
         let known = self.module(&module.name);
         let actor = releases.engine().cluster().clone();

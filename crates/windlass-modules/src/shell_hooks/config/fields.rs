@@ -18,7 +18,7 @@ impl<'v> Fields<'v> {
         let path = path.into();
         match value {
             Value::Object(map) => Ok(Self { path, map, asked: BTreeSet::new() }),
-            other => Err(ConfigError::new(&path, format!("{} where a map is wanted", shown(other)))),
+            other => Err(ConfigError::new(&path, format!("{} where a map is wanted", format_value(other)))),
         }
     }
 
@@ -41,7 +41,7 @@ impl<'v> Fields<'v> {
         match self.any(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => self.fail(key, format!("{} where text is wanted", shown(other))),
+            Some(other) => self.fail(key, format!("{} where text is wanted", format_value(other))),
         }
     }
 
@@ -70,7 +70,7 @@ impl<'v> Fields<'v> {
         match self.any(key) {
             None => Ok(absent),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(other) => self.fail(key, format!("{} where true or false is wanted", shown(other))),
+            Some(other) => self.fail(key, format!("{} where true or false is wanted", format_value(other))),
         }
     }
 
@@ -79,7 +79,7 @@ impl<'v> Fields<'v> {
             None => Ok(None),
             Some(value) => match value.as_i64() {
                 Some(number) => Ok(Some(number)),
-                None => self.fail(key, format!("{} where a whole number is wanted", shown(value))),
+                None => self.fail(key, format!("{} where a whole number is wanted", format_value(value))),
             },
         }
     }
@@ -88,7 +88,7 @@ impl<'v> Fields<'v> {
         match self.any(key) {
             None => Ok(None),
             Some(Value::Array(items)) => Ok(Some(items)),
-            Some(other) => self.fail(key, format!("{} where a list is wanted", shown(other))),
+            Some(other) => self.fail(key, format!("{} where a list is wanted", format_value(other))),
         }
     }
 
@@ -110,7 +110,7 @@ impl<'v> Fields<'v> {
         let Some(items) = self.list(key)? else { return Ok(None) };
         let texts = items.iter().map(|item| match item {
             Value::String(text) => Ok(text.clone()),
-            other => self.fail(key, format!("{} where text is wanted", shown(other))),
+            other => self.fail(key, format!("{} where text is wanted", format_value(other))),
         });
         texts.collect::<Result<_, _>>().map(Some)
     }
@@ -142,7 +142,7 @@ impl<'v> Fields<'v> {
 }
 
 /// A value for an error message, cut short.
-fn shown(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 60 {
         return text;

@@ -168,7 +168,7 @@ esac"#;
     hook.refused(well.task, "its patch leads nowhere");
     assert_eq!(ended(&hook.runs()[0]).2, "its patch leads nowhere");
 
-    // One that is given up is told as such.
+    // One that is given up is reported as such.
     let input = Input { contexts: json!([{"binding": "late"}]), ..Input::default() };
     let run = hook.run(&lab.around, &input, &ABOUT);
     tokio::select! {

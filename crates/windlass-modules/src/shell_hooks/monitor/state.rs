@@ -1,4 +1,4 @@
-//! What is known of a binding's objects, and which changes are events. Pure.
+//! The objects of a binding, and which changes are events. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -231,15 +231,15 @@ mod tests {
             events.extend(state.present(&part(), pod.clone()).unwrap());
         }
         events.extend(state.listed(&part(), &seen));
-        told(events)
+        event_lines(events)
     }
 
-    fn told(events: impl IntoIterator<Item = Event>) -> Vec<String> {
+    fn event_lines(events: impl IntoIterator<Item = Event>) -> Vec<String> {
         events.into_iter().map(|(event, item)| format!("{} {}", event.name(), item.name)).collect()
     }
 
     fn present(state: &mut State, pod: Value) -> Vec<String> {
-        told(state.present(&part(), pod).unwrap())
+        event_lines(state.present(&part(), pod).unwrap())
     }
 
     #[test]
@@ -254,8 +254,8 @@ mod tests {
         s.synchronize();
         assert_eq!(present(&mut s, pod("c", 3, "x")), ["Modified c"]);
         assert_eq!(present(&mut s, pod("c", 3, "x")), [""; 0]);
-        assert_eq!(told(s.gone(pod("a", 4, "x"))), ["Deleted a"]);
-        assert_eq!(told(s.gone(pod("a", 4, "x"))), [""; 0]);
+        assert_eq!(event_lines(s.gone(pod("a", 4, "x"))), ["Deleted a"]);
+        assert_eq!(event_lines(s.gone(pod("a", 4, "x"))), [""; 0]);
     }
 
     #[test]
@@ -263,7 +263,7 @@ mod tests {
         let mut s = state("");
         list(&mut s, &[pod("a", 1, "x")]);
         present(&mut s, pod("b", 1, "x"));
-        assert_eq!(told(s.open()), ["Added b"]);
+        assert_eq!(event_lines(s.open()), ["Added b"]);
         assert_eq!(present(&mut s, pod("a", 2, "x")), ["Modified a"]);
     }
 
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(present(&mut s, pod("a", 3, "y")), ["Modified a"]);
         let shown: Vec<Value> = s.snapshot().iter().map(|i| i.to_value()).collect();
         assert_eq!(shown, [json!({"filterResult": "y"})]);
-        assert_eq!(told(s.gone(pod("a", 3, "y"))), ["Deleted a"], "always");
+        assert_eq!(event_lines(s.gone(pod("a", 3, "y"))), ["Deleted a"], "always");
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
         list(&mut s, &[]);
         s.synchronize();
         assert_eq!(present(&mut s, pod("a", 1, "x")), [""; 0]);
-        assert_eq!(told(s.gone(pod("a", 1, "x"))), ["Deleted a"]);
+        assert_eq!(event_lines(s.gone(pod("a", 1, "x"))), ["Deleted a"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn shown(operation: &Operation) -> String {
+fn operation_text(operation: &Operation) -> String {
     let target = |t: &OperationTarget| {
         format!("{}|{}|{}|{}|{}", t.api_version, t.kind, t.namespace, t.name, t.subresource)
     };
@@ -62,7 +62,7 @@ fn every_operation() {
     ];
     for (text, want) in table {
         let read = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-        assert_eq!(read.iter().map(shown).collect::<Vec<_>>(), [want], "{text}");
+        assert_eq!(read.iter().map(operation_text).collect::<Vec<_>>(), [want], "{text}");
     }
 }
 

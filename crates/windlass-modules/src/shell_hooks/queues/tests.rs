@@ -36,7 +36,7 @@ fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run 
     }
 }
 
-fn shown(run: &Run) -> String {
+fn run_text(run: &Run) -> String {
     let names: Vec<&str> = run.contexts.iter().map(|c| c.binding.as_str()).collect();
     format!("{} {} {}", run.hook.name, run.kind, names.join(","))
 }
@@ -49,7 +49,7 @@ fn gated() -> (Runner, mpsc::UnboundedReceiver<String>, Arc<Semaphore>) {
     let runner: Runner = Arc::new(move |run| {
         let (sender, permits) = (sender.clone(), Arc::clone(&permits));
         Box::pin(async move {
-            sender.send(shown(&run)).unwrap();
+            sender.send(run_text(&run)).unwrap();
             permits.acquire().await.unwrap().forget();
             Ok(())
         })
@@ -124,7 +124,7 @@ async fn a_failure_is_repeated_at_the_head_with_what_came_meanwhile() {
     let runner: Runner = Arc::new(move |run| {
         let (sender, failures) = (sender.clone(), Arc::clone(&failures));
         Box::pin(async move {
-            sender.send(shown(&run)).unwrap();
+            sender.send(run_text(&run)).unwrap();
             let failed = failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
             if failed.is_ok() { Err("no".to_owned()) } else { Ok(()) }
         })

@@ -95,7 +95,7 @@ pub(super) struct EndpointConfig {
     pub(super) port: u16,
 }
 
-/// By which way.
+/// How the API server reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ClientConfigTarget {
     /// Through a Service of a namespace.

@@ -166,8 +166,8 @@ impl Webhooks {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
     }
 
-    /// An owner has come up: its hooks are asked from here on, and when this returns the API server knows of them. A CRD that
-    /// is not there yet is told when it comes.
+    /// Starts to serve an owner's hooks; when this returns they are registered with the API server. An absent CRD gets its conversion
+    /// webhook once it exists.
     ///
     /// # Errors
     /// A name is taken, the API server refuses an entry or cannot be reached, or we cannot listen: no hook of it is asked.

@@ -69,8 +69,8 @@ pub(super) struct ListeningServer {
     material: KeyPair,
 }
 
-/// By which way the API server comes, with the authority and the port of the first server and of the last, which is the one for
-/// conversions. One Service leads to one server.
+/// How the API server reaches the admission and conversion servers: the authority, the port of the first server and that of the last,
+/// which serves conversions. One Service leads to one server.
 pub(super) fn webhook_endpoint(
     options: &Options,
     namespace: &str,
