@@ -380,3 +380,32 @@ async fn a_rollback_that_a_crash_left_with_two_deployed_revisions_is_ended() {
     assert_eq!(running.records(), ["superseded", "failed", "deployed"]);
     running.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_a_crash_left_with_two_deployed_revisions_is_ended() {
+    let mut running = Running::prepare("two-deployed-up").await;
+    running.publish("demo", "1.0.0", chart("1.0.0", &[]));
+    running.start().await;
+    running.release("web", &json!({"values": {"size": "one"}}));
+    let first = running.wait_ready("web", "True InstallSucceeded")["status"]["history"][0].clone();
+    running.release("web", &json!({"values": {"size": "two"}}));
+    let object = running.wait_ready("web", "True UpgradeSucceeded");
+    running.stop().await;
+    // As if the operator had been killed before it wrote that the revision before is superseded.
+    running.forge("web", 1, |record| record["info"]["status"] = "deployed".into());
+    running.forget_newest("web", &object, &first);
+    assert_eq!(running.records(), ["deployed", "deployed"]);
+    running.start().await;
+    let object = running.wait_ready("web", "True UpgradeSucceeded");
+    let shown = |at: usize| {
+        let shot = &object["status"]["history"][at];
+        (shot["version"].as_u64(), shot["status"].as_str())
+    };
+    assert_eq!(
+        [shown(0), shown(1)],
+        [(Some(2), Some("deployed")), (Some(1), Some("superseded"))],
+        "{object}"
+    );
+    assert_eq!(running.records(), ["superseded", "deployed"]);
+    running.end().await;
+}

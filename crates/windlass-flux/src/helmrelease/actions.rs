@@ -145,6 +145,12 @@ impl ReleasePass<'_> {
             }
             let (state, action) = self.decide(newest.as_deref(), unfinished).await?;
             tracing::debug!(object = %self.pass.reference, ?state, ?action, "decided");
+            // A process ended between its last two writes: the engine supersedes the older revision, and makes no new one.
+            let settles = two_deployed && unfinished.is_none();
+            let action = match action {
+                Action::CheckDrift | Action::Test if settles => Action::Resume,
+                action => action,
+            };
             // The newest revision is this object's own if its rollback is to be finished.
             if state == ReleaseState::Unmanaged && unfinished.is_none() {
                 self.status.history.clear();
@@ -163,7 +169,8 @@ impl ReleasePass<'_> {
             if kind != "release" {
                 self.announce(action).await?;
             }
-            let began = newest.map(|record| (record.version, record.info.status));
+            // The snapshot of the older revision changes with its record.
+            let began = newest.filter(|_| !settles).map(|record| (record.version, record.info.status));
             self.written = None;
             let ended = match action {
                 Action::Install | Action::Upgrade | Action::Resume => self.release(action, began).await?,
