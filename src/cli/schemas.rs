@@ -8,8 +8,9 @@ use std::time::Duration;
 use chart_compat::Bytes;
 use percent_encoding::percent_decode_str;
 
+use super::fetch;
 use super::flags::Globals;
-use super::{block_on, fetch};
+use windlass_base::blocking;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
 use windlass_fetch::http::{Http, Request, Tls};
@@ -40,9 +41,7 @@ impl Schemas {
         if location.scheme == "file" {
             return file(&percent_decode_str(&location.path).decode_utf8_lossy());
         }
-        // The caller can run in a runtime, which must not block on another one.
-        std::thread::scope(|threads| threads.spawn(|| remote(&self.http, url, location)).join())
-            .map_err(|_| format!("HTTP request failed for {url}"))?
+        blocking::wait(|| remote(&self.http, url, location))
     }
 }
 
@@ -65,18 +64,16 @@ impl Documents for Schemas {
     }
 }
 
-fn remote(http: &Http, url: &str, location: Location) -> Result<Bytes, String> {
+async fn remote(http: &Http, url: &str, location: Location) -> Result<Bytes, String> {
     let failed = |why: &dyn std::fmt::Display| format!("HTTP request failed for {url}: {why}");
-    let tls = Tls::default();
-    block_on(async {
-        let answer = http.send(Request::get(location, &tls, MAX_DOCUMENT)).await.map_err(|e| failed(&e))?;
-        let status = answer.status;
-        if status != http::StatusCode::OK {
-            let words = status.canonical_reason().unwrap_or_default();
-            return Err(format!("HTTP request to {url} returned status {} ({words})", status.as_u16()));
-        }
-        answer.bytes().await.map_err(|e| e.to_string())
-    })?
+    let answer =
+        http.send(Request::get(location, &Tls::default(), MAX_DOCUMENT)).await.map_err(|e| failed(&e))?;
+    let status = answer.status;
+    if status != http::StatusCode::OK {
+        let words = status.canonical_reason().unwrap_or_default();
+        return Err(format!("HTTP request to {url} returned status {} ({words})", status.as_u16()));
+    }
+    answer.bytes().await.map_err(|e| e.to_string())
 }
 
 fn file(path: &str) -> Result<Bytes, String> {

@@ -42,7 +42,10 @@ pub fn wait<T: Send, F: Future<Output = Result<T, String>>>(
         None => runtime().map_err(|error| format!("cannot start: {error}"))?.handle().clone(),
     };
     std::thread::scope(|scope| {
-        let work = scope.spawn(|| handle.block_on(secrets.run_async(async { make().await })));
+        let work = || handle.block_on(secrets.run_async(async { make().await }));
+        // Without memory for another thread this request fails, and not the process.
+        let work = std::thread::Builder::new().spawn_scoped(scope, work);
+        let work = work.map_err(|error| format!("cannot start a thread: {error}"))?;
         work.join().unwrap_or_else(|_| Err("the request did not end".to_owned()))
     })
 }

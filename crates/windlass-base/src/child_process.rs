@@ -191,26 +191,12 @@ fn wait(started: Started, input: Vec<u8>, limits: &Limits) -> Result<ProcessExit
     let Started { mut child, guard } = started;
     let deadline = limits.time.map(|time| Instant::now() + time);
     let (events, heard) = mpsc::channel();
-    if let Some(mut stdin) = child.stdin.take() {
-        std::thread::spawn(move || drop(stdin.write_all(&input)));
-    }
-    listen(child.stdout.take(), limits.output, &events, Event::Stdout);
-    listen(child.stderr.take(), limits.output, &events, Event::Stderr);
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        std::thread::spawn(move || {
-            // Its number stays its own until it is reaped.
-            let waited = loop {
-                let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-                match waitid(WaitId::Pid(pid), options) {
-                    Err(rustix::io::Errno::INTR) => {}
-                    waited => break waited,
-                }
-            };
-            drop((waited, events.send(Event::ProcessExit)));
-        });
-    }
+    let started = start_threads(&mut child, input, limits.output, events);
     let (mut stdout, mut stderr, mut ended) = (None, None, false);
     let outcome = loop {
+        if let Err(error) = started {
+            break Err(ChildError::Wait(error));
+        }
         if let (Some(_), Some(_), true) = (&stdout, &stderr, ended) {
             break Ok(());
         }
@@ -237,19 +223,47 @@ fn wait(started: Started, input: Vec<u8>, limits: &Limits) -> Result<ProcessExit
     Ok(ProcessExit { status, stdout: stdout.unwrap_or_default(), stderr: stderr.unwrap_or_default() })
 }
 
+/// Starts the threads that write to a program, read from it and wait for it.
+///
+/// # Errors
+/// The system has no memory for another thread.
+fn start_threads(child: &mut Child, input: Vec<u8>, output: u64, events: Sender<Event>) -> io::Result<()> {
+    if let Some(mut stdin) = child.stdin.take() {
+        spawn(move || drop(stdin.write_all(&input)))?;
+    }
+    listen(child.stdout.take(), output, &events, Event::Stdout)?;
+    listen(child.stderr.take(), output, &events, Event::Stderr)?;
+    let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else { return Ok(()) };
+    spawn(move || {
+        // Its number stays its own until it is reaped.
+        let waited = loop {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            match waitid(WaitId::Pid(pid), options) {
+                Err(rustix::io::Errno::INTR) => {}
+                waited => break waited,
+            }
+        };
+        drop((waited, events.send(Event::ProcessExit)));
+    })
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().spawn(work).map(drop)
+}
+
 /// Reads a stream on a thread of its own.
 fn listen(
     stream: Option<impl Read + Send + 'static>,
     limit: u64,
     events: &Sender<Event>,
     event: fn(Result<Vec<u8>, ChildError>) -> Event,
-) {
+) -> io::Result<()> {
     let events = events.clone();
-    std::thread::spawn(move || {
+    spawn(move || {
         let bytes = stream.map_or(Ok(Vec::new()), |stream| read(stream, limit));
         // Nobody listens after a limit was exceeded.
         drop(events.send(event(bytes)));
-    });
+    })
 }
 
 fn read(mut stream: impl Read, limit: u64) -> Result<Vec<u8>, ChildError> {
