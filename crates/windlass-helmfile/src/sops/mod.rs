@@ -6,6 +6,7 @@
 //! - [`sops_metadata`]: what a file says about its encryption; [`value_cipher`]: one encrypted value
 //! - [`age_keys`], [`openpgp_keys`]: the data key; [`encrypted_tree`]: the values of a file, [`plain_file`]: the decrypted text
 
+#[cfg(feature = "age")]
 mod age_keys;
 mod encrypted_tree;
 #[cfg(feature = "pgp")]
@@ -84,6 +85,7 @@ pub enum Keys {
 
 impl Keys {
     /// The given texts under names with an ending; `None` for keys of the user.
+    #[cfg(any(feature = "age", feature = "pgp"))]
     fn given(&self, ending: &str) -> Option<impl Iterator<Item = (&str, &[u8])>> {
         match self {
             Self::User => None,
@@ -140,6 +142,21 @@ fn data_key(metadata: &Metadata, keys: &Keys) -> Result<Vec<u8>, String> {
         ));
     }
     Err(format!("no key decrypts the file: {}", reasons.join("; ")))
+}
+
+/// What stands for the module in a build without age.
+#[cfg(not(feature = "age"))]
+mod age_keys {
+    pub(super) struct Identities;
+
+    pub(super) fn identities(_: &super::Keys) -> Result<Identities, String> {
+        Err("this build has no age keys: it was made without the feature \"age\"".to_owned())
+    }
+
+    pub(super) fn decrypt(_: &str, _: &Identities) -> Result<Vec<u8>, String> {
+        // Nobody has identities.
+        Err("no identity matched".to_owned())
+    }
 }
 
 #[cfg(feature = "pgp")]
