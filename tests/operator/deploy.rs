@@ -300,7 +300,7 @@ fn what_prometheus_and_grafana_are_given_fits_what_is_measured() {
     serde_json::from_str::<serde_json::Value>(&dashboard).unwrap();
     // Whoever measures something names it in a text of its own.
     let mut sources = String::new();
-    let mut left = vec![root.join("src")];
+    let mut left = vec![root.join("src"), root.join("crates")];
     while let Some(path) = left.pop() {
         if path.is_dir() {
             left.extend(std::fs::read_dir(path).unwrap().map(|e| e.unwrap().path()));

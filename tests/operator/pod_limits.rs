@@ -392,7 +392,7 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     let kubeconfig = cp.kubeconfig().to_string_lossy().into_owned();
     let path = std::env::var("PATH").unwrap_or_default();
     // As the image has it: each arena keeps memory of its own.
-    let variables = [("PATH", path.as_str()), ("RUNTIME_NAMESPACE", own.name)];
+    let variables = [("PATH", path.as_str()), ("RUNTIME_NAMESPACE", own.name), ("MALLOC_ARENA_MAX", "1")];
     let operator = Operator::spawn_by(command, &kubeconfig, own.name, modules.path(), &arguments, &variables);
 
     // HelmReleases: charts, and values of objects.

@@ -364,7 +364,8 @@ mod tests {
     #[test]
     fn memory_is_limited_of_all_that_a_program_starts() {
         let limits = Limits { memory: Some(64 << 20), ..LIMITS };
-        let ended = run(&mut sh("ulimit -d; sh -c 'ulimit -d'"), Vec::new(), &limits).unwrap();
+        // The limit is set once the program has started: this one begins when it gets its input, which comes after.
+        let ended = run(&mut sh("read line; ulimit -d; sh -c 'ulimit -d'"), b"\n".to_vec(), &limits).unwrap();
         assert_eq!(String::from_utf8(ended.stdout).unwrap(), "65536\n65536\n");
     }
 }

@@ -15,7 +15,7 @@ use windlass_base::cel_expression::check_over;
 use windlass_base::redact;
 use windlass_base::redact::SecretText;
 use windlass_cluster::Cluster;
-use windlass_controller::SecretData;
+use windlass_controller::{SecretData, SecretReadError};
 use windlass_fetch::git::github_app::{self, GitHubApp};
 use windlass_fetch::http::{Pem, Proxy, Tls};
 
@@ -118,7 +118,10 @@ pub(super) async fn read_secret(
     name: &str,
 ) -> Result<SecretData, String> {
     let secret = SecretData::read(cluster, namespace, name).await;
-    secret.map_err(|error| format!("failed to get secret '{namespace}/{name}': {error}"))
+    secret.map_err(|error| match error {
+        SecretReadError::NotFound(_) => format!("failed to get secret '{namespace}/{name}': not found"),
+        error => format!("failed to get secret '{namespace}/{name}': {error}"),
+    })
 }
 
 fn tls(secret: &SecretData) -> Result<Tls, String> {

@@ -123,7 +123,7 @@ impl Hooks {
         };
         process::run(&program, Stdout::Lines, line).await.map_err(|e| match e {
             ProcessError::Timeout { .. } => {
-                format!("{e} (--hook-unblock_after, or --hook-timeout if that is less)")
+                format!("{e} (--hook-unblock-after, or --hook-timeout if that is less)")
             }
             e => e.to_string(),
         })?;
