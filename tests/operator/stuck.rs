@@ -110,7 +110,7 @@ fn pids(operator: &Operator) -> Vec<String> {
 }
 
 #[test]
-fn a_script_that_hangs_is_killed_after_the_patience() {
+fn a_script_that_hangs_is_killed_after_its_time_limit() {
     let ns = control_plane().namespace("stuck-script").unwrap();
     let modules = Modules::new();
     modules.small("010-alpha").small("020-beta").enable(&["alpha", "beta"]);

@@ -48,7 +48,7 @@ impl fmt::Debug for SecretData {
 }
 
 impl SecretData {
-    /// Reads a Secret. Returns its digest too, for those who watch it.
+    /// Reads a Secret that is not watched.
     ///
     /// # Errors
     /// The name is empty, there is no such Secret, or it cannot be read.
