@@ -29,13 +29,13 @@ impl Inbox {
         address
     }
 
-    fn events(&self) -> Vec<Value> {
+    pub(crate) fn events(&self) -> Vec<Value> {
         let all = self.0.lock().unwrap();
         all.iter().map(|(_, body)| serde_json::from_slice(body).unwrap()).collect()
     }
 
     /// Waits for an event of an object.
-    fn wait(&self, name: &str, reason: &str) -> Value {
+    pub(crate) fn wait(&self, name: &str, reason: &str) -> Value {
         let found = || {
             let mut all = self.events().into_iter();
             Ok(all.find(|event| event["involvedObject"]["name"] == name && event["reason"] == reason))

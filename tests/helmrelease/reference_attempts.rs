@@ -2,15 +2,17 @@
 //! namespace, paths, escapes, nothing at all, names of objects without a namespace. Each is refused where its owner sees it, and nothing
 //! of the other tenant is asked for.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_controller::AccountName;
+use windlass_controller::{AccountName, EventNote, EventSink as _, EventType};
 use windlass_flux::helmrelease::HelmReleaseOptions;
 use windlass_test_cluster::wait_until;
 
 use super::notifications::{Inbox, notification};
-use super::sources::{Files, chart_spec, git, message, publish_repository, source};
+use super::sources::{Files, Registry, chart_spec, git, message, publish_repository, source};
 use super::support::{LIMIT, Running, condition, write_below};
 
 /// What the other tenant's Secret says.
@@ -32,8 +34,8 @@ fn names(victim: &str) -> [(&'static str, String); 6] {
 /// Specs by what refers, each with a function that puts a name into it.
 type Reference = (&'static str, &'static str, Box<dyn Fn(&str) -> Value>);
 
-/// Every reference of the kinds of sources. `server`: where a repository is that needs no login.
-fn of_sources(server: &str) -> Vec<Reference> {
+/// Every reference of the kinds of sources. `server`: where a repository is that needs no login; `registry`: a registry with a chart.
+fn of_sources(server: &str, registry: &str) -> Vec<Reference> {
     let with = |kind, what, base: &Value, field: &'static str| -> Reference {
         let base = base.clone();
         let put = move |name: &str| {
@@ -45,6 +47,8 @@ fn of_sources(server: &str) -> Vec<Reference> {
     };
     let repository = json!({"url": format!("http://{server}/repository.git"), "ref": {"branch": "main"}});
     let index = json!({"url": format!("http://{server}/")});
+    let signed =
+        json!({"url": format!("oci://{registry}/charts/demo"), "insecure": true, "ref": {"tag": "1.0.0"}});
     let registry = json!({"url": format!("oci://{server}/demo"), "insecure": true, "ref": {"tag": "1"}});
     let bucket = json!({"bucketName": "b", "endpoint": server, "insecure": true, "provider": "generic"});
     let (verified, included, chart) = (repository.clone(), repository.clone(), json!({"chart": "chart"}));
@@ -87,6 +91,15 @@ fn of_sources(server: &str) -> Vec<Reference> {
         with("OCIRepository", "secret", &registry, "secretRef"),
         with("OCIRepository", "cert", &registry, "certSecretRef"),
         with("OCIRepository", "proxy", &registry, "proxySecretRef"),
+        (
+            "OCIRepository",
+            "oci-verify",
+            Box::new(move |name| {
+                let mut spec = signed.clone();
+                spec["verify"] = json!({"provider": "cosign", "secretRef": {"name": name}});
+                spec
+            }),
+        ),
         with("Bucket", "secret", &bucket, "secretRef"),
         with("Bucket", "cert", &bucket, "certSecretRef"),
         with("Bucket", "proxy", &bucket, "proxySecretRef"),
@@ -99,6 +112,15 @@ fn of_sources(server: &str) -> Vec<Reference> {
                 let mut spec = chart.clone();
                 spec["sourceRef"] = json!({"kind": "GitRepository", "name": name});
                 spec
+            }),
+        ),
+        (
+            "HelmChart",
+            "chart-verify",
+            Box::new(|name| {
+                let from = json!({"kind": "HelmRepository", "name": "charts"});
+                let verify = json!({"provider": "cosign", "secretRef": {"name": name}});
+                json!({"chart": "demo", "version": "1.0.0", "sourceRef": from, "verify": verify})
             }),
         ),
     ]
@@ -226,6 +248,11 @@ async fn no_reference_leads_to_another_namespace() {
     files.chart("1.0.0", &[]);
     files.index(&[]);
     furnish(&running, victim);
+    let registry = Registry::start();
+    registry.push("1.0.0", &[]);
+    let charts = format!("oci://{}/charts", registry.host());
+    let charts = json!({"url": charts, "type": "oci", "insecure": true, "interval": "1h"});
+    running.apply(&source("HelmRepository", "charts", &charts));
     let mark = running.cp.audit_mark().unwrap();
     running.release_options = HelmReleaseOptions {
         default_service_account: AccountName::parse("tenant"),
@@ -242,7 +269,7 @@ async fn no_reference_leads_to_another_namespace() {
     // What may be written down at all; the API server refuses the rest.
     let mut all: Vec<(&str, String)> = Vec::new();
     let mut refused = 0;
-    for (kind, what, spec) in of_sources(&server).into_iter().chain(of_releases()) {
+    for (kind, what, spec) in of_sources(&server, registry.host()).into_iter().chain(of_releases()) {
         for (form, name) in names(victim) {
             let own = format!("{what}-{form}");
             let mut spec = spec(&name);
@@ -273,7 +300,7 @@ async fn no_reference_leads_to_another_namespace() {
             None => refused += 1,
         }
     }
-    assert!(all.len() > 90 && all.len() + refused == 6 * 24, "{} and {refused}", all.len());
+    assert!(all.len() > 100 && all.len() + refused == 6 * 26, "{} and {refused}", all.len());
     let alerts = alerts(&running, victim, &Inbox::default().serve().await.to_string());
     running.start_with_notifications(storage.path()).await;
 
@@ -349,4 +376,50 @@ fn alerts(running: &Running, victim: &str, inbox: &str) -> Vec<(String, String)>
         }
     }
     all
+}
+
+/// An Alert that names an object of another namespace gets nothing of its events, and its owner sees why.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_gets_no_event_of_another_namespace() {
+    let mut running = Running::prepare("listener").await;
+    let other = running.cp.namespace("overheard").unwrap();
+    let inbox = Inbox::default();
+    let address = json!({"type": "generic", "address": format!("http://{}/", inbox.serve().await)});
+    running.apply(&notification("Provider", "inbox", &address));
+    let own = running.ns.name().to_owned();
+    let sources = [(&*own, "own"), (other.name(), "foreign")];
+    for (namespace, name) in sources {
+        let source = json!([{"kind": "HelmRelease", "name": "*", "namespace": namespace}]);
+        let spec = json!({"providerRef": {"name": "inbox"}, "eventSources": source});
+        running.apply(&notification("Alert", name, &spec));
+    }
+    let events = running.start_dispatch().await;
+    let publish = |namespace: &str, name: &str| {
+        let object = json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": name, "namespace": namespace},
+        });
+        let note = EventNote {
+            event_type: EventType::Normal,
+            reason: "InstallSucceeded",
+            action: "Reconcile",
+            note: format!("{WORD} of {name}"),
+            annotations: BTreeMap::new(),
+        };
+        events.take(&object, &note);
+    };
+    publish(other.name(), "theirs");
+    publish(&own, "ours");
+    inbox.wait("ours", "InstallSucceeded");
+    let refused = || {
+        let list = running.cp.kubectl(["get", "events", "-n", &own, "-o", "json"])?;
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let of_alert = |event: &&Value| event["involvedObject"]["name"] == "foreign";
+        Ok(list["items"].as_array().unwrap().iter().find(of_alert).map(|event| event["message"].to_string()))
+    };
+    let message = wait_until("an Event on the Alert", LIMIT, refused).unwrap();
+    assert!(message.contains("cross-namespace references have been blocked"), "{message}");
+    assert!(!message.contains(WORD), "{message}");
+    assert_eq!(inbox.events().len(), 1, "{:#?}", inbox.events());
+    running.end().await;
 }

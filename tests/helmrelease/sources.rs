@@ -355,14 +355,14 @@ async fn bad_answers_give_conditions_and_recover() {
 }
 
 /// The reference registry, in memory.
-struct Registry {
+pub(super) struct Registry {
     child: Child,
     host: String,
     _directory: tempfile::TempDir,
 }
 
 impl Registry {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -385,8 +385,13 @@ impl Registry {
         Self { child, host, _directory: directory }
     }
 
+    /// Its address and port.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
     /// Pushes a chart with the project's own program.
-    fn push(&self, version: &str, more: &[(&str, &str)]) {
+    pub(super) fn push(&self, version: &str, more: &[(&str, &str)]) {
         let path = self._directory.path().join(format!("demo-{version}.tgz"));
         std::fs::write(&path, chart(version, more)).unwrap();
         let done = Command::new(env!("CARGO_BIN_EXE_windlass"))

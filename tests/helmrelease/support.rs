@@ -14,13 +14,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
 use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass_controller::serve::State;
 use windlass_controller::serve::listen::{self, Limits};
 use windlass_controller::{ContextOptions, ControllerContext, ControllerOptions};
 use windlass_flux::helmrelease::{HelmReleaseOptions, HelmReleases};
-use windlass_flux::notifications::{EventQueue, NotifyOptions, Receivers, WebhookPaths, Webhooks, dispatch};
+use windlass_flux::notifications::{
+    EventQueue, NotifyOptions, QueuedEvent, Receivers, WebhookPaths, Webhooks, dispatch,
+};
 use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
 use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
 
@@ -207,21 +210,12 @@ impl Running {
         let context = self.context(self.cp.kubeconfig().to_owned()).await;
         let (queue, events) = EventQueue::new("test-0");
         let mut all = self.spawn_with_sources(&context.with_event_sink(queue), storage);
+        all.push(self.spawn_dispatch(&context, events));
         let namespace = Some(self.ns.name().to_owned());
-        let options = NotifyOptions {
-            namespace: namespace.clone(),
-            no_cross_namespace_refs: true,
-            allow_local_addresses: true,
-        };
         let stopped = || {
             let mut stop = self.stop.subscribe();
             async move { drop(stop.wait_for(|stop| *stop).await) }
         };
-        let sending = dispatch(context.clone(), options, events, stopped());
-        all.push(tokio::spawn(async move {
-            sending.await;
-            Ok(())
-        }));
         let paths = Arc::<WebhookPaths>::default();
         let webhooks = Webhooks {
             cluster: context.runner.engine().operator_client().clone(),
@@ -236,6 +230,34 @@ impl Running {
         all.push(tokio::spawn(windlass_controller::run(Receivers::new(paths), context, options, stopped())));
         self.join(all);
         address
+    }
+
+    /// Starts what sends events to the Providers of the namespace's Alerts, alone; it takes the events of the queue.
+    pub(crate) async fn start_dispatch(&mut self) -> Arc<EventQueue> {
+        let context = self.context(self.cp.kubeconfig().to_owned()).await;
+        let (queue, events) = EventQueue::new("test-0");
+        let task = self.spawn_dispatch(&context, events);
+        self.join(vec![task]);
+        queue
+    }
+
+    fn spawn_dispatch(
+        &self,
+        context: &ControllerContext,
+        events: Receiver<Arc<QueuedEvent>>,
+    ) -> FrontEndTask {
+        let options = NotifyOptions {
+            namespace: Some(self.ns.name().to_owned()),
+            no_cross_namespace_refs: true,
+            allow_local_addresses: true,
+        };
+        let mut stop = self.stop.subscribe();
+        let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
+        let sending = dispatch(context.clone(), options, events, stopped);
+        tokio::spawn(async move {
+            sending.await;
+            Ok(())
+        })
     }
 
     fn join(&mut self, all: Vec<FrontEndTask>) {

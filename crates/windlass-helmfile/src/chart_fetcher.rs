@@ -11,6 +11,7 @@ use chart_compat::profile::Profile;
 use tempfile::TempDir;
 
 use super::chart_store::{ChartRequest, ChartStore};
+use super::local_host::RenderShare;
 use windlass_base::blocking;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::dependencies::Manager;
@@ -34,6 +35,8 @@ pub struct ChartFetcher {
     pub profile: Profile,
     /// Bounds of the charts that kustomizations render.
     pub bounds: RenderBounds,
+    /// What a build of a kustomization waits for: its objects take as much memory as a render's.
+    pub renders: RenderShare,
     /// Loads documents that schemas refer to; `None` refuses them.
     pub documents: Option<Box<dyn Documents>>,
     /// The directory that files must be in, without symbolic links in its path; `None`: any.
@@ -58,6 +61,7 @@ impl ChartStore for ChartFetcher {
     }
 
     fn kustomization(&self, dir: &Path) -> Result<String, String> {
+        let _permit = self.renders.acquire();
         let settings = kustomize::Settings {
             unrestricted: true,
             keep_order: false,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chart_compat::world::World;
 use futures::executor::block_on;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::value::Value;
@@ -65,13 +65,21 @@ pub struct Permissions {
     pub hooks: bool,
 }
 
-/// What renders of templates may take.
+/// What renders of templates and builds of kustomizations may take.
 #[derive(Clone, Debug)]
 pub struct RenderShare {
     /// Memory of one, in bytes.
     pub memory: usize,
     /// One permit for each render that may run now, of charts too; `None`: nothing runs beside.
     pub permits: Option<Arc<Semaphore>>,
+}
+
+impl RenderShare {
+    /// Waits for a permit, which counts until it is dropped.
+    pub(crate) fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes the semaphore.
+        self.permits.as_ref().and_then(|permits| block_on(Arc::clone(permits).acquire_owned()).ok())
+    }
 }
 
 /// This machine.
@@ -118,12 +126,8 @@ impl Host for LocalHost {
     }
 
     fn render_memory(&self) -> RenderMemory {
-        let permit =
-            self.renders.permits.as_ref().map(|permits| block_on(Arc::clone(permits).acquire_owned()));
-        RenderMemory {
-            bytes: self.renders.memory,
-            held: permit.map(|permit| Box::new(permit) as Box<dyn Send>),
-        }
+        let held = self.renders.acquire().map(|permit| Box::new(permit) as Box<dyn Send>);
+        RenderMemory { bytes: self.renders.memory, held }
     }
 
     fn without_logins(&self, text: &str) -> String {

@@ -214,6 +214,7 @@ impl Options {
             budget: None,
             profile: globals.profile(),
             bounds: globals.render_bounds(),
+            renders: RenderShare { memory: globals.render_bounds().memory, permits: None },
             documents: Some(Box::new(Schemas::new(globals))),
             root: None,
             warn: tell,

@@ -159,13 +159,14 @@ fn evaluate_in(
         root: Some(root.to_owned()),
         keys: Keys::Given(inputs.sops_keys.clone()),
     };
+    let renders = RenderShare { memory: context.bounds.memory, permits: Some(Arc::clone(&context.renders)) };
     let confined = ConfinedHost {
         local: LocalHost::new(
             Box::new(world),
             Box::new(Arc::clone(&files)),
             Box::new(Secrets::of_tenant(secrets)),
             permissions,
-            RenderShare { memory: context.bounds.memory, permits: Some(Arc::clone(&context.renders)) },
+            renders.clone(),
             warn,
         ),
         root: root.to_owned(),
@@ -190,6 +191,7 @@ fn evaluate_in(
         budget: Some(files.budget()),
         profile: Profile::Helm4,
         bounds: context.bounds,
+        renders,
         documents: None,
         root: Some(root.to_owned()),
         warn,
