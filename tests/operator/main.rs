@@ -24,6 +24,7 @@ mod hooks;
 mod leader;
 mod logs;
 mod maintenance;
+mod memory_limit;
 mod metrics;
 mod modules;
 mod operations;

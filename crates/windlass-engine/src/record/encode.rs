@@ -22,6 +22,10 @@ const LARGEST_UNPACKED: u64 = 256 << 20;
 const MEMORY: &str = "windlass";
 /// The beginning of a manifest that is stored in parts.
 const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
+/// What is unpacked at once, in bytes.
+const PIECE: usize = 64 << 10;
+/// Up to this size, in bytes, a record is kept as it is unpacked; a larger one is measured first.
+const UNMEASURED: u64 = 1 << 20;
 /// Size of a part.
 const PART: usize = 1_000_000;
 /// Packed, that is the manifest of some hundred thousand objects.
@@ -261,11 +265,13 @@ fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
     let packed =
         STANDARD.decode(text.trim_ascii()).map_err(|_| "data.release is not base64 twice".to_owned())?;
     let limit = LARGEST_UNPACKED.min(memory_limit() / 4);
-    let json = if packed.starts_with(&[0x1f, 0x8b, 0x08]) { inflate(&packed, limit)? } else { packed };
-    if parsed_size(&json) > limit {
-        return Err(format!("its values take more than {limit} bytes"));
+    if packed.starts_with(&[0x1f, 0x8b, 0x08]) {
+        return inflate(&packed, limit);
     }
-    Ok(json)
+    let mut size = ParsedSize::default();
+    size.add(&packed);
+    size.check(limit)?;
+    Ok(packed)
 }
 
 /// The memory of a JSON object with members, in bytes: a node of its map.
@@ -273,33 +279,70 @@ const OBJECT: u64 = 640;
 /// The memory of each further value, in bytes.
 const VALUE: u64 = 64;
 
-/// The most memory that a JSON document takes once it is parsed, in bytes. Most of a record are texts, in which no character counts more
-/// than itself.
-fn parsed_size(json: &[u8]) -> u64 {
-    let (mut size, mut in_text, mut escaped) = (json.len() as u64, false, false);
-    let mut following = json.iter().skip(1);
-    for byte in json {
-        let next = following.next();
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            _ if in_text => {}
-            b'{' if next != Some(&b'}') => size += OBJECT,
-            b',' | b'[' | b':' => size += VALUE,
-            _ => {}
-        }
-    }
-    size
+/// The most memory that a JSON document takes once it is parsed, counted as its bytes come. Most of a record are texts, in which no
+/// character counts more than itself.
+#[derive(Default)]
+struct ParsedSize {
+    /// Of the document itself, in bytes.
+    bytes: u64,
+    /// Of it and of its values, in bytes.
+    parsed: u64,
+    in_text: bool,
+    escaped: bool,
+    opened: bool,
 }
 
+impl ParsedSize {
+    fn add(&mut self, json: &[u8]) {
+        self.bytes += json.len() as u64;
+        self.parsed += json.len() as u64;
+        for byte in json {
+            // An object has members if something else than its end follows.
+            if std::mem::take(&mut self.opened) && *byte != b'}' {
+                self.parsed += OBJECT;
+            }
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_text => self.escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                _ if self.in_text => {}
+                b'{' => self.opened = true,
+                b',' | b'[' | b':' => self.parsed += VALUE,
+                _ => {}
+            }
+        }
+    }
+
+    fn check(&self, limit: u64) -> Result<(), String> {
+        if self.bytes > limit {
+            return Err(format!("it unpacks to more than {limit} bytes"));
+        }
+        if self.parsed > limit {
+            return Err(format!("its values take more than {limit} bytes"));
+        }
+        Ok(())
+    }
+}
+
+/// What a record unpacks to. A large one is measured piece by piece before it takes memory: one that is too large costs none.
 fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
-    let mut json = Vec::new();
-    let mut reader = GzDecoder::new(packed).take(limit + 1);
-    #[expect(clippy::disallowed_methods, reason = "within the limit")]
-    reader.read_to_end(&mut json).map_err(|e| e.to_string())?;
-    if json.len() as u64 > limit {
-        return Err(format!("it unpacks to more than {limit} bytes"));
+    let (mut size, mut json) = (ParsedSize::default(), Vec::new());
+    let (mut reader, mut piece) = (GzDecoder::new(packed), vec![0; PIECE]);
+    loop {
+        let read = reader.read(&mut piece).map_err(|error| error.to_string())?;
+        if read == 0 {
+            break;
+        }
+        size.add(&piece[..read]);
+        size.check(limit)?;
+        if size.bytes <= UNMEASURED {
+            json.extend_from_slice(&piece[..read]);
+        }
+    }
+    if size.bytes > UNMEASURED {
+        json = Vec::with_capacity(usize::try_from(size.bytes).unwrap_or(0));
+        #[expect(clippy::disallowed_methods, reason = "measured above")]
+        GzDecoder::new(packed).read_to_end(&mut json).map_err(|error| error.to_string())?;
     }
     Ok(json)
 }
@@ -412,6 +455,9 @@ mod tests {
         gzip.write_all(&vec![b' '; 1 << 20]).unwrap();
         let packed = gzip.finish().unwrap();
         assert_eq!(inflate(&packed, 1 << 20).unwrap().len(), 1 << 20);
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&vec![b' '; (1 << 20) + 1]).unwrap();
+        assert_eq!(inflate(&gzip.finish().unwrap(), 2 << 20).unwrap().len(), (1 << 20) + 1);
         assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
         // Small texts of large values are refused before they are parsed; texts of a manifest are texts.
         for (json, size) in [
@@ -419,7 +465,11 @@ mod tests {
             (r#"{"a": "{[,:\"{,"}"#, 17 + OBJECT + VALUE),
             (r#"[{"a":1},{"a":[]}]"#, 18 + 2 * OBJECT + 5 * VALUE),
         ] {
-            assert_eq!(parsed_size(json.as_bytes()), size, "{json}");
+            let mut whole = ParsedSize::default();
+            whole.add(json.as_bytes());
+            let mut pieces = ParsedSize::default();
+            json.as_bytes().iter().for_each(|byte| pieces.add(&[*byte]));
+            assert_eq!((whole.parsed, pieces.parsed), (size, size), "{json}");
         }
         let maps = format!("[{}0]", r#"{"a":1},"#.repeat(500_000));
         let told = unpack(STANDARD.encode(maps).as_bytes()).unwrap_err();
