@@ -1,4 +1,4 @@
-//! What hostile inputs cost an operator that has the memory of our chart's Pod: each object that brings one has an error in its condition,
+//! What hostile inputs cost an operator in a Pod of 128 MiB: each object that brings one has an error in its condition,
 //! the others go on, and the process lives. All front ends run in the one process.
 
 use std::collections::BTreeMap;
