@@ -193,6 +193,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             proxy_json: args.hooks.log_proxy_hook_json,
             group_metrics: args.hooks.group_hook_metrics,
             webhooks: webhooks(args)?,
+            kubeconfig: globals.kubeconfig.clone(),
         };
         let modules = addon::Options {
             namespace: globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned()),

@@ -97,9 +97,18 @@ pub(super) struct ModuleFlags {
         hide_default_value = true
     )]
     pub(super) applied_module_extenders: addon::Enabling,
-    /// Write module status to the cluster: kubectl get modules.windlass.dev
-    #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
-    pub(super) module_status: bool,
+    /// Write module status to the cluster (kubectl get modules.windlass.dev): true, false, or deckhouse.io to keep modules.deckhouse.io
+    /// too, which readiness probes of module-sdk read
+    #[arg(
+        long,
+        env = "WINDLASS_MODULE_STATUS",
+        num_args = 0..=1,
+        default_value = "true",
+        default_missing_value = "true",
+        require_equals = true,
+        value_name = "true|false|deckhouse.io"
+    )]
+    pub(super) module_status: addon::ModuleStatus,
 }
 
 /// Flags of the HelmRelease controller, with helm-controller's names.

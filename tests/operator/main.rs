@@ -5,6 +5,7 @@
 
 mod adoption;
 mod bad_input;
+mod batch;
 mod bindings;
 mod charts;
 mod crash;

@@ -12,12 +12,14 @@ mod global_hooks;
 mod job_outcome;
 mod module_crds;
 mod report_status;
+mod settings_verdicts;
 mod state_view;
 mod triggers;
 mod unblock;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,7 +30,7 @@ use tokio::sync::mpsc;
 
 use super::config::{Config, Problem};
 use super::enabled_flags::Enabling;
-use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran};
+use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran, Readiness, RunOptions};
 use super::module::{Module, Modules};
 use super::releases::{Releases, config_map};
 use super::reload::{Found, Scan, Source};
@@ -37,6 +39,7 @@ use super::values::{GLOBAL, Values};
 use super::{UNNUMBERED_ORDER, debug, reload, status};
 use crate::shell_hooks::{HookEnvironment, webhooks};
 use converge::Cycle;
+use settings_verdicts::SettingsChecks;
 use windlass_cluster::{Cluster, ClusterError, ObjectEvent};
 use windlass_controller::serve::State;
 use windlass_controller::serve::runtime_config::LOG_CONFIG_MAP;
@@ -69,8 +72,33 @@ pub struct Options {
     pub strict_order: bool,
     /// Which flags say whether a module is on.
     pub enabling: Enabling,
-    /// The status of modules is written to the cluster.
-    pub module_status: bool,
+    /// Which statuses of modules are written to the cluster.
+    pub module_status: ModuleStatus,
+}
+
+/// Which statuses of modules are written to the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ModuleStatus {
+    /// None.
+    Off,
+    /// `modules.windlass.dev`.
+    #[default]
+    Own,
+    /// `modules.deckhouse.io` too, which readiness probes of module-sdk read and write.
+    Deckhouse,
+}
+
+impl FromStr for ModuleStatus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_lowercase().as_str() {
+            "true" | "t" | "yes" | "y" | "on" | "1" => Ok(Self::Own),
+            "false" | "f" | "no" | "n" | "off" | "0" => Ok(Self::Off),
+            status::DECKHOUSE_GROUP => Ok(Self::Deckhouse),
+            _ => Err(format!("{text:?} is none of true, false and {}", status::DECKHOUSE_GROUP)),
+        }
+    }
 }
 
 /// Where modules are.
@@ -126,6 +154,8 @@ pub struct HookOptions {
     pub group_metrics: bool,
     /// How webhooks of hooks are served.
     pub webhooks: webhooks::Options,
+    /// The kubeconfig that the operator was given; batch programs are given it, too.
+    pub kubeconfig: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -138,7 +168,7 @@ impl Default for Options {
             hooks: HookOptions::default(),
             strict_order: false,
             enabling: Enabling::default(),
-            module_status: true,
+            module_status: ModuleStatus::default(),
         }
     }
 }
@@ -180,6 +210,7 @@ impl Default for HookOptions {
             proxy_json: false,
             group_metrics: false,
             webhooks: webhooks::Options::default(),
+            kubeconfig: None,
         }
     }
 }
@@ -225,6 +256,8 @@ struct ModuleState {
     request: Option<Arc<ReleaseRequest>>,
     /// A later request failed: this one is out of date.
     outdated: bool,
+    /// What its readiness probe said last.
+    readiness: Option<Readiness>,
 }
 
 /// What `enabled` scripts said.
@@ -310,6 +343,8 @@ struct Operator {
     pending_deletions: PendingDeletions,
     recorded: RecordedReleases,
     reporters: Reporters,
+    /// Sections that programs check.
+    settings_checks: SettingsChecks,
 }
 
 /// Runs an operator until `stop` resolves; then waits for running jobs.
@@ -396,13 +431,18 @@ pub async fn run(
         timeout: options.hooks.timeout,
         group_metrics: options.hooks.group_metrics,
         proxy_json: options.hooks.proxy_json,
+        kubeconfig: options.hooks.kubeconfig.clone(),
     };
     let target = config_map(&options.namespace, &options.config_map);
-    let served = (options.hooks.webhooks.clone(), options.hooks.unblock_after);
+    let run_options = RunOptions {
+        webhooks: options.hooks.webhooks.clone(),
+        unblock_after: options.hooks.unblock_after,
+        keeps_deckhouse_modules: options.module_status == ModuleStatus::Deckhouse,
+    };
     let hooks =
-        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
+        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, run_options, changes_sender);
     let limit = hooks::limit(options.hooks.timeout, options.hooks.unblock_after);
-    let global = Hooks::read_global(options.directories.global_hooks.as_deref(), limit).await;
+    let global = hooks.read_global(options.directories.global_hooks.as_deref(), limit).await;
     hooks.set_global(global.map_err(ClusterError::Other)?);
     let measured = Arc::downgrade(&hooks);
     let collect = move || {
@@ -413,9 +453,7 @@ pub async fn run(
     // An operator runs once in a process.
     state.collect.set(Box::new(collect)).unwrap_or_default();
     let found = options.directories.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
-    let status_writer = options
-        .module_status
-        .then(|| status::start(cluster.clone(), &options.namespace, &options.config_map));
+    let status_writer = status::start(&cluster, &options);
     let looks = debug::open(Arc::clone(&hooks), releases.clone(), Arc::clone(&state));
     state.runtime.register(
         LOG_CONFIG_MAP,
@@ -443,6 +481,7 @@ pub async fn run(
         pending_deletions: PendingDeletions { deletions: BTreeMap::new(), checked: started },
         recorded: RecordedReleases { orphans, held: held.into_iter().map(|id| id.name).collect() },
         reporters: Reporters { status: status_writer, debug: looks },
+        settings_checks: SettingsChecks::default(),
     };
     operator.work(cluster, stop).await
 }
@@ -487,6 +526,8 @@ impl Operator {
                 }
                 Some(change) = self.changes.recv() => self.on_hook_change(&change),
                 Some(step) = self.cycle.steps.join_next() => self.on_step(step),
+                // One that was given up has no result.
+                Some(Ok(ended)) = self.settings_checks.tasks.join_next() => self.on_settings_checked(ended).await,
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(name, job, result) => {
                         self.finish_job(&name, job, result.unwrap_or_else(|text| Err(Error::Task(text))));

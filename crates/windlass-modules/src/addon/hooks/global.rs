@@ -20,6 +20,7 @@ impl Hooks {
     /// # Errors
     /// A hook has none that can be used, or the directory is not there.
     pub(in crate::addon) async fn read_global(
+        &self,
         directory: Option<&Path>,
         limit: Duration,
     ) -> Result<Option<HookSet>, String> {
@@ -28,12 +29,15 @@ impl Hooks {
             return Err(format!("{}: no such directory of global hooks", directory.display()));
         }
         let directory = global_directory(directory);
-        let (set, problems) = HookSet::load(&directory, "", "", Scope::Global, limit)
+        // Scripts are asked again: they may read files that have changed.
+        let known = (&*self.configs, self.global_reads.fetch_add(1, Ordering::Relaxed));
+        let (set, problems) = HookSet::load_cached(&directory, ("", ""), (Scope::Global, limit), known)
             .await
             .map_err(|e: HookError| e.to_string())?;
         for text in problems {
             tracing::warn!("{text}");
         }
+        self.note("", &set);
         Ok(Some(set))
     }
 
@@ -85,6 +89,7 @@ impl Hooks {
     /// worked: modules rely on it.
     pub(in crate::addon) async fn start_global(self: Arc<Self>) {
         let Some(set) = self.global_set() else { return };
+        set.schedule_early(&self.queues);
         self.run_global(Moment::OnStartup, None).await;
         let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
@@ -125,7 +130,7 @@ impl Hooks {
     /// A run in the main queue of the global hooks: one at a time.
     async fn in_turn(&self, set: &HookSet, run: &Run) -> Result<Patched, String> {
         let _turn = self.global_turn().await;
-        self.execute(set, None, run, false).await
+        self.execute_allowed(set, None, run, false).await
     }
 
     /// The turn of a run in the main queue of the global hooks; waits at most `unblock_after` for a hung run.

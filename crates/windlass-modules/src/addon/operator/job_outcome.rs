@@ -51,6 +51,7 @@ impl Operator {
                 if let Some(wanted) = self.module_states.get_mut(name) {
                     wanted.request = None;
                     wanted.revision = None;
+                    wanted.readiness = None;
                 }
             }
             Err(mut error) => {
