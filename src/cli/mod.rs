@@ -63,6 +63,7 @@ mod schemas;
 mod search;
 mod search_hub;
 mod selector;
+mod shell_operator;
 mod show;
 mod status;
 mod storage;

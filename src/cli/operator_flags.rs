@@ -72,6 +72,13 @@ pub(super) struct ModuleFlags {
     /// Directory of global hooks, with the schemas of global values in its openapi/ [default: global-hooks, if it exists]
     #[arg(long, env = "GLOBAL_HOOKS_DIR")]
     pub(super) global_hooks_dir: Option<PathBuf>,
+    /// Directory of hooks, as of shell-operator: they run without modules and a ConfigMap [default: hooks, where the program is called
+    /// shell-operator]
+    #[arg(long, conflicts_with = "global_hooks_dir")]
+    pub(super) hooks_dir: Option<PathBuf>,
+    /// Set where this process stands in for shell-operator
+    #[arg(long, hide = true, num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) hooks_only: bool,
     /// Name of the ConfigMap with values and enable flags
     #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
     pub(super) config_map: String,

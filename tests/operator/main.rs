@@ -38,6 +38,7 @@ mod render_bounds;
 mod replay;
 mod rights;
 mod secrets;
+mod shell_operator;
 mod start;
 mod status;
 mod stuck;

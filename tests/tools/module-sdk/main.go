@@ -23,6 +23,11 @@ func namespace() string {
 	return "default"
 }
 
+// section is that of the module in the values; its name has no dash.
+func section(key string) string {
+	return os.Getenv("MODULE_NAME") + "." + key
+}
+
 // note writes what tests read: beside the operator's directory of temporary files.
 func note(text string) {
 	path := filepath.Join(filepath.Dir(os.Getenv("TMPDIR")), "notes")
@@ -35,7 +40,7 @@ func note(text string) {
 
 var _ = registry.RegisterFunc(&pkg.HookConfig{OnStartup: &pkg.OrderedConfig{Order: 1}},
 	func(_ context.Context, input *pkg.HookInput) error {
-		input.Values.Set("batch.started", os.Getenv("MODULE_NAME"))
+		input.Values.Set(section("started"), os.Getenv("MODULE_NAME"))
 		return nil
 	})
 
@@ -55,17 +60,17 @@ var _ = registry.RegisterFunc(&pkg.HookConfig{
 	for _, size := range sizes {
 		sum += size
 	}
-	input.Values.Set("batch.size", sum)
+	input.Values.Set(section("size"), sum)
 	return nil
 })
 
 var _ = registry.RegisterFunc(&pkg.HookConfig{OnBeforeHelm: &pkg.OrderedConfig{Order: 10}},
 	func(_ context.Context, input *pkg.HookInput) error {
-		zone := input.Values.Get("batch.zone").String()
+		zone := input.Values.Get(section("zone")).String()
 		if zone == "nowhere" {
 			return errors.New("no such zone")
 		}
-		input.Values.Set("batch.before", zone)
+		input.Values.Set(section("before"), zone)
 		return nil
 	})
 
@@ -78,7 +83,7 @@ var _ = registry.RegisterFunc(&pkg.HookConfig{
 })
 
 func ready(_ context.Context, input *pkg.HookInput) error {
-	if waits := input.Values.Get("batch.waits").String(); waits != "" {
+	if waits := input.Values.Get(section("waits")).String(); waits != "" {
 		return errors.New("waiting for " + waits)
 	}
 	return nil

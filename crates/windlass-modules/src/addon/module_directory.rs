@@ -132,6 +132,7 @@ impl ModuleDirectory {
             group_metrics: false,
             proxy_json: false,
             kubeconfig: None,
+            own_directory: false,
         };
         let mut report = SettingsReport::default();
         for check in set.checks() {

@@ -114,6 +114,9 @@ pub struct DirectoryOptions {
     pub strict: bool,
     /// How often files are scanned for changes; `None`: at the start only.
     pub scan_interval: Option<Duration>,
+    /// There are hooks alone, as with shell-operator: neither modules nor their ConfigMap and releases. Hooks run in their own
+    /// directories.
+    pub hooks_only: bool,
 }
 
 /// How modules are released.
@@ -181,6 +184,7 @@ impl Default for DirectoryOptions {
             unnumbered_order: UNNUMBERED_ORDER,
             strict: false,
             scan_interval: Some(Duration::from_secs(2)),
+            hooks_only: false,
         }
     }
 }
@@ -396,6 +400,87 @@ pub async fn run(
         return Err(ClusterError::Other(text));
     }
     let releases = Releases::new(runner, events, &options);
+    let recorded = recorded_releases(&releases, &modules, &options).await?;
+    let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
+    tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
+    let (changes_sender, changes) = mpsc::unbounded_channel();
+    let around = HookEnvironment {
+        scratch: options.hooks.tmp_dir.clone(),
+        keep_files: options.hooks.keep_tmp_files,
+        timeout: options.hooks.timeout,
+        group_metrics: options.hooks.group_metrics,
+        proxy_json: options.hooks.proxy_json,
+        kubeconfig: options.hooks.kubeconfig.clone(),
+        own_directory: options.directories.hooks_only,
+    };
+    let target = config_map(&options.namespace, &options.config_map);
+    let run_options = RunOptions {
+        webhooks: options.hooks.webhooks.clone(),
+        unblock_after: options.hooks.unblock_after,
+        keeps_deckhouse_modules: options.module_status == ModuleStatus::Deckhouse,
+    };
+    let hooks =
+        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, run_options, changes_sender);
+    let limit = hooks::limit(options.hooks.timeout, options.hooks.unblock_after);
+    let global = hooks.read_global(&options.directories, limit).await;
+    hooks.set_global(global.map_err(ClusterError::Other)?);
+    let measured = Arc::downgrade(&hooks);
+    let collect = move || {
+        if let Some(hooks) = measured.upgrade() {
+            hooks.measure();
+        }
+    };
+    // An operator runs once in a process.
+    state.collect.set(Box::new(collect)).unwrap_or_default();
+    let found = options.directories.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
+    let status_writer = status::start(&cluster, &options);
+    let looks = debug::open(Arc::clone(&hooks), releases.clone(), Arc::clone(&state));
+    state.runtime.register(
+        LOG_CONFIG_MAP,
+        "Set to true to log each event of the operator's ConfigMap: its keys, not their values",
+        "false",
+        Box::new(|value| {
+            value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
+        }),
+    );
+    let mut workers = Workers::new(WorkQueue::new(
+        if options.strict_order { Gate::Succeeded } else { Gate::Tried },
+        usize::MAX,
+    ));
+    if !options.directories.hooks_only {
+        workers = workers.with_kinds_of(&cluster);
+    }
+    let operator = Operator {
+        options,
+        releases,
+        modules,
+        state,
+        workers,
+        failures: FailureLog::default(),
+        module_states: BTreeMap::new(),
+        hooks,
+        changes,
+        cycle: Cycle::new(started),
+        scripts: Scripts::default(),
+        config_map: ConfigMapState::default(),
+        files: FilesState { found, changed: BTreeSet::new(), broken },
+        pending_deletions: PendingDeletions { deletions: BTreeMap::new(), checked: started },
+        recorded,
+        reporters: Reporters { status: status_writer, debug: looks },
+        settings_checks: SettingsChecks::default(),
+    };
+    operator.work(cluster, stop).await
+}
+
+/// The releases that an operator finds at its start. One of hooks alone has none, and needs no rights to look.
+async fn recorded_releases(
+    releases: &Releases,
+    modules: &Modules,
+    options: &Options,
+) -> Result<RecordedReleases, ClusterError> {
+    if options.directories.hooks_only {
+        return Ok(RecordedReleases { orphans: BTreeSet::new(), held: BTreeSet::new() });
+    }
     let recorded = futures::future::try_join4(
         releases.owned_releases(),
         releases.inherited_releases(),
@@ -422,74 +507,17 @@ pub async fn run(
             );
         }
     }
-    let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
-    tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
-    let (changes_sender, changes) = mpsc::unbounded_channel();
-    let around = HookEnvironment {
-        scratch: options.hooks.tmp_dir.clone(),
-        keep_files: options.hooks.keep_tmp_files,
-        timeout: options.hooks.timeout,
-        group_metrics: options.hooks.group_metrics,
-        proxy_json: options.hooks.proxy_json,
-        kubeconfig: options.hooks.kubeconfig.clone(),
-    };
-    let target = config_map(&options.namespace, &options.config_map);
-    let run_options = RunOptions {
-        webhooks: options.hooks.webhooks.clone(),
-        unblock_after: options.hooks.unblock_after,
-        keeps_deckhouse_modules: options.module_status == ModuleStatus::Deckhouse,
-    };
-    let hooks =
-        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, run_options, changes_sender);
-    let limit = hooks::limit(options.hooks.timeout, options.hooks.unblock_after);
-    let global = hooks.read_global(options.directories.global_hooks.as_deref(), limit).await;
-    hooks.set_global(global.map_err(ClusterError::Other)?);
-    let measured = Arc::downgrade(&hooks);
-    let collect = move || {
-        if let Some(hooks) = measured.upgrade() {
-            hooks.measure();
-        }
-    };
-    // An operator runs once in a process.
-    state.collect.set(Box::new(collect)).unwrap_or_default();
-    let found = options.directories.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
-    let status_writer = status::start(&cluster, &options);
-    let looks = debug::open(Arc::clone(&hooks), releases.clone(), Arc::clone(&state));
-    state.runtime.register(
-        LOG_CONFIG_MAP,
-        "Set to true to log each event of the operator's ConfigMap: its keys, not their values",
-        "false",
-        Box::new(|value| {
-            value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
-        }),
-    );
-    let gate = if options.strict_order { Gate::Succeeded } else { Gate::Tried };
-    let operator = Operator {
-        options,
-        releases,
-        modules,
-        state,
-        workers: Workers::new(WorkQueue::new(gate, usize::MAX)).with_kinds_of(&cluster),
-        failures: FailureLog::default(),
-        module_states: BTreeMap::new(),
-        hooks,
-        changes,
-        cycle: Cycle::new(started),
-        scripts: Scripts::default(),
-        config_map: ConfigMapState::default(),
-        files: FilesState { found, changed: BTreeSet::new(), broken },
-        pending_deletions: PendingDeletions { deletions: BTreeMap::new(), checked: started },
-        recorded: RecordedReleases { orphans, held: held.into_iter().map(|id| id.name).collect() },
-        reporters: Reporters { status: status_writer, debug: looks },
-        settings_checks: SettingsChecks::default(),
-    };
-    operator.work(cluster, stop).await
+    Ok(RecordedReleases { orphans, held: held.into_iter().map(|id| id.name).collect() })
 }
 
 impl Operator {
     async fn work(mut self, cluster: Cluster, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
         let target = config_map(&self.options.namespace, &self.options.config_map);
-        let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
+        let mut config = match self.options.directories.hooks_only {
+            // There is none, once and for all.
+            true => futures::stream::iter([Ok(ObjectEvent::Listed)]).chain(futures::stream::pending()).boxed(),
+            false => cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?.boxed(),
+        };
         let engine = self.releases.engine().clone();
         let owners = self.releases.owners();
         self.update_dependencies();

@@ -39,6 +39,8 @@ pub struct HookEnvironment {
     pub proxy_json: bool,
     /// The kubeconfig that the operator was given: clients in batch programs use it, too.
     pub kubeconfig: Option<PathBuf>,
+    /// Hooks run in the directories of their files, as with shell-operator; otherwise where the operator runs.
+    pub own_directory: bool,
 }
 
 impl HookEnvironment {
@@ -182,6 +184,12 @@ impl Hook {
     fn prepared(&self, around: &HookEnvironment) -> Result<Program, HookError> {
         let mut program = self.program.clone();
         program.timeout = program.timeout.or(around.timeout);
+        if around.own_directory
+            && let Ok(path) = std::path::absolute(&program.path)
+        {
+            program.directory = path.parent().map(Path::to_owned);
+            program.path = path;
+        }
         let Some(asked) = self.batch else { return Ok(program) };
         // By its index another hook would be run.
         if FileState::of(&program.path).is_ok_and(|now| now != asked) {

@@ -1,11 +1,11 @@
 //! Global hooks: the start of the operator, what runs before and after all modules, and others in their place.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Hooks, global_directory};
+use crate::addon::DirectoryOptions;
 use crate::addon::values::Patched;
 use tokio::sync::{MutexGuard, watch};
 
@@ -21,14 +21,17 @@ impl Hooks {
     /// A hook has none that can be used, or the directory is not there.
     pub(in crate::addon) async fn read_global(
         &self,
-        directory: Option<&Path>,
+        directories: &DirectoryOptions,
         limit: Duration,
     ) -> Result<Option<HookSet>, String> {
-        let Some(directory) = directory else { return Ok(None) };
+        let Some(directory) = directories.global_hooks.as_deref() else { return Ok(None) };
         if !directory.is_dir() {
             return Err(format!("{}: no such directory of global hooks", directory.display()));
         }
-        let directory = global_directory(directory);
+        let directory = match directories.hooks_only {
+            true => directory.to_owned(),
+            false => global_directory(directory),
+        };
         // Scripts are asked again: they may read files that have changed.
         let known = (&*self.configs, self.global_reads.fetch_add(1, Ordering::Relaxed));
         let (set, problems) = HookSet::load_cached(&directory, ("", ""), (Scope::Global, limit), known)

@@ -27,6 +27,7 @@ impl TestHook {
             group_metrics: false,
             proxy_json: false,
             kubeconfig: None,
+            own_directory: false,
         };
         Self { dir, around }
     }
