@@ -77,8 +77,8 @@ faults: prerequisites
 module-sdk: prerequisites programs $(MODULE_SDK_PROGRAM)
 	WINDLASS_BATCH_PROGRAM=$(MODULE_SDK_PROGRAM) cargo test --test operator batch::
 
-$(MODULE_SDK_PROGRAM): tests/tools/module-sdk/main.go tests/tools/module-sdk/go.sum
-	cd tests/tools/module-sdk && go build -o $@ .
+$(MODULE_SDK_PROGRAM): tests/tools/module-sdk/hooks/main.go tests/tools/module-sdk/go.sum
+	cd tests/tools/module-sdk && go build -o $@ ./hooks
 
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites helms

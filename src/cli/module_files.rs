@@ -89,7 +89,9 @@ pub(super) fn template(globals: &Globals, args: &TemplateArgs) -> Result<(), Exp
     let values = module.values(&given.values, example);
     if !args.skip_schema_validation {
         module.check_values(&values).map_err(|text| {
-            format!("{text}; set what is missing in a file (--values), or look past it (--skip-schema-validation)")
+            format!(
+                "{text}; set what is missing in a file (--values), or look past it (--skip-schema-validation)"
+            )
         })?;
     }
     let user = User::given("values of the module", values);

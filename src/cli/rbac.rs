@@ -32,7 +32,12 @@ pub(super) struct Args {
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     helm_controller_namespace: String,
     /// The operator's --module-status: with deckhouse.io it keeps modules.deckhouse.io
-    #[arg(long, env = "WINDLASS_MODULE_STATUS", default_value = "true", value_name = "true|false|deckhouse.io")]
+    #[arg(
+        long,
+        env = "WINDLASS_MODULE_STATUS",
+        default_value = "true",
+        value_name = "true|false|deckhouse.io"
+    )]
     module_status: addon::ModuleStatus,
     /// Directory of global hooks
     #[arg(long, env = "GLOBAL_HOOKS_DIR")]

@@ -97,7 +97,8 @@ mod tests {
     fn every_default_is_that_of_a_flag() {
         let operator = Cli::command().find_subcommand("operator").unwrap().clone();
         let default = |command: &clap::Command, id: &str| {
-            let argument = command.get_arguments().find(|a| a.get_id().as_str() == id).unwrap_or_else(|| panic!("{id}"));
+            let argument =
+                command.get_arguments().find(|a| a.get_id().as_str() == id).unwrap_or_else(|| panic!("{id}"));
             argument.get_default_values().iter().map(|v| v.to_string_lossy().into_owned()).collect::<String>()
         };
         let bare = with_defaults(operator.clone(), &|_| false);

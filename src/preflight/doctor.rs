@@ -308,7 +308,8 @@ impl Found {
     fn sources(&mut self, module: &str, directory: &Path, files: &[PathBuf]) {
         let go = || files.iter().filter(|path| path.extension().is_some_and(|ending| ending == "go"));
         if go().any(|path| read(path).is_some_and(|text| text.contains(LIBRARY))) {
-            let text = "sources of a program of hooks in Go: build it, and put the program into the directory";
+            let text =
+                "sources of a program of hooks in Go: build it, and put the program into the directory";
             return self.add(Weight::Needs, module, directory, text);
         }
         for path in go() {
@@ -554,14 +555,21 @@ mod tests {
         put("006-four/enabled", "#!/bin/sh\n");
         fs::set_permissions(dir.path().join("006-four/enabled"), fs::Permissions::from_mode(0o755)).unwrap();
         put("005-three/templates/c.yaml", "apiVersion: deckhouse.io/v1\nkind: ConversionWebhook\n");
-        put("007-sources/hooks/go/main.go", "package main\nimport \"github.com/deckhouse/module-sdk/pkg/app\"\n");
+        put(
+            "007-sources/hooks/go/main.go",
+            "package main\nimport \"github.com/deckhouse/module-sdk/pkg/app\"\n",
+        );
         put("007-sources/hooks/go/other.go", "package main\n");
         let batch = r#"{"version":"v1","hooks":[{"metadata":{"name":"one"},"beforeHelm":5,"allowFailure":true,"color":1}],
             "readiness":{"schedule":[{"crontab":"@daily"}]},"has_settings_check":true}"#;
-        for (name, document) in [("008-batch", batch), ("008-bare", r#"{"version":"v1","has_settings_check":true}"#)] {
+        for (name, document) in
+            [("008-batch", batch), ("008-bare", r#"{"version":"v1","has_settings_check":true}"#)]
+        {
             put(
                 &format!("{name}/hooks/program"),
-                &format!("#!/bin/sh\nif [ \"$2\" = config ]; then cat <<'END'\n{document}\nEND\nexit; fi\nexit 1\n"),
+                &format!(
+                    "#!/bin/sh\nif [ \"$2\" = config ]; then cat <<'END'\n{document}\nEND\nexit; fi\nexit 1\n"
+                ),
             );
             let path = dir.path().join(name).join("hooks/program");
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -55,7 +55,8 @@ fn condition(namespace: &str, name: &str, kind: &str) -> Value {
 
 fn watched(namespace: &str, name: &str, size: &str) {
     let cp = control_plane();
-    cp.kubectl(["create", "configmap", name, "-n", namespace, &format!("--from-literal=size={size}")]).unwrap();
+    cp.kubectl(["create", "configmap", name, "-n", namespace, &format!("--from-literal=size={size}")])
+        .unwrap();
     cp.kubectl(["label", "configmap", name, "-n", namespace, "batch=watched"]).unwrap();
 }
 
@@ -80,7 +81,10 @@ fn the_example_runs_as_a_module() {
     let operator = start_example(ns.name(), &modules, &[]);
     operator.wait_converged();
     let shown = |key: &str| data(ns.name(), "batch", key).unwrap_or_default();
-    assert_eq!((shown("size"), shown("before"), shown("started")), ("3".into(), "west".into(), "batch".into()));
+    assert_eq!(
+        (shown("size"), shown("before"), shown("started")),
+        ("3".into(), "west".into(), "batch".into())
+    );
     // An event runs its hook, whose value renders the module again.
     watched(ns.name(), "two", "4");
     wait_for("the other object counts", || shown("size") == "7");
@@ -95,11 +99,17 @@ fn the_example_runs_as_a_module() {
     configure(ns.name(), "zone: nowhere");
     wait_for("the status has the message", || {
         let status = status(ns.name(), "batch");
-        status["phase"] == "Failed" && status["lastError"].as_str().unwrap().ends_with("exit status 1: execute: no such zone")
+        status["phase"] == "Failed"
+            && status["lastError"].as_str().unwrap().ends_with("exit status 1: execute: no such zone")
     });
     configure(ns.name(), "zone: east");
     wait_for("it works again", || shown("before") == "east");
-    assert_eq!(operator.notes().iter().filter(|n| *n == "asked").count(), 1, "asked once: {:?}", operator.notes());
+    assert_eq!(
+        operator.notes().iter().filter(|n| *n == "asked").count(),
+        1,
+        "asked once: {:?}",
+        operator.notes()
+    );
     operator.stop();
 }
 
@@ -112,7 +122,8 @@ fn readiness_is_probed_and_kept_where_the_library_reads_it() {
     let operator = start_example(ns.name(), &modules, &["--module-status=deckhouse.io"]);
     operator.wait_converged();
     let ready = || condition(ns.name(), "batch", "Ready");
-    let kept = || object(cp, "", "modules.deckhouse.io", "batch").map(|o| o["status"].clone()).unwrap_or_default();
+    let kept =
+        || object(cp, "", "modules.deckhouse.io", "batch").map(|o| o["status"].clone()).unwrap_or_default();
     let is_ready = || {
         let conditions = kept()["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|c| c["type"] == "IsReady").unwrap_or_default()
@@ -162,20 +173,26 @@ fn settings_are_checked_before_they_are_taken() {
     let limit = || data(ns.name(), "batch", "limit").unwrap_or_default();
     assert_eq!(limit(), "5", "{}", operator.log_end());
     configure(ns.name(), "limit: 12");
-    operator.wait_log(&["\"level\":\"WARN\"", "key batch: limit must be at most 9 (by hook check, 010-batch/hooks/program)"]);
+    operator.wait_log(&[
+        "\"level\":\"WARN\"",
+        "key batch: limit must be at most 9 (by hook check, 010-batch/hooks/program)",
+    ]);
     wait_for("an Event tells it", || {
         let events = cp.kubectl(["get", "events", "-n", ns.name(), "-o", "json"]).unwrap();
         events.contains("InvalidConfigKey") && events.contains("limit must be at most 9")
     });
     wait_for("the status tells it", || {
         let applied = condition(ns.name(), "batch", "ConfigApplied");
-        applied["status"] == "False" && applied["message"].as_str().unwrap().contains("limit must be at most 9")
+        applied["status"] == "False"
+            && applied["message"].as_str().unwrap().contains("limit must be at most 9")
     });
     assert_eq!(limit(), "5", "the last good section stays in force");
     // A warning is no objection, and is reported once.
     configure(ns.name(), "limit: 8");
     wait_for("it is taken", || limit() == "8");
-    wait_for("the status is as it was", || condition(ns.name(), "batch", "ConfigApplied")["status"] == "True");
+    wait_for("the status is as it was", || {
+        condition(ns.name(), "batch", "ConfigApplied")["status"] == "True"
+    });
     configure(ns.name(), "limit: 7");
     wait_for("another one is taken", || limit() == "7");
     configure(ns.name(), "limit: 8");
@@ -195,7 +212,8 @@ fn settings_are_checked_before_they_are_taken() {
     let operator = start_example(ns.name(), &modules, &[]);
     wait_for("the module says why it does not run", || {
         let status = status(ns.name(), "batch");
-        status["reason"] == "ConfigInvalid" && status["lastError"].as_str().unwrap().contains("limit must be at most 9")
+        status["reason"] == "ConfigInvalid"
+            && status["lastError"].as_str().unwrap().contains("limit must be at most 9")
     });
     assert_eq!(limit(), "6");
     configure(ns.name(), "limit: 4");
@@ -237,7 +255,9 @@ fn a_program_that_is_bad_costs_its_module_alone() {
         ("lists", "exit 1"),
     ] {
         shows_size(&modules, &format!("modules/030-{name}"));
-        let text = format!("#!/bin/bash\ncase \"$*\" in\n'hook list') echo 'Found 1 items:';;\n'hook config') {body};;\n*) exit 1;;\nesac\n");
+        let text = format!(
+            "#!/bin/bash\ncase \"$*\" in\n'hook list') echo 'Found 1 items:';;\n'hook config') {body};;\n*) exit 1;;\nesac\n"
+        );
         modules.write(&format!("modules/030-{name}/hooks/program"), &text);
         let path = modules.path().join(format!("modules/030-{name}/hooks/program"));
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -308,8 +328,7 @@ fn what_the_library_says_and_addon_operator_does_not_read_counts() {
     let program = "010-flags/hooks/program";
     let names = ["early:0", "waits:1", "may:2"].map(|name| format!("{program}:{name}"));
     assert_eq!(hooks, [&["world-all-0".to_owned()][..], &names].concat());
-    let runs: Value =
-        serde_json::from_str(&ask(&["hook", "runs", &names[2], "-o", "json"])).unwrap();
+    let runs: Value = serde_json::from_str(&ask(&["hook", "runs", &names[2], "-o", "json"])).unwrap();
     assert!(runs[0]["bindings"].to_string().contains("beforeHelm"), "{runs}");
     wait_for("its queue is shown", || ask(&["queue", "list", "-e", "-o", "json"]).contains("flags//early"));
     // Another program with fewer hooks takes its place: no index of the old one is run any more.
@@ -339,7 +358,8 @@ fn a_probe_that_lacks_the_librarys_object_names_the_flag() {
     operator.wait_converged();
     wait_for("the status names the flag", || {
         let ready = condition(ns.name(), "probed", "Ready");
-        ready["status"] == "False" && ready["message"].as_str().unwrap().contains("--module-status=deckhouse.io keeps them")
+        ready["status"] == "False"
+            && ready["message"].as_str().unwrap().contains("--module-status=deckhouse.io keeps them")
     });
     assert!(data(ns.name(), "probed", "size").is_some() && data(ns.name(), "hangs", "size").is_some());
     let said = operator.log().lines().filter(|l| l.contains("says that it is not ready")).count();

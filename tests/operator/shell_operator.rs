@@ -64,7 +64,11 @@ fn hooks_alone_run_with_the_rights_of_their_bindings() {
     }
     let of_hooks = operator.get("/metrics/hooks").unwrap().1;
     assert!(of_hooks.contains("ticks_total{hook=\"tick\"}"), "{of_hooks}");
-    assert!(!operator.log().contains("forbidden"), "it asks for nothing that it may not have\n{}", operator.log());
+    assert!(
+        !operator.log().contains("forbidden"),
+        "it asks for nothing that it may not have\n{}",
+        operator.log()
+    );
     operator.stop();
 }
 
@@ -99,18 +103,20 @@ fn its_commands_and_variables_are_known() {
         "--jq-library-path=/x",
     ]);
     let log = std::fs::File::create(scratch.path().join("log")).unwrap();
+    let temporary = scratch.path().join("tmp");
     let variables = [
         ("SHELL_OPERATOR_HOOKS_DIR", hooks.to_str().unwrap()),
         ("SHELL_OPERATOR_NAMESPACE", ns.name()),
-        ("SHELL_OPERATOR_TMP_DIR", scratch.path().to_str().unwrap()),
+        ("SHELL_OPERATOR_TMP_DIR", temporary.to_str().unwrap()),
         ("DEBUG_UNIX_SOCKET", socket.to_str().unwrap()),
         ("KUBECONFIG", cp.kubeconfig().to_str().unwrap()),
-        ("TMPDIR", scratch.path().to_str().unwrap()),
+        ("TMPDIR", temporary.to_str().unwrap()),
     ];
     let mut child = command.envs(variables).stderr(log).spawn().unwrap();
     let ask = |arguments: &[&str]| -> Option<Value> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-        let done = command.args(arguments).args(["-o", "json"]).env("DEBUG_UNIX_SOCKET", &socket).output().ok()?;
+        let done =
+            command.args(arguments).args(["-o", "json"]).env("DEBUG_UNIX_SOCKET", &socket).output().ok()?;
         serde_json::from_slice(&done.stdout).ok()
     };
     let listed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -121,7 +127,9 @@ fn its_commands_and_variables_are_known() {
             ask(&["hook", "snapshot", "maps.sh"])
                 .is_some_and(|s| s["maps"]["snapshot"][0]["object"]["metadata"]["name"] == "one")
         });
-        wait_for("queues are shown", || ask(&["queue", "main"]).is_some_and(|queue| queue["tasksCount"] == 0));
+        wait_for("queues are shown", || {
+            ask(&["queue", "main"]).is_some_and(|queue| queue["tasksCount"] == 0)
+        });
     }));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -193,7 +193,8 @@ mod tests {
         let own = json!({"fixed": true, "size": 2, "color": "red", "internal": {"ca": "PEM", "port": 80}});
         assert_eq!(values(json!({}), Some(0)), json!({"global": {"zone": "west"}, "webSite": own}));
         assert_eq!(values(json!({}), Some(1))["webSite"]["color"], "blue");
-        let given = json!({"global": {"zone": "east"}, "webSite": {"color": "grey", "internal": {"port": 1}}});
+        let given =
+            json!({"global": {"zone": "east"}, "webSite": {"color": "grey", "internal": {"port": 1}}});
         let found = values(given, Some(0));
         assert_eq!(found["global"]["zone"], "east");
         assert_eq!(found["webSite"]["internal"], json!({"ca": "PEM", "port": 1}));

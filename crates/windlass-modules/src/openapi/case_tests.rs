@@ -149,7 +149,9 @@ mod tests {
              negative:\n  configValues: [{size: 6}, {nope: 1}]\n  values: [{token: 1}]\n  helmValues: [{}]\n",
         );
         assert_eq!(good, Ok(CaseResults { ran: 8, ..CaseResults::default() }));
-        let bad = results("positive: {configValues: [{size: 9}, 7]}\nnegative: {values: [{size: 2}, null]}\n").unwrap();
+        let bad =
+            results("positive: {configValues: [{size: 9}, 7]}\nnegative: {values: [{size: 2}, null]}\n")
+                .unwrap();
         assert_eq!(bad.ran, 4);
         let starts = [
             "positive.configValues[0]: web.size: maximum: got 9, want 5",
@@ -165,13 +167,18 @@ mod tests {
 
     #[test]
     fn cases_with_the_focus_run_alone_and_odd_files_are_told() {
-        let focused = results("positive: {configValues: [{size: 9}, {size: 1, x-test-focus: true}]}\n").unwrap();
+        let focused =
+            results("positive: {configValues: [{size: 9}, {size: 1, x-test-focus: true}]}\n").unwrap();
         assert_eq!((focused.ran, focused.skipped, focused.failures.len()), (1, 1, 0));
         let odd = results("positiv: {}\nnegative: {config: [{}]}\n").unwrap();
         assert_eq!(odd.notes.len(), 2, "{odd:?}");
-        assert!(odd.notes.iter().any(|note| note.starts_with("negative.config: no such key; configValues, ")));
+        assert!(
+            odd.notes.iter().any(|note| note.starts_with("negative.config: no such key; configValues, "))
+        );
         assert_eq!(results("- a\n"), Err(format!("{FILE}: a map with positive and negative is wanted")));
-        assert!(results("positive: {values: {}}\n").unwrap_err().contains("positive.values: {} where a list"));
+        assert!(
+            results("positive: {values: {}}\n").unwrap_err().contains("positive.values: {} where a list")
+        );
         assert!(results("a: b: c\n").unwrap_err().starts_with(&format!("{FILE}:1: yaml: ")));
     }
 }

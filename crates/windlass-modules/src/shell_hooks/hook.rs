@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::config::{ConfigError, HookConfig};
+use super::hook_file::{FileState, HookSource};
 use super::operations::{self, Operation, OperationsError};
 use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
 use super::rate_limit::RateLimit;
 use super::run_history::{RunView, Runs};
-use super::hook_file::{FileState, HookSource};
 use super::{Scope, metrics_file};
 use windlass_controller::serve::hook_metrics;
 
@@ -119,7 +119,9 @@ pub enum HookError {
     AskConfig { hook: String, reason: Box<ProcessError>, batch: Option<String> },
     #[error("hook {hook}: hook config: {reason}")]
     Batch { hook: String, reason: String },
-    #[error("hook {hook}: it has a readiness probe, and so has {first}: a module may have one; remove one of them")]
+    #[error(
+        "hook {hook}: it has a readiness probe, and so has {first}: a module may have one; remove one of them"
+    )]
     SeveralProbes { hook: String, first: String },
     #[error("hook {hook}: its file changes while it is asked for its hooks; it is asked again")]
     Changing { hook: String },
@@ -393,7 +395,8 @@ impl Hook {
 }
 
 /// What a batch program that fails without a word needs.
-const SILENT: &str = "it printed no error; LOG_LEVEL=info in the operator's environment shows the log of its library";
+const SILENT: &str =
+    "it printed no error; LOG_LEVEL=info in the operator's environment shows the log of its library";
 
 /// The message of a batch program's failure, where a line is one: lines of its log have other keys.
 fn error_message(line: &str) -> Option<String> {

@@ -145,7 +145,9 @@ impl HookSource<'_> {
             Ok(stdout) if may_be_batch && stdout.trim_ascii().is_empty() => None,
             Ok(stdout) => {
                 let config = HookConfig::parse(&stdout, self.scope);
-                return config.map(Content::Plain).map_err(|reason| HookError::Config { hook: hook(), reason });
+                return config
+                    .map(Content::Plain)
+                    .map_err(|reason| HookError::Config { hook: hook(), reason });
             }
             Err(reason @ ProcessError::Failed { .. }) if may_be_batch => Some(reason),
             Err(reason) => {
@@ -208,10 +210,8 @@ impl HookSource<'_> {
         FileParts {
             hooks: hooks.collect(),
             readiness: batch.readiness.as_ref().map(|probe| {
-                let program = Program {
-                    timeout: Some(CONFIG_TIMEOUT),
-                    ..batch_program(self, &["hook", "ready"])
-                };
+                let program =
+                    Program { timeout: Some(CONFIG_TIMEOUT), ..batch_program(self, &["hook", "ready"]) };
                 let name = format!("{}-readiness", self.name);
                 let config = HookConfig::of_probe(probe);
                 let hook = Hook::new(self, (name, batch.hooks.len()), config, (program, Some(file.state)));
@@ -219,9 +219,16 @@ impl HookSource<'_> {
             }),
             check: batch.checks_settings.then(|| {
                 let program = batch_program(self, &["hook", "check"]);
-                SettingsCheck::new(self.name, Program { timeout: Some(self.limit.min(CONFIG_TIMEOUT)), ..program })
+                SettingsCheck::new(
+                    self.name,
+                    Program { timeout: Some(self.limit.min(CONFIG_TIMEOUT)), ..program },
+                )
             }),
-            notes: batch.notes.iter().map(|note| format!("hook {}: hook config: {note}", self.name)).collect(),
+            notes: batch
+                .notes
+                .iter()
+                .map(|note| format!("hook {}: hook config: {note}", self.name))
+                .collect(),
         }
     }
 }

@@ -10,7 +10,7 @@ mod execute;
 mod global;
 mod module_hooks;
 mod readiness_probe;
-mod settings_checks;
+mod settings_approval;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -88,7 +88,9 @@ impl Hooks {
     fn report_readiness(&self, module: &str, found: &Readiness) {
         match found.ready {
             true => tracing::info!(module, "its readiness probe says that it is ready"),
-            false => tracing::warn!(module, "its readiness probe says that it is not ready: {}", found.message),
+            false => {
+                tracing::warn!(module, "its readiness probe says that it is not ready: {}", found.message)
+            }
         }
         self.tell(Change { module: module.to_owned(), readiness: Some(found.clone()), ..Change::default() });
     }
@@ -152,7 +154,9 @@ impl Hooks {
         if !message.contains(NO_OBJECT) || self.keeps_deckhouse_modules {
             return message;
         }
-        format!("{message}; the probe reads modules.{DECKHOUSE_GROUP}: --module-status={DECKHOUSE_GROUP} keeps them")
+        format!(
+            "{message}; the probe reads modules.{DECKHOUSE_GROUP}: --module-status={DECKHOUSE_GROUP} keeps them"
+        )
     }
 }
 

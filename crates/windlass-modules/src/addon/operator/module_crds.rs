@@ -7,8 +7,8 @@ use std::time::Duration;
 use chart_compat::chart::Crd;
 use futures::StreamExt as _;
 
-use super::{ModuleRef, Operator};
 use super::converge::{Phase, Step};
+use super::{ModuleRef, Operator};
 use windlass_controller::ReleaseTarget;
 
 /// How many modules' CRDs are applied at a time.
@@ -59,7 +59,9 @@ impl Operator {
 
     /// Lets programs of the modules that are on be asked for their hooks before the modules run.
     fn prefetch_configs(&self) {
-        let on = |module: &&crate::addon::Module| self.module_states.get(&module.name.name).is_some_and(|w| w.enabled);
+        let on = |module: &&crate::addon::Module| {
+            self.module_states.get(&module.name.name).is_some_and(|w| w.enabled)
+        };
         self.hooks.prefetch_configs(self.modules.modules.iter().filter(on).map(ModuleRef::of).collect());
     }
 }

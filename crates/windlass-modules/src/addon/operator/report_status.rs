@@ -71,7 +71,9 @@ impl Operator {
             _ if self.hooks.has_probe(name) && wanted.readiness.is_none() => {
                 (ModulePhase::Running, "ReadinessUnknown")
             }
-            _ if readiness.is_some_and(|found| !found.ready) => (ModulePhase::NotReady, "ReadinessProbeFailed"),
+            _ if readiness.is_some_and(|found| !found.ready) => {
+                (ModulePhase::NotReady, "ReadinessProbeFailed")
+            }
             _ => (ModulePhase::Ready, if wanted.revision.is_some() { "Released" } else { "HooksRan" }),
         };
         Status {

@@ -39,6 +39,8 @@ struct Known {
     refusal: Option<String>,
     /// How often the check itself has failed.
     failures: u32,
+    /// A fingerprint of the hooks that were asked.
+    files: Option<u64>,
     task: AbortHandle,
 }
 
@@ -107,8 +109,20 @@ impl Operator {
             EndedCheck { key, settings: checked, result }
         });
         // A refusal stays until the next try has another result.
-        let known = Known { settings, refusal: refusal.filter(|_| failures > 0), failures, task };
+        let files = self.hooks.loaded_files(&name.name);
+        let known = Known { settings, refusal: refusal.filter(|_| failures > 0), failures, files, task };
         self.settings_checks.known.insert(name.key.clone(), known);
+    }
+
+    /// Checks refused settings of a module again where other hooks of it have been loaded since.
+    pub(super) fn recheck_settings(&mut self, module: &str) {
+        let Some(name) = self.module(module).map(|m| m.name.clone()) else { return };
+        let Some(known) = self.settings_checks.known.get(&name.key) else { return };
+        if known.files != self.hooks.loaded_files(module) {
+            known.task.abort();
+            let settings = known.settings.clone();
+            self.start_check(&name, settings, 0);
+        }
     }
 
     /// Takes in the result of a check, and the ConfigMap with it.
@@ -124,7 +138,8 @@ impl Operator {
             Err(text) => {
                 known.failures += 1;
                 let failures = known.failures;
-                known.refusal = Some(format!("the settings cannot be checked: {text}; the check is repeated"));
+                known.refusal =
+                    Some(format!("the settings cannot be checked: {text}; the check is repeated"));
                 let names = self.modules.names();
                 if let Some(name) = names.iter().find(|name| name.key == key) {
                     self.start_check(name, settings.clone(), failures);

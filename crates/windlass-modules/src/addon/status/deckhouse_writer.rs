@@ -165,7 +165,10 @@ impl Writer {
         let of = &live["metadata"]["labels"];
         let ours = of[OPERATOR] == labels[OPERATOR] && of[NAMESPACE] == labels[NAMESPACE];
         if !ours {
-            tracing::warn!(module = name, "modules.deckhouse.io {name} is another operator's: its status is left alone");
+            tracing::warn!(
+                module = name,
+                "modules.deckhouse.io {name} is another operator's: its status is left alone"
+            );
         }
         Ok(Some(live).filter(|_| ours))
     }
@@ -202,7 +205,8 @@ fn new_status(before: &Value, status: &Status, now: &str) -> Value {
     let stays = known.is_some_and(|known| {
         let text = known["message"].as_str().unwrap_or_default();
         let same = known["status"] == if ready == Some(true) { "True" } else { "False" };
-        ready.is_none() && status.phase != Phase::Deleting || same && ready.is_some() && text == is_ready.message
+        ready.is_none() && status.phase != Phase::Deleting
+            || same && ready.is_some() && text == is_ready.message
     });
     let mut conditions = vec![enabled];
     if !stays {
@@ -218,14 +222,16 @@ mod tests {
     fn shown(status: &Value) -> Vec<String> {
         let conditions = status["conditions"].as_array().unwrap().iter();
         let text = |c: &Value| {
-            format!("{} {} {} {}", c["type"], c["status"], c["message"], c["lastTransitionTime"]).replace('"', "")
+            format!("{} {} {} {}", c["type"], c["status"], c["message"], c["lastTransitionTime"])
+                .replace('"', "")
         };
         conditions.map(text).collect()
     }
 
     #[test]
     fn phases_and_conditions_are_those_that_the_library_reads() {
-        let of = |phase| Status { phase, enabled: phase != Phase::Disabled, reason: "R", ..Status::default() };
+        let of =
+            |phase| Status { phase, enabled: phase != Phase::Disabled, reason: "R", ..Status::default() };
         for (phase, word, ready) in [
             (Phase::Disabled, "Available", "False"),
             (Phase::Pending, "Reconciling", "Unknown"),
@@ -238,7 +244,10 @@ mod tests {
             let status = new_status(&Value::Null, &of(phase), "T");
             assert_eq!(status["phase"], word, "{phase:?}");
             let conditions = status["conditions"].as_array().unwrap();
-            assert_eq!((&conditions[1]["type"], &conditions[1]["status"]), (&json!("IsReady"), &json!(ready)));
+            assert_eq!(
+                (&conditions[1]["type"], &conditions[1]["status"]),
+                (&json!("IsReady"), &json!(ready))
+            );
         }
     }
 

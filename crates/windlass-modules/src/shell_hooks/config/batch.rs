@@ -136,11 +136,7 @@ impl BatchConfig {
     }
 
     /// Its places at moments. In a global program `beforeHelm` and `afterHelm` are what runs before and after all modules.
-    fn moments(
-        &mut self,
-        item: &mut Fields<'_>,
-        scope: Scope,
-    ) -> Result<BTreeMap<Moment, i64>, ConfigError> {
+    fn moments(&mut self, item: &mut Fields<'_>, scope: Scope) -> Result<BTreeMap<Moment, i64>, ConfigError> {
         let keys = [
             ("onStartup", Moment::OnStartup, Some(Moment::OnStartup)),
             ("beforeHelm", Moment::BeforeHelm, Some(Moment::BeforeAll)),
@@ -215,7 +211,10 @@ fn document(text: &[u8]) -> Result<Value, ConfigError> {
         if document["level"].is_string() && document["msg"].is_string() {
             logged = Some(document);
         } else if found.replace(document).is_some() {
-            return Err(ConfigError::new("", "it printed several JSON documents where one is wanted".to_owned()));
+            return Err(ConfigError::new(
+                "",
+                "it printed several JSON documents where one is wanted".to_owned(),
+            ));
         }
     }
     let none = "it printed nothing where a JSON document with its hooks is wanted";
@@ -320,7 +319,9 @@ mod tests {
         assert!(plain.moments.is_empty() && !plain.allow_failure && plain.log_level.is_none());
         assert_eq!(plain.settings, Settings { burst: 1, ..Settings::default() });
         // Written as null where the author set nothing.
-        assert!(hook(r#""onStartup":null,"schedule":null,"kubernetes":null,"settings":null"#).moments.is_empty());
+        assert!(
+            hook(r#""onStartup":null,"schedule":null,"kubernetes":null,"settings":null"#).moments.is_empty()
+        );
     }
 
     #[test]
@@ -381,7 +382,8 @@ mod tests {
             assert_eq!(common.snapshots, ["pods", "nodes", "kubernetes"]);
         }
         // A hook that may fail may do so in all of its bindings.
-        let config = hook(r#""allowFailure":true,"kubernetes":[{"kind":"Pod"}],"schedule":[{"crontab":"@daily"}]"#);
+        let config =
+            hook(r#""allowFailure":true,"kubernetes":[{"kind":"Pod"}],"schedule":[{"crontab":"@daily"}]"#);
         assert!(config.kubernetes[0].common.allow_failure && config.schedules[0].common.allow_failure);
     }
 
@@ -394,7 +396,8 @@ mod tests {
         );
         assert!(config.readiness.is_some() && config.checks_settings && config.hooks.is_empty());
         assert_eq!(config.notes, Vec::<String>::new());
-        let bare = read(r#"[{"metadata":{"name":"a"},"onStartup":1},{"metadata":{"name":"b"}}]"#, Scope::Module);
+        let bare =
+            read(r#"[{"metadata":{"name":"a"},"onStartup":1},{"metadata":{"name":"b"}}]"#, Scope::Module);
         let names: Vec<&str> = bare.hooks.iter().map(|h| h.name.as_str()).collect();
         assert_eq!((names, bare.checks_settings, bare.readiness.is_none()), (vec!["a", "b"], false, true));
         // Lines of the log before the document are no part of it.
@@ -407,10 +410,7 @@ mod tests {
         let text = one(r#""onStartup":1,"beforeHelm":2,"afterHelm":3,"afterDeleteHelm":4"#);
         let config = read(&text, Scope::Global);
         let moments: Vec<_> = config.hooks[0].config.moments.clone().into_iter().collect();
-        assert_eq!(
-            moments,
-            [(Moment::OnStartup, 1), (Moment::BeforeAll, 2), (Moment::AfterAll, 3)]
-        );
+        assert_eq!(moments, [(Moment::OnStartup, 1), (Moment::BeforeAll, 2), (Moment::AfterAll, 3)]);
         assert!(config.notes[0].starts_with("hooks[0].afterDeleteHelm: "), "{:?}", config.notes);
         let probe = r#"{"version":"v1","hooks":[],"readiness":{"schedule":[{"crontab":"@daily"}]}}"#;
         let config = read(probe, Scope::Global);
@@ -449,11 +449,15 @@ mod tests {
         let table = [
             (String::new(), "it printed nothing"),
             ("\n \n".to_owned(), "it printed nothing"),
-            ("starting\n{}".to_owned(), "it is not one JSON document: expected value at line 1 column 1; it begins with \"starting"),
+            (
+                "starting\n{}".to_owned(),
+                "it is not one JSON document: expected value at line 1 column 1; it begins with \"starting",
+            ),
             (r#"{"version":"v1","hooks":[{"#.to_owned(), "it is not one JSON document: EOF while parsing"),
             (format!("{0}{0}", one("")), "it printed several JSON documents"),
             (
-                r#"{"level":"error","msg":"can not print configs","error":"no hooks registered","time":"T"}"#.to_owned(),
+                r#"{"level":"error","msg":"can not print configs","error":"no hooks registered","time":"T"}"#
+                    .to_owned(),
                 "can not print configs: no hooks registered",
             ),
             (r#"{"level":"fatal","msg":"panic recover"}"#.to_owned(), "panic recover"),

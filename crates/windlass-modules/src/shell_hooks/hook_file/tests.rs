@@ -116,10 +116,13 @@ async fn hooks_of_a_program_have_names_and_an_order() {
     assert_eq!(at, [&ordered[..], &["010-mod/hooks/plain".to_owned()]].concat());
     assert_eq!(names(&set)[3], format!("{program}-readiness"));
     assert_eq!((set.readiness().unwrap().hook.name.as_str(), set.checks().len()), (names(&set)[3], 1));
-    assert!(set.notes()[0].starts_with("hook 010-mod/hooks/go/batch: hook config: hooks 1, 2 have the same name"));
-    assert_eq!(dir.calls(), ["go/batch --config", "go/batch hook config", "plain --config"].map(|call| {
-        call.to_owned()
-    }));
+    assert!(
+        set.notes()[0].starts_with("hook 010-mod/hooks/go/batch: hook config: hooks 1, 2 have the same name")
+    );
+    assert_eq!(
+        dir.calls(),
+        ["go/batch --config", "go/batch hook config", "plain --config"].map(|call| { call.to_owned() })
+    );
     let (directory, configs) = (dir.0.path().join("hooks"), ConfigCache::default());
     let global = HookSet::load_cached(&directory, ("", ""), (Scope::Global, CONFIG_TIMEOUT), (&configs, 0));
     // Its plain hook is none of global hooks.
@@ -152,7 +155,10 @@ esac"#;
     for (index, message) in [
         (1, "exit status 1: execute: no such zone"),
         (2, "exit status 2: execute: first"),
-        (3, "exit status 1: it printed no error; LOG_LEVEL=info in the operator's environment shows the log of its library"),
+        (
+            3,
+            "exit status 1: it printed no error; LOG_LEVEL=info in the operator's environment shows the log of its library",
+        ),
         (4, "exit status 2: panic: no map"),
     ] {
         let hook = &set.hooks()[index];
@@ -188,7 +194,9 @@ async fn a_program_that_cannot_be_used_says_why() {
     for (body, part) in table {
         let dir = Directory::new();
         // It knows `hook list`, which nobody asks.
-        let text = format!("case \"$1 $2\" in\n'hook list') echo 'Found 1 items:';;\n'hook config') {body};;\n*) exit 1;;\nesac");
+        let text = format!(
+            "case \"$1 $2\" in\n'hook list') echo 'Found 1 items:';;\n'hook config') {body};;\n*) exit 1;;\nesac"
+        );
         dir.script("batch", &text);
         let limit = if body.starts_with("sleep") { Duration::from_secs(1) } else { CONFIG_TIMEOUT };
         let Err(error) = dir.load(limit).await else { panic!("{body}: it is loaded") };
@@ -213,7 +221,10 @@ async fn a_program_that_cannot_be_used_says_why() {
     let probe = r#"{"version":"v1","hooks":[],"readiness":{"schedule":[{"crontab":"@daily"}]}}"#;
     dir.batch("a", probe, "").batch("b", probe, "");
     let error = dir.refused().await;
-    assert!(error.starts_with("hook 010-mod/hooks/b: it has a readiness probe, and so has 010-mod/hooks/a"), "{error}");
+    assert!(
+        error.starts_with("hook 010-mod/hooks/b: it has a readiness probe, and so has 010-mod/hooks/a"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -251,7 +262,8 @@ async fn a_file_is_asked_once_for_each_of_its_states() {
 async fn a_file_that_changes_while_it_is_asked_is_asked_again() {
     let dir = Directory::new();
     // It writes itself anew at its first call.
-    let other = r#"if [ ! -e "$0.txt" ]; then touch "$0.txt"; echo '# more' >> "$0"; fi; echo 'onStartup: 1'"#;
+    let other =
+        r#"if [ ! -e "$0.txt" ]; then touch "$0.txt"; echo '# more' >> "$0"; fi; echo 'onStartup: 1'"#;
     dir.script("changes", other);
     let set = dir.load(CONFIG_TIMEOUT).await.unwrap();
     assert_eq!((names(&set).len(), dir.calls().len()), (1, 2));

@@ -30,6 +30,11 @@ impl Hooks {
         self.module(module).is_some_and(|known| known.set.get().is_some_and(has))
     }
 
+    /// A fingerprint of the files of a module's hooks, if they are loaded.
+    pub(in crate::addon) fn loaded_files(&self, module: &str) -> Option<u64> {
+        self.module(module).map(|known| known.print)
+    }
+
     /// Whether a module's programs had no objection to these settings when they were put to them last.
     pub(in crate::addon) fn is_approved(&self, module: &str, settings: &Value) -> bool {
         self.module(module).is_some_and(|known| known.is_approved(settings))
@@ -70,7 +75,10 @@ impl Hooks {
         for check in set.checks() {
             let verdict = check.run(&self.around, settings).await?;
             for text in verdict.warnings {
-                self.warn_once(&module.name, &format!("settings: {text} (warning of hook check, {})", check.name()));
+                self.warn_once(
+                    &module.name,
+                    &format!("settings: {text} (warning of hook check, {})", check.name()),
+                );
             }
             if let Some(objection) = verdict.objection {
                 return Ok(Some(format!("{objection} (by hook check, {})", check.name())));
@@ -108,8 +116,7 @@ impl Hooks {
                     let root = module.path.parent().unwrap_or(&module.path);
                     let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
                     let (module, files) = (module.name.as_str(), module.hooks);
-                    let source =
-                        HookSource { path: &path, name: &name, module, scope: Scope::Module, limit };
+                    let source = HookSource { path: &path, name: &name, module, scope: Scope::Module, limit };
                     drop(configs.get(&source, files).await);
                 }
             });
