@@ -14,9 +14,19 @@ const HOOKS_FLAG: &str = "--hooks-dir";
 const MODULE_VARIABLES: [&str; 4] =
     ["ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "GLOBAL_HOOKS_DIR"];
 const MODULE_FLAGS: [&str; 2] = ["--modules-dir", "--global-hooks-dir"];
-/// Files of certificates, where shell-operator looks for them.
-const CERTIFICATES: [(&str, &str); 2] =
-    [("/validating-certs", "validating_webhook"), ("/conversion-certs", "conversion_webhook")];
+/// Files of certificates, where shell-operator looks for them, by the flag of `operator`: all of a server, or none.
+const CERTIFICATES: [[(&str, &str); 3]; 2] = [
+    [
+        ("validating_webhook_server_cert", "/validating-certs/tls.crt"),
+        ("validating_webhook_server_key", "/validating-certs/tls.key"),
+        ("validating_webhook_ca", "/validating-certs/ca.crt"),
+    ],
+    [
+        ("conversion_webhook_server_cert", "/conversion-certs/tls.crt"),
+        ("conversion_webhook_server_key", "/conversion-certs/tls.key"),
+        ("conversion_webhook_ca", "/conversion-certs/ca.crt"),
+    ],
+];
 
 /// shell-operator's defaults, by the flag of `operator`.
 const DEFAULTS: [(&str, &str); 8] = [
@@ -53,13 +63,10 @@ pub(super) fn with_defaults(command: clap::Command, is_file: &dyn Fn(&Path) -> b
         if let Some((_, value)) = DEFAULTS.iter().find(|(of, _)| *of == id) {
             return argument.default_value(*value);
         }
-        for (directory, prefix) in CERTIFICATES {
-            let parts = [("server_cert", "tls.crt"), ("server_key", "tls.key"), ("ca", "ca.crt")];
-            let part = parts.iter().find(|(part, _)| id == format!("{prefix}_{part}"));
-            let whole = || parts.iter().all(|(_, file)| is_file(&Path::new(directory).join(file)));
-            if let Some((_, file)) = part.filter(|_| whole()) {
-                return argument.default_value(format!("{directory}/{file}"));
-            }
+        let whole = |files: &&[(&str, &str); 3]| files.iter().all(|(_, file)| is_file(Path::new(file)));
+        let file = CERTIFICATES.iter().filter(whole).flatten().find(|(of, _)| *of == id);
+        if let Some((_, file)) = file {
+            return argument.default_value(*file);
         }
         argument
     })

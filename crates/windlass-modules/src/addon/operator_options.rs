@@ -54,7 +54,7 @@ impl FromStr for ModuleStatus {
             "true" | "t" | "yes" | "y" | "on" | "1" => Ok(Self::Own),
             "false" | "f" | "no" | "n" | "off" | "0" => Ok(Self::Off),
             DECKHOUSE_GROUP => Ok(Self::Deckhouse),
-            _ => Err(format!("{text:?} is none of true, false and {}", DECKHOUSE_GROUP)),
+            _ => Err(format!("{text:?} is none of true, false and {DECKHOUSE_GROUP}")),
         }
     }
 }

@@ -89,7 +89,7 @@ impl Hooks {
         match found.ready {
             true => tracing::info!(module, "its readiness probe says that it is ready"),
             false => {
-                tracing::warn!(module, "its readiness probe says that it is not ready: {}", found.message)
+                tracing::warn!(module, "its readiness probe says that it is not ready: {}", found.message);
             }
         }
         self.tell(Change { module: module.to_owned(), readiness: Some(found.clone()), ..Change::default() });
@@ -170,7 +170,7 @@ fn verdict(operations: &[Operation]) -> Readiness {
         }
         _ => None,
     });
-    let written = conditions.flatten().filter(|condition| condition["type"] == CONDITION).last();
+    let written = conditions.flatten().filter(|condition| condition["type"] == CONDITION).next_back();
     match written {
         Some(condition) if condition["status"] == "False" => {
             Readiness::new(false, condition["message"].as_str().unwrap_or("it gives no reason"))
