@@ -26,6 +26,7 @@ mod leader;
 mod logs;
 mod maintenance;
 mod metrics;
+mod module_files;
 mod modules;
 mod operations;
 mod place;

@@ -159,7 +159,7 @@ mod tests {
             "negative.values[0]: {\"size\":2} is taken, and should not be",
             "negative.values[1]: {} is taken",
         ];
-        let mut failures = bad.failures.clone();
+        let mut failures = bad.failures;
         failures.sort_by_key(|text| starts.iter().position(|start| text.starts_with(start)));
         assert!(failures.iter().zip(starts).all(|(text, start)| text.starts_with(start)), "{failures:#?}");
         assert_eq!(failures.len(), 4);

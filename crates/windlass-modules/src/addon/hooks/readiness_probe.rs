@@ -170,7 +170,7 @@ fn verdict(operations: &[Operation]) -> Readiness {
         }
         _ => None,
     });
-    let written = conditions.flatten().filter(|condition| condition["type"] == CONDITION).next_back();
+    let written = conditions.flatten().rfind(|condition| condition["type"] == CONDITION);
     match written {
         Some(condition) if condition["status"] == "False" => {
             Readiness::new(false, condition["message"].as_str().unwrap_or("it gives no reason"))
