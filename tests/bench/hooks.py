@@ -129,7 +129,7 @@ def programs():
         print("\nno program of module-sdk in BATCH_PROGRAM: its figures are left out")
         return
     kubectl("create", "namespace", namespace)
-    os.environ["BATCH_NAMESPACE"] = namespace
+    os.environ.update(BATCH_NAMESPACE=namespace, BATCH_PROBE_SECONDS="15")
     out, scratch = pathlib.Path(tempfile.mkdtemp()), pathlib.Path(tempfile.mkdtemp())
     flags = []
     for i in range(1, PROGRAMS + 1):

@@ -114,7 +114,7 @@ fn settings_are_checked_by_schema_and_program() {
     modules.write("mine.txt", "webSite: {size: 100}\n");
     let error = refused(here, &check);
     assert!(error.contains("webSite.size: maximum: got 100, want 99"), "{error}");
-    modules.write("020-web-site/hooks/program", "#!/bin/sh\nexit 1\n");
+    modules.write("mine.txt", "{}\n").write("020-web-site/hooks/program", "#!/bin/sh\nexit 1\n");
     let error = refused(here, &check);
     assert!(error.contains("hook hooks/program: hook config: exit status 1"), "{error}");
 }

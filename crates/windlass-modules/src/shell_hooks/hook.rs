@@ -267,8 +267,13 @@ impl Hook {
         let mut message = None;
         let line = |stream: Stream, line: &str| {
             running.line(stream, line);
-            if stream == Stream::Stderr {
-                message = error_message(line).or(message.take());
+            if self.is_batch()
+                && stream == Stream::Stderr
+                && let Some(text) = error_message(line)
+            {
+                // It is the error of the run, which is logged as such.
+                message = Some(text);
+                return;
             }
             self.log(stream, line, (about, task), around.proxy_json);
         };

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -104,8 +105,12 @@ func main() {
 	if len(os.Args) == 3 && os.Args[2] == "config" && os.Getenv("TMPDIR") != "" {
 		note("asked")
 	}
+	interval, err := strconv.ParseUint(os.Getenv("BATCH_PROBE_SECONDS"), 10, 8)
+	if err != nil {
+		interval = 1
+	}
 	app.Run(
-		app.WithReadiness(&app.ReadinessConfig{IntervalInSeconds: 1, ProbeFunc: ready}),
+		app.WithReadiness(&app.ReadinessConfig{IntervalInSeconds: uint8(interval), ProbeFunc: ready}),
 		app.WithSettingsCheck(check),
 	)
 }
