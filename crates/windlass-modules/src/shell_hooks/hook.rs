@@ -245,23 +245,7 @@ impl Hook {
         };
         let scratch = Scratch::new(&around.scratch, around.keep_files).map_err(failed)?;
         let mut program = self.prepared(around)?;
-        let files = [
-            ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
-            ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
-            ("VALUES_PATH", "values.json", Some(&input.values)),
-            ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
-            ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
-            ("METRICS_PATH", "metrics.json", None),
-            ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
-            ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
-            ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
-            ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
-        ];
-        for (variable, name, content) in files {
-            let content = content.map(Value::to_string).unwrap_or_default();
-            let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
-            program.environment.push((variable.to_owned(), OsString::from(path)));
-        }
+        write_files(&mut program, &scratch, input).map_err(failed)?;
         let task = TASKS.fetch_add(1, Ordering::Relaxed);
         let running = self.runs.begin((task, about.event), bindings(&input.contexts), about.queue);
         let mut message = None;
@@ -397,6 +381,28 @@ impl Hook {
         }
         tell!(info, None::<String>, line);
     }
+}
+
+/// Writes the files of a run, and names them in the environment of its program.
+fn write_files(program: &mut Program, scratch: &Scratch, input: &Input) -> Result<(), ProcessError> {
+    let files = [
+        ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
+        ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
+        ("VALUES_PATH", "values.json", Some(&input.values)),
+        ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
+        ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
+        ("METRICS_PATH", "metrics.json", None),
+        ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
+        ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
+        ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
+        ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
+    ];
+    for (variable, name, content) in files {
+        let content = content.map(Value::to_string).unwrap_or_default();
+        let path = scratch.write(name, content.as_bytes())?;
+        program.environment.push((variable.to_owned(), OsString::from(path)));
+    }
+    Ok(())
 }
 
 /// What a batch program that fails without a word needs.

@@ -10,6 +10,7 @@ use crate::addon::config::section;
 use crate::addon::values::{ConfigChange, Patched};
 use crate::shell_hooks::apply_operations::MANAGER;
 use crate::shell_hooks::values_patch::Root;
+use windlass_cluster::ClusterError;
 use windlass_render::{from_json, to_json};
 
 /// How often a write is tried that others are faster with.
@@ -44,7 +45,7 @@ impl Hooks {
             let mut version = self.writing.lock().await;
             tries += 1;
             let name = &self.config_map.name;
-            let failed = |e: windlass_cluster::ClusterError| format!("ConfigMap {name}: {e}");
+            let failed = |e: ClusterError| format!("ConfigMap {name}: {e}");
             let live = self.cluster.get(&self.config_map).await.map_err(failed)?;
             let now = |key: &str| now(live.as_ref(), key);
             let change = self.store().values.config_patch(hook.root, hook.patch, hook.seen, now);
@@ -80,20 +81,7 @@ impl Hooks {
                 reload: reload && patched.values,
                 ..Change::default()
             });
-            let written = match live {
-                // With the version that was read: the server refuses it where somebody was faster.
-                Some(mut live) => {
-                    live["data"] = data;
-                    self.cluster.replace(&self.config_map, &live, MANAGER).await
-                }
-                None => {
-                    let metadata =
-                        json!({"name": self.config_map.name, "namespace": self.config_map.namespace});
-                    let body =
-                        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
-                    self.cluster.create(&self.config_map, &body, MANAGER).await
-                }
-            };
+            let written = self.write_config_map(live, data).await;
             match written {
                 Ok(object) => {
                     *version = resource_version(&object).unwrap_or_default();
@@ -110,6 +98,18 @@ impl Hooks {
             drop(version);
             tokio::time::sleep(PAUSE * tries).await;
         }
+    }
+
+    /// Writes the ConfigMap with these data; where it is there, with the version that was read: the server refuses it where somebody was
+    /// faster.
+    async fn write_config_map(&self, live: Option<Value>, data: Value) -> Result<Value, ClusterError> {
+        let Some(mut live) = live else {
+            let metadata = json!({"name": self.config_map.name, "namespace": self.config_map.namespace});
+            let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+            return self.cluster.create(&self.config_map, &body, MANAGER).await;
+        };
+        live["data"] = data;
+        self.cluster.replace(&self.config_map, &live, MANAGER).await
     }
 
     /// The settings that a change makes of the hook's module, where programs of the module have to check them first.
