@@ -1,7 +1,8 @@
 //! `openapi-case-tests.yaml`: values that schemas must take, and values that they must refuse, as public modules keep them.
 //!
 //! The form is that of Deckhouse's `testing/openapi_cases`: `positive` and `negative`, each with lists `configValues`, `values` and
-//! `helmValues`. Cases with `x-test-focus` run alone. Values are held against a schema as they are, without defaults.
+//! `helmValues`. Cases with `x-test-focus` run alone. Values are held against a schema as they are; only what is required and has a
+//! default may be missing, as with addon-operator's validator.
 
 use std::path::Path;
 
@@ -115,6 +116,7 @@ impl Case<'_> {
             _ => (schemas.helm.as_ref(), "values.yaml"),
         };
         let Some(schema) = schema else { return Some(format!("there is no {file} to hold it against")) };
+        add_required(&mut values, &schema.tree);
         match (schema.check(key, &values, None), self.positive) {
             (Ok(()), true) | (Err(_), false) => None,
             (Err(text), true) => Some(text),
@@ -123,9 +125,25 @@ impl Case<'_> {
     }
 }
 
+/// Adds what a schema requires and has a default for.
+fn add_required(value: &mut Value, schema: &Value) {
+    let Value::Object(map) = value else { return };
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let default = &schema["properties"][name]["default"];
+        if !map.contains_key(name) && !default.is_null() {
+            map.insert(name.to_owned(), default.clone());
+        }
+    }
+    for (key, value) in map {
+        add_required(value, &schema["properties"][key.as_str()]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use serde_json::json;
 
     use super::*;
 
@@ -163,6 +181,17 @@ mod tests {
         failures.sort_by_key(|text| starts.iter().position(|start| text.starts_with(start)));
         assert!(failures.iter().zip(starts).all(|(text, start)| text.starts_with(start)), "{failures:#?}");
         assert_eq!(failures.len(), 4);
+    }
+
+    #[test]
+    fn what_is_required_may_be_missing_where_it_has_a_default() {
+        let schema = json!({
+            "required": ["a", "b"], "properties": {"a": {"default": 1}, "b": {}, "c": {"default": 2},
+                "d": {"required": ["e"], "properties": {"e": {"default": true}}}},
+        });
+        let mut value = json!({"d": {}});
+        add_required(&mut value, &schema);
+        assert_eq!(value, json!({"a": 1, "d": {"e": true}}));
     }
 
     #[test]

@@ -10,7 +10,10 @@ pub(super) const EXAMPLES: &str = "x-examples";
 pub(super) fn collect(schema: &Value, index: usize) -> Option<Value> {
     let whole = schema[EXAMPLES].as_array().filter(|list| !list.is_empty());
     if let Some(list) = whole {
-        return list.get(index.min(list.len() - 1)).cloned();
+        let example = list.get(index.min(list.len() - 1)).cloned();
+        // Authors write the list itself where a list is wanted.
+        let flat = schema["type"] == "array" && !example.as_ref().is_some_and(Value::is_array);
+        return if flat { Some(Value::Array(list.clone())) } else { example };
     }
     let properties = schema["properties"].as_object().into_iter().flatten();
     let found: Map<String, Value> =
@@ -42,5 +45,8 @@ mod tests {
         let whole = json!({"x-examples": [{}, {"a": 1}], "properties": {"zone": {"x-examples": ["a"]}}});
         assert_eq!((collect(&whole, 0), collect(&whole, 1)), (Some(json!({})), Some(json!({"a": 1}))));
         assert_eq!(collect(&json!({"properties": {"a": {}}}), 0), None);
+        let list = |examples: Value| collect(&json!({"type": "array", "x-examples": examples}), 0);
+        assert_eq!(list(json!(["a", "b"])), Some(json!(["a", "b"])));
+        assert_eq!(list(json!([["a"], ["b"]])), Some(json!(["a"])));
     }
 }
