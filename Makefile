@@ -1,6 +1,9 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters faults lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-sops peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters faults module-sdk lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-sops peers tools helms beside-flux prerequisites programs
+
+# Built once, on github.com/deckhouse/module-sdk.
+MODULE_SDK_PROGRAM := $(CURDIR)/.cache/module-sdk/program
 
 # A control plane (or your cluster: WINDLASS_TEST_KUBECONFIG=FILE), the operator on modules/, and a list of things to try.
 run: prerequisites
@@ -49,10 +52,10 @@ bench: prerequisites helms
 	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/source.py
 	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
-# 300 modules with hooks, and 10,000 objects that one hook watches.
-bench-hooks: prerequisites helms
+# 300 modules with hooks, 10,000 objects that one hook watches, and what it costs to ask and run programs of many hooks.
+bench-hooks: prerequisites helms $(MODULE_SDK_PROGRAM)
 	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/hooks.py
+	BATCH_PROGRAM=$(MODULE_SDK_PROGRAM) cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/hooks.py
 
 # 100 and 1,000 HelmReleases of a chart of three objects, beside helm-controller's recorded figures.
 bench-helmreleases: prerequisites
@@ -69,6 +72,13 @@ FRONT_ENDS ?= helmreleases helmfiles modules
 faults: prerequisites
 	cargo build --bin windlass
 	WINDLASS=$(CURDIR)/target/debug/windlass cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/faults.py $(FRONT_ENDS)
+
+# The tests of batch programs with a program on github.com/deckhouse/module-sdk itself, from Go's module proxy. Builds it: some 3 minutes.
+module-sdk: prerequisites programs $(MODULE_SDK_PROGRAM)
+	WINDLASS_BATCH_PROGRAM=$(MODULE_SDK_PROGRAM) cargo test --test operator batch::
+
+$(MODULE_SDK_PROGRAM): tests/tools/module-sdk/hooks/main.go tests/tools/module-sdk/go.sum
+	cd tests/tools/module-sdk && go build -o $@ ./hooks
 
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites helms

@@ -27,6 +27,8 @@ pub(super) struct WithoutEffect {
     helm_monitor_kube_client_burst: Option<u32>,
     #[arg(long, env = "DEBUG_KUBERNETES_API", value_parser = clap::builder::FalseyValueParser::new(), num_args = 0, hide = true)]
     debug_kubernetes_api: bool,
+    #[arg(long, env = "JQ_LIBRARY_PATH", hide = true)]
+    jq_library_path: Option<String>,
     #[arg(long, env = "ADDON_OPERATOR_SHELL_CHROOT_DIR", hide = true)]
     shell_chroot_dir: Option<String>,
 }
@@ -134,6 +136,9 @@ impl WithoutEffect {
                 "--object-patcher-kube-client-timeout has no effect: requests of hooks end as all others, after 70 s"
                     .to_owned(),
             );
+        }
+        if self.jq_library_path.as_deref().is_some_and(|path| !path.is_empty()) {
+            lines.push("--jq-library-path has no effect: filters have no modules of jq".to_owned());
         }
         if self.debug_kubernetes_api {
             lines.push(

@@ -5,6 +5,8 @@ use serde_json::Value;
 use super::output::{Format, structured};
 use super::{Failure, print};
 use windlass_helmfile::resource::definition;
+use windlass_modules::addon;
+use windlass_render::parse_manifest;
 
 /// Whose kinds.
 #[derive(clap::Subcommand)]
@@ -13,6 +15,16 @@ pub(super) enum Command {
     Flux(FluxArgs),
     /// Print that of Helmfiles
     Helmfile,
+    /// Print that of modules' status
+    Modules(ModuleArgs),
+}
+
+/// Flags of `crds modules`.
+#[derive(clap::Args)]
+pub(super) struct ModuleArgs {
+    /// API group: windlass.dev, or deckhouse.io, whose modules readiness probes of module-sdk read
+    #[arg(long, default_value = "windlass.dev", value_parser = ["windlass.dev", "deckhouse.io"])]
+    group: String,
 }
 
 /// Flags of `crds flux`.
@@ -27,6 +39,10 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
     let crds = match command {
         Command::Flux(args) => chosen(flux_api::crds::all(), &args.kinds)?,
         Command::Helmfile => vec![definition::crd()],
+        Command::Modules(args) => {
+            let own = args.group == "windlass.dev";
+            vec![parse_manifest(if own { addon::OWN_CRD } else { addon::DECKHOUSE_CRD })?]
+        }
     };
     let texts: Result<Vec<String>, Failure> = crds.iter().map(|crd| structured(crd, Format::Yaml)).collect();
     print(texts?.join("---\n").as_bytes())

@@ -1,5 +1,5 @@
 //! `windlass queue`, `config`, `global`, `module`, `hook` and `raw`: requests to a running operator over its debug
-//! socket.
+//! socket; and `module` for modules on disk.
 //!
 //! Verbs and flags are addon-operator's and shell-operator's. Responses are printed verbatim.
 
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{Failure, print};
+use super::failure::Explained;
+use super::flags::Globals;
+use super::{Failure, module_files, print};
 use windlass_base::bounded_read;
 use windlass_controller::serve::debug::SOCKET;
 
@@ -179,6 +181,12 @@ enum ModuleVerb {
         /// Only this module
         module: Option<String>,
     },
+    /// Render the chart of a module on disk, without an operator: with defaults and x-examples of its schemas, and with your values
+    Template(Box<module_files::TemplateArgs>),
+    /// Run the cases in openapi/openapi-case-tests.yaml of modules on disk
+    Test(module_files::TestArgs),
+    /// Check settings of a module on disk by its schema and its programs (hook check), without an operator
+    Check(module_files::CheckArgs),
 }
 
 /// `hook …`
@@ -256,7 +264,16 @@ pub(super) fn global(args: &GlobalArgs) -> Result<(), Failure> {
     args.socket.show(&format!("/global/{part}.{}", args.output.name()))
 }
 
-pub(super) fn module(args: &ModuleArgs) -> Result<(), Failure> {
+pub(super) fn module(globals: &Globals, args: &ModuleArgs) -> Result<(), Explained> {
+    match &args.verb {
+        ModuleVerb::Template(template) => module_files::template(globals, template),
+        ModuleVerb::Test(test) => Ok(module_files::test(globals, test)?),
+        ModuleVerb::Check(check) => Ok(module_files::check(globals, check)?),
+        _ => Ok(show_module(args)?),
+    }
+}
+
+fn show_module(args: &ModuleArgs) -> Result<(), Failure> {
     let format = args.output.name();
     let part = |module: &str, part: &str, query: &str| {
         args.socket.show(&format!("/module/{}/{part}.{format}{query}", escaped(module)))
@@ -274,6 +291,8 @@ pub(super) fn module(args: &ModuleArgs) -> Result<(), Failure> {
             let query = module.as_ref().map_or_else(String::new, |m| format!("?module={}", escaped(m)));
             args.socket.show(&format!("/module/resource-monitor.{format}{query}"))
         }
+        // They ask no operator.
+        ModuleVerb::Template(_) | ModuleVerb::Test(_) | ModuleVerb::Check(_) => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use windlass_modules::addon;
 /// Subcommands of `doctor`.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Check modules of addon-operator; runs their hooks with --config
+    /// Check modules of addon-operator, and list the hooks in their programs; asks hooks for their configuration
     Modules(Modules),
     /// Check HelmReleases of helm-controller before the switch: exit status 1 if something does not work here, 2 if a release would
     /// get a new revision
@@ -65,6 +65,7 @@ pub(super) fn word(weight: Weight) -> &'static str {
         Weight::Breaks => "breaks",
         Weight::Differs => "differs",
         Weight::Needs => "needs",
+        Weight::Holds => "holds",
     }
 }
 
@@ -76,7 +77,7 @@ fn text(found: &[Diagnosis]) -> String {
         let path = if path.as_os_str().is_empty() { String::new() } else { format!(" {}:", path.display()) };
         out.push_str(&format!("{weight}:{module}{path} {text}\n"));
     }
-    out.push_str(&match found.len() {
+    out.push_str(&match found.iter().filter(|d| d.weight != Weight::Holds).count() {
         0 => "nothing works otherwise here\n".to_owned(),
         count => format!("{count} thing(s) to know\n"),
     });

@@ -37,6 +37,7 @@ mod kustomize_release;
 mod legacy;
 mod lint;
 mod list;
+mod module_files;
 mod observe;
 mod operator;
 mod operator_flags;
@@ -62,6 +63,7 @@ mod schemas;
 mod search;
 mod search_hub;
 mod selector;
+mod shell_operator;
 mod show;
 mod status;
 mod storage;
@@ -200,8 +202,8 @@ enum Command {
     Config(debug::ConfigArgs),
     /// Show global values and snapshots of global hooks of a running operator
     Global(debug::GlobalArgs),
-    /// Show modules of a running operator: values, renders, snapshots of hooks
-    Module(debug::ModuleArgs),
+    /// Show modules of a running operator: values, renders, snapshots of hooks; render, test and check modules on disk
+    Module(Box<debug::ModuleArgs>),
     /// Show hooks of a running operator
     Hook(debug::HookArgs),
     /// Request a path of a running operator's debug endpoint
@@ -282,7 +284,7 @@ pub fn main() -> ExitCode {
         Command::Queue(args) => debug::queue(args).map_err(Explained::from),
         Command::Config(args) => debug::config(args).map_err(Explained::from),
         Command::Global(args) => debug::global(args).map_err(Explained::from),
-        Command::Module(args) => debug::module(args).map_err(Explained::from),
+        Command::Module(args) => debug::module(globals, args),
         Command::Hook(args) => debug::hook(args).map_err(Explained::from),
         Command::Raw(args) => debug::raw(args).map_err(Explained::from),
         Command::Jq(_) => Err(Explained::from("jq must be the first argument".to_owned())),

@@ -147,8 +147,14 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         variable(name).filter(|_| !(listed && name == "KUBE_CONFIG"))
     });
     let working = std::env::current_dir().map_err(|e| format!("cannot tell the working directory: {e}"))?;
-    let global_hooks_dir =
-        addon_operator_env::global_hooks_dir(args.modules.global_hooks_dir.as_deref(), &working);
+    let hooks_only = args.modules.hooks_only;
+    let global_hooks_dir = match hooks_only {
+        true => {
+            let named = args.modules.hooks_dir.as_ref().or(args.modules.global_hooks_dir.as_ref());
+            Some(named.cloned().unwrap_or_else(|| working.join("hooks")))
+        }
+        false => addon_operator_env::global_hooks_dir(args.modules.global_hooks_dir.as_deref(), &working),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -165,8 +171,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             crds_as_operator: args.releases.crds_as_operator,
         };
         let directories = addon::DirectoryOptions {
-            modules: args.modules.modules_dir.clone(),
+            modules: if hooks_only { String::new() } else { args.modules.modules_dir.clone() },
             global_hooks: global_hooks_dir,
+            hooks_only,
             unnumbered_order: args.modules.unnumbered_modules_order,
             strict: args.modules.strict_check_values_mode_enabled,
             scan_interval: Some(args.modules.modules_scan_interval).filter(|every| !every.is_zero()),
@@ -193,6 +200,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             proxy_json: args.hooks.log_proxy_hook_json,
             group_metrics: args.hooks.group_hook_metrics,
             webhooks: webhooks(args)?,
+            kubeconfig: globals.kubeconfig.clone(),
         };
         let modules = addon::Options {
             namespace: globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned()),
@@ -202,7 +210,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             hooks,
             strict_order: args.modules.strict_order,
             enabling: args.modules.applied_module_extenders.clone(),
-            module_status: args.modules.module_status,
+            module_status: if hooks_only { addon::ModuleStatus::Off } else { args.modules.module_status },
         };
         let helm_releases = HelmReleaseOptions {
             default_service_account: args.helm_releases.default_service_account.clone(),

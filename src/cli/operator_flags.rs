@@ -72,6 +72,13 @@ pub(super) struct ModuleFlags {
     /// Directory of global hooks, with the schemas of global values in its openapi/ [default: global-hooks, if it exists]
     #[arg(long, env = "GLOBAL_HOOKS_DIR")]
     pub(super) global_hooks_dir: Option<PathBuf>,
+    /// Directory of hooks, as of shell-operator: they run without modules and a ConfigMap [default: hooks, where the program is called
+    /// shell-operator]
+    #[arg(long, conflicts_with = "global_hooks_dir")]
+    pub(super) hooks_dir: Option<PathBuf>,
+    /// Set where this process stands in for shell-operator
+    #[arg(long, hide = true, num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    pub(super) hooks_only: bool,
     /// Name of the ConfigMap with values and enable flags
     #[arg(long, env = "ADDON_OPERATOR_CONFIG_MAP", default_value = "addon-operator")]
     pub(super) config_map: String,
@@ -97,9 +104,18 @@ pub(super) struct ModuleFlags {
         hide_default_value = true
     )]
     pub(super) applied_module_extenders: addon::Enabling,
-    /// Write module status to the cluster: kubectl get modules.windlass.dev
-    #[arg(long, env = "WINDLASS_MODULE_STATUS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
-    pub(super) module_status: bool,
+    /// Write module status to the cluster (kubectl get modules.windlass.dev): true, false, or deckhouse.io to keep modules.deckhouse.io
+    /// too, which readiness probes of module-sdk read
+    #[arg(
+        long,
+        env = "WINDLASS_MODULE_STATUS",
+        num_args = 0..=1,
+        default_value = "true",
+        default_missing_value = "true",
+        require_equals = true,
+        value_name = "true|false|deckhouse.io"
+    )]
+    pub(super) module_status: addon::ModuleStatus,
 }
 
 /// Flags of the HelmRelease controller, with helm-controller's names.

@@ -31,6 +31,14 @@ pub(super) struct Args {
     /// Namespace of helm-controller
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     helm_controller_namespace: String,
+    /// The operator's --module-status: with deckhouse.io it keeps modules.deckhouse.io
+    #[arg(
+        long,
+        env = "WINDLASS_MODULE_STATUS",
+        default_value = "true",
+        value_name = "true|false|deckhouse.io"
+    )]
+    module_status: addon::ModuleStatus,
     /// Directory of global hooks
     #[arg(long, env = "GLOBAL_HOOKS_DIR")]
     global_hooks_dir: Option<PathBuf>,
@@ -98,6 +106,9 @@ fn of_modules(args: &Args, namespace: &str) -> Result<Needs, Failure> {
     let global = args.global_hooks_dir.as_deref();
     let configuration = args.webhook_configuration_name.as_deref();
     let look = preflight::needs(modules, global, namespace, addon::UNNUMBERED_ORDER, configuration);
-    let (needs, problems) = block_on(look)?;
+    let (mut needs, problems) = block_on(look)?;
+    if args.module_status == addon::ModuleStatus::Deckhouse {
+        needs.keep_deckhouse_modules();
+    }
     if problems.is_empty() { Ok(needs) } else { Err(problems.join("\n")) }
 }

@@ -29,13 +29,27 @@ use windlass_render::{
 
 /// Flags for `.Capabilities`.
 #[derive(clap::Args)]
-struct CapabilityFlags {
+pub(super) struct CapabilityFlags {
     /// Kubernetes version used for Capabilities.KubeVersion
     #[arg(long)]
     kube_version: Option<String>,
     /// Kubernetes api versions used for Capabilities.APIVersions (multiple can be specified)
     #[arg(short, long, value_delimiter = ',')]
     api_versions: Vec<String>,
+}
+
+impl CapabilityFlags {
+    /// The capabilities that are assumed without a cluster.
+    fn assumed(&self, profile: Profile) -> Result<Capabilities, Failure> {
+        let mut assumed = Capabilities::default();
+        if let Some(text) = self.kube_version.as_deref().filter(|text| !text.is_empty()) {
+            assumed.kube_version =
+                KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
+        }
+        assumed.api_versions.extend(self.api_versions.iter().cloned());
+        profile.helm_version().clone_into(&mut assumed.helm_version);
+        Ok(assumed)
+    }
 }
 
 /// Flags for output into files.
@@ -154,13 +168,7 @@ impl Args {
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
-    let mut assumed = Capabilities::default();
-    if let Some(text) = args.capabilities.kube_version.as_deref().filter(|text| !text.is_empty()) {
-        assumed.kube_version =
-            KubeVersion::parse(text).map_err(|e| format!("invalid kube version '{text}': {e}"))?;
-    }
-    assumed.api_versions.extend(args.capabilities.api_versions.iter().cloned());
-    globals.profile().helm_version().clone_into(&mut assumed.helm_version);
+    let assumed = args.capabilities.assumed(globals.profile())?;
     let (name, reference) = args.names()?;
     let name = name.as_str();
     let post_renderer = args.post_render.find(globals)?;
@@ -183,7 +191,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let loaded =
         chart::open(reference, globals, &args.path, args.dependency_update, chart::PullNotes::Stderr)?;
     note_secrets(&loaded.chart, &user.values);
-    let compiled = loaded.compile(globals.profile());
+    let compiled = Arc::new(loaded.compile(globals.profile()));
     if let Some(text) = release_name_error(name) {
         return Err(match globals.profile() {
             Profile::Helm3 => text.into(),
@@ -251,6 +259,67 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     Ok(())
 }
 
+/// How a chart without a reference of its own is rendered and printed.
+#[derive(clap::Args)]
+pub(super) struct OfflineFlags {
+    #[command(flatten)]
+    capabilities: CapabilityFlags,
+    /// Include CRDs in the output
+    #[arg(long)]
+    include_crds: bool,
+    /// Set .Release.IsUpgrade instead of .Release.IsInstall
+    #[arg(long)]
+    is_upgrade: bool,
+    /// Only show manifests rendered from the given templates
+    #[arg(short, long)]
+    show_only: Vec<String>,
+}
+
+/// Renders a chart without a cluster, and prints it as `template` does.
+pub(super) fn print_offline(
+    globals: &Globals,
+    flags: &OfflineFlags,
+    name: &str,
+    compiled: Arc<CompiledChart>,
+    user: User,
+) -> Result<(), Explained> {
+    let profile = globals.profile();
+    note_secrets(compiled.chart(), &user.values);
+    let release = Release {
+        name: name.to_owned(),
+        namespace: globals.namespace.clone().unwrap_or_else(|| "default".to_owned()),
+        revision: 1,
+        is_upgrade: flags.is_upgrade,
+    };
+    let bounds = globals.render_bounds();
+    let job = Job {
+        compiled,
+        user,
+        options: Options {
+            release,
+            capabilities: flags.capabilities.assumed(profile)?,
+            skip_schema_validation: false,
+            subchart_notes: false,
+            limits: bounds.limits(),
+        },
+        dns: false,
+        deadline: bounds.deadline(),
+        documents: Schemas::new(globals),
+        shown: failure::explains(globals),
+        debug: globals.debug,
+        show_only: flags.show_only.clone(),
+    };
+    let rendered = job.render(&job.options, None)?;
+    match flags.show_only.is_empty() {
+        true => print_pieces(&template_pieces(&rendered, flags.include_crds, |_| true))?,
+        false => {
+            let show_only = ShowOnly { patterns: &flags.show_only };
+            print(&template_output(&rendered, flags.include_crds, |_| true, &show_only, profile)?)?;
+        }
+    }
+    Ok(())
+}
+
 /// Helm's suffix of an error in a rendered release.
 const HINT: &str = "\n\nUse --debug flag to render out invalid YAML";
 
@@ -259,7 +328,7 @@ type Load<'l> = dyn Fn() -> Result<replay::GeneratedValues, String> + Sync + 'l;
 
 /// A chart and the inputs of its render.
 struct Job {
-    compiled: CompiledChart,
+    compiled: Arc<CompiledChart>,
     user: User,
     options: Options,
     dns: bool,

@@ -4,11 +4,12 @@
 //! in loops. All other verbs use the full command line.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::flags::Globals;
-use super::{Cli, Command, addon_operator_env, arguments, template};
+use super::{Cli, Command, addon_operator_env, arguments, shell_operator, template};
 
 /// `template`, with the flags of every command as its own flags.
 #[derive(Parser)]
@@ -40,8 +41,13 @@ fn parse_as<C: CommandFactory + FromArgMatches>(args: Vec<OsString>) -> Result<C
     // The verb can follow flags of every command.
     if args.iter().skip(1).any(|word| word == "operator" || word == "start") {
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        command = addon_operator_env::with_environment(command, &is_set)
-            .mut_subcommand("operator", |operator| addon_operator_env::with_environment(operator, &is_set));
+        let has_modules = Path::new("modules").is_dir();
+        let hooks_only = shell_operator::stands_in(&args, &is_set, has_modules);
+        command =
+            addon_operator_env::with_environment(command, &is_set).mut_subcommand("operator", |operator| {
+                let operator = addon_operator_env::with_environment(operator, &is_set);
+                if hooks_only { shell_operator::with_defaults(operator, &Path::is_file) } else { operator }
+            });
     }
     read(command, args)
 }

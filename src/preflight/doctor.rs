@@ -1,6 +1,7 @@
 //! Differences from addon-operator that affect a directory of modules, with reasons.
 //!
-//! Owns the list of differences. Reads files and runs hooks with `--config` as the operator does. Sends no request to a cluster.
+//! Owns the list of differences. Reads files, and asks hooks for their configuration as the operator does. Sends no request to a
+//! cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use windlass_modules::addon::module::{Module, Modules};
 use windlass_modules::addon::values::Values;
 use windlass_modules::shell_hooks::config::{HookConfig, MAIN_QUEUE};
 use windlass_modules::shell_hooks::jq::{self, Filter};
-use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Moment, Scope};
+use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, Hook, HookSet, Moment, Scope};
 
 /// Functions with a different result in each call.
 const CHANCE: [&str; 18] = [
@@ -49,6 +50,9 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("jq", "the image answers jq by windlass jq; elsewhere, link it or install jq"),
 ];
 
+/// The library of batch programs, as their sources name it.
+const LIBRARY: &str = "github.com/deckhouse/module-sdk";
+
 /// The number of modules with one number that addon-operator runs in parallel.
 const PARALLEL: usize = 20;
 
@@ -65,6 +69,8 @@ pub enum Weight {
     Differs,
     /// It needs something that can be missing.
     Needs,
+    /// It has this in it.
+    Holds,
 }
 
 /// A difference from addon-operator.
@@ -227,21 +233,13 @@ impl Found {
         if !directory.is_dir() {
             return;
         }
-        for path in files(directory) {
-            let ending = path.extension().unwrap_or_default();
-            if ending == "go" {
-                let text = "hooks in Go are compiled into addon-operator; write it as a program that answers --config";
-                self.add(Weight::Breaks, module, &path, text);
+        let all = files(directory);
+        self.sources(module, directory, &all);
+        for path in all {
+            if path.extension().is_some_and(|ending| ending == "go") {
                 continue;
             }
-            let Some(text) = read(&path) else {
-                if ending.is_empty() && is_binary(&path) {
-                    let text = "it is asked for one configuration with --config; addon-operator asks programs without an ending also \
-                                for several hooks (hook list), which are not known here";
-                    self.add(Weight::Differs, module, &path, text);
-                }
-                continue;
-            };
+            let Some(text) = read(&path) else { continue };
             if counts_without_group(&text) {
                 let text = "counters of metrics without a group count on here; with addon-operator since 1.11 of shell-operator they \
                             begin anew in each run (--group-hook-metrics)";
@@ -275,8 +273,9 @@ impl Found {
             }
             Err(e) => return self.add(Weight::Breaks, module, directory, &e.to_string()),
         };
+        self.programs(module, directory, prefix, &set);
         for hook in set.hooks() {
-            let path = directory.join(hook.name.strip_prefix(prefix).unwrap_or(&hook.name));
+            let path = file_of(directory, prefix, hook);
             let config = &hook.config;
             let owner =
                 if module.is_empty() { "the global hooks".to_owned() } else { format!("module {module}") };
@@ -304,6 +303,90 @@ impl Found {
     }
 }
 
+impl Found {
+    /// Reports hooks in Go, which are sources of a program here.
+    fn sources(&mut self, module: &str, directory: &Path, files: &[PathBuf]) {
+        let go = || files.iter().filter(|path| path.extension().is_some_and(|ending| ending == "go"));
+        if go().any(|path| read(path).is_some_and(|text| text.contains(LIBRARY))) {
+            let text =
+                "sources of a program of hooks in Go: build it, and put the program into the directory";
+            return self.add(Weight::Needs, module, directory, text);
+        }
+        for path in go() {
+            let text = "hooks in Go are compiled into addon-operator; write it as a program that answers --config, or with module-sdk";
+            self.add(Weight::Breaks, module, path, text);
+        }
+    }
+
+    /// Reports what is in batch programs.
+    fn programs(&mut self, module: &str, directory: &Path, prefix: &str, set: &HookSet) {
+        for text in set.notes() {
+            self.add(Weight::Differs, module, directory, text);
+        }
+        let mut programs: BTreeMap<&str, Vec<&Hook>> = BTreeMap::new();
+        for hook in set.hooks().iter().filter(|hook| hook.is_batch()) {
+            programs.entry(&hook.place.0).or_default().push(hook);
+        }
+        for check in set.checks() {
+            programs.entry(check.name()).or_default();
+        }
+        for (name, hooks) in programs {
+            let path = directory.join(name.strip_prefix(prefix).unwrap_or(name));
+            let probe = set.readiness().filter(|probe| probe.hook.place.0 == name);
+            let is_hook = |hook: &&&Hook| probe.is_none_or(|probe| probe.hook.name != hook.name);
+            let mut parts: Vec<String> = hooks.iter().filter(is_hook).map(|hook| hook_text(hook)).collect();
+            if parts.is_empty() {
+                let text = "it has no hooks, and works here; addon-operator does not find such a program";
+                self.add(Weight::Differs, module, &path, text);
+            }
+            if probe.is_some() {
+                parts.push("a readiness probe".to_owned());
+                let text = "the readiness probe of module-sdk reads modules.deckhouse.io, which --module-status=deckhouse.io keeps";
+                self.add(Weight::Needs, module, &path, text);
+            }
+            if set.checks().iter().any(|check| check.name() == name) {
+                parts.push("a check of settings".to_owned());
+                let text = "its check of settings (hook check) is asked before settings are taken; addon-operator itself does not ask it";
+                self.add(Weight::Differs, module, &path, text);
+            }
+            self.add(Weight::Holds, module, &path, &parts.join(", "));
+            for hook in hooks {
+                self.flags_of(module, &path, hook);
+            }
+        }
+    }
+
+    fn flags_of(&mut self, module: &str, path: &Path, hook: &Hook) {
+        let name = &hook.name;
+        if hook.config.allow_failure {
+            let text = format!("{name} may fail (allowFailure); addon-operator does not read that");
+            self.add(Weight::Differs, module, path, &text);
+        }
+        if hook.config.settings.schedules_on_startup {
+            let text = format!(
+                "schedules of {name} begin with its module (enableSchedulesOnStartup); addon-operator does not read that"
+            );
+            self.add(Weight::Differs, module, path, &text);
+        }
+    }
+}
+
+/// The file of a hook.
+fn file_of(directory: &Path, prefix: &str, hook: &Hook) -> PathBuf {
+    let file = hook.place.0.as_str();
+    directory.join(file.strip_prefix(prefix).unwrap_or(file))
+}
+
+/// A hook of a program with its bindings.
+fn hook_text(hook: &Hook) -> String {
+    let config = &hook.config;
+    let moments = config.moments.iter().map(|(moment, order)| format!("{moment} {order}"));
+    let schedules = config.schedules.iter().map(|s| format!("schedule {}", s.common.name));
+    let kubernetes = config.kubernetes.iter().map(|k| format!("kubernetes {}", k.common.name));
+    let bindings: Vec<String> = moments.chain(schedules).chain(kubernetes).collect();
+    format!("{} ({})", hook.name, bindings.join(", "))
+}
+
 /// The queues of a hook's bindings, except the main queue.
 fn queues(config: &HookConfig) -> impl Iterator<Item = &str> {
     let schedules = config.schedules.iter().map(|s| &s.common);
@@ -325,14 +408,6 @@ fn runs_in_python(path: &Path, text: &str) -> bool {
     let executable = || std::fs::metadata(path).is_ok_and(|m| m.permissions().mode() & 0o111 != 0);
     first.starts_with("#!") && first.contains("python")
         || path.extension().is_some_and(|e| e == "py") && executable()
-}
-
-/// Whether a file is a native executable.
-fn is_binary(path: &Path) -> bool {
-    use std::io::Read as _;
-    let mut start = [0; 4];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == *b"\x7fELF"
 }
 
 /// The text of a file; `None` if it is too large or not text.
@@ -480,8 +555,25 @@ mod tests {
         put("006-four/enabled", "#!/bin/sh\n");
         fs::set_permissions(dir.path().join("006-four/enabled"), fs::Permissions::from_mode(0o755)).unwrap();
         put("005-three/templates/c.yaml", "apiVersion: deckhouse.io/v1\nkind: ConversionWebhook\n");
-        let binary = dir.path().join("002-odd/hooks/batch");
-        fs::write(&binary, b"\x7fELF\xff\xfe").unwrap();
+        put(
+            "007-sources/hooks/go/main.go",
+            "package main\nimport \"github.com/deckhouse/module-sdk/pkg/app\"\n",
+        );
+        put("007-sources/hooks/go/other.go", "package main\n");
+        let batch = r#"{"version":"v1","hooks":[{"metadata":{"name":"one"},"beforeHelm":5,"allowFailure":true,"color":1}],
+            "readiness":{"schedule":[{"crontab":"@daily"}]},"has_settings_check":true}"#;
+        for (name, document) in
+            [("008-batch", batch), ("008-bare", r#"{"version":"v1","has_settings_check":true}"#)]
+        {
+            put(
+                &format!("{name}/hooks/program"),
+                &format!(
+                    "#!/bin/sh\nif [ \"$2\" = config ]; then cat <<'END'\n{document}\nEND\nexit; fi\nexit 1\n"
+                ),
+            );
+            let path = dir.path().join(name).join("hooks/program");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         for number in 0..21 {
             put(&format!("009-many-{}/values.yaml", char::from(b'a' + number)), "");
         }
@@ -501,7 +593,15 @@ mod tests {
         has(Weight::Breaks, "002-odd/hooks/main.go", "hooks in Go");
         has(Weight::Differs, "002-odd/hooks/a.sh", "webhooks are served");
         has(Weight::Needs, "002-odd/hooks/a.sh", "it calls helm");
-        has(Weight::Differs, "002-odd/hooks/batch", "hook list");
+        has(Weight::Needs, "007-sources/hooks", "sources of a program");
+        assert!(!found.iter().any(|d| d.module == "sources" && d.weight == Weight::Breaks), "{found:#?}");
+        let program = "008-batch/hooks/program";
+        let text = "008-batch/hooks/program:one:0 (beforeHelm 5), a readiness probe, a check of settings";
+        has(Weight::Holds, program, text);
+        has(Weight::Differs, program, "008-batch/hooks/program:one:0 may fail");
+        has(Weight::Differs, "008-batch/hooks", "hooks[0].color: no such key is known here");
+        has(Weight::Needs, program, "--module-status=deckhouse.io");
+        has(Weight::Differs, "008-bare/hooks/program", "it has no hooks");
         has(Weight::Needs, "002-odd/hooks/d.py", "it runs in python3");
         assert!(!found.iter().any(|d| d.path.ends_with("e.py")), "{found:#?}");
         has(Weight::Needs, "003-one/hooks/b.sh", "it calls addon-operator");

@@ -18,13 +18,13 @@ use windlass_controller::{
 };
 use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{Engine, EngineOptions, Preview, ReleaseId};
+use windlass_modules::addon::Options;
 use windlass_modules::addon::config::REFERENCES_SUFFIX;
 use windlass_modules::addon::config::{Config, Problem};
 use windlass_modules::addon::dependencies;
 use windlass_modules::addon::enabled_flags::{Enabling, Flags};
 use windlass_modules::addon::hooks::{global_directory, limit};
 use windlass_modules::addon::module::{Module, Modules};
-use windlass_modules::addon::operator::Options;
 use windlass_modules::addon::releases::{Releases, config_map};
 use windlass_modules::addon::values::{GLOBAL, Values};
 use windlass_modules::shell_hooks::webhooks::{self, PlannedRegistration};

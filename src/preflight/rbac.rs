@@ -162,6 +162,13 @@ impl Needs {
         }
     }
 
+    /// Adds the rights to keep `modules.deckhouse.io`, and to write what readiness probes say into their status.
+    pub fn keep_deckhouse_modules(&mut self) {
+        self.rights.add(None, "deckhouse.io", "modules", &OWN);
+        self.rights.add(None, "deckhouse.io", "modules/status", &["get", "patch", "update"]);
+        self.rights.add(None, "apiextensions.k8s.io", "customresourcedefinitions", &["create"]);
+    }
+
     /// The needs of modules that run in a namespace.
     #[must_use]
     pub fn of(

@@ -2,7 +2,8 @@
 """Measures hooks at scale; `make bench-hooks` runs this inside a control plane.
 
 Prints Markdown: 300 modules of a chart and four hooks each (cold converge, restart, CPU, memory, API requests), and 10,000
-objects that one hook watches through a jqFilter (first list, memory, then every object changed: events a second).
+objects that one hook watches through a jqFilter (first list, memory, then every object changed: events a second). With a program of
+module-sdk in BATCH_PROGRAM: what its calls cost, and 30 modules of such programs, beside the calls that addon-operator makes in turn.
 """
 import os, pathlib, shutil, subprocess, sys, tempfile, time
 
@@ -10,6 +11,7 @@ from run import WINDLASS, Operator, difference, kubectl, requests
 
 MODULES = int(os.environ.get("BENCH_MODULES", "300"))
 OBJECTS = int(os.environ.get("BENCH_OBJECTS", "10000"))
+PROGRAMS = int(os.environ.get("BENCH_PROGRAMS", "30"))
 
 HOOK = """#!/bin/sh
 if [ "$1" = --config ]; then cat <<'END'
@@ -111,6 +113,60 @@ def many_objects():
     shutil.rmtree(scratch)
 
 
+def seconds_of(*command, runs=5, **variables):
+    """The median time of a call."""
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        subprocess.run(command, env={**os.environ, **variables}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        times.append(time.perf_counter() - started)
+    return sorted(times)[runs // 2]
+
+
+def programs():
+    program, namespace = os.environ.get("BATCH_PROGRAM"), "programs"
+    if not program:
+        print("\nno program of module-sdk in BATCH_PROGRAM: its figures are left out")
+        return
+    kubectl("create", "namespace", namespace)
+    os.environ.update(BATCH_NAMESPACE=namespace, BATCH_PROBE_SECONDS="15")
+    out, scratch = pathlib.Path(tempfile.mkdtemp()), pathlib.Path(tempfile.mkdtemp())
+    flags = []
+    for i in range(1, PROGRAMS + 1):
+        name = f"prog{i:02d}"
+        # A number each: modules of higher numbers wait for the lower ones.
+        module = out / f"{i:03d}-{name}"
+        (module / "templates").mkdir(parents=True)
+        (module / "values.yaml").write_text(f"{name}: {{}}\n")
+        (module / "templates/a.yaml").write_text(f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n")
+        (module / "hooks").mkdir()
+        shutil.copy(program, module / "hooks/program")
+        flags.append(f"{name}Enabled: true\n")
+    (out / "values.yaml").write_text("".join(flags))
+    files = {"VALUES_PATH": "{}", "CONFIG_VALUES_PATH": "{}", "BINDING_CONTEXT_PATH": '[{"binding":"onStartup"}]', "METRICS_PATH": "",
+             "KUBERNETES_PATCH_PATH": "", "VALUES_JSON_PATCH_PATH": "", "CONFIG_VALUES_JSON_PATCH_PATH": ""}
+    variables = {"MODULE_NAME": "prog01"}
+    for name, text in files.items():
+        (scratch / name).write_text(text)
+        variables[name] = str(scratch / name)
+    size = os.path.getsize(program) / 2**20
+    config, listing = seconds_of(program, "hook", "config"), seconds_of(program, "hook", "list")
+    refused, run = seconds_of(program, "--config"), seconds_of(program, "hook", "run", "0", **variables)
+    print(f"\n| {PROGRAMS} modules of a program of {size:.0f} MB with 4 hooks and a probe | |\n| --- | ---: |")
+    print(f"| asked once, addon-operator: hook list, hook config | {(listing + config) * 1000:.0f} ms |")
+    print(f"| asked once, windlass: --config, hook config | {(refused + config) * 1000:.0f} ms |")
+    print(f"| one run by hand (hook run 0) | {run * 1000:.0f} ms |")
+    print(f"| all asked in turn, addon-operator's calls | {(listing + config) * PROGRAMS:.1f} s |")
+    for what in ("windlass, cold start to converged", "windlass, restarted"):
+        operator = Operator(str(out), namespace)
+        seconds = operator.converged()
+        print(f"| {what}, with {3 * PROGRAMS} runs of hooks | {seconds:.1f} s, {operator.cpu():.1f} s CPU of the operator |", flush=True)
+        operator.stop()
+    shutil.rmtree(out)
+    shutil.rmtree(scratch)
+
+
 if __name__ == "__main__":
     many_modules()
     many_objects()
+    programs()

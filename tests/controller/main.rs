@@ -76,7 +76,7 @@ impl Process {
                     ..addon::DirectoryOptions::default()
                 },
                 namespace: namespace.to_owned(),
-                module_status: false,
+                module_status: addon::ModuleStatus::Off,
                 ..addon::Options::default()
             };
             tasks.push(tokio::spawn(addon::run(context, options, stopped())));

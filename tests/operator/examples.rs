@@ -155,6 +155,41 @@ fn of_the_documentation() {
     cp.kubectl(["delete", "crd", &format!("crontabs.{group}"), "--wait=false"]).unwrap();
 }
 
+/// The same hooks where they are all that there is, as in an image of shell-operator.
+#[test]
+fn of_shell_operator_without_modules() {
+    let cp = control_plane();
+    let namespace = cp.namespace("examples-hooks").unwrap();
+    let ns = namespace.name();
+    let group = format!("{ns}.example.com");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let scratch = tempfile::tempdir().unwrap();
+    let here = scratch.path().join("hooks");
+    let frameworks = root.join("frameworks");
+    let names =
+        [("@NAMESPACE@", ns), ("@GROUP@", group.as_str()), ("@FRAMEWORKS@", frameworks.to_str().unwrap())];
+    copy(&root.join("fixtures/hooks/examples/global-hooks"), &here, &names);
+    let arguments = [&["--hooks-dir", here.to_str().unwrap()][..], &ON_LOOPBACK].concat();
+    let search = programs(&scratch.path().join("bin"));
+    let kubeconfig = cp.kubeconfig().to_string_lossy();
+    let operator = Operator::spawn(&kubeconfig, ns, Path::new("/nonexistent"), &arguments, &search);
+    operator.wait_converged();
+    let starts: Vec<String> =
+        said(&operator, "").into_iter().filter(|l| l.contains(" up") || l.contains("library")).collect();
+    assert_eq!(starts, ["Python is up: onStartup", "called through the library", "the shell is up"]);
+    assert!(object(cp, ns, "configmap", "config-map-for-proj").is_some(), "{}", operator.log_end());
+    advanced(&operator, ns);
+    pods_namespaces_and_events(&operator, ns);
+    secrets(ns);
+    custom_resources(&operator, ns, &group);
+    wait_said(&operator, "103-schedule/six", "tick of each second");
+    operator.stop();
+    for kind in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
+        cp.kubectl(["delete", kind, "shell-operator-hooks-hooks"]).unwrap();
+    }
+    cp.kubectl(["delete", "crd", &format!("crontabs.{group}"), "--wait=false"]).unwrap();
+}
+
 /// Several hooks together: numbers count, not directories; a schedule; one hook with a moment and two bindings.
 fn advanced(operator: &Operator, ns: &str) {
     let cp = control_plane();

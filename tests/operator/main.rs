@@ -5,6 +5,7 @@
 
 mod adoption;
 mod bad_input;
+mod batch;
 mod bindings;
 mod charts;
 mod crash;
@@ -26,6 +27,7 @@ mod logs;
 mod maintenance;
 mod memory_limit;
 mod metrics;
+mod module_files;
 mod modules;
 mod operations;
 mod place;
@@ -38,6 +40,7 @@ mod render_bounds;
 mod replay;
 mod rights;
 mod secrets;
+mod shell_operator;
 mod start;
 mod status;
 mod stuck;

@@ -91,6 +91,7 @@ debug-unix-socket DEBUG_UNIX_SOCKET /var/run/addon-operator/debug.socket
 debug-http-addr DEBUG_HTTP_SERVER_ADDR -
 debug-keep-tmp-files DEBUG_KEEP_TMP_FILES false
 debug-kubernetes-api DEBUG_KUBERNETES_API -
+jq-library-path JQ_LIBRARY_PATH -
 leader-election ADDON_OPERATOR_HA false
 pod-name ADDON_OPERATOR_POD -
 validating-webhook-listen-address VALIDATING_WEBHOOK_LISTEN_ADDRESS 0.0.0.0

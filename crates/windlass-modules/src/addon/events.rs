@@ -33,3 +33,9 @@ pub(super) fn delete_hooks_lost(
     tracing::warn!(module, "{note}");
     recorder.warn_object(config_map, "DeleteHooksLost", note);
 }
+
+/// Records what a program of a module's hooks warns of in its settings.
+pub(super) fn settings_warning(recorder: &EventRecorder, config_map: &ObjectRef, module: &str, note: String) {
+    tracing::warn!(module, "{note}");
+    recorder.warn_object(config_map, "SettingsWarning", note);
+}

@@ -9,7 +9,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use chart_compat::yaml;
 
-use super::module_name::ModuleName;
+use super::module_name::{ModuleName, UNNUMBERED_ORDER};
 use super::target;
 use windlass_base::bounded_read;
 use windlass_controller::ReleaseTarget;
@@ -86,6 +86,24 @@ impl Modules {
         }
         found.modules.sort_by(|a, b| a.name.cmp(&b.name));
         found
+    }
+
+    /// Reads one module alone, without the values of a root; `name` replaces that of its directory.
+    ///
+    /// # Errors
+    /// The directory is not there or is no module, or its chart cannot be used.
+    pub(crate) fn one(path: &Path, name: Option<&str>, profile: Profile) -> Result<Module, String> {
+        let path = path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?;
+        let directory = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        let parsed = ModuleName::parse(name.unwrap_or(&directory), UNNUMBERED_ORDER)
+            .map_err(|text| format!("{text}; or give it a name with --name"))?;
+        let mut found = Self::default();
+        found.read_module(path, parsed, profile);
+        match found.modules.pop() {
+            Some(Module { chart: Err(text), .. }) => Err(text),
+            Some(module) => Ok(module),
+            None => Err(found.problems.join("; ")),
+        }
     }
 
     /// Names of all modules.
@@ -190,9 +208,14 @@ impl Modules {
         if let Err(text) = section(root_file, &name.key, of_root.get(&name.key).cloned()) {
             self.problems.push(text);
         }
-        if let Some(module) = known(&path) {
-            return self.modules.push(module);
+        match known(&path) {
+            Some(module) => self.modules.push(module),
+            None => self.read_module(path, name, profile),
         }
+    }
+
+    /// Reads a module's directory.
+    fn read_module(&mut self, path: PathBuf, name: ModuleName, profile: Profile) {
         let mut flag = None;
         let file = path.join("values.yaml");
         let section = values_file(&file).and_then(|mut values| {
@@ -292,7 +315,6 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::addon::UNNUMBERED_ORDER;
 
     #[test]
     fn a_section_that_is_no_map_is_told_with_file_and_key() {

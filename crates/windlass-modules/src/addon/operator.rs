@@ -12,31 +12,31 @@ mod global_hooks;
 mod job_outcome;
 mod module_crds;
 mod report_status;
+mod settings_verdicts;
 mod state_view;
 mod triggers;
 mod unblock;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chart_compat::profile::Profile;
 use futures::StreamExt as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::config::{Config, Problem};
-use super::enabled_flags::Enabling;
-use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran};
+use super::hooks::{self, Change, Hooks, Maintenance, ModuleRef, Ran, Readiness, RunOptions};
 use super::module::{Module, Modules};
+use super::operator_options::{ModuleStatus, Options};
 use super::releases::{Releases, config_map};
 use super::reload::{Found, Scan, Source};
 use super::status::StatusWriter;
 use super::values::{GLOBAL, Values};
-use super::{UNNUMBERED_ORDER, debug, reload, status};
-use crate::shell_hooks::{HookEnvironment, webhooks};
+use super::{debug, reload, status};
+use crate::shell_hooks::HookEnvironment;
 use converge::Cycle;
+use settings_verdicts::SettingsChecks;
 use windlass_cluster::{Cluster, ClusterError, ObjectEvent};
 use windlass_controller::serve::State;
 use windlass_controller::serve::runtime_config::LOG_CONFIG_MAP;
@@ -44,145 +44,13 @@ use windlass_controller::{
     ControllerContext, Done, FailureLog, Gate, Job, MODULES, ReconcileError as Error, WorkQueue, WorkerEvent,
     Workers, until,
 };
-use windlass_engine::{Adoption, DriftPolicy, ReconcileTrigger, ReleaseId, ReleaseRequest};
+use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseRequest};
 
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
 
 /// How often an invalid ConfigMap is counted, until it is corrected.
 const COMPLAINT: Duration = Duration::from_secs(5);
-
-/// What an operator of modules works on.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Namespace of the ConfigMap and of all releases.
-    pub namespace: String,
-    /// Name of the ConfigMap.
-    pub config_map: String,
-    /// Where modules are.
-    pub directories: DirectoryOptions,
-    /// How modules are released.
-    pub releases: ModuleReleaseOptions,
-    /// How hooks run.
-    pub hooks: HookOptions,
-    /// Modules of a number start when all of the lower ones have succeeded, as with addon-operator; otherwise when they were tried.
-    pub strict_order: bool,
-    /// Which flags say whether a module is on.
-    pub enabling: Enabling,
-    /// The status of modules is written to the cluster.
-    pub module_status: bool,
-}
-
-/// Where modules are.
-#[derive(Clone, Debug)]
-pub struct DirectoryOptions {
-    /// Roots of modules, a colon-separated list.
-    pub modules: String,
-    /// Directory of global hooks and of the schemas of global values, if there is one.
-    pub global_hooks: Option<PathBuf>,
-    /// Order of module directories without a number.
-    pub unnumbered_order: u32,
-    /// A root or module without `values.yaml` is an error.
-    pub strict: bool,
-    /// How often files are scanned for changes; `None`: at the start only.
-    pub scan_interval: Option<Duration>,
-}
-
-/// How modules are released.
-#[derive(Clone, Debug)]
-pub struct ModuleReleaseOptions {
-    /// Revisions kept of each release.
-    pub history_max: usize,
-    /// Bound of each wait of a release.
-    pub timeout: Duration,
-    /// Which Helm to be equal to.
-    pub profile: Profile,
-    /// What is done about drift.
-    pub drift: DriftPolicy,
-    /// Which existing objects modules take over.
-    pub adoption: Adoption,
-    /// Labels of every object of a release.
-    pub extra_labels: BTreeMap<String, String>,
-    /// Beginnings of names of files in `crds/` that are skipped.
-    pub crd_filters: Vec<String>,
-    /// A release that is never uninstalled.
-    pub ignored: Option<String>,
-}
-
-/// How hooks run.
-#[derive(Clone, Debug)]
-pub struct HookOptions {
-    /// Where hooks get their files.
-    pub tmp_dir: PathBuf,
-    /// Files of hooks stay after the run.
-    pub keep_tmp_files: bool,
-    /// A run of a hook is killed after this time, unless the hook names another; `None`: never.
-    pub timeout: Option<Duration>,
-    /// Modules of higher numbers stop waiting for one whose hook runs for this long.
-    pub unblock_after: Duration,
-    /// Lines of JSON that hooks print are logged as they are.
-    pub proxy_json: bool,
-    /// Metrics of hooks without a group start anew in each run, as with addon-operator.
-    pub group_metrics: bool,
-    /// How webhooks of hooks are served.
-    pub webhooks: webhooks::Options,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            namespace: "default".to_owned(),
-            config_map: "addon-operator".to_owned(),
-            directories: DirectoryOptions::default(),
-            releases: ModuleReleaseOptions::default(),
-            hooks: HookOptions::default(),
-            strict_order: false,
-            enabling: Enabling::default(),
-            module_status: true,
-        }
-    }
-}
-
-impl Default for DirectoryOptions {
-    fn default() -> Self {
-        Self {
-            modules: "modules".to_owned(),
-            global_hooks: None,
-            unnumbered_order: UNNUMBERED_ORDER,
-            strict: false,
-            scan_interval: Some(Duration::from_secs(2)),
-        }
-    }
-}
-
-impl Default for ModuleReleaseOptions {
-    fn default() -> Self {
-        Self {
-            history_max: 10,
-            timeout: Duration::from_secs(20 * 60),
-            profile: Profile::default(),
-            drift: DriftPolicy::default(),
-            adoption: Adoption::Unowned,
-            extra_labels: BTreeMap::from([("heritage".to_owned(), "addon-operator".to_owned())]),
-            crd_filters: vec!["doc-".to_owned(), "_".to_owned()],
-            ignored: None,
-        }
-    }
-}
-
-impl Default for HookOptions {
-    fn default() -> Self {
-        Self {
-            tmp_dir: std::env::temp_dir().join("addon-operator"),
-            keep_tmp_files: false,
-            timeout: None,
-            unblock_after: Duration::from_secs(300),
-            proxy_json: false,
-            group_metrics: false,
-            webhooks: webhooks::Options::default(),
-        }
-    }
-}
 
 type JobResult = Result<JobOutcome, Error>;
 
@@ -225,6 +93,8 @@ struct ModuleState {
     request: Option<Arc<ReleaseRequest>>,
     /// A later request failed: this one is out of date.
     outdated: bool,
+    /// What its readiness probe said last.
+    readiness: Option<Readiness>,
 }
 
 /// What `enabled` scripts said.
@@ -310,6 +180,8 @@ struct Operator {
     pending_deletions: PendingDeletions,
     recorded: RecordedReleases,
     reporters: Reporters,
+    /// Sections that programs check.
+    settings_checks: SettingsChecks,
 }
 
 /// Runs an operator until `stop` resolves; then waits for running jobs.
@@ -361,6 +233,87 @@ pub async fn run(
         return Err(ClusterError::Other(text));
     }
     let releases = Releases::new(runner, events, &options);
+    let recorded = recorded_releases(&releases, &modules, &options).await?;
+    let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
+    tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
+    let (changes_sender, changes) = mpsc::unbounded_channel();
+    let around = HookEnvironment {
+        scratch: options.hooks.tmp_dir.clone(),
+        keep_files: options.hooks.keep_tmp_files,
+        timeout: options.hooks.timeout,
+        group_metrics: options.hooks.group_metrics,
+        proxy_json: options.hooks.proxy_json,
+        kubeconfig: options.hooks.kubeconfig.clone(),
+        own_directory: options.directories.hooks_only,
+    };
+    let target = config_map(&options.namespace, &options.config_map);
+    let run_options = RunOptions {
+        webhooks: options.hooks.webhooks.clone(),
+        unblock_after: options.hooks.unblock_after,
+        keeps_deckhouse_modules: options.module_status == ModuleStatus::Deckhouse,
+    };
+    let hooks =
+        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, run_options, changes_sender);
+    let limit = hooks::limit(options.hooks.timeout, options.hooks.unblock_after);
+    let global = hooks.read_global(&options.directories, limit).await;
+    hooks.set_global(global.map_err(ClusterError::Other)?);
+    let measured = Arc::downgrade(&hooks);
+    let collect = move || {
+        if let Some(hooks) = measured.upgrade() {
+            hooks.measure();
+        }
+    };
+    // An operator runs once in a process.
+    state.collect.set(Box::new(collect)).unwrap_or_default();
+    let found = options.directories.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
+    let status_writer = status::start(&cluster, &options);
+    let looks = debug::open(Arc::clone(&hooks), releases.clone(), Arc::clone(&state));
+    state.runtime.register(
+        LOG_CONFIG_MAP,
+        "Set to true to log each event of the operator's ConfigMap: its keys, not their values",
+        "false",
+        Box::new(|value| {
+            value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
+        }),
+    );
+    let mut workers = Workers::new(WorkQueue::new(
+        if options.strict_order { Gate::Succeeded } else { Gate::Tried },
+        usize::MAX,
+    ));
+    if !options.directories.hooks_only {
+        workers = workers.with_kinds_of(&cluster);
+    }
+    let operator = Operator {
+        options,
+        releases,
+        modules,
+        state,
+        workers,
+        failures: FailureLog::default(),
+        module_states: BTreeMap::new(),
+        hooks,
+        changes,
+        cycle: Cycle::new(started),
+        scripts: Scripts::default(),
+        config_map: ConfigMapState::default(),
+        files: FilesState { found, changed: BTreeSet::new(), broken },
+        pending_deletions: PendingDeletions { deletions: BTreeMap::new(), checked: started },
+        recorded,
+        reporters: Reporters { status: status_writer, debug: looks },
+        settings_checks: SettingsChecks::default(),
+    };
+    operator.work(cluster, stop).await
+}
+
+/// The releases that an operator finds at its start. One of hooks alone has none, and needs no rights to look.
+async fn recorded_releases(
+    releases: &Releases,
+    modules: &Modules,
+    options: &Options,
+) -> Result<RecordedReleases, ClusterError> {
+    if options.directories.hooks_only {
+        return Ok(RecordedReleases { orphans: BTreeSet::new(), held: BTreeSet::new() });
+    }
     let recorded = futures::future::try_join4(
         releases.owned_releases(),
         releases.inherited_releases(),
@@ -387,70 +340,19 @@ pub async fn run(
             );
         }
     }
-    let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
-    tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");
-    let (changes_sender, changes) = mpsc::unbounded_channel();
-    let around = HookEnvironment {
-        scratch: options.hooks.tmp_dir.clone(),
-        keep_files: options.hooks.keep_tmp_files,
-        timeout: options.hooks.timeout,
-        group_metrics: options.hooks.group_metrics,
-        proxy_json: options.hooks.proxy_json,
-    };
-    let target = config_map(&options.namespace, &options.config_map);
-    let served = (options.hooks.webhooks.clone(), options.hooks.unblock_after);
-    let hooks =
-        Hooks::new(cluster.clone(), around, Arc::clone(&state), values, target, served, changes_sender);
-    let limit = hooks::limit(options.hooks.timeout, options.hooks.unblock_after);
-    let global = Hooks::read_global(options.directories.global_hooks.as_deref(), limit).await;
-    hooks.set_global(global.map_err(ClusterError::Other)?);
-    let measured = Arc::downgrade(&hooks);
-    let collect = move || {
-        if let Some(hooks) = measured.upgrade() {
-            hooks.measure();
-        }
-    };
-    // An operator runs once in a process.
-    state.collect.set(Box::new(collect)).unwrap_or_default();
-    let found = options.directories.scan_interval.map(|every| reload::watch(source, every, scan, &modules));
-    let status_writer = options
-        .module_status
-        .then(|| status::start(cluster.clone(), &options.namespace, &options.config_map));
-    let looks = debug::open(Arc::clone(&hooks), releases.clone(), Arc::clone(&state));
-    state.runtime.register(
-        LOG_CONFIG_MAP,
-        "Set to true to log each event of the operator's ConfigMap: its keys, not their values",
-        "false",
-        Box::new(|value| {
-            value.parse::<bool>().map(|_| ()).map_err(|_| format!("{value:?} is neither true nor false"))
-        }),
-    );
-    let gate = if options.strict_order { Gate::Succeeded } else { Gate::Tried };
-    let operator = Operator {
-        options,
-        releases,
-        modules,
-        state,
-        workers: Workers::new(WorkQueue::new(gate, usize::MAX)).with_kinds_of(&cluster),
-        failures: FailureLog::default(),
-        module_states: BTreeMap::new(),
-        hooks,
-        changes,
-        cycle: Cycle::new(started),
-        scripts: Scripts::default(),
-        config_map: ConfigMapState::default(),
-        files: FilesState { found, changed: BTreeSet::new(), broken },
-        pending_deletions: PendingDeletions { deletions: BTreeMap::new(), checked: started },
-        recorded: RecordedReleases { orphans, held: held.into_iter().map(|id| id.name).collect() },
-        reporters: Reporters { status: status_writer, debug: looks },
-    };
-    operator.work(cluster, stop).await
+    Ok(RecordedReleases { orphans, held: held.into_iter().map(|id| id.name).collect() })
 }
 
 impl Operator {
     async fn work(mut self, cluster: Cluster, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
         let target = config_map(&self.options.namespace, &self.options.config_map);
-        let mut config = cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?;
+        let mut config = match self.options.directories.hooks_only {
+            // There is none, once and for all.
+            true => {
+                futures::stream::iter([Ok(ObjectEvent::Listed)]).chain(futures::stream::pending()).boxed()
+            }
+            false => cluster.follow(&target.gvk, target.namespace.as_deref(), &target.name).await?.boxed(),
+        };
         let engine = self.releases.engine().clone();
         let owners = self.releases.owners();
         self.update_dependencies();
@@ -487,6 +389,8 @@ impl Operator {
                 }
                 Some(change) = self.changes.recv() => self.on_hook_change(&change),
                 Some(step) = self.cycle.steps.join_next() => self.on_step(step),
+                // One that was given up has no result.
+                Some(Ok(ended)) = self.settings_checks.tasks.join_next() => self.on_settings_checked(ended).await,
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(name, job, result) => {
                         self.finish_job(&name, job, result.unwrap_or_else(|text| Err(Error::Task(text))));

@@ -3,6 +3,7 @@
 //! Owns their content and when it is written: only changes, and no state that passes within moments. The operator's loop reports the
 //! state of a module. The API group is the one of Windlass' annotations, because other groups have a kind `Module` too.
 
+mod deckhouse_writer;
 mod status_writer;
 
 use std::collections::BTreeMap;
@@ -11,9 +12,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-pub(super) use status_writer::start;
+use super::{ModuleStatus, Options};
 use windlass_base::redact;
+use windlass_cluster::Cluster;
 use windlass_controller::{Condition, set_conditions};
+
+pub use deckhouse_writer::CRD as DECKHOUSE_CRD;
+pub use status_writer::CRD as OWN_CRD;
+
+/// The API group of the modules that probes of module-sdk read.
+pub(super) const DECKHOUSE_GROUP: &str = "deckhouse.io";
 
 /// Longest text of a status.
 const MAX_TEXT: usize = 1024;
@@ -27,6 +35,8 @@ pub(super) enum Phase {
     Pending,
     Running,
     Ready,
+    /// It is released, and its readiness probe says no.
+    NotReady,
     Failed,
     Deleting,
 }
@@ -38,6 +48,7 @@ impl Phase {
             Self::Pending => "Pending",
             Self::Running => "Running",
             Self::Ready => "Ready",
+            Self::NotReady => "NotReady",
             Self::Failed => "Failed",
             Self::Deleting => "Deleting",
         }
@@ -45,7 +56,7 @@ impl Phase {
 
     /// It lasts until something happens.
     fn lasts(self) -> bool {
-        matches!(self, Self::Disabled | Self::Ready | Self::Failed)
+        matches!(self, Self::Disabled | Self::Ready | Self::NotReady | Self::Failed)
     }
 }
 
@@ -66,6 +77,10 @@ pub(super) struct Status {
     pub(super) files: Option<String>,
     /// Its objects are left alone.
     pub(super) maintenance: bool,
+    /// Why its readiness probe says no.
+    pub(super) not_ready: String,
+    /// Why its section of the ConfigMap is not taken: the last good one stays in force.
+    pub(super) config: Option<String>,
 }
 
 /// All modules by name.
@@ -74,6 +89,19 @@ pub(super) type Statuses = Arc<BTreeMap<String, Status>>;
 /// Where the loop puts them.
 pub(super) type StatusWriter = watch::Sender<Statuses>;
 
+/// Starts what writes statuses to the cluster, if anything does; it ends with the sender.
+pub(super) fn start(cluster: &Cluster, options: &Options) -> Option<StatusWriter> {
+    if options.module_status == ModuleStatus::Off {
+        return None;
+    }
+    let (sender, statuses) = watch::channel(Statuses::default());
+    if options.module_status == ModuleStatus::Deckhouse {
+        deckhouse_writer::start(cluster.clone(), options, sender.subscribe());
+    }
+    status_writer::start(cluster.clone(), (&options.namespace, &options.config_map), statuses);
+    Some(sender)
+}
+
 impl Status {
     /// The same without secrets: before texts are cut, so that no beginning of one stays.
     fn masked(&self) -> Self {
@@ -81,7 +109,9 @@ impl Status {
         Self {
             error: self.error.as_ref().map(mask),
             off_because: mask(&self.off_because),
+            not_ready: mask(&self.not_ready),
             files: self.files.as_ref().map(mask),
+            config: self.config.as_ref().map(mask),
             ..self.clone()
         }
     }
@@ -90,7 +120,7 @@ impl Status {
     fn to_value(&self, before: &Value, now: &str) -> Value {
         let cut = |text: &str| text.chars().take(MAX_TEXT).collect::<String>();
         let mut status = json!({
-            "enabled": self.enabled, "phase": self.phase.name(), "reason": self.reason, "message": self.message(),
+            "enabled": self.enabled, "phase": self.phase.name(), "reason": self.reason, "message": cut(&self.message()),
         });
         if let Some(revision) = self.revision {
             status["revision"] = revision.into();
@@ -100,7 +130,7 @@ impl Status {
         }
         let ready = match self.phase {
             Phase::Ready => Some(true),
-            Phase::Failed | Phase::Disabled | Phase::Deleting => Some(false),
+            Phase::NotReady | Phase::Failed | Phase::Disabled | Phase::Deleting => Some(false),
             Phase::Pending | Phase::Running => None,
         };
         let condition = |condition_type, status, reason, message: &str| Condition {
@@ -126,6 +156,12 @@ impl Status {
                 files.unwrap_or("the files on disk are in use"),
             ),
             condition("Managed", Some(!self.maintenance), managed, objects),
+            condition(
+                "ConfigApplied",
+                Some(self.config.is_none()),
+                if self.config.is_none() { "Applied" } else { "Invalid" },
+                self.config.as_deref().unwrap_or("its section of the ConfigMap is in force"),
+            ),
         ];
         status["conditions"] = set_conditions(&before["conditions"], &conditions, None, now);
         status
@@ -138,6 +174,7 @@ impl Status {
             (Phase::Pending, _) => "waiting for its turn".to_owned(),
             (Phase::Running, _) => "its hooks or its release are running".to_owned(),
             (Phase::Deleting, _) => "its release is uninstalled".to_owned(),
+            (Phase::NotReady, _) => self.not_ready.clone(),
             (Phase::Ready, Some(revision)) => format!("revision {revision} is deployed"),
             (Phase::Ready, None) => "its hooks have run; it has no release".to_owned(),
             (Phase::Failed, Some(revision)) => {
@@ -184,7 +221,12 @@ mod tests {
             .collect();
         assert_eq!(
             shown,
-            ["Ready False RenderFailed T2", "FilesLoaded False Broken T2", "Managed True Managed T1"]
+            [
+                "Ready False RenderFailed T2",
+                "FilesLoaded False Broken T2",
+                "Managed True Managed T1",
+                "ConfigApplied True Applied T1"
+            ]
         );
         assert_eq!(second["lastError"].as_str().unwrap().len(), MAX_TEXT);
         assert_eq!(second["revision"], 3);
@@ -197,6 +239,7 @@ mod tests {
             (Phase::Pending, "Unknown", false),
             (Phase::Running, "Unknown", false),
             (Phase::Ready, "True", true),
+            (Phase::NotReady, "False", true),
             (Phase::Failed, "False", true),
             (Phase::Deleting, "False", false),
         ] {

@@ -4,8 +4,10 @@
 //! references, `x-extend`, `additionalProperties: false` by default, `x-required-for-helm`, rules in CEL, defaults. Knows no modules
 //! and no layers of values. The JSON Schema validator of chart-compat gives a schema its meaning (OpenAPI 3.0 is draft 4 with `nullable`).
 
+pub mod case_tests;
 mod cel_rules;
 mod defaults;
+mod examples;
 
 use std::path::{Path, PathBuf};
 
@@ -76,6 +78,25 @@ impl Schemas {
         });
         let ready = |source: Option<(PathBuf, Value)>| source.map(|(f, t)| Schema::new(f, t)).transpose();
         Ok(Self { config: ready(config)?, values: ready(values)?, helm: ready(helm)? })
+    }
+
+    /// Fills in what is missing and has a default in one of the files.
+    pub(crate) fn apply_defaults(&self, section: &mut Value) {
+        let schemas = [&self.config, &self.values];
+        schemas.into_iter().flatten().for_each(|schema| schema.apply_defaults(section));
+    }
+
+    /// The examples of the files at a place in their lists, later ones over earlier ones.
+    pub(crate) fn examples(&self, index: usize) -> Vec<Value> {
+        let tree = |schema: &Option<Schema>| schema.as_ref().map(|schema| schema.tree.clone());
+        let (mut values, config) = (tree(&self.values), tree(&self.config));
+        // What `values.yaml` took over says nothing of its own properties.
+        if let (Some(Value::Object(own)), Some(config)) = (&mut values, &config)
+            && own.get(examples::EXAMPLES) == config.get(examples::EXAMPLES)
+        {
+            own.remove(examples::EXAMPLES);
+        }
+        [values, config].into_iter().flatten().filter_map(|tree| examples::collect(&tree, index)).collect()
     }
 }
 

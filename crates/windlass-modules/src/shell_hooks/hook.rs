@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::config::{ConfigError, HookConfig};
+use super::hook_file::{FileState, HookSource};
 use super::operations::{self, Operation, OperationsError};
 use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
 use super::rate_limit::RateLimit;
@@ -36,18 +37,34 @@ pub struct HookEnvironment {
     pub group_metrics: bool,
     /// Lines of JSON are written as they are, with the fields of the hook.
     pub proxy_json: bool,
+    /// The kubeconfig that the operator was given: clients in batch programs use it, too.
+    pub kubeconfig: Option<PathBuf>,
+    /// Hooks run in the directories of their files, as with shell-operator; otherwise where the operator runs.
+    pub own_directory: bool,
+}
+
+impl HookEnvironment {
+    /// The variable that names the kubeconfig.
+    pub(super) fn kubeconfig(&self) -> Option<(String, OsString)> {
+        self.kubeconfig.as_ref().map(|path| ("KUBECONFIG".to_owned(), path.clone().into_os_string()))
+    }
 }
 
 /// A hook, ready to run.
 #[derive(Debug)]
 pub struct Hook {
-    /// Path below the directory of hooks; for modules with the module's directory in front.
+    /// Path below the directory of hooks; for modules with the module's directory in front. Hooks of a batch program have their own
+    /// names and indexes behind it.
     pub name: String,
+    /// The path alone, and the index: hooks of equal order run in this order.
+    pub place: (String, usize),
     /// Name of its module; empty for a global hook.
     pub module: String,
     pub scope: Scope,
     pub config: HookConfig,
     program: Program,
+    /// The state in which its batch program was asked for its hooks; `None`: it is no batch program.
+    batch: Option<FileState>,
     limit: Mutex<Option<RateLimit>>,
     runs: Arc<Runs>,
 }
@@ -74,6 +91,11 @@ fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
     }
 }
 
+/// What a program that may be a batch one answered besides.
+fn of_batch(batch: Option<&str>) -> String {
+    batch.map_or_else(String::new, |text| format!("; hook config: {text}"))
+}
+
 /// The output of a run. Patches and responses are unparsed: the hook's owner parses them.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
@@ -93,8 +115,21 @@ pub struct Output {
 pub enum HookError {
     #[error("hook {hook}: --config: {reason}")]
     Config { hook: String, reason: ConfigError },
-    #[error("hook {hook}: --config: {reason}{}", missing_library(reason, Path::new(LIBRARY)))]
-    AskConfig { hook: String, reason: Box<ProcessError> },
+    #[error("hook {hook}: --config: {reason}{}{}", missing_library(reason, Path::new(LIBRARY)), of_batch(batch.as_deref()))]
+    AskConfig { hook: String, reason: Box<ProcessError>, batch: Option<String> },
+    #[error("hook {hook}: hook config: {reason}")]
+    Batch { hook: String, reason: String },
+    #[error(
+        "hook {hook}: it has a readiness probe, and so has {first}: a module may have one; remove one of them"
+    )]
+    SeveralProbes { hook: String, first: String },
+    #[error("hook {hook}: its file changes while it is asked for its hooks; it is asked again")]
+    Changing { hook: String },
+    #[error(
+        "hook {hook}: its program has changed since it was asked for its hooks; the new one is used after the next scan of the files \
+         (--modules-scan-interval)"
+    )]
+    Changed { hook: String },
     #[error("hook {hook}: {reason}")]
     Run { hook: String, reason: Box<ProcessError>, status_patches: Vec<Operation> },
     #[error("hook {hook}: {reason}")]
@@ -103,52 +138,82 @@ pub enum HookError {
     Operations { hook: String, reason: OperationsError },
 }
 
+impl HookError {
+    /// The error without the name of the hook.
+    #[must_use]
+    pub fn in_short(&self) -> String {
+        match self {
+            Self::Run { reason, .. } if reason.stderr().is_empty() => reason.to_string(),
+            Self::Run { reason, .. } => match &**reason {
+                ProcessError::Failed { stderr, .. } => stderr.clone(),
+                other => other.to_string(),
+            },
+            other => other.to_string(),
+        }
+    }
+}
+
 impl Hook {
-    /// Asks a hook for its configuration; one that takes longer than `limit` is killed.
-    ///
-    /// # Errors
-    /// It cannot be run, or says nothing that can be used.
-    pub async fn load(
-        path: &Path,
-        name: &str,
-        module: &str,
-        scope: Scope,
-        limit: Duration,
-    ) -> Result<Self, HookError> {
-        let mut program = Self::program(path);
-        program.arguments.push("--config".into());
-        program.timeout = Some(limit.min(CONFIG_TIMEOUT));
-        let log = |stream: Stream, line: &str| {
-            tracing::debug!(module, hook = name, output = stream.name(), "{line}");
-        };
-        let ended = process::run(&program, Stdout::Answer, log)
-            .await
-            .map_err(|reason| HookError::AskConfig { hook: name.to_owned(), reason: Box::new(reason) })?;
-        let config = HookConfig::parse(&ended.stdout, scope)
-            .map_err(|reason| HookError::Config { hook: name.to_owned(), reason })?;
-        let limit =
-            config.settings.min_interval.map(|interval| RateLimit::new(interval, config.settings.burst));
-        program.arguments.pop();
-        program.timeout = config.settings.timeout;
-        Ok(Self {
-            name: name.to_owned(),
-            module: module.to_owned(),
-            scope,
+    /// A hook of a file: its name and index, its configuration, its program, and the state of the file if that is a batch program.
+    pub(super) fn new(
+        source: &HookSource<'_>,
+        (name, index): (String, usize),
+        config: HookConfig,
+        (program, batch): (Program, Option<FileState>),
+    ) -> Self {
+        let settings = &config.settings;
+        let limit = settings.min_interval.map(|interval| RateLimit::new(interval, settings.burst));
+        Self {
+            name,
+            place: (source.name.to_owned(), index),
+            module: source.module.to_owned(),
+            scope: source.scope,
             config,
             program,
+            batch,
             limit: Mutex::new(limit),
             runs: Arc::default(),
-        })
+        }
     }
 
-    /// The program of a hook file: Python ones run in the environment beside them, if there is one.
-    fn program(path: &Path) -> Program {
-        let python = path.ancestors().find(|a| a.ends_with("hooks")).map(|h| h.join("venv/bin/python3"));
-        match python.filter(|python| path.extension().is_some_and(|e| e == "py") && python.is_file()) {
-            Some(python) => {
-                Program { path: python, arguments: vec![path.as_os_str().to_owned()], ..Program::default() }
-            }
-            None => Program { path: path.to_owned(), ..Program::default() },
+    /// Whether it is one of several of a batch program.
+    #[must_use]
+    pub fn is_batch(&self) -> bool {
+        self.batch.is_some()
+    }
+
+    /// Its program with the variables of a batch program, if it is one.
+    fn prepared(&self, around: &HookEnvironment) -> Result<Program, HookError> {
+        let mut program = self.program.clone();
+        program.timeout = program.timeout.or(around.timeout);
+        if around.own_directory
+            && let Ok(path) = std::path::absolute(&program.path)
+        {
+            program.directory = path.parent().map(Path::to_owned);
+            program.path = path;
+        }
+        let Some(asked) = self.batch else { return Ok(program) };
+        // By its index another hook would be run.
+        if FileState::of(&program.path).is_ok_and(|now| now != asked) {
+            return Err(HookError::Changed { hook: self.name.clone() });
+        }
+        program.environment.extend(around.kubeconfig());
+        let level = self.config.log_level.as_ref();
+        program.environment.extend(level.map(|level| ("LOG_LEVEL".to_owned(), level.into())));
+        Ok(program)
+    }
+
+    /// A failure of a batch program with the message that it gives instead of the end of its log.
+    fn with_message(&self, reason: ProcessError, message: Option<String>) -> ProcessError {
+        let ProcessError::Failed { stderr, .. } = &reason else { return reason };
+        if self.batch.is_none() {
+            return reason;
+        }
+        let message = message.or_else(|| stderr.lines().rev().find_map(error_message));
+        match message {
+            Some(message) => reason.with_stderr(message),
+            None if stderr.is_empty() => reason.with_stderr(SILENT.to_owned()),
+            None => reason,
         }
     }
 
@@ -179,32 +244,25 @@ impl Hook {
             status_patches: Vec::new(),
         };
         let scratch = Scratch::new(&around.scratch, around.keep_files).map_err(failed)?;
-        let mut program = self.program.clone();
-        program.timeout = program.timeout.or(around.timeout);
-        let files = [
-            ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
-            ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
-            ("VALUES_PATH", "values.json", Some(&input.values)),
-            ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
-            ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
-            ("METRICS_PATH", "metrics.json", None),
-            ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
-            ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
-            ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
-            ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
-        ];
-        for (variable, name, content) in files {
-            let content = content.map(Value::to_string).unwrap_or_default();
-            let path = scratch.write(name, content.as_bytes()).map_err(failed)?;
-            program.environment.push((variable.to_owned(), OsString::from(path)));
-        }
+        let mut program = self.prepared(around)?;
+        write_files(&mut program, &scratch, input).map_err(failed)?;
         let task = TASKS.fetch_add(1, Ordering::Relaxed);
         let running = self.runs.begin((task, about.event), bindings(&input.contexts), about.queue);
+        let mut message = None;
         let line = |stream: Stream, line: &str| {
             running.line(stream, line);
+            if self.is_batch()
+                && stream == Stream::Stderr
+                && let Some(text) = error_message(line)
+            {
+                // It is the error of the run, which is logged as such.
+                message = Some(text);
+                return;
+            }
             self.log(stream, line, (about, task), around.proxy_json);
         };
         let ended = process::run(&program, Stdout::Lines, line).await;
+        let ended = ended.map_err(|reason| self.with_message(reason, message));
         running.ended(&ended);
         let ended = match ended {
             Ok(ended) => ended,
@@ -323,6 +381,39 @@ impl Hook {
         }
         tell!(info, None::<String>, line);
     }
+}
+
+/// Writes the files of a run, and names them in the environment of its program.
+fn write_files(program: &mut Program, scratch: &Scratch, input: &Input) -> Result<(), ProcessError> {
+    let files = [
+        ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
+        ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
+        ("VALUES_PATH", "values.json", Some(&input.values)),
+        ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
+        ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
+        ("METRICS_PATH", "metrics.json", None),
+        ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
+        ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
+        ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
+        ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
+    ];
+    for (variable, name, content) in files {
+        let content = content.map(Value::to_string).unwrap_or_default();
+        let path = scratch.write(name, content.as_bytes())?;
+        program.environment.push((variable.to_owned(), OsString::from(path)));
+    }
+    Ok(())
+}
+
+/// What a batch program that fails without a word needs.
+const SILENT: &str =
+    "it printed no error; LOG_LEVEL=info in the operator's environment shows the log of its library";
+
+/// The message of a batch program's failure, where a line is one: lines of its log have other keys.
+fn error_message(line: &str) -> Option<String> {
+    let error: Value = line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten()?;
+    let message = error["message"].as_str().filter(|text| !text.trim().is_empty())?;
+    (error.get("level").is_none()).then(|| message.to_owned())
 }
 
 /// Names of the bindings of a run, each once.

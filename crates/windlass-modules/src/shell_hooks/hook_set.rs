@@ -10,9 +10,11 @@ use tokio::task::JoinSet;
 
 use super::binding_context::{Context, ContextKind, Include, Item, Snapshots};
 use super::config::{Common, Kubernetes, WatchEvent};
+use super::cron::Cron;
+use super::hook_file::{ConfigCache, FileParts, HookSource};
 use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run, next_event};
-use super::{Hook, HookError, Moment, Scope, discover};
+use super::{Hook, HookError, Moment, Scope, SettingsCheck, discover};
 use windlass_cluster::Cluster;
 use windlass_controller::serve::addon_operator_metrics::Measures;
 
@@ -26,8 +28,26 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 /// All hooks of an owner.
 pub struct HookSet {
     hooks: Vec<Arc<Hook>>,
+    readiness: Option<ReadinessProbe>,
+    checks: Vec<SettingsCheck>,
+    notes: Vec<String>,
     watched: Mutex<Vec<Watched>>,
-    schedules: Mutex<Option<JoinSet<()>>>,
+    schedules: Mutex<Schedules>,
+}
+
+/// The probe of a module's readiness.
+#[derive(Clone, Debug)]
+pub struct ReadinessProbe {
+    pub hook: Arc<Hook>,
+    pub cron: Cron,
+}
+
+/// Tasks of schedules; `None`: they do not run.
+#[derive(Default)]
+struct Schedules {
+    /// Of hooks whose ticks count from the start on.
+    early: Option<JoinSet<()>>,
+    others: Option<JoinSet<()>>,
 }
 
 struct Watched {
@@ -44,11 +64,11 @@ pub struct Synchronization {
 }
 
 impl HookSet {
-    /// Finds the hooks below a directory and asks each for its configuration, which may take as long as `limit`. `prefix` stands
+    /// Finds the hooks below a directory and asks each file for its configuration, which may take as long as `limit`. `prefix` stands
     /// in front of their names. Gives what is odd, too.
     ///
     /// # Errors
-    /// A hook has no configuration that can be used.
+    /// A file has no configuration that can be used, or several have a readiness probe.
     pub async fn load(
         directory: &Path,
         module: &str,
@@ -56,17 +76,79 @@ impl HookSet {
         scope: Scope,
         limit: Duration,
     ) -> Result<(Self, Vec<String>), HookError> {
+        let configs = ConfigCache::default();
+        Self::load_cached(directory, (module, prefix), (scope, limit), (&configs, 0)).await
+    }
+
+    /// The same; what a cache knows is not asked again. The number is a fingerprint of the files in the directory.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub async fn load_cached(
+        directory: &Path,
+        (module, prefix): (&str, &str),
+        (scope, limit): (Scope, Duration),
+        (configs, files): (&ConfigCache, u64),
+    ) -> Result<(Self, Vec<String>), HookError> {
         let found = discover::discover(directory, scope);
-        let mut loads = Vec::new();
-        for path in found.hooks {
-            let name = format!("{prefix}{}", path.strip_prefix(directory).unwrap_or(&path).display());
-            let module = module.to_owned();
-            loads.push(async move { Hook::load(&path, &name, &module, scope, limit).await.map(Arc::new) });
-        }
-        let hooks: Vec<Arc<Hook>> =
+        configs.retain(directory, &found.hooks);
+        let loads = found.hooks.iter().map(|path| async move {
+            let name = format!("{prefix}{}", path.strip_prefix(directory).unwrap_or(path).display());
+            let source = HookSource { path, name: &name, module, scope, limit };
+            let file = configs.get(&source, files).await?;
+            Ok::<_, HookError>((name.clone(), source.parts(&file)))
+        });
+        let loads: Vec<_> = loads.collect();
+        let files: Vec<(String, FileParts)> =
             futures::stream::iter(loads).buffered(LOADED_AT_ONCE).try_collect().await?;
-        let set = Self { hooks, watched: Mutex::default(), schedules: Mutex::default() };
-        Ok((set, found.problems))
+        Ok((Self::of(files)?, found.problems))
+    }
+
+    /// The hooks of these files.
+    fn of(files: Vec<(String, FileParts)>) -> Result<Self, HookError> {
+        let mut set = Self {
+            hooks: Vec::new(),
+            readiness: None,
+            checks: Vec::new(),
+            notes: Vec::new(),
+            watched: Mutex::default(),
+            schedules: Mutex::default(),
+        };
+        for (name, parts) in files {
+            set.hooks.extend(parts.hooks.into_iter().map(Arc::new));
+            set.checks.extend(parts.check);
+            set.notes.extend(parts.notes);
+            match (&set.readiness, parts.readiness) {
+                (Some(first), Some(_)) => {
+                    let (hook, first) = (name, first.hook.place.0.clone());
+                    return Err(HookError::SeveralProbes { hook, first });
+                }
+                (None, Some(probe)) => {
+                    set.hooks.push(Arc::clone(&probe.hook));
+                    set.readiness = Some(probe);
+                }
+                (_, None) => {}
+            }
+        }
+        Ok(set)
+    }
+
+    /// The probe of the module's readiness, if it has one; its hook is among [`Self::hooks`].
+    #[must_use]
+    pub fn readiness(&self) -> Option<&ReadinessProbe> {
+        self.readiness.as_ref()
+    }
+
+    /// The programs that check settings.
+    #[must_use]
+    pub fn checks(&self) -> &[SettingsCheck] {
+        &self.checks
+    }
+
+    /// What batch programs said that is ignored or odd.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// All hooks, by name.
@@ -75,12 +157,12 @@ impl HookSet {
         &self.hooks
     }
 
-    /// The hooks of a moment, by number, then name.
+    /// The hooks of a moment, by number, then file, then their place in it.
     #[must_use]
     pub fn at(&self, moment: Moment) -> Vec<Arc<Hook>> {
-        let place = |hook: &Arc<Hook>| hook.config.moments.get(&moment).copied();
-        let mut found: Vec<_> = self.hooks.iter().filter(|h| place(h).is_some()).cloned().collect();
-        found.sort_by_key(|hook| (place(hook), hook.name.clone()));
+        let order = |hook: &Arc<Hook>| hook.config.moments.get(&moment).copied();
+        let mut found: Vec<_> = self.hooks.iter().filter(|h| order(h).is_some()).cloned().collect();
+        found.sort_by_key(|hook| (order(hook), hook.place.clone()));
         found
     }
 
@@ -155,27 +237,39 @@ impl HookSet {
         needed.iter().map(objects).collect()
     }
 
-    /// Starts the schedules of all hooks, unless they run already; their ticks go to the queues, and are dropped while `open`
+    /// Starts the schedules of hooks whose ticks count from the start on, unless they run already.
+    pub fn schedule_early(&self, queues: &Arc<Queues>) {
+        let mut schedules = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
+        if schedules.early.is_none() {
+            let open: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(|| true);
+            schedules.early = Some(self.ticks(queues, &open, true));
+        }
+    }
+
+    /// Starts the schedules of all other hooks, unless they run already; their ticks go to the queues, and are dropped while `open`
     /// says no.
     pub fn schedule(&self, queues: &Arc<Queues>, open: &Arc<dyn Fn() -> bool + Send + Sync>) {
         let mut schedules = self.schedules.lock().unwrap_or_else(PoisonError::into_inner);
-        if schedules.is_some() {
-            return;
+        if schedules.others.is_none() {
+            schedules.others = Some(self.ticks(queues, open, false));
         }
+    }
+
+    fn ticks(
+        &self,
+        queues: &Arc<Queues>,
+        open: &Arc<dyn Fn() -> bool + Send + Sync>,
+        early: bool,
+    ) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
-        for hook in &self.hooks {
+        for hook in self.hooks.iter().filter(|hook| hook.config.settings.schedules_on_startup == early) {
             for (index, schedule) in hook.config.schedules.iter().enumerate() {
                 let (to, of, cron) = (Arc::clone(queues), Arc::clone(hook), schedule.cron.clone());
                 let open = Arc::clone(open);
                 tasks.spawn(async move {
                     let mut last = Timestamp::now();
-                    while let Some(next) = cron.next(last) {
-                        while let Ok(left) = Duration::try_from(next.duration_since(Timestamp::now()))
-                            && !left.is_zero()
-                        {
-                            tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
-                        }
-                        last = next.max(Timestamp::now());
+                    while let Some(next) = next_tick(&cron, last).await {
+                        last = next;
                         if open() {
                             let common = &of.config.schedules[index].common;
                             drop(to.push(Run::of(&of, "schedule", common, ContextKind::Schedule)));
@@ -184,18 +278,18 @@ impl HookSet {
                 });
             }
         }
-        *schedules = Some(tasks);
+        tasks
     }
 
     /// Ends schedules and watches; snapshots are empty from here on.
     pub fn stop(&self) {
-        *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = Schedules::default();
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Ends schedules, and leaves the watches with their snapshots.
     pub fn stop_schedules(&self) {
-        *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.schedules.lock().unwrap_or_else(PoisonError::into_inner) = Schedules::default();
     }
 
     /// The objects of each binding now: for metrics and the debug endpoint.
@@ -218,6 +312,17 @@ impl HookSet {
         };
         watched.iter().filter_map(view).collect()
     }
+}
+
+/// Waits for the first tick after a moment; `None`: there is none. Gives the moment to go on from.
+pub async fn next_tick(cron: &Cron, last: Timestamp) -> Option<Timestamp> {
+    let next = cron.next(last)?;
+    while let Ok(left) = Duration::try_from(next.duration_since(Timestamp::now()))
+        && !left.is_zero()
+    {
+        tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+    }
+    Some(next.max(Timestamp::now()))
 }
 
 /// A kubernetes binding as it is now.
@@ -262,7 +367,7 @@ impl Run {
             contexts: vec![Context::moment(moment)],
             kind: moment.name(),
             queue: super::config::MAIN_QUEUE.to_owned(),
-            allow_failure: false,
+            allow_failure: hook.config.allow_failure,
             since: Instant::now(),
             event: next_event(),
             failures: 0,

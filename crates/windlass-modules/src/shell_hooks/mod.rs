@@ -11,6 +11,7 @@ pub mod cron;
 mod deletion_grace;
 pub mod discover;
 mod hook;
+mod hook_file;
 mod hook_set;
 pub mod jq;
 pub mod metrics_file;
@@ -21,6 +22,7 @@ pub mod queues;
 mod rate_limit;
 mod run_history;
 pub mod run_metrics;
+mod settings_check;
 pub mod values_patch;
 pub mod webhook_responses;
 pub mod webhooks;
@@ -29,9 +31,11 @@ use std::fmt;
 
 pub use deletion_grace::{DeletionGrace, HookActivity};
 pub use hook::{About, CONFIG_TIMEOUT, Hook, HookEnvironment, HookError, Input, Output};
-pub use hook_set::{HookSet, Synchronization, WatchedView};
+pub use hook_file::{ConfigCache, HookSource, is_native};
+pub use hook_set::{HookSet, ReadinessProbe, Synchronization, WatchedView, next_tick};
 pub use monitor::Changes;
 pub use run_history::{Printed, RunResult, RunView, dump_runs};
+pub use settings_check::{CheckVerdict, SettingsCheck};
 
 /// Whose hook it is: that decides which bindings it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

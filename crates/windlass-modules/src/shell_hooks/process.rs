@@ -95,7 +95,14 @@ pub enum ProcessError {
     #[error("cannot start {}: {reason}{}", path.display(), interpreter(path, reason))]
     Start { path: PathBuf, reason: io::Error },
     #[error("{end}{}", after(stderr))]
-    Failed { end: End, stderr: String, usage: Usage },
+    Failed {
+        end: End,
+        /// The end of it.
+        stderr: String,
+        /// Its stdout, if requested.
+        stdout: Vec<u8>,
+        usage: Usage,
+    },
     #[error("{}{}", timed_out(*timeout), after(stderr))]
     Timeout { timeout: Duration, stderr: String, usage: Option<Usage> },
     #[error("it printed more than {MAX_ANSWER} bytes")]
@@ -140,6 +147,24 @@ impl ProcessError {
             Self::Failed { usage, .. } => Some(*usage),
             Self::Timeout { usage, .. } => *usage,
             _ => None,
+        }
+    }
+
+    /// The end of what the program said on stderr.
+    #[must_use]
+    pub fn stderr(&self) -> &str {
+        match self {
+            Self::Failed { stderr, .. } | Self::Timeout { stderr, .. } => stderr,
+            _ => "",
+        }
+    }
+
+    /// The same failure with another text in the place of stderr.
+    #[must_use]
+    pub fn with_stderr(self, text: String) -> Self {
+        match self {
+            Self::Failed { end, stdout, usage, .. } => Self::Failed { end, stderr: text, stdout, usage },
+            other => other,
         }
     }
 
@@ -252,7 +277,8 @@ pub async fn run(
     };
     let usage = used(&ended);
     if !ended.status.success() {
-        return Err(ProcessError::Failed { end: ended.status.into(), stderr, usage });
+        let stdout = if lines.answer.len() > MAX_ANSWER { Vec::new() } else { lines.answer };
+        return Err(ProcessError::Failed { end: ended.status.into(), stderr, stdout, usage });
     }
     if lines.answer.len() > MAX_ANSWER {
         return Err(ProcessError::Flood);

@@ -67,6 +67,30 @@ impl Hooks {
         self.perform(set, module, run, reload, module).await.map(|(patched, _)| patched)
     }
 
+    /// The same; a failure of a run that may fail is logged, and counts as done.
+    ///
+    /// # Errors
+    /// As [`Self::execute`].
+    pub(super) async fn execute_allowed(
+        &self,
+        set: &HookSet,
+        module: Option<&ModuleHooks>,
+        run: &Run,
+        reload: bool,
+    ) -> Result<Patched, String> {
+        let done = self.execute(set, module, run, reload).await;
+        // One that was killed for the sake of its module has not been tried.
+        let left = module.is_some_and(|module| *module.left.borrow());
+        match done {
+            Err(text) if run.allow_failure && !left => {
+                let module = module.map_or("", |m| m.name.as_str());
+                tracing::warn!(module, hook = run.hook.name, "failed (allowFailure): {text}");
+                Ok(Patched::default())
+            }
+            done => done,
+        }
+    }
+
     /// Runs a hook, and gives what it has to say to the API server besides what it changed. The hook is killed where hooks of
     /// the module that it `leaves` with are.
     async fn perform(
@@ -149,7 +173,7 @@ impl Hooks {
         result.map_err(|text| format!("hook {}: {text}", hook.name))
     }
 
-    async fn take(
+    pub(super) async fn take(
         &self,
         (name, key): (&str, &str),
         (hook, actor): (&Hook, &Cluster),

@@ -1,11 +1,11 @@
 //! Global hooks: the start of the operator, what runs before and after all modules, and others in their place.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Hooks, global_directory};
+use crate::addon::DirectoryOptions;
 use crate::addon::values::Patched;
 use tokio::sync::{MutexGuard, watch};
 
@@ -20,20 +20,27 @@ impl Hooks {
     /// # Errors
     /// A hook has none that can be used, or the directory is not there.
     pub(in crate::addon) async fn read_global(
-        directory: Option<&Path>,
+        &self,
+        directories: &DirectoryOptions,
         limit: Duration,
     ) -> Result<Option<HookSet>, String> {
-        let Some(directory) = directory else { return Ok(None) };
+        let Some(directory) = directories.global_hooks.as_deref() else { return Ok(None) };
         if !directory.is_dir() {
             return Err(format!("{}: no such directory of global hooks", directory.display()));
         }
-        let directory = global_directory(directory);
-        let (set, problems) = HookSet::load(&directory, "", "", Scope::Global, limit)
+        let directory = match directories.hooks_only {
+            true => directory.to_owned(),
+            false => global_directory(directory),
+        };
+        // Scripts are asked again: they may read files that have changed.
+        let known = (&*self.configs, self.global_reads.fetch_add(1, Ordering::Relaxed));
+        let (set, problems) = HookSet::load_cached(&directory, ("", ""), (Scope::Global, limit), known)
             .await
             .map_err(|e: HookError| e.to_string())?;
         for text in problems {
             tracing::warn!("{text}");
         }
+        self.note("", &set);
         Ok(Some(set))
     }
 
@@ -85,6 +92,7 @@ impl Hooks {
     /// worked: modules rely on it.
     pub(in crate::addon) async fn start_global(self: Arc<Self>) {
         let Some(set) = self.global_set() else { return };
+        set.schedule_early(&self.queues);
         self.run_global(Moment::OnStartup, None).await;
         let began = Instant::now();
         set.watch(&self.cluster, &self.queues, &self.state.measures);
@@ -125,7 +133,7 @@ impl Hooks {
     /// A run in the main queue of the global hooks: one at a time.
     async fn in_turn(&self, set: &HookSet, run: &Run) -> Result<Patched, String> {
         let _turn = self.global_turn().await;
-        self.execute(set, None, run, false).await
+        self.execute_allowed(set, None, run, false).await
     }
 
     /// The turn of a run in the main queue of the global hooks; waits at most `unblock_after` for a hung run.

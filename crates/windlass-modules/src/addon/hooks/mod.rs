@@ -9,10 +9,13 @@ mod enabled;
 mod execute;
 mod global;
 mod module_hooks;
+mod readiness_probe;
+mod settings_approval;
 mod write_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -22,7 +25,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::values::Values;
 use crate::shell_hooks::queues::Queues;
 use crate::shell_hooks::webhooks::{self, Webhooks};
-use crate::shell_hooks::{DeletionGrace, HookEnvironment, HookSet};
+use crate::shell_hooks::{ConfigCache, DeletionGrace, HookEnvironment, HookSet};
 use windlass_cluster::{Cluster, ObjectRef};
 use windlass_controller::EventRecorder;
 use windlass_controller::serve::State;
@@ -30,6 +33,7 @@ use windlass_controller::serve::State;
 pub use enabled::has_script;
 pub(super) use enabled::{Candidate, Verdicts};
 pub(super) use module_hooks::{Maintenance, ModuleRef, Ran};
+pub(super) use readiness_probe::Readiness;
 
 /// Values, and the lists that hooks see beside them.
 pub(crate) struct Store {
@@ -51,6 +55,17 @@ pub(crate) struct Change {
     pub(super) reload: bool,
     /// A hook that the module's run waits for has succeeded.
     pub(super) synchronized: bool,
+    /// What the module's readiness probe says now.
+    pub(super) readiness: Option<Readiness>,
+}
+
+/// How hooks run, beside the environment of each run.
+pub(crate) struct RunOptions {
+    pub(super) webhooks: webhooks::Options,
+    /// How long other modules wait for a running hook.
+    pub(super) unblock_after: Duration,
+    /// The operator keeps objects of deckhouse.io's kind, which readiness probes read.
+    pub(super) keeps_deckhouse_modules: bool,
 }
 
 /// All hooks of an operator.
@@ -74,6 +89,13 @@ pub(crate) struct Hooks {
     unblock_after: Duration,
     /// Held by runs in the main queue of the global hooks, those of moments among them.
     global_turn: tokio::sync::Mutex<()>,
+    /// What hook files have answered.
+    configs: Arc<ConfigCache>,
+    /// How often the global hooks were read.
+    global_reads: AtomicU64,
+    /// Notes and warnings that were reported.
+    noted: Mutex<BTreeSet<String>>,
+    keeps_deckhouse_modules: bool,
 }
 
 impl Hooks {
@@ -83,9 +105,10 @@ impl Hooks {
         state: Arc<State>,
         values: Values,
         config_map: ObjectRef,
-        (webhooks, unblock_after): (webhooks::Options, Duration),
+        options: RunOptions,
         changes: UnboundedSender<Change>,
     ) -> Arc<Self> {
+        let RunOptions { webhooks, unblock_after, keeps_deckhouse_modules } = options;
         Arc::new_cyclic(|hooks: &Weak<Self>| {
             let namespace = config_map.namespace.clone().unwrap_or_default();
             let asked = Weak::clone(hooks);
@@ -126,6 +149,10 @@ impl Hooks {
                 deletion_grace: Mutex::default(),
                 unblock_after,
                 global_turn: tokio::sync::Mutex::default(),
+                configs: Arc::default(),
+                global_reads: AtomicU64::default(),
+                noted: Mutex::default(),
+                keeps_deckhouse_modules,
             }
         })
     }
@@ -150,6 +177,16 @@ impl Hooks {
     /// The time limit of a program that blocks others.
     fn limit(&self) -> Duration {
         limit(self.around.timeout, self.unblock_after)
+    }
+
+    /// Logs what batch programs of an owner said that is ignored or odd: each text once.
+    fn note(&self, module: &str, set: &HookSet) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in set.notes() {
+            if noted.insert(text.clone()) {
+                tracing::warn!(module, "{text}");
+            }
+        }
     }
 
     fn tell(&self, change: Change) {

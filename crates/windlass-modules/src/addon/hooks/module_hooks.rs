@@ -9,6 +9,7 @@ use chart_compat::chart::Crd;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 use tokio::sync::{Mutex, MutexGuard, OnceCell, oneshot, watch};
+use tokio::task::JoinSet;
 
 use super::{Change, Hooks};
 use crate::addon::events;
@@ -35,7 +36,7 @@ pub(super) struct ModuleHooks {
     pub(super) name: String,
     pub(super) key: String,
     /// As [`ModuleRef::hooks`] when they were loaded.
-    print: u64,
+    pub(super) print: u64,
     pub(super) set: OnceCell<HookSet>,
     /// Held by the module's own run, and by runs of hooks in its main queue.
     pub(super) turn: Mutex<Progress>,
@@ -43,12 +44,21 @@ pub(super) struct ModuleHooks {
     pub(super) left: watch::Sender<bool>,
     /// Who the objects of its release are written by, as its last run knew it.
     actor: std::sync::Mutex<Cluster>,
+    /// Probes its readiness since its release was deployed.
+    pub(super) probe: std::sync::Mutex<Option<JoinSet<()>>>,
+    /// The settings that its programs last had no objection to.
+    pub(super) approved: std::sync::Mutex<Option<Value>>,
 }
 
 impl ModuleHooks {
     /// Who carries out what its hooks ask for: they may write what the module's ServiceAccount may.
     pub(super) fn actor(&self) -> Cluster {
         self.actor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the probes of its readiness.
+    pub(super) fn stop_probe(&self) {
+        *self.probe.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Resolves when runs must be killed.
@@ -140,12 +150,15 @@ impl Hooks {
         let directory = module.path.file_name().unwrap_or_default().to_string_lossy();
         let prefix = format!("{directory}/hooks/");
         let directory = module.path.join("hooks");
-        let (set, problems) = HookSet::load(&directory, &module.name, &prefix, Scope::Module, self.limit())
-            .await
-            .map_err(|e| Error::Hook(e.to_string()))?;
+        let owner = (module.name.as_str(), prefix.as_str());
+        let known_files = (&*self.configs, module.hooks);
+        let loaded =
+            HookSet::load_cached(&directory, owner, (Scope::Module, self.limit()), known_files).await;
+        let (set, problems) = loaded.map_err(|e| Error::Hook(e.to_string()))?;
         for text in problems {
             tracing::warn!(module = module.name, "{text}");
         }
+        self.note(&module.name, &set);
         if let Some(known) = known {
             known.left.send_replace(true);
             let _turn = known.turn.lock().await;
@@ -161,6 +174,8 @@ impl Hooks {
             turn: Mutex::default(),
             left: watch::Sender::new(false),
             actor: std::sync::Mutex::new(actor),
+            probe: std::sync::Mutex::default(),
+            approved: std::sync::Mutex::default(),
         });
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         modules.insert(module.name.clone(), Arc::clone(&hooks));
@@ -196,6 +211,9 @@ impl Hooks {
     /// Unloads the hooks of a module that have changed, or whose module is gone.
     pub(in crate::addon) fn unload(&self, module: &str) {
         let known = self.modules.lock().unwrap_or_else(PoisonError::into_inner).remove(module);
+        if let Some(known) = &known {
+            known.stop_probe();
+        }
         if let Some(set) = known.as_ref().and_then(|k| k.set.get()) {
             set.stop();
         }
@@ -204,11 +222,23 @@ impl Hooks {
 
     /// Runs a module: hooks of the start and what exists, if that is still to be done; `beforeHelm`, the release, `afterHelm`.
     pub(in crate::addon) async fn run_module(
-        &self,
+        self: &Arc<Self>,
         releases: &Releases,
         module: &ModuleRef,
     ) -> Result<Ran, Error> {
         let hooks = self.of(releases, module).await?;
+        self.check_current(&hooks).await.map_err(Error::Config)?;
+        let ran = self.run_hooks_and_release(&hooks, releases, module).await?;
+        self.start_probe(&hooks);
+        Ok(ran)
+    }
+
+    async fn run_hooks_and_release(
+        &self,
+        hooks: &Arc<ModuleHooks>,
+        releases: &Releases,
+        module: &ModuleRef,
+    ) -> Result<Ran, Error> {
         let Some(set) = hooks.set.get() else {
             return Err(Error::Hook("its hooks were unloaded".to_owned()));
         };
@@ -216,12 +246,12 @@ impl Hooks {
             releases.apply_crds(&module.name, &module.crds).await?;
         }
         let mut progress = hooks.turn.lock().await;
-        self.initialize(&hooks, set, &mut progress).await?;
+        self.initialize(hooks, set, &mut progress).await?;
         // From here on what the module's own chart says passes its webhooks, too.
         self.webhooks.enter(&module.name, set.hooks()).await.map_err(Error::Hook)?;
         let mut reruns = 0;
         loop {
-            self.at(&hooks, set, Moment::BeforeHelm).await?;
+            self.at(hooks, set, Moment::BeforeHelm).await?;
             let values = self.store().values.seen(&module.key);
             let held = module.chart.is_some() && self.is_held(releases, module).await?;
             let done = match &module.chart {
@@ -251,7 +281,7 @@ impl Hooks {
                     Some(done)
                 }
             };
-            let changed = self.at(&hooks, set, Moment::AfterHelm).await?;
+            let changed = self.at(hooks, set, Moment::AfterHelm).await?;
             if !changed {
                 return Ok(Ran { done, values });
             }
@@ -282,9 +312,10 @@ impl Hooks {
         set: &HookSet,
         progress: &mut MutexGuard<'_, Progress>,
     ) -> Result<(), Error> {
+        set.schedule_early(&self.queues);
         for hook in set.at(Moment::OnStartup) {
             if !progress.started.contains(&hook.name) {
-                self.execute(set, Some(hooks), &Run::at(&hook, Moment::OnStartup), false)
+                self.execute_allowed(set, Some(hooks), &Run::at(&hook, Moment::OnStartup), false)
                     .await
                     .map_err(Error::Hook)?;
                 progress.started.insert(hook.name.clone());
@@ -349,17 +380,7 @@ impl Hooks {
         progress: &mut MutexGuard<'_, Progress>,
     ) -> Result<(), Error> {
         while let Some(run) = progress.synchronizations.as_ref().and_then(|left| left.first().cloned()) {
-            match self.execute(set, Some(hooks), &run, false).await {
-                Err(text) if run.allow_failure => {
-                    tracing::warn!(
-                        module = hooks.name,
-                        hook = run.hook.name,
-                        "failed (allowFailure): {text}"
-                    );
-                }
-                Err(text) => return Err(Error::Hook(text)),
-                Ok(_) => {}
-            }
+            self.execute_allowed(set, Some(hooks), &run, false).await.map_err(Error::Hook)?;
             if let Some(left) = &mut progress.synchronizations {
                 left.remove(0);
             }
@@ -376,7 +397,7 @@ impl Hooks {
         let before = self.store().values.seen(&hooks.key);
         for hook in of_moment {
             let run = Run::at(&hook, moment);
-            self.execute(set, Some(hooks), &run, false).await.map_err(Error::Hook)?;
+            self.execute_allowed(set, Some(hooks), &run, false).await.map_err(Error::Hook)?;
         }
         Ok(self.store().values.seen(&hooks.key) != before)
     }
@@ -419,6 +440,7 @@ impl Hooks {
         let Some(set) = hooks.set.get() else {
             return Err(Error::Hook("its hooks were unloaded".to_owned()));
         };
+        hooks.stop_probe();
         let mut progress = hooks.turn.lock().await;
         set.stop_schedules();
         let (before, after) = (set.at(Moment::BeforeDeleteHelm), set.at(Moment::AfterDeleteHelm));

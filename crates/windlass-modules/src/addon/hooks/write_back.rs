@@ -10,6 +10,7 @@ use crate::addon::config::section;
 use crate::addon::values::{ConfigChange, Patched};
 use crate::shell_hooks::apply_operations::MANAGER;
 use crate::shell_hooks::values_patch::Root;
+use windlass_cluster::ClusterError;
 use windlass_render::{from_json, to_json};
 
 /// How often a write is tried that others are faster with.
@@ -37,18 +38,29 @@ impl Hooks {
     /// The patch cannot be applied, breaks a schema, changes what someone has edited since the hook read it, or the ConfigMap
     /// cannot be read or written: nothing has changed then.
     pub(super) async fn write_back(&self, hook: &ConfigPatch<'_>, reload: bool) -> Result<Patched, String> {
-        let mut version = self.writing.lock().await;
         let mut tries = 0;
+        // The module's settings that its programs have no objection to.
+        let mut approved: Option<Value> = None;
         loop {
+            let mut version = self.writing.lock().await;
             tries += 1;
             let name = &self.config_map.name;
-            let failed = |e: windlass_cluster::ClusterError| format!("ConfigMap {name}: {e}");
+            let failed = |e: ClusterError| format!("ConfigMap {name}: {e}");
             let live = self.cluster.get(&self.config_map).await.map_err(failed)?;
             let now = |key: &str| now(live.as_ref(), key);
             let change = self.store().values.config_patch(hook.root, hook.patch, hook.seen, now);
             let change = change.map_err(|text| format!("config values: {text}"))?;
             if change.is_empty() {
                 return Ok(Patched::default());
+            }
+            if let Some(settings) = self.unchecked_settings(hook, &change, approved.as_ref()) {
+                // A check may take long: other modules write meanwhile.
+                drop(version);
+                if let Some(objection) = self.check_settings(hook.module, &settings).await? {
+                    return Err(format!("config values: {objection}"));
+                }
+                approved = Some(settings);
+                continue;
             }
             let texts = texts(&change)?;
             let mut data = live.as_ref().map_or_else(|| json!({}), |l| l["data"].clone());
@@ -69,20 +81,7 @@ impl Hooks {
                 reload: reload && patched.values,
                 ..Change::default()
             });
-            let written = match live {
-                // With the version that was read: the server refuses it where somebody was faster.
-                Some(mut live) => {
-                    live["data"] = data;
-                    self.cluster.replace(&self.config_map, &live, MANAGER).await
-                }
-                None => {
-                    let metadata =
-                        json!({"name": self.config_map.name, "namespace": self.config_map.namespace});
-                    let body =
-                        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
-                    self.cluster.create(&self.config_map, &body, MANAGER).await
-                }
-            };
+            let written = self.write_config_map(live, data).await;
             match written {
                 Ok(object) => {
                     *version = resource_version(&object).unwrap_or_default();
@@ -96,8 +95,43 @@ impl Hooks {
                     }
                 }
             }
+            drop(version);
             tokio::time::sleep(PAUSE * tries).await;
         }
+    }
+
+    /// Writes the ConfigMap with these data; where it is there, with the version that was read: the server refuses it where somebody was
+    /// faster.
+    async fn write_config_map(&self, live: Option<Value>, data: Value) -> Result<Value, ClusterError> {
+        let Some(mut live) = live else {
+            let metadata = json!({"name": self.config_map.name, "namespace": self.config_map.namespace});
+            let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
+            return self.cluster.create(&self.config_map, &body, MANAGER).await;
+        };
+        live["data"] = data;
+        self.cluster.replace(&self.config_map, &live, MANAGER).await
+    }
+
+    /// The settings that a change makes of the hook's module, where programs of the module have to check them first.
+    fn unchecked_settings(
+        &self,
+        hook: &ConfigPatch<'_>,
+        change: &ConfigChange,
+        approved: Option<&Value>,
+    ) -> Option<Value> {
+        let Root::Module(key) = hook.root else { return None };
+        if !self.checks_settings(hook.module) {
+            return None;
+        }
+        let section = change.get(key)?.clone().unwrap_or_else(|| json!({}));
+        let settings = {
+            let store = self.store();
+            let referred = store.values.referred_section(key);
+            // It was held against the schema when the change was made.
+            store.values.checked_settings(key, &section, &referred).ok()?
+        };
+        let known = approved == Some(&settings) || self.is_approved(hook.module, &settings);
+        (!known).then_some(settings)
     }
 
     /// Whether hooks have written the ConfigMap since it was as the watch tells: news of that are on their way, and what is

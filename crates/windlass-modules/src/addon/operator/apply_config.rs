@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::Operator;
 use super::converge::Phase;
+use super::settings_verdicts::SectionVerdict;
 use crate::addon::config::{Config, Problem, REFERENCES_SUFFIX};
 use crate::addon::enabled_flags::Flags;
 use crate::addon::events;
@@ -88,6 +89,17 @@ impl Operator {
             };
             let from =
                 referred.get(&key).map_or_else(|| serde_json::json!({}), |m| to_json(&Data::Map(m.clone())));
+            if let Some(name) = name.as_ref().filter(|name| self.is_enabled(name, config)) {
+                match self.section_verdict(name, section.as_ref(), &from) {
+                    SectionVerdict::Take => {}
+                    SectionVerdict::Pending => continue,
+                    SectionVerdict::Refuse(text) => {
+                        let text = format!("key {key}: {text}");
+                        config.problems.push(Problem { key: key.clone(), module: Some(key), text });
+                        continue;
+                    }
+                }
+            }
             let taken = self.hooks.store().values.set_referring(&key, section, from);
             match taken {
                 Ok(changed) => {

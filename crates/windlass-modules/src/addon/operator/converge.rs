@@ -243,6 +243,12 @@ impl Operator {
         if change.synchronized {
             return self.retry_now(&change.module);
         }
+        if let Some(readiness) = &change.readiness {
+            if let Some(wanted) = self.module_states.get_mut(&change.module) {
+                wanted.readiness = Some(readiness.clone());
+            }
+            return;
+        }
         if change.flags {
             let flags = self.hooks.store().flags.clone();
             self.config_map.config.enabled = flags;

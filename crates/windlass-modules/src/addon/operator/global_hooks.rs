@@ -5,13 +5,13 @@
 
 use super::Operator;
 use super::converge::Phase;
-use crate::addon::hooks::{self, Hooks};
+use crate::addon::hooks;
 
 impl Operator {
     /// Takes in the global hooks as they are now; what cannot be used leaves those before at work.
     pub(super) async fn reload_global_hooks(&mut self) {
         let limit = hooks::limit(self.options.hooks.timeout, self.options.hooks.unblock_after);
-        let set = match Hooks::read_global(self.options.directories.global_hooks.as_deref(), limit).await {
+        let set = match self.hooks.read_global(&self.options.directories, limit).await {
             Ok(set) => set,
             Err(text) => {
                 tracing::error!("global hooks are invalid, the previous ones stay in use: {text}");

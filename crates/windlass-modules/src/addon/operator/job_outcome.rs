@@ -39,6 +39,7 @@ impl Operator {
                 if let Some(done) = ran.done {
                     self.record_done(name, done);
                 }
+                self.recheck_settings(name);
                 // What hooks of the module changed on the way is in force already.
                 if let Some(wanted) = self.module_states.get_mut(name) {
                     wanted.values = Some(ran.values);
@@ -51,6 +52,7 @@ impl Operator {
                 if let Some(wanted) = self.module_states.get_mut(name) {
                     wanted.request = None;
                     wanted.revision = None;
+                    wanted.readiness = None;
                 }
             }
             Err(mut error) => {

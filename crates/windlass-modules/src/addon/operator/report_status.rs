@@ -56,6 +56,7 @@ impl Operator {
             };
         };
         let error = wanted.failure.as_ref();
+        let readiness = wanted.readiness.as_ref().filter(|_| self.hooks.has_probe(name));
         let (phase, reason) = match (job, error) {
             (Some((Job::Uninstall, _)), _) => (ModulePhase::Deleting, "SwitchedOff"),
             // A running retry has not succeeded yet, and a drift correction does not change the status.
@@ -67,6 +68,12 @@ impl Operator {
             }
             _ if wanted.maintenance => (ModulePhase::Ready, "Maintenance"),
             _ if !wanted.tried => (ModulePhase::Pending, "Waiting"),
+            _ if self.hooks.has_probe(name) && wanted.readiness.is_none() => {
+                (ModulePhase::Running, "ReadinessUnknown")
+            }
+            _ if readiness.is_some_and(|found| !found.ready) => {
+                (ModulePhase::NotReady, "ReadinessProbeFailed")
+            }
             _ => (ModulePhase::Ready, if wanted.revision.is_some() { "Released" } else { "HooksRan" }),
         };
         Status {
@@ -81,7 +88,21 @@ impl Operator {
             },
             files,
             maintenance: wanted.maintenance,
+            config: self.refused_section(name),
+            not_ready: match phase {
+                ModulePhase::NotReady => readiness.map(|found| found.message.clone()).unwrap_or_default(),
+                _ => String::new(),
+            },
         }
+    }
+}
+
+impl Operator {
+    /// Why the section of a module is not taken, if it is not.
+    fn refused_section(&self, name: &str) -> Option<String> {
+        let key = &self.module(name)?.name.key;
+        let problem = self.config_map.problems.iter().find(|problem| problem.concerns(key))?;
+        Some(problem.text.clone())
     }
 }
 

@@ -6,25 +6,28 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Status, StatusWriter, Statuses};
+use super::{Status, Statuses};
 use windlass_cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
 use windlass_controller::{EventNote, EventRecorder, EventType, STATUS_MANAGER, register_kind};
 use windlass_render::parse_manifest;
 
 /// The kind's definition.
-const CRD: &str = include_str!("../../../../../deploy/chart/crds/modules.yaml");
+pub const CRD: &str = include_str!("../../../../../deploy/chart/crds/modules.yaml");
 /// Label of an object: the ConfigMap of the operator that it is of.
-const OPERATOR: &str = "windlass.dev/operator";
+pub(super) const OPERATOR: &str = "windlass.dev/operator";
 /// States that pass within this time are not written: a restart with nothing to do writes nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// After a failure it is tried again this seldom.
-const PAUSE: Duration = Duration::from_secs(10);
+pub(super) const PAUSE: Duration = Duration::from_secs(10);
 /// After a refusal this seldom: rights change by hand.
-const LONG_PAUSE: Duration = Duration::from_secs(300);
+pub(super) const LONG_PAUSE: Duration = Duration::from_secs(300);
 
-/// Starts the writer; it ends with the sender.
-pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str) -> StatusWriter {
-    let (status_writer, statuses) = watch::channel(Statuses::default());
+/// Starts the writer of an operator's namespace and ConfigMap; it ends with the sender.
+pub(super) fn start(
+    cluster: Cluster,
+    (namespace, operator): (&str, &str),
+    statuses: watch::Receiver<Statuses>,
+) {
     let writer = Writer {
         events: EventRecorder::new(cluster.clone()),
         cluster,
@@ -35,7 +38,6 @@ pub(in crate::addon) fn start(cluster: Cluster, namespace: &str, operator: &str)
         told: String::new(),
     };
     tokio::spawn(writer.work(statuses));
-    status_writer
 }
 
 /// An object as it was last written.

@@ -21,7 +21,7 @@ use windlass_render::to_json;
 pub const GLOBAL: &str = "global";
 
 /// How deep maps are merged.
-const MAX_DEPTH: usize = 32;
+pub(super) const MAX_DEPTH: usize = 32;
 
 /// The layers of one section.
 #[derive(Default)]
@@ -150,9 +150,31 @@ impl Values {
         set
     }
 
+    /// The settings that a section of the ConfigMap makes with what it refers to, over the defaults of its schema; nothing is taken.
+    ///
+    /// # Errors
+    /// They violate the schema.
+    pub fn checked_settings(&self, key: &str, config: &Value, referred: &Value) -> Result<Value, String> {
+        let Some(section) = self.sections.get(key) else { return Ok(config.clone()) };
+        redact::add_all(referred);
+        section.note_secrets(config);
+        section.check_referring(key, config, referred)?;
+        Ok(section.settings(config, referred))
+    }
+
+    /// The settings in force.
+    pub fn settings(&self, key: &str) -> Value {
+        self.sections.get(key).map_or_else(|| json!({}), |s| s.settings(&s.config, &s.referred))
+    }
+
     /// The referenced part of [`Self::seen`], which may be secret.
     pub fn referred(&self, key: &str) -> Value {
         self.of(key, |s| &s.referred)
+    }
+
+    /// What a section of the ConfigMap refers to, which may be secret.
+    pub fn referred_section(&self, key: &str) -> Value {
+        self.sections.get(key).map_or_else(|| json!({}), |s| s.referred.clone())
     }
 
     /// The values of a section.
@@ -364,13 +386,22 @@ impl Section {
     }
 
     fn check_config(&self, key: &str, config: &Value) -> Result<(), String> {
+        self.check_referring(key, config, &self.referred)
+    }
+
+    fn check_referring(&self, key: &str, config: &Value, referred: &Value) -> Result<(), String> {
         let Some(schema) = &self.schemas.config else { return Ok(()) };
-        let with_defaults = |config: &Value| {
-            let mut config = merge(self.referred.clone(), config.clone(), MAX_DEPTH);
-            schema.apply_defaults(&mut config);
-            config
-        };
-        schema.check(key, &with_defaults(config), Some(&with_defaults(&self.config)))
+        let before = self.settings(&self.config, referred);
+        schema.check(key, &self.settings(config, referred), Some(&before))
+    }
+
+    /// What the ConfigMap says with what it refers to, over the defaults of the schema.
+    fn settings(&self, config: &Value, referred: &Value) -> Value {
+        let mut settings = merge(referred.clone(), config.clone(), MAX_DEPTH);
+        if let Some(schema) = &self.schemas.config {
+            schema.apply_defaults(&mut settings);
+        }
+        settings
     }
 
     /// What a new patch makes of the section.
@@ -408,7 +439,7 @@ fn of_roots(modules: &Modules, key: &str) -> Value {
 }
 
 /// What files say of a module.
-fn fixed_of(modules: &Modules, module: &Module) -> Value {
+pub(super) fn fixed_of(modules: &Modules, module: &Module) -> Value {
     let own = to_json(&Data::Map(module.values.clone()));
     merge(of_roots(modules, &module.name.key), own, MAX_DEPTH)
 }
@@ -427,7 +458,7 @@ fn not_a_flag(key: &str, value: &Value) -> String {
 }
 
 /// Lays one value over another: maps are merged, anything else is replaced.
-fn merge(under: Value, over: Value, depth: usize) -> Value {
+pub(super) fn merge(under: Value, over: Value, depth: usize) -> Value {
     match (under, over) {
         (Value::Object(mut under), Value::Object(over)) if depth > 0 => {
             for (key, value) in over {

@@ -1,5 +1,7 @@
-//! A map of a hook's configuration, read key by key: types are checked, and unknown keys are refused.
+//! A map of a hook's configuration, read key by key: types are checked, and unknown keys are refused, or listed where a newer
+//! library may have written them.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
@@ -11,15 +13,38 @@ pub(super) struct Fields<'v> {
     path: String,
     map: &'v Map<String, Value>,
     asked: BTreeSet<&'static str>,
+    /// Takes the paths of unknown keys; `None`: they are refused.
+    unknown: Option<&'v RefCell<Vec<String>>>,
 }
 
 impl<'v> Fields<'v> {
     pub(super) fn new(path: impl Into<String>, value: &'v Value) -> Result<Self, ConfigError> {
-        let path = path.into();
+        Self::within(path.into(), value, None)
+    }
+
+    /// A map whose unknown keys, and those of the maps below it, are added to a list.
+    pub(super) fn tolerant(
+        path: impl Into<String>,
+        value: &'v Value,
+        unknown: &'v RefCell<Vec<String>>,
+    ) -> Result<Self, ConfigError> {
+        Self::within(path.into(), value, Some(unknown))
+    }
+
+    fn within(
+        path: String,
+        value: &'v Value,
+        unknown: Option<&'v RefCell<Vec<String>>>,
+    ) -> Result<Self, ConfigError> {
         match value {
-            Value::Object(map) => Ok(Self { path, map, asked: BTreeSet::new() }),
+            Value::Object(map) => Ok(Self { path, map, asked: BTreeSet::new(), unknown }),
             other => Err(ConfigError::new(&path, format!("{} where a map is wanted", format_value(other)))),
         }
+    }
+
+    /// Whether a program wrote the map, which leaves no list out but writes null for an empty one.
+    pub(super) fn is_tolerant(&self) -> bool {
+        self.unknown.is_some()
     }
 
     /// The path of a key below this map.
@@ -98,12 +123,12 @@ impl<'v> Fields<'v> {
         items
             .iter()
             .enumerate()
-            .map(|(i, item)| Fields::new(format!("{}[{i}]", self.path(key)), item))
+            .map(|(i, item)| Self::within(format!("{}[{i}]", self.path(key)), item, self.unknown))
             .collect()
     }
 
     pub(super) fn map(&mut self, key: &'static str) -> Result<Option<Fields<'v>>, ConfigError> {
-        self.any(key).map(|value| Fields::new(self.path(key), value)).transpose()
+        self.any(key).map(|value| Self::within(self.path(key), value, self.unknown)).transpose()
     }
 
     pub(super) fn texts(&mut self, key: &'static str) -> Result<Option<Vec<String>>, ConfigError> {
@@ -129,8 +154,13 @@ impl<'v> Fields<'v> {
         found.collect::<Result<_, _>>().map(Some)
     }
 
-    /// Refuses keys that were never read.
+    /// Refuses keys that were never read, or lists them.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
+        if let Some(unknown) = self.unknown {
+            let keys = self.map.keys().filter(|key| !self.asked.contains(key.as_str()));
+            unknown.borrow_mut().extend(keys.map(|key| self.path(key)));
+            return Ok(());
+        }
         match self.map.keys().find(|key| !self.asked.contains(key.as_str())) {
             None => Ok(()),
             Some(key) => {

@@ -1,7 +1,8 @@
-//! What a hook says on `--config`: its bindings, in both versions of the form. Pure.
+//! What a hook says on `--config`: its bindings, in both versions of the form; and what a batch program says on `hook config`. Pure.
 //!
 //! Errors name the key and the value; the caller adds the hook's name.
 
+mod batch;
 mod fields;
 mod selectors;
 mod v0;
@@ -20,6 +21,7 @@ use super::{Moment, Scope};
 use fields::Fields;
 use windlass_render::to_json;
 
+pub use batch::{BatchConfig, BatchHook, Probe};
 pub use webhooks::{Admission, Conversion};
 
 /// The queue of hooks that name none.
@@ -60,6 +62,10 @@ pub struct HookConfig {
     pub validating: Vec<Admission>,
     pub mutating: Vec<Admission>,
     pub conversions: Vec<Conversion>,
+    /// A failed run of a moment counts as done; those of other bindings have a flag of their own.
+    pub allow_failure: bool,
+    /// `LOG_LEVEL` of its runs, if it names one.
+    pub log_level: Option<String>,
 }
 
 /// How often and how long a hook may run.
@@ -71,6 +77,8 @@ pub struct Settings {
     pub burst: u32,
     /// After this time a run is killed (`settings.timeout`, ours); `None`: as the operator says.
     pub timeout: Option<Duration>,
+    /// Ticks of its schedules count before the first converge is done.
+    pub schedules_on_startup: bool,
 }
 
 /// What all bindings but moments have.
@@ -176,7 +184,15 @@ impl HookConfig {
             validating: Vec::new(),
             mutating: Vec::new(),
             conversions: Vec::new(),
+            allow_failure: false,
+            log_level: None,
         }
+    }
+
+    /// The configuration of a readiness probe: its schedule is its owner's.
+    pub(super) fn of_probe(probe: &Probe) -> Self {
+        let (settings, log_level) = (probe.settings.clone(), probe.log_level.clone());
+        Self { settings, log_level, ..Self::empty(Version::V1) }
     }
 
     /// How many bindings there are, as addon-operator counts them for its metrics.

@@ -6,8 +6,10 @@ use super::{ConfigError, Namespaces};
 /// `matchNames` of a name selector.
 pub(super) fn names(fields: &mut Fields<'_>, key: &'static str) -> Result<Option<Vec<String>>, ConfigError> {
     let Some(mut selector) = fields.map(key)? else { return Ok(None) };
-    let Some(names) = selector.texts("matchNames")? else {
-        return selector.fail("matchNames", "it is missing");
+    let names = match selector.texts("matchNames")? {
+        Some(names) => names,
+        None if selector.is_tolerant() => Vec::new(),
+        None => return selector.fail("matchNames", "it is missing"),
     };
     selector.finish()?;
     Ok(Some(names))

@@ -107,7 +107,8 @@ kubernetesCustomResourceConversion:
         Settings {
             min_interval: Some(Duration::from_secs(30)),
             burst: 3,
-            timeout: Some(Duration::from_secs(90))
+            timeout: Some(Duration::from_secs(90)),
+            ..Settings::default()
         }
     );
     let often = &config.schedules[0].common;

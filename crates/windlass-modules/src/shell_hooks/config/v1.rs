@@ -37,6 +37,18 @@ pub(super) fn read(mut fields: Fields<'_>, scope: Scope) -> Result<HookConfig, C
 }
 
 fn read_settings(mut fields: Fields<'_>) -> Result<Settings, ConfigError> {
+    let settings = Settings {
+        min_interval: duration(&mut fields, "executionMinInterval")?,
+        burst: burst(&mut fields)?,
+        timeout: duration(&mut fields, "timeout")?,
+        schedules_on_startup: false,
+    };
+    fields.finish()?;
+    Ok(settings)
+}
+
+/// `executionBurst`: at least one run.
+pub(super) fn burst(fields: &mut Fields<'_>) -> Result<u32, ConfigError> {
     let burst = match fields.any("executionBurst") {
         // Written as text in the wild: addon-operator's own type for it is text.
         Some(serde_json::Value::String(text)) => match text.parse() {
@@ -45,16 +57,10 @@ fn read_settings(mut fields: Fields<'_>) -> Result<Settings, ConfigError> {
         },
         _ => fields.whole("executionBurst")?,
     };
-    let settings = Settings {
-        min_interval: duration(&mut fields, "executionMinInterval")?,
-        burst: u32::try_from(burst.unwrap_or(1)).unwrap_or(1).max(1),
-        timeout: duration(&mut fields, "timeout")?,
-    };
-    fields.finish()?;
-    Ok(settings)
+    Ok(u32::try_from(burst.unwrap_or(1)).unwrap_or(1).max(1))
 }
 
-fn duration(fields: &mut Fields<'_>, key: &'static str) -> Result<Option<Duration>, ConfigError> {
+pub(super) fn duration(fields: &mut Fields<'_>, key: &'static str) -> Result<Option<Duration>, ConfigError> {
     let Some(text) = fields.text(key)? else { return Ok(None) };
     match chart_compat::go::duration::parse(&text).ok().and_then(|n| u64::try_from(n).ok()) {
         Some(nanoseconds) => Ok(Some(Duration::from_nanos(nanoseconds)).filter(|d| !d.is_zero())),
@@ -96,6 +102,16 @@ fn kubernetes(item: &mut Fields<'_>) -> Result<Kubernetes, ConfigError> {
         None => ALL_EVENTS.to_vec(),
         Some(words) => ALL_EVENTS.into_iter().filter(|e| words.contains(&e.name())).collect(),
     };
+    watched(item, common, events, true)
+}
+
+/// What a kubernetes binding watches; `keep` is whether objects are kept where it does not say.
+pub(super) fn watched(
+    item: &mut Fields<'_>,
+    common: Common,
+    events: Vec<WatchEvent>,
+    keep: bool,
+) -> Result<Kubernetes, ConfigError> {
     // Told to be of no use in addon-operator, too.
     item.text("resynchronizationPeriod")?;
     let names = selectors::names(item, "nameSelector")?.unwrap_or_default();
@@ -116,7 +132,7 @@ fn kubernetes(item: &mut Fields<'_>) -> Result<Kubernetes, ConfigError> {
         kind: item.wanted("kind")?,
         events,
         on_synchronization: item.flag("executeHookOnSynchronization", true)?,
-        keep_objects: item.flag("keepFullObjectsInMemory", true)?,
+        keep_objects: item.flag("keepFullObjectsInMemory", keep)?,
         names,
         labels: selectors::labels(item, "labelSelector")?.unwrap_or_default(),
         fields,
@@ -126,7 +142,7 @@ fn kubernetes(item: &mut Fields<'_>) -> Result<Kubernetes, ConfigError> {
 }
 
 /// Checks `includeSnapshotsFrom` and adds the bindings of each binding's group.
-fn add_snapshots(config: &mut HookConfig) -> Result<(), ConfigError> {
+pub(super) fn add_snapshots(config: &mut HookConfig) -> Result<(), ConfigError> {
     let names: Vec<(String, Option<String>)> =
         config.kubernetes.iter().map(|k| (k.common.name.clone(), k.common.group.clone())).collect();
     let check = |path: String, common: &mut Common| {

@@ -26,6 +26,8 @@ impl TestHook {
             timeout: None,
             group_metrics: false,
             proxy_json: false,
+            kubeconfig: None,
+            own_directory: false,
         };
         Self { dir, around }
     }
@@ -34,7 +36,9 @@ impl TestHook {
         let path = self.dir.path().join("hook.sh");
         fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Hook::load(&path, "hook.sh", "", Scope::Global, CONFIG_TIMEOUT).await
+        let (name, scope) = ("hook.sh", Scope::Global);
+        let source = HookSource { path: &path, name, module: "", scope, limit: CONFIG_TIMEOUT };
+        source.ask().await.map(|file| source.parts(&file).hooks.remove(0))
     }
 
     async fn run(&self, script: &str) -> Result<Output, HookError> {

@@ -8,13 +8,14 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
 use crate::shell_hooks::binding_context::{ContextKind, Include};
-use crate::shell_hooks::{CONFIG_TIMEOUT, Scope};
+use crate::shell_hooks::{CONFIG_TIMEOUT, HookSource, Scope};
 
 async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
     let path = dir.path().join(name);
     fs::write(&path, "#!/bin/sh\necho 'onStartup: 1'\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    Arc::new(Hook::load(&path, name, module, Scope::Global, CONFIG_TIMEOUT).await.unwrap())
+    let source = HookSource { path: &path, name, module, scope: Scope::Global, limit: CONFIG_TIMEOUT };
+    Arc::new(source.parts(&source.ask().await.unwrap()).hooks.remove(0))
 }
 
 fn run(hook: &Arc<Hook>, binding: &str, kind: &'static str, queue: &str) -> Run {
