@@ -1,9 +1,7 @@
 //! Applies the objects of a plan: one write each unless something conflicts.
 
 use crate::{
-    desired_objects::DesiredObject,
-    drift::ExpectedObject,
-    engine_state::EngineState,
+    context::Context,
     error::{EngineError, Result},
     execute::{
         autoscaler::{self, Autoscalers, Scaled},
@@ -12,14 +10,16 @@ use crate::{
         recreate,
         sanitize::sanitize,
     },
-    outcome::ReleaseOutcome,
-    plan::{
-        Deletion, PlanStep,
+    objects::{
+        desired_objects::DesiredObject,
         field_conflicts::{self, Conflict},
         ownership,
     },
-    report::operation_progress::{OperationProgress, ProgressReporter},
+    outcome::ReleaseOutcome,
+    plan::{Deletion, PlanStep},
+    progress::operation_progress::{OperationProgress, ProgressReporter},
     request::{ApplyMethod, ReleaseId, ReleaseOptions},
+    state::{engine_state::EngineState, expected_object::ExpectedObject},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
@@ -85,7 +85,21 @@ impl Written {
     }
 }
 
-impl Applier<'_> {
+impl<'a> Applier<'a> {
+    /// Applies by the server. `client` is set for patches.
+    pub(crate) fn new(context: &'a Context, id: &'a ReleaseId, options: &'a ReleaseOptions) -> Self {
+        Self {
+            cluster: &context.cluster,
+            manager: context.manager(),
+            options,
+            id,
+            progress: context.progress_of(id),
+            client: None,
+            state: &context.state,
+            autoscalers: Autoscalers::new(&context.cluster),
+        }
+    }
+
     /// Applies the objects of one phase at the same time. All are tried, whatever fails.
     pub(crate) async fn phase(
         &self,

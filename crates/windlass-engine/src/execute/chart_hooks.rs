@@ -4,7 +4,7 @@
 //! runs.
 
 use crate::{
-    desired_objects,
+    context::Context,
     error::{EngineError, Result},
     execute::{
         apply::{TRIES, await_gone},
@@ -12,10 +12,16 @@ use crate::{
         readiness::status_wait,
         sanitize::sanitize,
     },
-    plan::ownership,
+    objects::{
+        desired_objects::{self, DocumentError},
+        ownership,
+    },
+    progress::operation_progress::{OperationProgress, ProgressReporter},
     record::{HookRun, RecordStore, RecordedHook, StoredRecord, now},
-    report::operation_progress::{OperationProgress, ProgressReporter},
-    request::{ApplyMethod, HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, SanitizeRules},
+    request::{
+        ApplyMethod, HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, ReleaseOptions,
+        SanitizeRules,
+    },
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -59,7 +65,24 @@ fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
     hook.delete_policies.contains(&policy)
 }
 
-impl HookRunner<'_> {
+impl<'a> HookRunner<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        id: &'a ReleaseId,
+        options: &ReleaseOptions,
+        method: ApplyMethod,
+    ) -> Self {
+        Self {
+            cluster: &context.cluster,
+            store: context.store(),
+            id,
+            timeout: options.timeout,
+            rules: options.sanitize_rules(),
+            method,
+            progress: context.progress_of(id),
+        }
+    }
+
     /// Runs the hooks of an event. `objects` are the parsed documents of the record's hooks, in their order.
     pub(crate) async fn run(
         &self,
@@ -308,7 +331,8 @@ impl HookRunner<'_> {
 
     async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
         let kinds = self.cluster.kinds_with(Gvk::of(body)).await?;
-        desired_objects::reference(path, body, &self.id.namespace, |gvk| kinds.get(gvk).map(|r| r.namespaced))
+        let namespaced = |gvk: &Gvk| kinds.get(gvk).map(|r| r.namespaced);
+        Ok(desired_objects::reference(path, body, &self.id.namespace, namespaced)?)
     }
 
     /// Deletes a hook's object if its policies ask for it at this event, and waits until it is deleted.
@@ -321,7 +345,7 @@ impl HookRunner<'_> {
         let reference = match self.reference(&hook.path, object).await {
             Ok(reference) => reference,
             // A kind that is not served has no objects.
-            Err(EngineError::NoKind { .. }) => return Ok(()),
+            Err(EngineError::Document(DocumentError::NoKind { .. })) => return Ok(()),
             Err(error) => return Err(error),
         };
         let wrap = |source| EngineError::Object {

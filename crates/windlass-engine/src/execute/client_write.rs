@@ -4,13 +4,13 @@
 
 use crate::{
     client_apply::{self, Custom, MergeError, Patch, States},
-    desired_objects::DesiredObject,
     error::{EngineError, Result},
     execute::{
         apply::{Applier, TRIES, Written, is_immutable},
         autoscaler::{self, Scaled},
     },
-    plan::{PlanStep, field_conflicts},
+    objects::{desired_objects::DesiredObject, field_conflicts},
+    plan::PlanStep,
     request::{ApplyMethod, ReleaseOptions},
 };
 use serde_json::Value;

@@ -3,266 +3,82 @@
 //! The steps are those of an install or upgrade, sent as server-side dry runs, so that defaults and webhooks do not
 //! count as changes. Needs the rights to read and to patch.
 
+pub(crate) mod dry_run_prerequisites;
+
 use crate::{
-    decide::{Decision, ReleaseAction},
-    desired_objects::{self, DesiredObject},
-    engine::Engine,
+    context::Context,
+    decide::{Decision, ReleaseAction, reason::KeptReason},
     error::{EngineError, Result},
     execute::{
-        RevisionExecution, RevisionInput,
         apply::{is_immutable, settle},
         autoscaler::{self, Autoscalers, Scaled},
         chart_hooks::of_event,
         client_write::{Originals, change, write_options},
-        crds::{
-            self,
-            departure::{self, DeletedObjects},
-        },
+        crds::{self, departure},
         recreate,
+        retain::{self, References},
         sanitize::sanitize,
     },
-    operation::RevisionOperation,
-    outcome::ReleaseOutcome,
-    plan::{
-        PlanStep,
+    objects::{
+        desired_objects::{self, DesiredObject, is_crd},
         field_conflicts::{self, Conflict},
         field_diff::{self, FieldChange},
         ownership,
     },
+    observe::release_history::History,
+    outcome::ReleaseOutcome,
+    plan::{
+        Plan, PlanStep,
+        preview::{ChangeVerb, DecidingOption, PlannedChange, PlannedHook, Preview},
+        revision_input::{RevisionInput, RevisionOperation},
+    },
+    prepared_plan::prepare,
     record::RecordedHook,
-    record::release_history::History,
-    request::{Adoption, ApplyMethod, ChartHook, HookEvent, ReleaseOptions, ReleaseRequest},
+    request::{Adoption, ApplyMethod, ChartHook, HookEvent},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{borrow::Cow, collections::BTreeSet};
 use windlass_base::redact;
-use windlass_cluster::{ApplyOptions, ClusterError, ObjectRef, needs_folding, without_orphans};
+use windlass_cluster::{ApplyOptions, Cluster, ClusterError, Gvk, ObjectRef, needs_folding, without_orphans};
 
 const AT_ONCE: usize = 16;
 /// A conflict may be left, then forced, then be invalid.
 const TRIES: usize = 4;
 
-/// What would happen to an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ChangeVerb {
-    Create,
-    Update,
-    /// Deleted and created again.
-    Recreate,
-    /// It exists, and the release takes it over.
-    Adopt,
-    Delete,
-    /// It leaves the release and is kept, or exists and is not changed.
-    Skip,
-    Unchanged,
-    /// The server would reject it.
-    Blocked,
+/// The dry run of a revision.
+#[derive(Clone, Copy)]
+pub(crate) struct DryRun<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) input: &'a RevisionInput<'a>,
 }
 
-/// An option of the request that decides about an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DecidingOption {
-    /// [`ReleaseOptions::create_namespace`].
-    CreateNamespace,
-    /// [`ReleaseOptions::adoption`] as [`Adoption::Any`].
-    TakeOwnership,
-    /// [`MovedCrds::Keep`](crate::MovedCrds::Keep).
-    KeepMovedCrds,
-}
-
-/// The planned change of one object, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedChange {
-    pub verb: ChangeVerb,
-    pub api_version: String,
-    pub kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    pub name: String,
-    /// Path of its template; empty for objects that are not in the chart.
-    #[serde(skip_serializing_if = "String::is_empty", default)]
-    pub path: String,
-    pub reason: String,
-    /// The option that allows the change, or would allow a blocked one.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub option: Option<DecidingOption>,
-    /// The objects that are deleted with a CRD.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub objects: Option<DeletedObjects>,
-    /// Changed fields; values of Secrets are hidden.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub fields: Vec<FieldChange>,
-    /// Field manager of the last write that was not ours.
-    #[serde(skip)]
-    pub writer: Option<String>,
-    /// Fields of other managers, whatever the policy is.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub conflicts: Vec<Conflict>,
-}
-
-/// A hook that would run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlannedHook {
-    pub event: HookEvent,
-    pub kind: String,
-    pub name: String,
-}
-
-/// The result of a dry run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Preview {
-    pub release: String,
-    pub namespace: String,
-    pub action: ReleaseAction,
-    pub reason: String,
-    /// The revision that would be created.
-    pub revision: u64,
-    pub changes: Vec<PlannedChange>,
-    pub hooks: Vec<PlannedHook>,
-    /// Whether the hooks differ from those of the newest revision.
-    #[serde(rename = "hooksDiffer", default)]
-    pub hooks_differ: bool,
-    pub warnings: Vec<String>,
-    /// Digest of the whole plan, values of Secrets included, and of the newest record: equal plans have equal
-    /// digests.
-    pub digest: String,
-}
-
-/// API version, kind, namespace, name.
-type Identity = (String, String, Option<String>, String);
-
-impl Preview {
-    /// The number of objects with a verb.
-    pub fn count(&self, verb: ChangeVerb) -> usize {
-        self.changes.iter().filter(|c| c.verb == verb).count()
-    }
-
-    /// Whether any object would change, or the hooks differ.
-    pub fn changes_anything(&self) -> bool {
-        self.hooks_differ
-            || self.changes.iter().any(|c| !matches!(c.verb, ChangeVerb::Skip | ChangeVerb::Unchanged))
-    }
-
-    /// Whether nothing would happen: no revision, no object.
-    pub fn keeps(&self) -> bool {
-        self.action == ReleaseAction::Unchanged && !self.changes_anything()
-    }
-
-    /// The first difference of two plans of the same request, as text.
-    pub(crate) fn difference(&self, other: &Self) -> String {
-        if (self.action, self.revision) != (other.action, other.revision) {
-            return format!(
-                "it was {:?} to revision {}, and is {}",
-                self.action, self.revision, other.reason
-            );
-        }
-        let name = |c: &PlannedChange| format!("{} {}", c.kind, c.name);
-        let index = |preview: &'_ Self| -> BTreeMap<Identity, usize> {
-            preview.changes.iter().enumerate().map(|(i, c)| (c.identity(), i)).collect()
-        };
-        let (planned, now) = (index(self), index(other));
-        for a in &self.changes {
-            match now.get(&a.identity()).map(|i| &other.changes[*i]) {
-                None => return format!("{} is no longer in the plan", name(a)),
-                Some(b) if a.verb != b.verb => {
-                    return format!("{} was planned as {:?} and is now {:?}", name(a), a.verb, b.verb);
-                }
-                // A saved plan has no writers.
-                Some(b) if *a != (PlannedChange { writer: a.writer.clone(), ..b.clone() }) => {
-                    return format!("{} is not as it was", name(a));
-                }
-                Some(_) => {}
-            }
-        }
-        match other.changes.iter().find(|b| !planned.contains_key(&b.identity())) {
-            Some(new) => format!("{} was not in the plan", name(new)),
-            None => "an object or the release's record was changed".to_owned(),
-        }
-    }
-}
-
-impl PlannedChange {
-    pub fn new(verb: ChangeVerb, object: &ObjectRef, path: &str, reason: &str) -> Self {
-        Self {
-            verb,
-            api_version: object.gvk.api_version(),
-            kind: object.gvk.kind.clone(),
-            namespace: object.namespace.clone(),
-            name: object.name.clone(),
-            path: path.to_owned(),
-            reason: reason.to_owned(),
-            option: None,
-            objects: None,
-            fields: Vec::new(),
-            writer: None,
-            conflicts: Vec::new(),
-        }
-    }
-
-    fn identity(&self) -> Identity {
-        (self.api_version.clone(), self.kind.clone(), self.namespace.clone(), self.name.clone())
-    }
-}
-
-impl Engine {
-    /// Plans a request. Writes nothing.
-    pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
-        let history = self.history_without_lock(&request.id).await?;
-        let (decision, input) = self.decide(request, &history)?;
-        self.preview(&input, &decision, &history).await
-    }
-
-    /// Applies a plan, if the request would still do the same.
-    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<ReleaseOutcome> {
-        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == ChangeVerb::Blocked) {
-            return Err(EngineError::Blocked(format!(
-                "{} {}: {}",
-                blocked.kind, blocked.name, blocked.reason
-            )));
-        }
-        self.reconcile_as(request, Some(planned), None).await
-    }
-
+impl DryRun<'_> {
     /// Refuses a plan that is out of date.
-    pub(crate) async fn still_holds(
+    pub(crate) async fn require_same(
         &self,
         planned: &Preview,
-        input: &RevisionInput<'_>,
         decision: &Decision,
         history: &History,
     ) -> Result<()> {
-        let now = self.preview(input, decision, history).await?;
+        let now = self.preview(decision, history).await?;
         if now.digest == planned.digest { Ok(()) } else { Err(EngineError::Moved(planned.difference(&now))) }
     }
 
-    pub(crate) async fn preview(
-        &self,
-        input: &RevisionInput<'_>,
-        decision: &Decision,
-        history: &History,
-    ) -> Result<Preview> {
+    pub(crate) async fn preview(&self, decision: &Decision, history: &History) -> Result<Preview> {
         let mut outcome = ReleaseOutcome::new(decision.action, decision.reason, decision.revision);
-        let operation = RevisionExecution { engine: self, input };
-        let (targets, plan) = operation.prepare(decision, history, &mut outcome).await?;
-        let mut changes = self.preview_prerequisites(input, decision).await?;
+        let (context, input) = (self.context, self.input);
+        let (targets, plan) = prepare(context, input, decision, history, &mut outcome).await?;
+        let mut changes = self.prerequisites(decision).await?;
         let steps = plan.waves.values().flatten();
         // Fields that Helm left, and no chart has, are removed with a revision only.
         let revision = decision.action != ReleaseAction::Unchanged;
         let originals = Originals::Previous(&plan.originals);
-        let looks: Vec<_> = steps
-            .map(|step| self.preview_one(&targets[step.target], step, input, revision, originals))
-            .collect();
+        let looks: Vec<_> =
+            steps.map(|step| self.object(&targets[step.target], step, revision, originals)).collect();
         let looked: Vec<PlannedChange> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(looked);
-        self.block_without_namespace(input, &mut changes).await;
+        self.block_without_namespace(&mut changes).await;
         for step in &plan.unchanged {
             let target = &targets[step.target];
             let reason = "it is unchanged since our last apply";
@@ -276,17 +92,16 @@ impl Engine {
         };
         let deletions: Vec<&ObjectRef> =
             plan.prune.iter().flatten().map(|deletion| &deletion.object).collect();
-        changes.extend(
-            self.preview_deletions(&deletions, &left, departure::names_in_crds_dir(self, input)).await,
-        );
-        outcome.warnings.extend(self.departing_crds(input, &plan).await);
+        let moved = input.crds_dir(context.parser);
+        changes.extend(deletions_of(&context.cluster, &deletions, &left, &moved).await);
+        outcome.warnings.extend(departure::warnings(&context.cluster, context.parser, input, &plan).await);
         for (object, reason) in &plan.kept {
             changes.push(PlannedChange::new(ChangeVerb::Skip, object, "", &format!("{left}; {reason}")));
         }
         let newest = history.records.last().map(|r| r.resource_version.as_str());
         let digest = field_diff::digest(&(&changes, decision.revision, newest, &input.state));
         // After the digest: workloads come and go while a plan is reviewed.
-        let warnings = Box::pin(self.preview_retained(input, &plan, &mut changes)).await?;
+        let warnings = Box::pin(self.retained(&plan, &mut changes)).await?;
         outcome.warnings.extend(warnings);
         for change in &mut changes {
             field_diff::mask(&change.kind, &mut change.fields);
@@ -299,54 +114,56 @@ impl Engine {
             revision: decision.revision,
             changes,
             hooks: planned_hooks(input),
-            hooks_differ: input.options.run_hooks && self.hooks_differ(input, history),
+            hooks_differ: input.options.run_hooks && self.hooks_differ(history),
             warnings: outcome.warnings,
             digest,
         })
     }
 
-    /// Planned deletions: those of CRDs with the number of objects that are deleted with them. `moved`: names of the CRDs that the chart
-    /// has in `crds/`.
-    pub(crate) async fn preview_deletions(
-        &self,
-        objects: &[&ObjectRef],
-        reason: &str,
-        moved: BTreeSet<String>,
-    ) -> Vec<PlannedChange> {
-        let mut counted =
-            departure::deleted_with_all(&self.cluster, objects.iter().copied()).await.into_iter();
-        let mut next = counted.next();
-        let mut changes = Vec::new();
-        for object in objects {
-            let mut change = PlannedChange::new(ChangeVerb::Delete, object, "", reason);
-            if let Some((_, deleted)) = next.take_if(|(crd, _)| crd == object) {
-                next = counted.next();
-                change.option = moved.contains(&object.name).then_some(DecidingOption::KeepMovedCrds);
-                change.reason = format!("{reason}; {deleted}");
-                change.objects = Some(deleted);
+    /// Marks the planned deletions that wait for their references as skipped; returns warnings.
+    async fn retained(&self, plan: &Plan, changes: &mut [PlannedChange]) -> Result<Vec<String>> {
+        let input = self.input;
+        let waiting = plan
+            .prune
+            .iter()
+            .flatten()
+            .map(|d| &d.object)
+            .filter(|object| retain::waits(input.options, object));
+        let References { referenced, warnings } = retain::references(&self.context.cluster, waiting).await?;
+        for change in changes.iter_mut().filter(|change| change.verb == ChangeVerb::Delete) {
+            let gvk = Gvk::new(&change.api_version, &change.kind);
+            let object = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
+            if referenced.contains(&object.key()) {
+                change.verb = ChangeVerb::Skip;
+                change.reason = format!(
+                    "{}; {}, and it is deleted when none does",
+                    change.reason,
+                    KeptReason::Referenced
+                );
             }
-            changes.push(change);
         }
-        changes
+        Ok(warnings)
     }
 
     /// Whether a request's hooks differ from those of the newest revision; hooks that cannot be read differ.
-    fn hooks_differ(&self, input: &RevisionInput<'_>, history: &History) -> bool {
-        let old = history.records.last().map_or(Ok(Vec::new()), |newest| self.hooks_of(&newest.record));
+    fn hooks_differ(&self, history: &History) -> bool {
+        let parser = self.context.parser;
+        let old = history.records.last().map_or(Ok(Vec::new()), |newest| parser.hooks_of(&newest.record));
         let state = |hooks: &[ChartHook]| {
             desired_objects::state_digest(std::iter::empty(), hooks.iter().map(|h| &h.object))
         };
-        old.map_or(true, |old| state(&old) != state(&input.rendered.hooks))
+        old.map_or(true, |old| state(&old) != state(&self.input.rendered.hooks))
     }
 
-    pub(crate) async fn preview_one(
+    /// The change of one object. `orphans`: fields that Helm left, and no chart has, are removed.
+    pub(crate) async fn object(
         &self,
         target: &DesiredObject,
         step: &PlanStep,
-        input: &RevisionInput<'_>,
         orphans: bool,
         originals: Originals<'_>,
     ) -> Result<PlannedChange> {
+        let (context, input) = (self.context, self.input);
         let wrap = |source| EngineError::Object {
             action: "planning",
             object: target.object.to_string(),
@@ -354,7 +171,7 @@ impl Engine {
             source,
         };
         let change = |verb, reason: &str| PlannedChange::new(verb, &target.object, &target.path, reason);
-        let live = match self.cluster.get(&target.object).await {
+        let live = match self.context.cluster.get(&target.object).await {
             // The kind is defined by this release.
             Err(ClusterError::NoKind(_)) => None,
             other => other.map_err(wrap)?,
@@ -364,7 +181,7 @@ impl Engine {
                 change(ChangeVerb::Create, if step.known { "it was deleted" } else { "it is not there" });
             let mut body = Cow::Borrowed(&target.body);
             let wanted = loop {
-                let error = match self.dry_run_creation(target, &body, input).await {
+                let error = match self.dry_run_creation(target, &body).await {
                     Ok(wanted) => break wanted,
                     Err(error) if is_not_served_yet(&error) => break target.body.clone(),
                     Err(error) => error,
@@ -384,8 +201,8 @@ impl Engine {
             looked.reason = "it is being deleted, and is created again after that".to_owned();
             return Ok(looked);
         }
-        if crds::is_crd(&target.object)
-            && let Err(lost) = crds::check_losses(&self.cluster, &live, &target.body, &target.object).await
+        if is_crd(&target.object)
+            && let Err(lost) = crds::check_losses(&context.cluster, &live, &target.body, &target.object).await
         {
             return match lost {
                 EngineError::CrdLoss { .. } => Ok(change(ChangeVerb::Blocked, &lost.to_string())),
@@ -393,7 +210,7 @@ impl Engine {
             };
         }
         let managed = &live["metadata"]["managedFields"];
-        let manager = &self.options.field_manager;
+        let manager = self.context.manager();
         let folded = ownership::folded(step.before.as_ref(), input.id, &input.options.ownership);
         looked.writer = last_writer(managed, manager);
         let (mut body, mut force) = (target.body.clone(), false);
@@ -402,9 +219,9 @@ impl Engine {
         let mut wanted = loop {
             tries += 1;
             let sent = if client {
-                self.dry_run_change(target, &live, input, originals, &mut notes).await?
+                self.dry_run_change(target, &live, originals, &mut notes).await?
             } else {
-                self.dry_run(target, &body, force, input.options).await
+                self.dry_run(target, &body, force).await
             };
             let error = match sent {
                 Ok(wanted) => break wanted,
@@ -417,7 +234,7 @@ impl Engine {
                     force = true;
                     continue;
                 }
-                let scaled = self.scaled(target, input, &conflicts, managed, &mut notes).await?;
+                let scaled = self.scaled(target, &conflicts, managed, &mut notes).await?;
                 let policy = (force, &scaled);
                 let settled = settle(&body, &conflicts, managed, &target.object, input.options, policy);
                 looked.conflicts.extend(conflicts);
@@ -437,7 +254,7 @@ impl Engine {
                 let reason = format!("it cannot be changed in place: {error}");
                 looked.reason = redact::mask(&reason).into_owned();
                 if let Some(reason) =
-                    recreate::refusal(&self.cluster, &target.object, &live, &target.body).await?
+                    recreate::refusal(&self.context.cluster, &target.object, &live, &target.body).await?
                 {
                     looked.verb = ChangeVerb::Blocked;
                     looked.reason =
@@ -455,7 +272,7 @@ impl Engine {
             // A removed field may return as a default: the server decides.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager, folded);
-            if let Ok(settled) = self.cluster.replace_dry_run(&target.object, &bare, manager).await {
+            if let Ok(settled) = self.context.cluster.replace_dry_run(&target.object, &bare, manager).await {
                 wanted = settled;
             }
         }
@@ -488,17 +305,17 @@ impl Engine {
     async fn scaled(
         &self,
         target: &DesiredObject,
-        input: &RevisionInput<'_>,
         conflicts: &[Conflict],
         managed_fields: &Value,
         notes: &mut Vec<String>,
     ) -> Result<Scaled> {
+        let input = self.input;
         let forced = input.options.ownership.force_conflicts;
         if !forced || !autoscaler::contested(conflicts, managed_fields) {
             return Ok(Scaled::ByManifest);
         }
         let documents = input.rendered.manifests.iter().map(|manifest| &manifest.object);
-        let autoscalers = Autoscalers::new(&self.cluster);
+        let autoscalers = Autoscalers::new(&self.context.cluster);
         let scaled = autoscalers.scaled(&target.object, documents, &input.id.namespace).await?;
         match &scaled {
             Scaled::ByManifest => {}
@@ -512,17 +329,12 @@ impl Engine {
     }
 
     /// The object after its creation.
-    async fn dry_run_creation(
-        &self,
-        target: &DesiredObject,
-        body: &Value,
-        input: &RevisionInput<'_>,
-    ) -> Result<Value, ClusterError> {
-        match input.method {
-            ApplyMethod::Server => self.dry_run(target, body, false, input.options).await,
+    async fn dry_run_creation(&self, target: &DesiredObject, body: &Value) -> Result<Value, ClusterError> {
+        match self.input.method {
+            ApplyMethod::Server => self.dry_run(target, body, false).await,
             ApplyMethod::Client => {
-                let options = write_options(&self.options.field_manager, true);
-                Ok(self.cluster.create_object(&target.object, body, options).await?.object)
+                let options = write_options(self.context.manager(), true);
+                Ok(self.context.cluster.create_object(&target.object, body, options).await?.object)
             }
         }
     }
@@ -532,21 +344,21 @@ impl Engine {
         &self,
         target: &DesiredObject,
         live: &Value,
-        input: &RevisionInput<'_>,
         originals: Originals<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Result<Value, ClusterError>> {
         let managed = &live["metadata"]["managedFields"];
-        let scaled = self.scaled(target, input, &[], managed, notes).await?;
-        let change =
-            change(target, live, originals, input.options, &scaled).map_err(|source| EngineError::Merge {
+        let scaled = self.scaled(target, &[], managed, notes).await?;
+        let change = change(target, live, originals, self.input.options, &scaled).map_err(|source| {
+            EngineError::Merge {
                 object: target.object.to_string(),
                 path: target.path.clone(),
                 source: Box::new(source),
-            })?;
+            }
+        })?;
         let Some(change) = change else { return Ok(Ok(live.clone())) };
-        let options = write_options(&self.options.field_manager, true);
-        Ok(change.send(&self.cluster, target, options).await.map(|applied| applied.object))
+        let options = write_options(self.context.manager(), true);
+        Ok(change.send(&self.context.cluster, target, options).await.map(|applied| applied.object))
     }
 
     async fn dry_run(
@@ -554,13 +366,36 @@ impl Engine {
         target: &DesiredObject,
         body: &Value,
         force: bool,
-        options: &ReleaseOptions,
     ) -> Result<Value, ClusterError> {
-        let manager = &self.options.field_manager;
-        let validation = options.objects.validation;
+        let manager = self.context.manager();
+        let validation = self.input.options.objects.validation;
         let options = ApplyOptions { manager, force, validation, dry_run: true, whole: true };
-        Ok(self.cluster.apply(&target.object, body, options).await?.object)
+        Ok(self.context.cluster.apply(&target.object, body, options).await?.object)
     }
+}
+
+/// Planned deletions: those of CRDs with the number of objects that are deleted with them. `moved`: names of the CRDs that the chart
+/// has in `crds/`.
+pub(crate) async fn deletions_of(
+    cluster: &Cluster,
+    objects: &[&ObjectRef],
+    reason: &str,
+    moved: &BTreeSet<String>,
+) -> Vec<PlannedChange> {
+    let mut counted = departure::deleted_with_all(cluster, objects.iter().copied()).await.into_iter();
+    let mut next = counted.next();
+    let mut changes = Vec::new();
+    for object in objects {
+        let mut change = PlannedChange::new(ChangeVerb::Delete, object, "", reason);
+        if let Some((_, deleted)) = next.take_if(|(crd, _)| crd == object) {
+            next = counted.next();
+            change.option = moved.contains(&object.name).then_some(DecidingOption::KeepMovedCrds);
+            change.reason = format!("{reason}; {deleted}");
+            change.objects = Some(deleted);
+        }
+        changes.push(change);
+    }
+    changes
 }
 
 /// The last writer of an object, other than us and writers of its status.
