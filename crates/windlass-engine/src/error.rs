@@ -206,6 +206,11 @@ fn join(errors: &[EngineError]) -> String {
 }
 
 impl EngineError {
+    /// A failed request for an object.
+    pub(crate) fn object(action: &'static str, object: &ObjectRef, path: &str, source: ClusterError) -> Self {
+        Self::Object { action, object: object.to_string(), path: path.to_owned(), source }
+    }
+
     /// The causes of this error, without the errors that only wrap others.
     fn leaves(&self) -> Vec<&Self> {
         match self {

@@ -34,17 +34,17 @@ pub(crate) async fn prepare(
     history: &History,
     outcome: &mut ReleaseOutcome,
 ) -> Result<(Vec<DesiredObject>, Plan)> {
-    let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-    desired_objects::check_metadata(documents().map(|(_, object)| object))
+    let rendered = input.rendered;
+    desired_objects::check_metadata(rendered.objects())
         .map_err(|reason| EngineError::Undecodable { manifest: input.operation.manifest(), reason })?;
     // CRDs that are not created bring no kind.
     let crds = match input.options.crds.is_due(decision.installing) {
-        true => &input.rendered.crds[..],
+        true => &rendered.crds[..],
         false => &[],
     };
-    let kinds = kinds_for(&context.cluster, documents().map(|(_, object)| object), crds).await?;
-    let scopes = Scopes::new(&kinds, crds, documents().map(|(_, object)| object));
-    let targets = resolve(documents(), input.id, &scopes)?;
+    let kinds = kinds_for(&context.cluster, rendered.objects(), crds).await?;
+    let scopes = Scopes::new(&kinds, crds, rendered.objects());
+    let targets = resolve(rendered.documents(), input.id, &scopes)?;
     let order = dependency_graph::order(&targets)?;
     let revisions = history.records.iter().map(|stored| &stored.record);
     let revisions = revisions.filter(|record| decision.base.contains(&record.version));

@@ -25,10 +25,7 @@ use crate::{
     plan::{PlanStep, dependency_graph, revision_input::RevisionInput},
     record::{Record, ReleaseStatus, StoredRecord},
     request::{ApplyMethod, CrdPolicy, DriftMode, WHOLE_OBJECT},
-    state::{
-        engine_state::CachedRelease,
-        expected_object::{self, DriftVerdict, ExpectedObject, Tolerated},
-    },
+    state::expected_object::{self, DriftVerdict, ExpectedObject, Tolerated},
 };
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
@@ -65,11 +62,10 @@ impl DriftCorrection<'_> {
             }
         }
         let mut remember = self.correct_crds(&operation.deadline, &mut newest, &mut outcome).await?;
-        let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-        let kinds =
-            kinds_for(&context.cluster, documents().map(|(_, object)| object), &input.rendered.crds).await?;
-        let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, o)| o));
-        let mut targets = resolve(documents(), input.id, &scopes)?;
+        let rendered = input.rendered;
+        let kinds = kinds_for(&context.cluster, rendered.objects(), &rendered.crds).await?;
+        let scopes = Scopes::new(&kinds, &rendered.crds, rendered.objects());
+        let mut targets = resolve(rendered.documents(), input.id, &scopes)?;
         context.watch_kinds(targets.iter().map(|t| &t.object)).await?;
         let tolerant = drift_diff::tolerant(input.options);
         let input = &RevisionInput { options: &tolerant, ..*input };
@@ -120,19 +116,7 @@ impl DriftCorrection<'_> {
             store.update(&mut newest).await?;
             outcome.record = Some(Arc::new(newest.record.clone()));
         }
-        context.state.set(
-            &context.key(input.id),
-            CachedRelease {
-                revision: decision.revision,
-                record_version: newest.resource_version,
-                state: input.state,
-                crds: crd_files::kept_digest(input.options.crds, &input.rendered.crds),
-                checksum: input.rendered.checksum.clone(),
-                drift: input.options.drift.mode,
-                retains: !newest.record.extension.retained.is_empty(),
-                expected,
-            },
-        );
+        context.state.set(&context.key(input.id), input.cached(&newest, expected));
         result.map(|()| outcome)
     }
 

@@ -10,14 +10,13 @@ use crate::{
     decide::{Decision, ReleaseAction, reason::KeptReason},
     error::{EngineError, Result},
     execute::{
-        apply::{is_immutable, settle},
         autoscaler::{self, Autoscalers, Scaled},
         chart_hooks::of_event,
         client_write::{Originals, change, write_options},
         crds::{self, departure},
         recreate,
+        rejection::{Attempt, Rejection},
         retain::{self, References},
-        sanitize::sanitize,
     },
     objects::{
         desired_objects::{self, DesiredObject, is_crd},
@@ -38,13 +37,11 @@ use crate::{
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 use windlass_base::redact;
 use windlass_cluster::{ApplyOptions, Cluster, ClusterError, Gvk, ObjectRef, needs_folding, without_orphans};
 
 const AT_ONCE: usize = 16;
-/// A conflict may be left, then forced, then be invalid.
-const TRIES: usize = 4;
 
 /// The dry run of a revision.
 #[derive(Clone, Copy)]
@@ -163,142 +160,160 @@ impl DryRun<'_> {
         orphans: bool,
         originals: Originals<'_>,
     ) -> Result<PlannedChange> {
-        let (context, input) = (self.context, self.input);
-        let wrap = |source| EngineError::Object {
-            action: "planning",
-            object: target.object.to_string(),
-            path: target.path.clone(),
-            source,
-        };
+        let cluster = &self.context.cluster;
         let change = |verb, reason: &str| PlannedChange::new(verb, &target.object, &target.path, reason);
-        let live = match self.context.cluster.get(&target.object).await {
+        let live = match cluster.get(&target.object).await {
             // The kind is defined by this release.
             Err(ClusterError::NoKind(_)) => None,
-            other => other.map_err(wrap)?,
+            other => other.map_err(|source| planning(target, source))?,
         };
         let Some(live) = live else {
-            let mut created =
-                change(ChangeVerb::Create, if step.known { "it was deleted" } else { "it is not there" });
-            let mut body = Cow::Borrowed(&target.body);
-            let wanted = loop {
-                let error = match self.dry_run_creation(target, &body).await {
-                    Ok(wanted) => break wanted,
-                    Err(error) if is_not_served_yet(&error) => break target.body.clone(),
-                    Err(error) => error,
-                };
-                let Some(sanitized) = sanitize(input.options.sanitize_rules(), &body, &error) else {
-                    return blocked(created, error, wrap);
-                };
-                created.reason = format!("{}; {}", created.reason, sanitized.warning);
-                body = Cow::Owned(sanitized.body);
-            };
-            created.fields = field_diff::changes(&json!({}), &field_diff::without_runtime_fields(wanted));
-            return Ok(created);
+            let reason = if step.known { "it was deleted" } else { "it is not there" };
+            return self.created(target, change(ChangeVerb::Create, reason)).await;
         };
-        let mut looked = change(ChangeVerb::Update, "it differs");
         if !live["metadata"]["deletionTimestamp"].is_null() {
-            looked.verb = ChangeVerb::Recreate;
-            looked.reason = "it is being deleted, and is created again after that".to_owned();
-            return Ok(looked);
+            let reason = "it is being deleted, and is created again after that";
+            return Ok(change(ChangeVerb::Recreate, reason));
         }
         if is_crd(&target.object)
-            && let Err(lost) = crds::check_losses(&context.cluster, &live, &target.body, &target.object).await
+            && let Err(lost) = crds::check_losses(cluster, &live, &target.body, &target.object).await
         {
             return match lost {
                 EngineError::CrdLoss { .. } => Ok(change(ChangeVerb::Blocked, &lost.to_string())),
                 other => Err(other),
             };
         }
+        self.updated(target, step, live, orphans, originals).await
+    }
+
+    /// The creation of an object.
+    async fn created(&self, target: &DesiredObject, mut created: PlannedChange) -> Result<PlannedChange> {
+        let mut attempt = Attempt::new(&target.body);
+        let wanted = loop {
+            let error = match self.dry_run_creation(target, &attempt.body).await {
+                Ok(wanted) => break wanted,
+                Err(error) if is_not_served_yet(&error) => break target.body.clone(),
+                Err(error) => error,
+            };
+            let rules = self.input.options.sanitize_rules();
+            let Rejection::Sanitized(warning) = attempt.rejected(&error, rules) else {
+                return blocked(created, target, error);
+            };
+            created.reason = format!("{}; {warning}", created.reason);
+        };
+        created.fields = field_diff::changes(&json!({}), &field_diff::without_runtime_fields(wanted));
+        Ok(created)
+    }
+
+    /// The change of an object that exists.
+    async fn updated(
+        &self,
+        target: &DesiredObject,
+        step: &PlanStep,
+        live: Value,
+        orphans: bool,
+        originals: Originals<'_>,
+    ) -> Result<PlannedChange> {
+        let (context, input, manager) = (self.context, self.input, self.context.manager());
+        let mut updated = PlannedChange::new(ChangeVerb::Update, &target.object, &target.path, "it differs");
         let managed = &live["metadata"]["managedFields"];
-        let manager = self.context.manager();
         let folded = ownership::folded(step.before.as_ref(), input.id, &input.options.ownership);
-        looked.writer = last_writer(managed, manager);
-        let (mut body, mut force) = (target.body.clone(), false);
-        let (mut tries, mut notes) = (0, Vec::new());
+        updated.writer = last_writer(managed, manager);
+        let (mut attempt, mut notes) = (Attempt::new(&target.body), Vec::new());
         let client = input.method == ApplyMethod::Client;
         let mut wanted = loop {
-            tries += 1;
             let sent = if client {
                 self.dry_run_change(target, &live, originals, &mut notes).await?
             } else {
-                self.dry_run(target, &body, force).await
+                self.dry_run(target, &attempt.body, attempt.force).await
             };
             let error = match sent {
                 Ok(wanted) => break wanted,
                 Err(error) => error,
             };
-            if error.is_apply_conflict() && tries < TRIES {
-                let conflicts = field_conflicts::of(&error, manager, folded);
-                if conflicts.is_empty() {
-                    // Entries that are folded into ours first.
-                    force = true;
-                    continue;
+            match attempt.rejected(&error, input.options.sanitize_rules()) {
+                Rejection::Conflict => {
+                    let conflicts = field_conflicts::of(&error, manager, folded);
+                    if conflicts.is_empty() {
+                        // Entries that are folded into ours first.
+                        attempt.force = true;
+                        continue;
+                    }
+                    let scaled = self.scaled(target, &conflicts, managed, &mut notes).await?;
+                    let settled = attempt.settle(&conflicts, managed, &target.object, input.options, &scaled);
+                    updated.conflicts.extend(conflicts);
+                    if !settled {
+                        return blocked(updated, target, error);
+                    }
                 }
-                let scaled = self.scaled(target, &conflicts, managed, &mut notes).await?;
-                let policy = (force, &scaled);
-                let settled = settle(&body, &conflicts, managed, &target.object, input.options, policy);
-                looked.conflicts.extend(conflicts);
-                if let Some(settled) = settled {
-                    (body, force) = (settled.body, settled.force);
-                    continue;
+                Rejection::Sanitized(warning) => notes.push(warning),
+                Rejection::Immutable if input.options.objects.immutable.recreates() => {
+                    return self.recreated(target, live, updated, &error).await;
+                }
+                Rejection::Settling(_) | Rejection::Immutable | Rejection::Final => {
+                    return blocked(updated, target, error);
                 }
             }
-            if let Some(sanitized) = sanitize(input.options.sanitize_rules(), &body, &error) {
-                tries -= 1;
-                body = sanitized.body;
-                notes.push(sanitized.warning);
-                continue;
-            }
-            if is_immutable(&error) && input.options.objects.immutable.recreates() {
-                looked.verb = ChangeVerb::Recreate;
-                let reason = format!("it cannot be changed in place: {error}");
-                looked.reason = redact::mask(&reason).into_owned();
-                if let Some(reason) =
-                    recreate::refusal(&self.context.cluster, &target.object, &live, &target.body).await?
-                {
-                    looked.verb = ChangeVerb::Blocked;
-                    looked.reason =
-                        format!("{}, and it is not deleted and created again: {reason}", looked.reason);
-                } else if recreate::holds_data(&target.object) {
-                    looked.reason = format!("{}; its data is deleted with it", looked.reason);
-                }
-                let (before, after) = (field_diff::without_runtime_fields(live.clone()), target.body.clone());
-                looked.fields = immutable_fields(&before, &after);
-                return Ok(looked);
-            }
-            return blocked(looked, error, wrap);
         };
         if orphans && !client && needs_folding(managed, manager, folded) {
             // A removed field may return as a default: the server decides.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager, folded);
-            if let Ok(settled) = self.context.cluster.replace_dry_run(&target.object, &bare, manager).await {
+            if let Ok(settled) = context.cluster.replace_dry_run(&target.object, &bare, manager).await {
                 wanted = settled;
             }
         }
-        looked.fields = field_diff::changes(
+        updated.fields = field_diff::changes(
             &field_diff::without_runtime_fields(live),
             &field_diff::without_runtime_fields(wanted),
         );
+        self.explain_update(&mut updated, target, step);
+        for note in notes {
+            updated.reason = format!("{}; {note}", updated.reason);
+        }
+        Ok(updated)
+    }
+
+    /// Whether an update takes an object over, or changes nothing.
+    fn explain_update(&self, updated: &mut PlannedChange, target: &DesiredObject, step: &PlanStep) {
+        let ownership = &self.input.options.ownership;
         if !step.known {
-            looked.verb = ChangeVerb::Adopt;
-            let ownership = &input.options.ownership;
-            looked.reason = match ownership.adoption_of(&target.object) {
+            updated.verb = ChangeVerb::Adopt;
+            updated.reason = match ownership.adoption_of(&target.object) {
                 Adoption::Any => "it exists, and this release takes it over",
                 Adoption::Unowned => "it exists and belongs to no other release",
                 Adoption::Marked => "it exists and has this release's ownership metadata",
             }
             .to_owned();
             let forced = ownership.adoption == Adoption::Any;
-            looked.option = forced.then_some(DecidingOption::TakeOwnership);
-        } else if looked.fields.is_empty() {
-            looked.verb = ChangeVerb::Unchanged;
-            looked.reason = "the server would change nothing".to_owned();
+            updated.option = forced.then_some(DecidingOption::TakeOwnership);
+        } else if updated.fields.is_empty() {
+            updated.verb = ChangeVerb::Unchanged;
+            updated.reason = "the server would change nothing".to_owned();
         }
-        for note in notes {
-            looked.reason = format!("{}; {note}", looked.reason);
+    }
+
+    /// The deletion of an object with an immutable field, and its creation.
+    async fn recreated(
+        &self,
+        target: &DesiredObject,
+        live: Value,
+        mut recreated: PlannedChange,
+        error: &ClusterError,
+    ) -> Result<PlannedChange> {
+        let object = &target.object;
+        recreated.verb = ChangeVerb::Recreate;
+        recreated.reason = redact::mask(&format!("it cannot be changed in place: {error}")).into_owned();
+        let refusal = recreate::refusal(&self.context.cluster, object, &live, &target.body).await?;
+        if let Some(reason) = refusal {
+            recreated.verb = ChangeVerb::Blocked;
+            recreated.reason =
+                format!("{}, and it is not deleted and created again: {reason}", recreated.reason);
+        } else if recreate::holds_data(object) {
+            recreated.reason = format!("{}; its data is deleted with it", recreated.reason);
         }
-        Ok(looked)
+        recreated.fields = immutable_fields(&field_diff::without_runtime_fields(live), &target.body);
+        Ok(recreated)
     }
 
     /// Who decides about the replicas of an object that is in conflict; notes it if it is not the manifest.
@@ -314,7 +329,7 @@ impl DryRun<'_> {
         if !forced || !autoscaler::contested(conflicts, managed_fields) {
             return Ok(Scaled::ByManifest);
         }
-        let documents = input.rendered.manifests.iter().map(|manifest| &manifest.object);
+        let documents = input.rendered.objects();
         let autoscalers = Autoscalers::new(&self.context.cluster);
         let scaled = autoscalers.scaled(&target.object, documents, &input.id.namespace).await?;
         match &scaled {
@@ -349,13 +364,7 @@ impl DryRun<'_> {
     ) -> Result<Result<Value, ClusterError>> {
         let managed = &live["metadata"]["managedFields"];
         let scaled = self.scaled(target, &[], managed, notes).await?;
-        let change = change(target, live, originals, self.input.options, &scaled).map_err(|source| {
-            EngineError::Merge {
-                object: target.object.to_string(),
-                path: target.path.clone(),
-                source: Box::new(source),
-            }
-        })?;
+        let change = change(target, live, originals, self.input.options, &scaled)?;
         let Some(change) = change else { return Ok(Ok(live.clone())) };
         let options = write_options(self.context.manager(), true);
         Ok(change.send(&self.context.cluster, target, options).await.map(|applied| applied.object))
@@ -410,15 +419,15 @@ fn is_not_served_yet(error: &ClusterError) -> bool {
     matches!(error, ClusterError::NoKind(_)) || error.is_not_found()
 }
 
+fn planning(target: &DesiredObject, source: ClusterError) -> EngineError {
+    EngineError::object("planning", &target.object, &target.path, source)
+}
+
 /// Marks an object as blocked that the server rejects; other failures are errors.
-fn blocked(
-    mut change: PlannedChange,
-    error: ClusterError,
-    wrap: impl Fn(ClusterError) -> EngineError,
-) -> Result<PlannedChange> {
+fn blocked(mut change: PlannedChange, target: &DesiredObject, error: ClusterError) -> Result<PlannedChange> {
     let refused = error.is_invalid() || error.is_malformed() || error.is_conflict();
     if !(refused || matches!(error.code(), Some(400 | 403))) {
-        return Err(wrap(error));
+        return Err(planning(target, error));
     }
     change.verb = ChangeVerb::Blocked;
     change.reason = redact::mask(&error.to_string()).into_owned();

@@ -1,6 +1,6 @@
-//! The engine that a front end holds: its configuration, and the entry points of all operations.
+//! The engine that a front end holds: its configuration, and the operations, each in a file of its own.
 //!
-//! Owns no step of an operation: each entry calls down.
+//! Owns the order of an operation's steps; the steps are folders below.
 
 mod reconcile;
 pub(crate) mod reconcile_trigger;
@@ -11,28 +11,19 @@ mod uninstall;
 use crate::{
     context::{Context, EngineOptions},
     drift::unchanged,
-    engine::{
-        reconcile_trigger::ReconcileTrigger,
-        release_testing::{TestRequest, Tested},
-    },
-    error::{EngineError, Result},
+    error::Result,
     execute::crds,
     observe::release_history::{self, History},
-    outcome::{ReleaseOutcome, Uninstalled},
-    plan::preview::{ChangeVerb, Preview},
     progress::operation_progress::{ProgressListener, WaitListener},
-    record::{Record, Storage, recorded_manifests::state_of},
+    record::{Record, Storage},
     report::{
         release_records::ReleaseRecords,
         status_resources::{self, Resources},
     },
-    request::{
-        CrdFile, CrdRules, DriftMode, ManifestParser, ReleaseId, ReleaseOptions, ReleaseRequest,
-        RenderedRelease, RollbackRequest, UninstallRequest,
-    },
+    request::{CrdFile, CrdRules, DriftMode, ManifestParser, ReleaseId},
 };
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 use windlass_cluster::{Cluster, KindWatch, ObjectRef, Watches};
 
@@ -136,75 +127,29 @@ impl Engine {
     }
 }
 
-/// Operations.
+/// What is recorded and live, and CRDs.
 impl Engine {
-    /// Reconciles a release with a request.
-    pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<ReleaseOutcome> {
-        reconcile::reconcile(&self.context, request, None, None).await
+    /// The records of releases: lists, histories, single revisions.
+    #[must_use]
+    pub fn records(&self) -> ReleaseRecords<'_> {
+        ReleaseRecords::new(&self.context)
     }
 
-    /// As [`Engine::reconcile`], with a history that was read before. A history that is out of date is read again.
+    /// The history of a release, for [`Engine::reconcile_with_history`]: a caller that renders by it reads it once.
+    ///
+    /// An engine that watches reads it only as new as its own writes and events: its watch reports later ones, and an operation
+    /// checks it again under the lock. Other engines read the newest.
     ///
     /// # Errors
-    /// As [`Engine::reconcile`].
-    pub async fn reconcile_with_history(
-        &self,
-        request: &ReleaseRequest,
-        history: History,
-    ) -> Result<ReleaseOutcome> {
-        reconcile::reconcile(&self.context, request, None, Some(history)).await
+    /// Records that cannot be read.
+    pub async fn history_of(&self, id: &ReleaseId) -> Result<History> {
+        release_history::of(&self.context, id).await
     }
 
-    /// Plans a request. Writes nothing.
-    pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
-        reconcile::plan(&self.context, request).await
-    }
-
-    /// Applies a plan, if the request would still do the same.
-    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<ReleaseOutcome> {
-        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == ChangeVerb::Blocked) {
-            return Err(EngineError::Blocked(format!(
-                "{} {}: {}",
-                blocked.kind, blocked.name, blocked.reason
-            )));
-        }
-        reconcile::reconcile(&self.context, request, Some(planned), None).await
-    }
-
-    /// Re-creates and corrects objects by the deployed revision. Creates no revision. `owner` gets the triggers of the
-    /// release from here on.
-    pub async fn restore(
-        &self,
-        id: &ReleaseId,
-        options: &ReleaseOptions,
-        owner: Option<&str>,
-    ) -> Result<ReleaseOutcome> {
-        reconcile::restore(&self.context, id, options, owner).await
-    }
-
-    /// Creates a new revision that repeats an old one.
-    pub async fn rollback(&self, request: &RollbackRequest) -> Result<ReleaseOutcome> {
-        rollback::rollback(&self.context, request).await
-    }
-
-    /// Plans a rollback. Writes nothing.
-    pub async fn plan_rollback(&self, request: &RollbackRequest) -> Result<Preview> {
-        rollback::plan(&self.context, request).await
-    }
-
-    /// Deletes a release's objects and its records.
-    pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
-        uninstall::uninstall(&self.context, request).await
-    }
-
-    /// Plans an uninstall. Writes nothing.
-    pub async fn plan_uninstall(&self, request: &UninstallRequest) -> Result<Preview> {
-        uninstall::plan(&self.context, request).await
-    }
-
-    /// Runs the test hooks of the newest revision, all or selected ones, and records their runs.
-    pub async fn test(&self, request: &TestRequest) -> Result<Tested> {
-        release_testing::test(&self.context, request).await
+    /// Reads the live objects of a revision: whole, or as the server's tables. As with Helm, objects that are missing
+    /// or cannot be read are left out.
+    pub async fn resources(&self, id: &ReleaseId, record: &Record, tables: bool) -> Result<Resources> {
+        status_resources::read(&self.context, id, record, tables).await
     }
 
     /// Creates (or, by policy, updates) the CRDs of a chart before the chart is rendered: templates may look up their
@@ -230,69 +175,12 @@ impl Engine {
     }
 }
 
-/// What is recorded and live.
-impl Engine {
-    /// The records of releases: lists, histories, single revisions.
-    #[must_use]
-    pub fn records(&self) -> ReleaseRecords<'_> {
-        ReleaseRecords::new(&self.context)
-    }
-
-    /// The history of a release, for [`Engine::reconcile_with_history`]: a caller that renders by it reads it once.
-    ///
-    /// An engine that watches reads it only as new as its own writes and events: its watch reports later ones, and an operation
-    /// checks it again under the lock. Other engines read the newest.
-    ///
-    /// # Errors
-    /// Records that cannot be read.
-    pub async fn history_of(&self, id: &ReleaseId) -> Result<History> {
-        release_history::of(&self.context, id).await
-    }
-
-    /// Refuses what would be refused for any render of a chart: for callers that write something before rendering.
-    /// Reads the lock, and writes nothing.
-    ///
-    /// # Errors
-    /// As [`Engine::reconcile`].
-    pub async fn check_history(
-        &self,
-        id: &ReleaseId,
-        options: &ReleaseOptions,
-        history: &History,
-    ) -> Result<()> {
-        reconcile::check_history(&self.context, id, options, history).await
-    }
-
-    /// Whether a revision has the objects and hooks of a render; a revision whose manifests cannot be read has not.
-    pub fn has_same_state(&self, record: &Record, rendered: &RenderedRelease) -> bool {
-        self.context.parser.has_state(record, state_of(rendered))
-    }
-
-    /// Reads the live objects of a revision: whole, or as the server's tables. As with Helm, objects that are missing
-    /// or cannot be read are left out.
-    pub async fn resources(&self, id: &ReleaseId, record: &Record, tables: bool) -> Result<Resources> {
-        status_resources::read(&self.context, id, record, tables).await
-    }
-}
-
 /// Watches, of an engine that watches.
 impl Engine {
     /// The deployed revision, if no watch saw a change of the release since it was last reconciled with this drift mode; makes no
     /// request.
     pub fn unchanged_revision(&self, id: &ReleaseId, drift: DriftMode) -> Option<u64> {
         unchanged::revision(&self.context, id, drift)
-    }
-
-    /// Waits for the next release with a trigger: a changed or deleted object, or a record written by others. Needs
-    /// watches; covers the releases that this engine reconciled.
-    pub async fn next_trigger(&self) -> (ReleaseId, ReconcileTrigger) {
-        reconcile_trigger::next(&self.context, None).await
-    }
-
-    /// As [`Engine::next_trigger`], for releases of these owners only (`ReleaseRequest::owner`): several front ends share one
-    /// engine.
-    pub async fn next_trigger_for(&self, owners: &BTreeSet<String>) -> (ReleaseId, ReconcileTrigger) {
-        reconcile_trigger::next(&self.context, Some(owners)).await
     }
 
     /// Tracks the CRDs of a release that the engine does not reconcile, for an owner that gets its triggers.

@@ -7,7 +7,7 @@ use crate::{
     decide::{self, Decision, Observer, ReleaseAction, reason::ActionReason},
     drift::{correct_drift::DriftCorrection, unchanged},
     dry_run::DryRun,
-    engine::rollback,
+    engine::{Engine, rollback},
     error::{EngineError, Result},
     execute::{RevisionExecution, crds::require_crds},
     lock::release_lease::LockPlace,
@@ -19,18 +19,148 @@ use crate::{
     operation::{self, Operation},
     outcome::ReleaseOutcome,
     plan::{
-        preview::Preview,
+        preview::{ChangeVerb, Preview},
         revision_input::{RevisionInput, RevisionOperation},
     },
     record::{Record, ReleaseStatus, SYSTEM_LABELS, recorded_manifests::state_of},
-    request::{CrdPolicy, OnFailure, ReleaseId, ReleaseOptions, ReleaseRequest},
+    request::{CrdPolicy, OnFailure, ReleaseId, ReleaseOptions, ReleaseRequest, RenderedRelease},
 };
 use jiff::Timestamp;
 use windlass_base::redact;
 
+impl Engine {
+    /// Reconciles a release with a request.
+    pub async fn reconcile(&self, request: &ReleaseRequest) -> Result<ReleaseOutcome> {
+        reconcile(&self.context, request, None, None).await
+    }
+
+    /// As [`Engine::reconcile`], with a history that was read before. A history that is out of date is read again.
+    ///
+    /// # Errors
+    /// As [`Engine::reconcile`].
+    pub async fn reconcile_with_history(
+        &self,
+        request: &ReleaseRequest,
+        history: History,
+    ) -> Result<ReleaseOutcome> {
+        reconcile(&self.context, request, None, Some(history)).await
+    }
+
+    /// Plans a request. Writes nothing.
+    pub async fn plan(&self, request: &ReleaseRequest) -> Result<Preview> {
+        let context = &self.context;
+        let history = release_history::without_lock(context, &request.id).await?;
+        let (decision, input) = decide(context, request, &history)?;
+        DryRun { context, input: &input }.preview(&decision, &history).await
+    }
+
+    /// Applies a plan, if the request would still do the same.
+    pub async fn apply_planned(&self, request: &ReleaseRequest, planned: &Preview) -> Result<ReleaseOutcome> {
+        if let Some(blocked) = planned.changes.iter().find(|c| c.verb == ChangeVerb::Blocked) {
+            return Err(EngineError::Blocked(format!(
+                "{} {}: {}",
+                blocked.kind, blocked.name, blocked.reason
+            )));
+        }
+        reconcile(&self.context, request, Some(planned), None).await
+    }
+
+    /// Refuses what would be refused for any render of a chart: for callers that write something before rendering.
+    /// Reads the lock, and writes nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::reconcile`].
+    pub async fn check_history(
+        &self,
+        id: &ReleaseId,
+        options: &ReleaseOptions,
+        history: &History,
+    ) -> Result<()> {
+        let context = &self.context;
+        if !options.revisions.break_lock
+            && let Some(holder) = LockPlace::new(context, id).holder().await?
+        {
+            return Err(holder.into());
+        }
+        // An unfinished revision of one of our processes is resumed once its lock is ours.
+        let free = history.free || history.is_unfinished();
+        let observer = Observer { free, ..observer(context, history, None) };
+        let as_if =
+            |same| decide::decide(&id.name, options, &decide::revision_states(history, observer, |_| same));
+        // What is refused for an equal and for a different state is refused for any.
+        match as_if(true) {
+            Ok(_) => Ok(()),
+            Err(error) => as_if(false).map(drop).map_err(|_| history.explained(error, observer.now)),
+        }
+    }
+
+    /// Whether a revision has the objects and hooks of a render; a revision whose manifests cannot be read has not.
+    pub fn has_same_state(&self, record: &Record, rendered: &RenderedRelease) -> bool {
+        self.context.parser.has_state(record, state_of(rendered))
+    }
+
+    /// Re-creates and corrects objects by the deployed revision. Creates no revision. `owner` gets the triggers of the
+    /// release from here on.
+    pub async fn restore(
+        &self,
+        id: &ReleaseId,
+        options: &ReleaseOptions,
+        owner: Option<&str>,
+    ) -> Result<ReleaseOutcome> {
+        let context = &self.context;
+        operation::run(context, id, None, |operation| {
+            Box::pin(async move {
+                if let Some(owner) = owner {
+                    context.state.set_owner(&context.key(id), owner);
+                }
+                operation.history = release_history::of(context, id).await?;
+                let history = &operation.history;
+                let newest = history.records.last().ok_or(EngineError::NotFound)?;
+                if newest.record.info.status != ReleaseStatus::Deployed {
+                    return Err(EngineError::NoDeployed(id.name.clone()));
+                }
+                let record = newest.record.clone();
+                let mut rendered = context.parser.rendered_of(&record)?;
+                let state = state_of(&rendered);
+                let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
+                for warning in served_kinds::to_applicable(&mut rendered, &kinds) {
+                    tracing::info!(release = %id, "{warning}");
+                }
+                let revision = record.version;
+                let decision = Decision {
+                    action: ReleaseAction::Unchanged,
+                    reason: ActionReason::Deployed { revision },
+                    revision,
+                    installing: false,
+                    base: vec![revision],
+                    abandon: Vec::new(),
+                    supersede: Vec::new(),
+                };
+                let input = RevisionInput {
+                    id,
+                    rendered: &rendered,
+                    chart: &record.chart,
+                    config: &record.config,
+                    owner: record.owner(),
+                    description: None,
+                    labels: &record.labels,
+                    old_hooks: &[],
+                    cause: "",
+                    options,
+                    method: decide::method(options, &decision, history),
+                    operation: RevisionOperation::Upgrade,
+                    state,
+                };
+                plan_and_execute(operation, &input, decision).await
+            })
+        })
+        .await
+    }
+}
+
 /// Reconciles a release with a request. `planned`: refuses anything that differs from this plan. `read`: the history, if it was read
 /// before.
-pub(crate) async fn reconcile(
+async fn reconcile(
     context: &Context,
     request: &ReleaseRequest,
     planned: Option<&Preview>,
@@ -94,15 +224,14 @@ async fn unchanged_by_caches(context: &Context, request: &ReleaseRequest) -> Opt
 }
 
 /// Chooses the action for a request, by the recorded revisions.
-pub(crate) fn decide<'a>(
+fn decide<'a>(
     context: &Context,
     request: &'a ReleaseRequest,
     history: &History,
 ) -> Result<(Decision, RevisionInput<'a>)> {
     // An API server may quote the object that it rejects.
     let rendered = &request.rendered;
-    let objects = rendered.manifests.iter().map(|m| &m.object);
-    for object in objects.chain(rendered.hooks.iter().map(|h| &h.object)) {
+    for object in rendered.objects().chain(rendered.hooks.iter().map(|h| &h.object)) {
         redact::add_secret(object);
     }
     let state = state_of(rendered);
@@ -147,94 +276,6 @@ pub(crate) fn observer<'a>(context: &'a Context, history: &History, owner: Optio
 pub(crate) fn equals(context: &Context, record: &Record, state: Digest) -> bool {
     let gone = matches!(record.info.status, ReleaseStatus::Superseded | ReleaseStatus::Uninstalled);
     !gone && context.parser.has_state(record, state)
-}
-
-/// Plans a request. Writes nothing.
-pub(crate) async fn plan(context: &Context, request: &ReleaseRequest) -> Result<Preview> {
-    let history = release_history::without_lock(context, &request.id).await?;
-    let (decision, input) = decide(context, request, &history)?;
-    DryRun { context, input: &input }.preview(&decision, &history).await
-}
-
-/// Refuses what would be refused for any render of a chart. Reads the lock, and writes nothing.
-pub(crate) async fn check_history(
-    context: &Context,
-    id: &ReleaseId,
-    options: &ReleaseOptions,
-    history: &History,
-) -> Result<()> {
-    if !options.revisions.break_lock
-        && let Some(holder) = LockPlace::new(context, id).holder().await?
-    {
-        return Err(holder.into());
-    }
-    // An unfinished revision of one of our processes is resumed once its lock is ours.
-    let free = history.free || history.is_unfinished();
-    let observer = Observer { free, ..observer(context, history, None) };
-    let as_if =
-        |same| decide::decide(&id.name, options, &decide::revision_states(history, observer, |_| same));
-    // What is refused for an equal and for a different state is refused for any.
-    match as_if(true) {
-        Ok(_) => Ok(()),
-        Err(error) => as_if(false).map(drop).map_err(|_| history.explained(error, observer.now)),
-    }
-}
-
-/// Re-creates and corrects objects by the deployed revision. Creates no revision.
-pub(crate) async fn restore(
-    context: &Context,
-    id: &ReleaseId,
-    options: &ReleaseOptions,
-    owner: Option<&str>,
-) -> Result<ReleaseOutcome> {
-    operation::run(context, id, None, |operation| {
-        Box::pin(async move {
-            if let Some(owner) = owner {
-                context.state.set_owner(&context.key(id), owner);
-            }
-            operation.history = release_history::of(context, id).await?;
-            let history = &operation.history;
-            let newest = history.records.last().ok_or(EngineError::NotFound)?;
-            if newest.record.info.status != ReleaseStatus::Deployed {
-                return Err(EngineError::NoDeployed(id.name.clone()));
-            }
-            let record = newest.record.clone();
-            let mut rendered = context.parser.rendered_of(&record)?;
-            let state = state_of(&rendered);
-            let kinds =
-                kinds_for(&context.cluster, rendered.manifests.iter().map(|m| &m.object), &[]).await?;
-            for warning in served_kinds::to_applicable(&mut rendered, &kinds) {
-                tracing::info!(release = %id, "{warning}");
-            }
-            let revision = record.version;
-            let decision = Decision {
-                action: ReleaseAction::Unchanged,
-                reason: ActionReason::Deployed { revision },
-                revision,
-                installing: false,
-                base: vec![revision],
-                abandon: Vec::new(),
-                supersede: Vec::new(),
-            };
-            let input = RevisionInput {
-                id,
-                rendered: &rendered,
-                chart: &record.chart,
-                config: &record.config,
-                owner: record.owner(),
-                description: None,
-                labels: &record.labels,
-                old_hooks: &[],
-                cause: "",
-                options,
-                method: decide::method(options, &decision, history),
-                operation: RevisionOperation::Upgrade,
-                state,
-            };
-            plan_and_execute(operation, &input, decision).await
-        })
-    })
-    .await
 }
 
 fn validate(request: &ReleaseRequest) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::{
     context::Context,
+    engine::Engine,
     request::{DriftMode, ReleaseId, ReleaseKey},
     state::{
         engine_state::PendingEvents,
@@ -40,11 +41,21 @@ impl fmt::Display for ReconcileTrigger {
     }
 }
 
-/// Waits for the next release with a trigger, of these owners.
-pub(crate) async fn next(
-    context: &Context,
-    owners: Option<&BTreeSet<String>>,
-) -> (ReleaseId, ReconcileTrigger) {
+impl Engine {
+    /// Waits for the next release with a trigger: a changed or deleted object, or a record written by others. Needs
+    /// watches; covers the releases that this engine reconciled.
+    pub async fn next_trigger(&self) -> (ReleaseId, ReconcileTrigger) {
+        next(&self.context, None).await
+    }
+
+    /// As [`Engine::next_trigger`], for releases of these owners only (`ReleaseRequest::owner`): several front ends share one
+    /// engine.
+    pub async fn next_trigger_for(&self, owners: &BTreeSet<String>) -> (ReleaseId, ReconcileTrigger) {
+        next(&self.context, Some(owners)).await
+    }
+}
+
+async fn next(context: &Context, owners: Option<&BTreeSet<String>>) -> (ReleaseId, ReconcileTrigger) {
     loop {
         let (key, pending) = context.state.next_pending(owners).await;
         if let Some(trigger) = trigger_of(context, &key, &pending) {

@@ -2,6 +2,7 @@
 
 use crate::{
     context::Context,
+    engine::Engine,
     error::{EngineError, Result},
     execute::chart_hooks::{HookRunner, of_event},
     operation,
@@ -60,25 +61,28 @@ impl TestRequest {
     }
 }
 
-/// Runs the test hooks of the newest revision, all or selected ones, and records their runs.
-pub(crate) async fn test(context: &Context, request: &TestRequest) -> Result<Tested> {
-    operation::run(context, &request.id, request.deadline, |operation| {
-        Box::pin(async move {
-            let deadline = operation.deadline.clone();
-            let observed = async {
-                operation.observe_newest().await?;
-                let newest = operation.history.records.pop().ok_or(EngineError::NotFound)?;
-                operation.acquire_lock(request.break_lock, Some(&newest)).await?;
-                Ok::<_, EngineError>(newest)
-            };
-            let newest = tokio::select! {
-                observed = observed => observed?,
-                error = deadline.given_up() => return Err(error),
-            };
-            operation.bounded(run_hooks(context, request, newest)).await
+impl Engine {
+    /// Runs the test hooks of the newest revision, all or selected ones, and records their runs.
+    pub async fn test(&self, request: &TestRequest) -> Result<Tested> {
+        let context = &self.context;
+        operation::run(context, &request.id, request.deadline, |operation| {
+            Box::pin(async move {
+                let deadline = operation.deadline.clone();
+                let observed = async {
+                    operation.observe_newest().await?;
+                    let newest = operation.history.records.pop().ok_or(EngineError::NotFound)?;
+                    operation.acquire_lock(request.break_lock, Some(&newest)).await?;
+                    Ok::<_, EngineError>(newest)
+                };
+                let newest = tokio::select! {
+                    observed = observed => observed?,
+                    error = deadline.given_up() => return Err(error),
+                };
+                operation.bounded(run_hooks(context, request, newest)).await
+            })
         })
-    })
-    .await
+        .await
+    }
 }
 
 async fn run_hooks(context: &Context, request: &TestRequest, mut stored: StoredRecord) -> Result<Tested> {

@@ -5,7 +5,7 @@ use crate::{
     deadline::Deadline,
     decide::{self, Decision, ReleaseAction, reason::ActionReason},
     dry_run::DryRun,
-    engine::{reconcile, uninstall},
+    engine::{Engine, reconcile},
     error::{EngineError, Result},
     objects::{desired_objects::Digest, served_kinds},
     observe::{
@@ -58,29 +58,33 @@ impl RollbackTarget {
     }
 }
 
-/// Creates a new revision that repeats an old one.
-pub(crate) async fn rollback(context: &Context, request: &RollbackRequest) -> Result<ReleaseOutcome> {
-    operation::run(context, &request.id, request.options.deadline, |operation| {
-        Box::pin(async move {
-            operation.observe(&request.options, None).await?;
-            let (target, decision) = decide(context, request, &operation.history).await?;
-            let mut outcome =
-                reconcile::plan_and_execute(operation, &target.input(request), decision).await?;
-            outcome.warnings.extend(target.warnings);
-            Ok(outcome)
+impl Engine {
+    /// Creates a new revision that repeats an old one.
+    pub async fn rollback(&self, request: &RollbackRequest) -> Result<ReleaseOutcome> {
+        let context = &self.context;
+        operation::run(context, &request.id, request.options.deadline, |operation| {
+            Box::pin(async move {
+                operation.observe(&request.options, None).await?;
+                let (target, decision) = decide(context, request, &operation.history).await?;
+                let mut outcome =
+                    reconcile::plan_and_execute(operation, &target.input(request), decision).await?;
+                outcome.warnings.extend(target.warnings);
+                Ok(outcome)
+            })
         })
-    })
-    .await
-}
+        .await
+    }
 
-/// Plans a rollback. Writes nothing.
-pub(crate) async fn plan(context: &Context, request: &RollbackRequest) -> Result<Preview> {
-    let history = release_history::without_lock(context, &request.id).await?;
-    let (target, decision) = decide(context, request, &history).await?;
-    let dry_run = DryRun { context, input: &target.input(request) };
-    let mut preview = dry_run.preview(&decision, &history).await?;
-    preview.warnings.extend(target.warnings);
-    Ok(preview)
+    /// Plans a rollback. Writes nothing.
+    pub async fn plan_rollback(&self, request: &RollbackRequest) -> Result<Preview> {
+        let context = &self.context;
+        let history = release_history::without_lock(context, &request.id).await?;
+        let (target, decision) = decide(context, request, &history).await?;
+        let dry_run = DryRun { context, input: &target.input(request) };
+        let mut preview = dry_run.preview(&decision, &history).await?;
+        preview.warnings.extend(target.warnings);
+        Ok(preview)
+    }
 }
 
 /// The revision to repeat, and the decision.
@@ -105,7 +109,7 @@ async fn decide(
     let old = context.store().get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
     let mut rendered = context.parser.rendered_of(&old)?;
     let state = state_of(&rendered);
-    let kinds = kinds_for(&context.cluster, rendered.manifests.iter().map(|m| &m.object), &[]).await?;
+    let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
     let warnings = served_kinds::to_applicable(&mut rendered, &kinds);
     let observer = reconcile::observer(context, history, old.owner());
     let states =
@@ -136,7 +140,7 @@ pub(crate) async fn undo(
     failed: EngineError,
 ) -> EngineError {
     // A cancelled operation is undone as well.
-    let calm = Context { deadline: Deadline::default(), ..context.clone() };
+    let calm = Engine { context: Context { deadline: Deadline::default(), ..context.clone() } };
     match try_undo(&calm, id, options).await {
         Ok(None) => failed,
         Ok(Some(undone)) => EngineError::Undone { name: id.name.clone(), undone, source: Box::new(failed) },
@@ -144,11 +148,8 @@ pub(crate) async fn undo(
     }
 }
 
-async fn try_undo(
-    context: &Context,
-    id: &ReleaseId,
-    options: &ReleaseOptions,
-) -> Result<Option<&'static str>> {
+async fn try_undo(engine: &Engine, id: &ReleaseId, options: &ReleaseOptions) -> Result<Option<&'static str>> {
+    let context = &engine.context;
     let history = release_history::records(context.store(), id).await?;
     let newest = history.newest();
     // A failure that could not be recorded counts as well.
@@ -164,13 +165,13 @@ async fn try_undo(
             let mut options = options.clone();
             options.failure.on_failure = OnFailure::Keep;
             let (id, revision) = (id.clone(), last.revision);
-            rollback(context, &RollbackRequest { id, revision, options, description: None, cause }).await?;
+            engine.rollback(&RollbackRequest { id, revision, options, description: None, cause }).await?;
             Ok(Some("rolled back"))
         }
         None => {
             let (timeout, run_hooks) = (options.timeout, options.run_hooks);
             let request = UninstallRequest { timeout, run_hooks, ..UninstallRequest::new(id.clone()) };
-            uninstall::uninstall(context, &request).await?;
+            engine.uninstall(&request).await?;
             Ok(Some("uninstalled"))
         }
     }

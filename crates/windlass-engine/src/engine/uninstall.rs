@@ -7,7 +7,7 @@ use crate::{
         reason::{ActionReason, KeptReason},
     },
     dry_run::{deletions_of, hooks_of_events},
-    engine::reconcile,
+    engine::{Engine, reconcile},
     error::{EngineError, Result},
     execute::{
         apply::{Applier, await_gone},
@@ -38,70 +38,75 @@ use windlass_cluster::ObjectRef;
 /// A hook's path and object.
 type HookObject = (String, Value);
 
-/// Deletes a release's objects and its records.
-pub(crate) async fn uninstall(context: &Context, request: &UninstallRequest) -> Result<Uninstalled> {
-    let options = ReleaseOptions {
-        dry_run: request.dry_run,
-        revisions: RevisionOptions { break_lock: request.break_lock, ..RevisionOptions::default() },
-        timeout: request.timeout,
-        // Hooks of a release that is uninstalled cannot be corrected any more.
-        objects: ObjectOptions { duplicates: Duplicates::KeepLast, ..ObjectOptions::default() },
-        ..ReleaseOptions::default()
-    };
-    let options = &options;
-    operation::run(context, &request.id, request.deadline, |operation| {
-        Box::pin(async move {
-            operation.observe(options, None).await?;
-            let mut history = std::mem::take(&mut operation.history);
-            if !request.dry_run && !history.records.is_empty() {
-                operation.acquire_lock(request.break_lock, history.records.last()).await?;
-                history.free = operation.lock.is_held();
-            }
-            let execution = UninstallExecution { context, request, options };
-            operation.bounded(execution.run(history)).await
+impl Engine {
+    /// Deletes a release's objects and its records.
+    pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled> {
+        let context = &self.context;
+        let options = ReleaseOptions {
+            dry_run: request.dry_run,
+            revisions: RevisionOptions { break_lock: request.break_lock, ..RevisionOptions::default() },
+            timeout: request.timeout,
+            // Hooks of a release that is uninstalled cannot be corrected any more.
+            objects: ObjectOptions { duplicates: Duplicates::KeepLast, ..ObjectOptions::default() },
+            ..ReleaseOptions::default()
+        };
+        let options = &options;
+        operation::run(context, &request.id, request.deadline, |operation| {
+            Box::pin(async move {
+                operation.observe(options, None).await?;
+                let mut history = std::mem::take(&mut operation.history);
+                if !request.dry_run && !history.records.is_empty() {
+                    operation.acquire_lock(request.break_lock, history.records.last()).await?;
+                    history.free = operation.lock.is_held();
+                }
+                let execution = UninstallExecution { context, request, options };
+                operation.bounded(execution.run(history)).await
+            })
         })
-    })
-    .await
-}
-
-/// Plans an uninstall. Writes nothing.
-pub(crate) async fn plan(context: &Context, request: &UninstallRequest) -> Result<Preview> {
-    let id = &request.id;
-    let done = uninstall(context, &UninstallRequest { dry_run: true, ..request.clone() }).await?;
-    let record = done.record.as_deref();
-    let mut changes: Vec<PlannedChange> = Vec::new();
-    let deleted: Vec<&ObjectRef> = done.deleted.iter().collect();
-    changes.extend(deletions_of(&context.cluster, &deleted, "it is the release's", &BTreeSet::new()).await);
-    let mut push = |verb, objects: &[ObjectRef], reason: &str| {
-        changes.extend(objects.iter().map(|object| PlannedChange::new(verb, object, "", reason)));
-    };
-    push(ChangeVerb::Skip, &done.kept, &KeptReason::Policy.to_string());
-    push(ChangeVerb::Skip, &done.foreign, &KeptReason::NotOwned.to_string());
-    let hooks = record.filter(|r| request.run_hooks && r.info.status != ReleaseStatus::Uninstalled);
-    let hooks = hooks.map_or(&[][..], |record| &record.hooks);
-    let mut warnings = done.errors;
-    if request.delete_hooks {
-        warnings.push("the objects of its hooks are deleted, too".to_owned());
+        .await
     }
-    let history = if request.keep_history { "is kept" } else { "goes with it" };
-    let reason = match record {
-        Some(_) => format!("an uninstall was asked for, and its history {history}"),
-        None => ActionReason::Absent.to_string(),
-    };
-    let revision = record.map_or(0, |record| record.version);
-    let digest = field_diff::digest(&(&changes, revision, history));
-    Ok(Preview {
-        release: id.name.clone(),
-        namespace: id.namespace.clone(),
-        action: ReleaseAction::Uninstall,
-        reason,
-        revision,
-        changes,
-        hooks: hooks_of_events(hooks, [HookEvent::PreDelete, HookEvent::PostDelete]),
-        hooks_differ: false,
-        warnings,
-        digest,
-    })
+
+    /// Plans an uninstall. Writes nothing.
+    pub async fn plan_uninstall(&self, request: &UninstallRequest) -> Result<Preview> {
+        let id = &request.id;
+        let done = self.uninstall(&UninstallRequest { dry_run: true, ..request.clone() }).await?;
+        let record = done.record.as_deref();
+        let mut changes: Vec<PlannedChange> = Vec::new();
+        let deleted: Vec<&ObjectRef> = done.deleted.iter().collect();
+        changes.extend(
+            deletions_of(&self.context.cluster, &deleted, "it is the release's", &BTreeSet::new()).await,
+        );
+        let mut push = |verb, objects: &[ObjectRef], reason: &str| {
+            changes.extend(objects.iter().map(|object| PlannedChange::new(verb, object, "", reason)));
+        };
+        push(ChangeVerb::Skip, &done.kept, &KeptReason::Policy.to_string());
+        push(ChangeVerb::Skip, &done.foreign, &KeptReason::NotOwned.to_string());
+        let hooks = record.filter(|r| request.run_hooks && r.info.status != ReleaseStatus::Uninstalled);
+        let hooks = hooks.map_or(&[][..], |record| &record.hooks);
+        let mut warnings = done.errors;
+        if request.delete_hooks {
+            warnings.push("the objects of its hooks are deleted, too".to_owned());
+        }
+        let history = if request.keep_history { "is kept" } else { "goes with it" };
+        let reason = match record {
+            Some(_) => format!("an uninstall was asked for, and its history {history}"),
+            None => ActionReason::Absent.to_string(),
+        };
+        let revision = record.map_or(0, |record| record.version);
+        let digest = field_diff::digest(&(&changes, revision, history));
+        Ok(Preview {
+            release: id.name.clone(),
+            namespace: id.namespace.clone(),
+            action: ReleaseAction::Uninstall,
+            reason,
+            revision,
+            changes,
+            hooks: hooks_of_events(hooks, [HookEvent::PreDelete, HookEvent::PostDelete]),
+            hooks_differ: false,
+            warnings,
+            digest,
+        })
+    }
 }
 
 /// The execution of an uninstall.

@@ -7,10 +7,10 @@ use crate::{
     context::Context,
     error::{EngineError, Result},
     execute::{
-        apply::{TRIES, await_gone},
+        apply::await_gone,
         client_write,
         readiness::status_wait,
-        sanitize::sanitize,
+        rejection::{Attempt, Rejection},
     },
     objects::{
         desired_objects::{self, DocumentError},
@@ -269,12 +269,8 @@ impl<'a> HookRunner<'a> {
 
     /// Creates a hook's object; returns its reference, its body and its UID.
     async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value, String)> {
-        let failed = |object: &ObjectRef, source| EngineError::Object {
-            action: "creating hook",
-            object: object.to_string(),
-            path: hook.path.clone(),
-            source,
-        };
+        let failed =
+            |object: &ObjectRef, source| EngineError::object("creating hook", object, &hook.path, source);
         let mut body = object.clone();
         let generated =
             object["metadata"]["name"].is_null() && object["metadata"]["generateName"].is_string();
@@ -302,30 +298,30 @@ impl<'a> HookRunner<'a> {
             dry_run: false,
             whole: false,
         };
-        let mut tries = 0;
+        let mut attempt = Attempt::new(&body);
         let applied = loop {
             let written = match self.method {
-                ApplyMethod::Server => self.cluster.apply(&reference, &body, options).await,
+                ApplyMethod::Server => self.cluster.apply(&reference, &attempt.body, options).await,
                 ApplyMethod::Client => {
                     let options = client_write::write_options(MANAGER, false);
-                    self.cluster.create_object(&reference, &body, options).await
+                    self.cluster.create_object(&reference, &attempt.body, options).await
                 }
             };
             let error = match written {
                 Ok(applied) => break applied.object,
                 Err(error) => error,
             };
-            if let Some(sanitized) = sanitize(self.rules, &body, &error) {
-                tracing::warn!(release = %self.id, hook = hook.name, "{}", sanitized.warning);
-                body = sanitized.body;
-                continue;
+            match attempt.rejected(&error, self.rules) {
+                Rejection::Sanitized(warning) => {
+                    tracing::warn!(release = %self.id, hook = hook.name, "{warning}");
+                }
+                Rejection::Settling(pause) => tokio::time::sleep(pause).await,
+                Rejection::Conflict | Rejection::Immutable | Rejection::Final => {
+                    return Err(failed(&reference, error));
+                }
             }
-            tries += 1;
-            if tries >= TRIES || !error.is_settling() {
-                return Err(failed(&reference, error));
-            }
-            tokio::time::sleep(Duration::from_millis(50 << tries)).await;
         };
+        let body = attempt.body.into_owned();
         Ok((reference, body, uid_of(&applied)))
     }
 
@@ -348,12 +344,7 @@ impl<'a> HookRunner<'a> {
             Err(EngineError::Document(DocumentError::NoKind { .. })) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let wrap = |source| EngineError::Object {
-            action: "deleting hook",
-            object: reference.to_string(),
-            path: hook.path.clone(),
-            source,
-        };
+        let wrap = |source| EngineError::object("deleting hook", &reference, &hook.path, source);
         let Some(live) = self.cluster.get_metadata(&reference).await.map_err(wrap)? else { return Ok(()) };
         let seen = ObservedMeta::of(&live, MANAGER);
         if let Some(owner) = ownership::other_release(&seen, self.id) {

@@ -5,11 +5,10 @@
 use crate::{
     decide::{Decision, ReleaseAction},
     error::Result,
-    execute::{RevisionExecution, apply::TRIES},
-    objects::crd_files,
+    execute::{RevisionExecution, rejection::TRIES},
     outcome::ReleaseOutcome,
     record::{RecordError, ReleaseStatus, StoredRecord},
-    state::{engine_state::CachedRelease, expected_object::ExpectedObject},
+    state::expected_object::ExpectedObject,
 };
 use futures::{StreamExt as _, stream};
 use std::{
@@ -50,19 +49,7 @@ impl RevisionExecution<'_> {
                 tracing::warn!(release = %input.id, %error, "an old revision still has the status deployed");
             }
         }
-        context.state.set(
-            &context.key(input.id),
-            CachedRelease {
-                revision: decision.revision,
-                record_version: current.resource_version,
-                state: input.state,
-                crds: crd_files::kept_digest(input.options.crds, &input.rendered.crds),
-                checksum: input.rendered.checksum.clone(),
-                drift: input.options.drift.mode,
-                retains: !current.record.extension.retained.is_empty(),
-                expected,
-            },
-        );
+        context.state.set(&context.key(input.id), input.cached(&current, expected));
         outcome.record = Some(Arc::new(current.record));
         Ok(outcome)
     }

@@ -13,8 +13,9 @@ mod finish;
 mod pending_record;
 pub(crate) mod readiness;
 pub(crate) mod recreate;
+pub(crate) mod rejection;
 pub(crate) mod retain;
-pub(crate) mod sanitize;
+mod sanitize;
 
 use crate::{
     context::Context,

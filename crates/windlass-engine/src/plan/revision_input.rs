@@ -2,12 +2,14 @@
 
 use crate::{
     objects::{crd_files, desired_objects::Digest},
-    record::{RecordedHook, ReleaseStatus, recorded_manifests::RecordParser},
+    record::{RecordedHook, ReleaseStatus, StoredRecord, recorded_manifests::RecordParser},
     request::{ApplyMethod, HookEvent, MovedCrds, ReleaseId, ReleaseOptions, RenderedRelease},
+    state::{engine_state::CachedRelease, expected_object::ExpectedObject},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_cluster::ObjectKey;
 
 /// The input of a revision: a request, or a record that is rolled back to.
 #[derive(Clone, Copy)]
@@ -48,6 +50,24 @@ impl RevisionInput<'_> {
             }
         }
         names
+    }
+
+    /// The release as this revision leaves it.
+    pub(crate) fn cached(
+        &self,
+        stored: &StoredRecord,
+        expected: BTreeMap<ObjectKey, ExpectedObject>,
+    ) -> CachedRelease {
+        CachedRelease {
+            revision: stored.record.version,
+            record_version: stored.resource_version.clone(),
+            state: self.state,
+            crds: crd_files::kept_digest(self.options.crds, &self.rendered.crds),
+            checksum: self.rendered.checksum.clone(),
+            drift: self.options.drift.mode,
+            retains: !stored.record.extension.retained.is_empty(),
+            expected,
+        }
     }
 
     /// Names of the CRDs that stay although they left the manifest.

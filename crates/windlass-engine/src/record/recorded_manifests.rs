@@ -74,8 +74,5 @@ impl RecordParser {
 
 /// Digest of a release's objects and hooks.
 pub(crate) fn state_of(rendered: &RenderedRelease) -> Digest {
-    desired_objects::state_digest(
-        rendered.manifests.iter().map(|m| &m.object),
-        rendered.hooks.iter().map(|h| &h.object),
-    )
+    desired_objects::state_digest(rendered.objects(), rendered.hooks.iter().map(|h| &h.object))
 }

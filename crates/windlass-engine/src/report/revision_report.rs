@@ -127,7 +127,7 @@ fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ManifestChange> 
             let group = group.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
             (text(&o["kind"]), text(&o["metadata"]["name"]), text(&o["metadata"]["namespace"]), group)
         };
-        let objects = rendered.manifests.iter().map(|m| &m.object).filter(|o| o.is_object());
+        let objects = rendered.objects().filter(|o| o.is_object());
         objects.map(|o| (key(o), o.clone())).collect()
     };
     let (old, new) = (index(old), index(new));

@@ -44,16 +44,15 @@ pub(crate) async fn read(
     tables: bool,
 ) -> Result<Resources> {
     let mut rendered = context.parser.rendered_of(record)?;
-    let kinds = kinds_for(&context.cluster, rendered.manifests.iter().map(|m| &m.object), &[]).await?;
+    let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
     let warnings = served_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
     for warning in
         warnings.into_iter().chain(served_kinds::without_gone(&mut rendered, |gvk| kinds.get(gvk).is_some()))
     {
         tracing::warn!(release = %id, "{warning}");
     }
-    let documents = || rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-    let scopes = Scopes::new(&kinds, &[], documents().map(|(_, object)| object));
-    let targets = resolve(documents(), id, &scopes)?;
+    let scopes = Scopes::new(&kinds, &[], rendered.objects());
+    let targets = resolve(rendered.documents(), id, &scopes)?;
     let mut selected = BTreeSet::new();
     let selectors: Vec<Option<(String, Option<String>)>> = targets
         .iter()

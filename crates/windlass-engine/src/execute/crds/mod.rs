@@ -7,7 +7,10 @@ use crate::{
     context::Context,
     deadline::Deadline,
     error::{EngineError, Result},
-    execute::{readiness::status_wait, sanitize::sanitize},
+    execute::{
+        readiness::status_wait,
+        rejection::{Attempt, Rejection},
+    },
     objects::{
         crd_files,
         data_loss::{self, Loss},
@@ -109,12 +112,7 @@ impl CrdInstaller<'_> {
         let reference = desired_objects::reference(&file.name, object, "default", |gvk| {
             kinds.get(gvk).map(|r| r.namespaced)
         })?;
-        let wrap = |source| EngineError::Object {
-            action: "applying",
-            object: reference.to_string(),
-            path: file.name.clone(),
-            source,
-        };
+        let wrap = |source| EngineError::object("applying", &reference, &file.name, source);
         match self.rules.policy {
             CrdPolicy::Skip => Ok(None),
             CrdPolicy::Create | CrdPolicy::CreateMissing => {
@@ -207,17 +205,18 @@ async fn apply_sanitized(
     reference: &ObjectRef,
     options: ApplyOptions<'_>,
 ) -> Result<Value> {
-    let mut object = Cow::Borrowed(object);
+    let mut attempt = Attempt::new(object);
     loop {
-        let error = match cluster.apply(reference, &object, options).await {
+        let error = match cluster.apply(reference, &attempt.body, options).await {
             Ok(applied) => return Ok(applied.object),
             Err(error) => error,
         };
-        let Some(sanitized) = sanitize(SANITIZE_RULES, &object, &error) else { return Err(error.into()) };
+        let Rejection::Sanitized(warning) = attempt.rejected(&error, SANITIZE_RULES) else {
+            return Err(error.into());
+        };
         if !options.dry_run {
-            tracing::warn!(crd = reference.name, "{}", sanitized.warning);
+            tracing::warn!(crd = reference.name, "{warning}");
         }
-        object = Cow::Owned(sanitized.body);
     }
 }
 
@@ -262,12 +261,7 @@ pub(crate) async fn check_templated(cluster: &Cluster, targets: &[DesiredObject]
         if !is_crd(&target.object) {
             continue;
         }
-        let wrap = |source| EngineError::Object {
-            action: "reading",
-            object: target.object.to_string(),
-            path: target.path.clone(),
-            source,
-        };
+        let wrap = |source| EngineError::object("reading", &target.object, &target.path, source);
         if let Some(live) = cluster.get(&target.object).await.map_err(wrap)? {
             check_losses(cluster, &live, &target.body, &target.object).await?;
         }
