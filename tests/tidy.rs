@@ -405,7 +405,7 @@ fn the_engine_keeps_its_layers() {
     for (at, (folder, allowed)) in ENGINE.iter().enumerate() {
         let below =
             |name: &&str| ENGINE[..at].iter().any(|(other, _)| other.trim_end_matches(".rs") == *name);
-        assert!(allowed.iter().all(|name| below(&name)), "{folder} may know only what stands above it");
+        assert!(allowed.iter().all(below), "{folder} may know only what stands above it");
     }
     let mut wrong = Vec::new();
     let mut methods = 0;

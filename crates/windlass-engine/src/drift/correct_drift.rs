@@ -23,7 +23,7 @@ use crate::{
     operation::Operation,
     outcome::{ReleaseOutcome, object_drift::Drift},
     plan::{PlanStep, dependency_graph, revision_input::RevisionInput},
-    record::{Record, ReleaseStatus, StoredRecord},
+    record::{Record, RecordExtension, ReleaseStatus, StoredRecord},
     request::{ApplyMethod, CrdPolicy, DriftMode, WHOLE_OBJECT},
     state::expected_object::{self, DriftVerdict, ExpectedObject, Tolerated},
 };
@@ -100,15 +100,7 @@ impl DriftCorrection<'_> {
             let objects = outcome.created.len() + outcome.changed.len();
             outcome.reason = ActionReason::Drifted { revision: decision.revision, objects };
         }
-        // Tolerated drift was not applied by us: the next process must see the difference.
-        let old = &newest.record.extension.applied;
-        let applied = expected.iter().filter_map(|(key, e)| {
-            let key = key.to_string();
-            let hash = if e.tolerated.is_some() { old.get(&key).copied() } else { e.applied };
-            Some((key, hash?))
-        });
-        let left = &newest.record.extension.left;
-        let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
+        let applied = applied(&expected, &newest.record.extension);
         // So that the next process, which has only the record, recognizes these objects.
         remember |= applied != newest.record.extension.applied;
         if remember {
@@ -331,6 +323,19 @@ impl DriftCorrection<'_> {
         }
         several(errors)
     }
+}
+
+/// The hashes of what was applied, for the record. Tolerated drift was not applied by us: the next process must see the difference.
+fn applied(
+    expected: &BTreeMap<ObjectKey, ExpectedObject>,
+    recorded: &RecordExtension,
+) -> BTreeMap<String, u64> {
+    let hash = |(key, e): (&ObjectKey, &ExpectedObject)| {
+        let key = key.to_string();
+        let hash = if e.tolerated.is_some() { recorded.applied.get(&key).copied() } else { e.applied };
+        Some((key, hash?))
+    };
+    expected.iter().filter_map(hash).filter(|(key, _)| !recorded.left.contains(key)).collect()
 }
 
 /// Expected objects of a release, as its record stores them.

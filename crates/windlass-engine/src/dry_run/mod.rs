@@ -39,9 +39,20 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use windlass_base::redact;
-use windlass_cluster::{ApplyOptions, Cluster, ClusterError, Gvk, ObjectRef, needs_folding, without_orphans};
+use windlass_cluster::{
+    ApplyOptions, Cluster, ClusterError, Folded, Gvk, ObjectRef, needs_folding, without_orphans,
+};
 
 const AT_ONCE: usize = 16;
+
+/// The server's answer to an object, and to what an apply would send after it.
+enum Answer {
+    /// The object as it would be.
+    Accepted(Value),
+    /// It has to be deleted and created again.
+    Immutable(ClusterError),
+    Rejected(ClusterError),
+}
 
 /// The dry run of a revision.
 #[derive(Clone, Copy)]
@@ -214,52 +225,23 @@ impl DryRun<'_> {
         orphans: bool,
         originals: Originals<'_>,
     ) -> Result<PlannedChange> {
-        let (context, input, manager) = (self.context, self.input, self.context.manager());
+        let (input, manager) = (self.input, self.context.manager());
         let mut updated = PlannedChange::new(ChangeVerb::Update, &target.object, &target.path, "it differs");
         let managed = &live["metadata"]["managedFields"];
         let folded = ownership::folded(step.before.as_ref(), input.id, &input.options.ownership);
         updated.writer = last_writer(managed, manager);
-        let (mut attempt, mut notes) = (Attempt::new(&target.body), Vec::new());
-        let client = input.method == ApplyMethod::Client;
-        let mut wanted = loop {
-            let sent = if client {
-                self.dry_run_change(target, &live, originals, &mut notes).await?
-            } else {
-                self.dry_run(target, &attempt.body, attempt.force).await
-            };
-            let error = match sent {
-                Ok(wanted) => break wanted,
-                Err(error) => error,
-            };
-            match attempt.rejected(&error, input.options.sanitize_rules()) {
-                Rejection::Conflict => {
-                    let conflicts = field_conflicts::of(&error, manager, folded);
-                    if conflicts.is_empty() {
-                        // Entries that are folded into ours first.
-                        attempt.force = true;
-                        continue;
-                    }
-                    let scaled = self.scaled(target, &conflicts, managed, &mut notes).await?;
-                    let settled = attempt.settle(&conflicts, managed, &target.object, input.options, &scaled);
-                    updated.conflicts.extend(conflicts);
-                    if !settled {
-                        return blocked(updated, target, error);
-                    }
-                }
-                Rejection::Sanitized(warning) => notes.push(warning),
-                Rejection::Immutable if input.options.objects.immutable.recreates() => {
-                    return self.recreated(target, live, updated, &error).await;
-                }
-                Rejection::Settling(_) | Rejection::Immutable | Rejection::Final => {
-                    return blocked(updated, target, error);
-                }
-            }
+        let mut notes = Vec::new();
+        let mut wanted = match self.answer(target, &live, folded, originals, &mut updated, &mut notes).await?
+        {
+            Answer::Accepted(wanted) => wanted,
+            Answer::Immutable(error) => return self.recreated(target, live, updated, &error).await,
+            Answer::Rejected(error) => return blocked(updated, target, error),
         };
-        if orphans && !client && needs_folding(managed, manager, folded) {
+        if orphans && input.method == ApplyMethod::Server && needs_folding(managed, manager, folded) {
             // A removed field may return as a default: the server decides.
             let mut bare = wanted.clone();
             without_orphans(&mut bare, managed, &target.body, manager, folded);
-            if let Ok(settled) = context.cluster.replace_dry_run(&target.object, &bare, manager).await {
+            if let Ok(settled) = self.context.cluster.replace_dry_run(&target.object, &bare, manager).await {
                 wanted = settled;
             }
         }
@@ -272,6 +254,54 @@ impl DryRun<'_> {
             updated.reason = format!("{}; {note}", updated.reason);
         }
         Ok(updated)
+    }
+
+    /// Sends the object as often as an apply would, and returns the server's last answer. Its conflicts are those of the change.
+    async fn answer(
+        &self,
+        target: &DesiredObject,
+        live: &Value,
+        folded: Folded,
+        originals: Originals<'_>,
+        updated: &mut PlannedChange,
+        notes: &mut Vec<String>,
+    ) -> Result<Answer> {
+        let options = self.input.options;
+        let managed = &live["metadata"]["managedFields"];
+        let mut attempt = Attempt::new(&target.body);
+        loop {
+            let sent = match self.input.method {
+                ApplyMethod::Client => self.dry_run_change(target, live, originals, notes).await?,
+                ApplyMethod::Server => self.dry_run(target, &attempt.body, attempt.force).await,
+            };
+            let error = match sent {
+                Ok(wanted) => return Ok(Answer::Accepted(wanted)),
+                Err(error) => error,
+            };
+            match attempt.rejected(&error, options.sanitize_rules()) {
+                Rejection::Conflict => {
+                    let conflicts = field_conflicts::of(&error, self.context.manager(), folded);
+                    if conflicts.is_empty() {
+                        // Entries that are folded into ours first.
+                        attempt.force = true;
+                        continue;
+                    }
+                    let scaled = self.scaled(target, &conflicts, managed, notes).await?;
+                    let settled = attempt.settle(&conflicts, managed, &target.object, options, &scaled);
+                    updated.conflicts.extend(conflicts);
+                    if !settled {
+                        return Ok(Answer::Rejected(error));
+                    }
+                }
+                Rejection::Sanitized(warning) => notes.push(warning),
+                Rejection::Immutable if options.objects.immutable.recreates() => {
+                    return Ok(Answer::Immutable(error));
+                }
+                Rejection::Settling(_) | Rejection::Immutable | Rejection::Final => {
+                    return Ok(Answer::Rejected(error));
+                }
+            }
+        }
     }
 
     /// Whether an update takes an object over, or changes nothing.

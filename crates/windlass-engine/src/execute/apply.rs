@@ -61,6 +61,15 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    fn by_server(step: &PlanStep, after: ObservedMeta, left: bool, warnings: Vec<String>) -> Self {
+        let before = step.before.as_ref();
+        let same = before.is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
+        // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
+        let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
+        let (target, method, changed) = (step.target, ApplyMethod::Server, !same && !created);
+        Self { target, method, after, created, changed, left, warnings }
+    }
+
     /// Adds the write to the outcome of the operation, and its result to the expected objects.
     pub(crate) fn record(
         self,
@@ -198,19 +207,7 @@ impl<'a> Applier<'a> {
                         self.fold_once(&target.object, &applied).await?;
                         continue;
                     }
-                    let same = before
-                        .is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
-                    // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
-                    let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
-                    return Ok(Written {
-                        target: step.target,
-                        method: ApplyMethod::Server,
-                        created,
-                        changed: !same && !created,
-                        after,
-                        left: attempt.left,
-                        warnings,
-                    });
+                    return Ok(Written::by_server(step, after, attempt.left, warnings));
                 }
                 Err(error) => error,
             };
