@@ -83,6 +83,108 @@ const KUSTOMIZE: [(&str, &[&str]); 16] = [
 const ROOT: [(&str, &[&str]); 3] =
     [("preflight", &[]), ("runtime.rs", &[]), ("cli", &["preflight", "runtime"])];
 
+/// The same for the engine: bottom-up, a folder knows only what stands above it.
+const ENGINE: [(&str, &[&str]); 21] = [
+    ("request.rs", &[]),
+    ("client_apply", &[]),
+    ("progress", &["request"]),
+    ("objects", &["request"]),
+    ("record", &["objects", "request"]),
+    ("error.rs", &["client_apply", "objects", "record", "request"]),
+    ("state", &["objects", "record", "request"]),
+    ("deadline.rs", &["error"]),
+    ("context.rs", &["deadline", "objects", "progress", "record", "request", "state"]),
+    ("lock", &["context", "error", "progress", "record", "request"]),
+    ("observe", &["context", "error", "lock", "objects", "record", "request", "state"]),
+    ("operation.rs", &["context", "deadline", "error", "lock", "observe", "record", "request", "state"]),
+    ("decide", &["error", "lock", "observe", "record", "request"]),
+    ("plan", &["decide", "error", "objects", "record", "request", "state"]),
+    ("outcome", &["decide", "objects", "record"]),
+    (
+        "prepared_plan.rs",
+        &["context", "decide", "error", "lock", "objects", "observe", "outcome", "plan", "record", "request"],
+    ),
+    (
+        "execute",
+        &[
+            "client_apply",
+            "context",
+            "deadline",
+            "decide",
+            "error",
+            "objects",
+            "observe",
+            "operation",
+            "outcome",
+            "plan",
+            "prepared_plan",
+            "progress",
+            "record",
+            "request",
+            "state",
+        ],
+    ),
+    (
+        "dry_run",
+        &[
+            "context",
+            "decide",
+            "error",
+            "execute",
+            "objects",
+            "observe",
+            "outcome",
+            "plan",
+            "prepared_plan",
+            "record",
+            "request",
+        ],
+    ),
+    (
+        "drift",
+        &[
+            "context",
+            "deadline",
+            "decide",
+            "dry_run",
+            "error",
+            "execute",
+            "objects",
+            "observe",
+            "operation",
+            "outcome",
+            "plan",
+            "record",
+            "request",
+            "state",
+        ],
+    ),
+    ("report", &["context", "decide", "error", "objects", "observe", "plan", "record", "request"]),
+    (
+        "engine",
+        &[
+            "context",
+            "deadline",
+            "decide",
+            "drift",
+            "dry_run",
+            "error",
+            "execute",
+            "lock",
+            "objects",
+            "observe",
+            "operation",
+            "outcome",
+            "plan",
+            "progress",
+            "record",
+            "report",
+            "request",
+            "state",
+        ],
+    ),
+];
+
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
 const CRATES: [(&str, &[&str]); 15] = [
     ("chart-compat", &[]),
@@ -229,22 +331,36 @@ fn sources(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The top-level modules that a file uses by `crate::`.
+/// The top-level modules that a file uses by `crate::`: those of one path, or of each path in braces.
 fn used(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     for part in text.split("crate::").skip(1) {
-        let names = match part.strip_prefix('{') {
-            Some(group) => group.split('}').next().unwrap_or_default().split(',').map(str::trim).collect(),
-            None => vec![part],
+        let Some(group) = part.strip_prefix('{') else {
+            out.push(first_word(part));
+            continue;
         };
-        for name in names {
-            let name: String = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-            if name.starts_with(|c: char| c.is_lowercase()) {
-                out.push(name);
+        let (mut depth, mut start) = (0, 0);
+        for (at, c) in group.char_indices() {
+            match c {
+                ',' | '}' if depth == 0 => {
+                    out.push(first_word(group[start..at].trim_start()));
+                    start = at + 1;
+                    if c == '}' {
+                        break;
+                    }
+                }
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
             }
         }
     }
+    out.retain(|name| name.starts_with(|c: char| c.is_lowercase()));
     out
+}
+
+fn first_word(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
 fn check_layers(base: &Path, layers: &[(&str, &[&str])]) {
@@ -283,10 +399,48 @@ fn the_root_package_keeps_its_layers() {
 }
 
 #[test]
+fn the_engine_keeps_its_layers() {
+    let base = root().join("crates/windlass-engine/src");
+    check_layers(&base, &ENGINE);
+    for (at, (folder, allowed)) in ENGINE.iter().enumerate() {
+        let below =
+            |name: &&str| ENGINE[..at].iter().any(|(other, _)| other.trim_end_matches(".rs") == *name);
+        assert!(allowed.iter().all(below), "{folder} may know only what stands above it");
+    }
+    let mut wrong = Vec::new();
+    let mut methods = 0;
+    for file in sources(&base).iter().filter(|file| !is_tests(file)) {
+        let code = without_tests(&fs::read_to_string(file).unwrap());
+        let code: Vec<&str> = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let text = code.join("\n");
+        // Through the crate's root a folder would reach all others.
+        let by_root = text.split("crate::").skip(1).any(|part| part.starts_with(|c: char| c.is_uppercase()));
+        if by_root && !file.ends_with("lib.rs") {
+            wrong.push(format!("{}: crate::Name", file.display()));
+        }
+        let pure = ["decide", "plan", "objects"].iter().any(|folder| file.starts_with(base.join(folder)));
+        for word in ["now()", "std::env", "std::time", "tokio", "async "] {
+            if pure && text.contains(word) {
+                wrong.push(format!("{}: {word} in pure code", file.display()));
+            }
+        }
+        for block in text.split("\nimpl Engine {").skip(1) {
+            let block = block.split("\n}").next().unwrap_or_default();
+            methods += block.lines().filter(|line| line.starts_with("    ") && line.contains(" fn ")).count();
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!((20..=40).contains(&methods), "Engine has {methods} methods: at most 40");
+}
+
+#[test]
 fn every_folder_has_its_layer() {
-    for (base, layers) in
-        [("chart-compat/src", &RENDERER[..]), ("kustomize-compat/src", &KUSTOMIZE[..]), ("src", &ROOT[..])]
-    {
+    for (base, layers) in [
+        ("chart-compat/src", &RENDERER[..]),
+        ("kustomize-compat/src", &KUSTOMIZE[..]),
+        ("crates/windlass-engine/src", &ENGINE[..]),
+        ("src", &ROOT[..]),
+    ] {
         for entry in fs::read_dir(root().join(base)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let known = layers.iter().any(|(folder, _)| {

@@ -58,7 +58,7 @@ impl Row {
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
     let found = with_engine(globals, async |s| {
         let namespace = (!args.all_namespaces).then_some(s.namespace.as_str());
-        let releases = s.engine.stored_releases(namespace).await.map_err(|e| e.to_string())?;
+        let releases = s.engine.records().stored_releases(namespace).await.map_err(|e| e.to_string())?;
         let mut found = Vec::new();
         for stored in &releases {
             let wrong = helmrelease::misnamed_records(&s.engine, stored).await;
@@ -66,7 +66,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         }
         if args.fix {
             for wrong in &found {
-                let written = s.engine.rename_namespace(wrong).await;
+                let written = s.engine.records().rename_namespace(wrong).await;
                 written.map_err(|e| format!("{wrong}: cannot repair it: {e}"))?;
             }
         }

@@ -65,7 +65,7 @@ pub(super) enum Command {
 
 fn load(globals: &Globals, which: &RevisionArgs) -> Result<Record, Failure> {
     with_engine(globals, async |s| {
-        s.engine.get(&s.id(&which.name), which.revision).await.map_err(|e| e.to_string())
+        s.engine.records().get(&s.id(&which.name), which.revision).await.map_err(|e| e.to_string())
     })
 }
 

@@ -71,7 +71,7 @@ impl Row {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let records = with_engine(globals, async |s| {
-        s.engine.history(&s.id(&args.name), args.max).await.map_err(|e| e.to_string())
+        s.engine.records().history(&s.id(&args.name), args.max).await.map_err(|e| e.to_string())
     })?;
     let text = match args.output {
         Format::Table => {

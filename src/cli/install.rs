@@ -339,7 +339,7 @@ async fn execute_operation(
     }
     let record = match &outcome.record {
         Some(record) => (**record).clone(),
-        None => s.engine.get(&s.id(&job.name), 0).await.map_err(|e| text(e.to_string()))?,
+        None => s.engine.records().get(&s.id(&job.name), 0).await.map_err(|e| text(e.to_string()))?,
     };
     if dry {
         return Ok(show_dry(globals, record, &request.rendered, told)?);

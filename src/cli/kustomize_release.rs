@@ -146,7 +146,7 @@ pub(super) fn apply(made: Kustomization, flags: &ApplyFlags<'_>) -> Result<(), F
         }
         let record = match &outcome.record {
             Some(record) => (**record).clone(),
-            None => s.engine.get(&id, 0).await.map_err(|e| e.to_string())?,
+            None => s.engine.records().get(&id, 0).await.map_err(|e| e.to_string())?,
         };
         if request.options.dry_run {
             return show_dry(&globals, record, &request.rendered, told);

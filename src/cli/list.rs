@@ -118,7 +118,7 @@ impl Args {
     ) -> Result<(Vec<String>, Vec<Record>), EngineError> {
         if self.date {
             // Only the record contains the time.
-            let mut records = engine.read(namespace, &heads, all).await?;
+            let mut records = engine.records().read(namespace, &heads, all).await?;
             records.sort_by_cached_key(|r| {
                 let time = r.info.last_deployed.parse::<jiff::Timestamp>().unwrap_or_default();
                 (time, r.name.clone(), r.namespace.clone())
@@ -133,7 +133,7 @@ impl Args {
         if self.short {
             return Ok((heads.into_iter().map(|head| head.id.name).collect(), Vec::new()));
         }
-        Ok((Vec::new(), engine.read(namespace, &heads, all).await?))
+        Ok((Vec::new(), engine.records().read(namespace, &heads, all).await?))
     }
 
     fn page<T>(&self, shown: &mut Vec<T>) {
@@ -195,9 +195,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         let found =
             if args.filter_status.superseded && !args.filter_status.names_states() && !args.filter_status.all
             {
-                s.engine.superseded(namespace).await
+                s.engine.records().superseded(namespace).await
             } else {
-                s.engine.heads(namespace).await
+                s.engine.records().heads(namespace).await
             };
         let mut heads = found.map_err(|e| e.to_string())?;
         let all = heads.len();

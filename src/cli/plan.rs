@@ -223,7 +223,7 @@ fn plan_kustomization(made: Kustomization, args: &PlanArgs) -> Result<Saved, Fai
     let options = args.change.options(Mode::UpgradeInstall)?;
     let globals = made.globals.clone();
     with_engine(&globals, async |s| {
-        let newest = s.engine.newest(&s.id(made.name())).await.map_err(|e| e.to_string())?;
+        let newest = s.engine.records().newest(&s.id(made.name())).await.map_err(|e| e.to_string())?;
         let request = made.request(&s, &args.change.common.release, options, newest.as_ref());
         let preview = s.run(s.engine.plan(&request)).await?;
         Ok(Saved {
@@ -308,7 +308,7 @@ pub(super) fn apply(globals: &Globals, args: &ApplyArgs) -> Result<(), Failure> 
         }
         let record = match &outcome.record {
             Some(record) => (**record).clone(),
-            None => s.engine.get(&request.id, 0).await.map_err(|e| e.to_string())?,
+            None => s.engine.records().get(&request.id, 0).await.map_err(|e| e.to_string())?,
         };
         status::show(&record, args.told.output, Shown::after(globals, args.told.hide_notes))
     })

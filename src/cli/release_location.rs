@@ -8,7 +8,7 @@ use windlass_flux::helmrelease;
 impl Connected {
     /// The engine and the identity of a release with records in the command's namespace.
     pub(super) async fn locate(&self, name: &str) -> Result<(Engine, ReleaseId), Failure> {
-        let newest = self.engine.newest(&self.id(name)).await.map_err(|e| e.to_string())?;
+        let newest = self.engine.records().newest(&self.id(name)).await.map_err(|e| e.to_string())?;
         self.located_by(name, newest.as_ref()).await
     }
 

@@ -153,7 +153,7 @@ pub(super) async fn print_status(
 ) -> Result<(), Failure> {
     let helm3 = globals.profile() == chart_compat::profile::Profile::Helm3;
     let engine = &connected.engine;
-    let mut record = engine.get(id, flags.revision).await.map_err(|e| e.to_string())?;
+    let mut record = engine.records().get(id, flags.revision).await.map_err(|e| e.to_string())?;
     let lists = (!helm3 || flags.show_resources) && !matches!(engine.storage(), Storage::Memory(_));
     let found = if lists {
         let tables = flags.output == Format::Table;

@@ -49,7 +49,7 @@ fn text(why: &RevisionReport, painted: bool) -> String {
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let told = with_engine(globals, async |s| {
-        s.run(s.engine.explain_revisions(&s.id(&args.name), args.revision)).await
+        s.run(s.engine.records().explain(&s.id(&args.name), args.revision)).await
     })?;
     let text = match args.output {
         Format::Table => told.iter().map(|why| text(why, globals.paints())).collect(),

@@ -316,7 +316,7 @@ impl Observer<'_> {
         let Self { releases, values, modules, config, broken, enabling, hooked, .. } = *self;
         let name = &module.name;
         let own = releases.at(&module.target)?;
-        let newest = own.engine().newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
+        let newest = own.engine().records().newest(&ReleaseId::new(&own.namespace, &name.name)).await?;
         let newest = newest.filter(|r| r.info.status != ReleaseStatus::Uninstalled);
         if let Some(problem) = config.problems.iter().find(|p| p.key == name.enabled_key()) {
             return Err(Error::Config(format!("ConfigMap: {}", problem.text)));

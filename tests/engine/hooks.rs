@@ -31,7 +31,7 @@ async fn run_in_order_around_the_release() {
     assert!(second["metadata"]["labels"]["app.kubernetes.io/managed-by"].is_null(), "no part of the release");
     assert!(get(ns, "job", "first").is_none(), "deleted after its success");
     assert!(value(ns, "after").is_some());
-    let record = engine.get(&ReleaseId::new(ns, "web"), 1).await.unwrap();
+    let record = engine.records().get(&ReleaseId::new(ns, "web"), 1).await.unwrap();
     let run = |name: &str| record.hooks.iter().find(|h| h.name == name).unwrap().last_run.clone();
     assert_eq!(
         (run("first").phase.as_str(), run("second").phase.as_str(), run("farewell").phase.as_str()),
@@ -144,7 +144,7 @@ async fn a_failing_hook_fails_the_release() {
         get(ns, "job", "doomed").is_none() && get(ns, "job", "fine").is_none(),
         "deleted by their policies"
     );
-    let record = engine.get(&ReleaseId::new(ns, "web"), 1).await.unwrap();
+    let record = engine.records().get(&ReleaseId::new(ns, "web"), 1).await.unwrap();
     assert_eq!(record.hooks[1].last_run.phase, "Failed");
     assert!(
         record.info.description.starts_with("Release \"web\" failed: failed pre-install"),

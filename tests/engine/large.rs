@@ -39,7 +39,7 @@ async fn live_as_small_ones_do_and_helm_refuses_to_act_on_half_of_them() {
         let ns = namespace.name();
         engine.reconcile(&wanted(ns, &["a", "b", "c"])).await.unwrap();
         assert_eq!(parts(ns), 2);
-        let record = engine.get(&ReleaseId::new(ns, "web"), 1).await.unwrap();
+        let record = engine.records().get(&ReleaseId::new(ns, "web"), 1).await.unwrap();
         assert!(record.manifest.len() > 1_800_000 && record.config == json!({"some": "value"}));
         let list = helm(plane, &["list", "-n", ns]).unwrap();
         assert!(list.contains("web") && list.contains("deployed") && list.contains("test-1.0.0"), "{list}");

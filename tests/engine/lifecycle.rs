@@ -97,10 +97,10 @@ async fn history_is_pruned_to_its_bound() {
         engine.reconcile(&wanted).await.unwrap();
     }
     assert_eq!(history(ns, "web"), ["3:superseded", "4:superseded", "5:deployed"]);
-    let newest = engine.get(&ReleaseId::new(ns, "web"), 0).await.unwrap();
+    let newest = engine.records().get(&ReleaseId::new(ns, "web"), 0).await.unwrap();
     assert_eq!((newest.version, newest.config["some"].as_str()), (5, Some("value")));
-    assert_eq!(engine.list(Some(ns)).await.unwrap().len(), 1);
-    assert_eq!(engine.history(&ReleaseId::new(ns, "web"), 256).await.unwrap().len(), 3);
+    assert_eq!(engine.records().list(Some(ns)).await.unwrap().len(), 1);
+    assert_eq!(engine.records().history(&ReleaseId::new(ns, "web"), 256).await.unwrap().len(), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,7 +216,7 @@ async fn a_failed_upgrade_is_recorded_and_tried_again_under_its_number() {
         assert_eq!(error.disposition(), Disposition::Stall);
         assert_eq!(history(ns, "web"), ["1:deployed", "2:failed"]);
     }
-    let record = engine.get(&ReleaseId::new(ns, "web"), 2).await.unwrap();
+    let record = engine.records().get(&ReleaseId::new(ns, "web"), 2).await.unwrap();
     assert!(record.info.description.starts_with("Upgrade \"web\" failed: "), "{}", record.info.description);
     // Back to the deployed state: what the failed one made is pruned.
     let done = engine.reconcile(&request(ns, "web", &[config_map("a", "1")], vec![])).await.unwrap();
@@ -290,15 +290,15 @@ async fn lists_read_no_more_than_they_show() {
         }
     }
     let mark = control_plane().audit_mark().unwrap();
-    let heads = engine.heads(Some(ns)).await.unwrap();
+    let heads = engine.records().heads(Some(ns)).await.unwrap();
     let shown: Vec<String> =
         heads.iter().map(|h| format!("{} {} {}", h.id.name, h.revision, h.status)).collect();
     assert_eq!(shown, ["one 3 deployed", "two 1 deployed"]);
     assert_eq!(requests_since(mark, ns), ["list secrets/"], "metadata alone");
     let mark = control_plane().audit_mark().unwrap();
-    let last = engine.history(&ReleaseId::new(ns, "one"), 1).await.unwrap();
+    let last = engine.records().history(&ReleaseId::new(ns, "one"), 1).await.unwrap();
     assert_eq!(last.iter().map(|r| r.version).collect::<Vec<_>>(), [3]);
     assert_eq!(requests_since(mark, ns), ["list secrets/", "get secrets/sh.helm.release.v1.one.v3"]);
-    let superseded = engine.superseded(Some(ns)).await.unwrap();
+    let superseded = engine.records().superseded(Some(ns)).await.unwrap();
     assert_eq!(superseded.iter().map(|h| h.revision).collect::<Vec<_>>(), [1, 2]);
 }

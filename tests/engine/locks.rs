@@ -169,7 +169,7 @@ async fn helms_pending_record_is_respected_until_told_otherwise() {
     let done = engine.rollback(&back).await.unwrap();
     // The state that Helm was making is the one that is asked for: it is finished.
     assert_eq!((done.action, done.revision), (ReleaseAction::Resume, 2));
-    let why = engine.explain_revisions(&back.id, Some(2)).await.unwrap();
+    let why = engine.records().explain(&back.id, Some(2)).await.unwrap();
     assert_eq!((why.len(), why[0].cause.as_str(), why[0].rollback_to), (1, "a test", Some(1)));
 }
 

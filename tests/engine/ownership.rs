@@ -72,7 +72,7 @@ async fn conflicts_of_later_waves_are_told_with_the_first() {
     tries.sort();
     assert_eq!(tries, ["b", "c", "d"].map(|name| format!("try patch configmaps/{name}")));
     assert_eq!(value(ns, "b").as_deref(), Some("1"), "only tried");
-    let record = engine.get(&with("2", &[]).id, 0).await.unwrap();
+    let record = engine.records().get(&with("2", &[]).id, 0).await.unwrap();
     let description = record.info.description;
     assert!(description.contains("/a ") && description.contains("/c "), "{description}");
 

@@ -44,7 +44,7 @@ async fn versions_that_went_block_nothing() {
     engine.reconcile(&asked(&[config_map("a", "1"), budget("policy/v1", 1)])).await.unwrap();
     age(ns, 1);
 
-    let shown = engine.resources(&id, &engine.get(&id, 1).await.unwrap(), false).await.unwrap();
+    let shown = engine.resources(&id, &engine.records().get(&id, 1).await.unwrap(), false).await.unwrap();
     assert_eq!(shown.keys().collect::<Vec<_>>(), ["v1/ConfigMap", "v1/PodDisruptionBudget"]);
 
     let restored = {

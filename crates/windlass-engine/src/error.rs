@@ -2,7 +2,7 @@
 
 use crate::{
     client_apply::MergeError,
-    plan::field_conflicts::Conflict,
+    objects::{data_loss::ALLOW, desired_objects::DocumentError, field_conflicts::Conflict},
     record::{RecordError, ReleaseStatus},
     request::HookEvent,
 };
@@ -75,17 +75,11 @@ pub enum EngineError {
         neither(others)
     )]
     Ownership { operation: &'static str, object: String, reason: String, others: Vec<(String, String)> },
-    /// A document that is no object.
-    #[error("{path}: {reason}")]
-    Manifest { path: String, reason: String },
+    #[error(transparent)]
+    Document(#[from] DocumentError),
     /// A document that Helm's client cannot read as an object.
     #[error("unable to build kubernetes objects from {manifest} manifest: {reason}")]
     Undecodable { manifest: &'static str, reason: String },
-    /// The cluster serves no such kind.
-    #[error(
-        "resource mapping not found for name: {name:?} namespace: {namespace:?} from \"\": {source}\nensure CRDs are installed first"
-    )]
-    NoKind { name: String, namespace: String, source: ClusterError },
     /// A write of an object failed.
     #[error("{action} {object} ({path}): {source}")]
     Object { action: &'static str, object: String, path: String, source: ClusterError },
@@ -142,7 +136,7 @@ pub enum EngineError {
     /// A newer CRD would drop data of existing objects.
     #[error(
         "{crd} would drop data of its {objects} objects: {losses}; migrate them first, or allow it with the CRD's annotation {}: \"true\"",
-        crate::execute::crds::data_loss::ALLOW
+        ALLOW
     )]
     CrdLoss { crd: String, objects: String, losses: String },
     /// The operation failed and was undone, as requested.
@@ -212,6 +206,11 @@ fn join(errors: &[EngineError]) -> String {
 }
 
 impl EngineError {
+    /// A failed request for an object.
+    pub(crate) fn object(action: &'static str, object: &ObjectRef, path: &str, source: ClusterError) -> Self {
+        Self::Object { action, object: object.to_string(), path: path.to_owned(), source }
+    }
+
     /// The causes of this error, without the errors that only wrap others.
     fn leaves(&self) -> Vec<&Self> {
         match self {
@@ -266,7 +265,7 @@ impl EngineError {
     pub(crate) fn stopped_writes(&self) -> bool {
         match self {
             Self::Object { .. }
-            | Self::NoKind { .. }
+            | Self::Document(DocumentError::NoKind { .. })
             | Self::Immutable { .. }
             | Self::NotRecreated { .. }
             | Self::Conflict { .. }
@@ -298,7 +297,7 @@ impl EngineError {
     /// The kinds that the API server does not serve, and without which the operation cannot succeed.
     pub fn missing_kinds(&self) -> BTreeSet<Gvk> {
         let kind = |error: &Self| match error {
-            Self::NoKind { source: ClusterError::NoKind(gvk), .. }
+            Self::Document(DocumentError::NoKind { source: ClusterError::NoKind(gvk), .. })
             | Self::Cluster(ClusterError::NoKind(gvk))
             | Self::Object { source: ClusterError::NoKind(gvk), .. } => Some((**gvk).clone()),
             _ => None,
@@ -326,12 +325,13 @@ impl EngineError {
             | Self::Ownership { .. }
             | Self::HookTaken { .. }
             | Self::NotCrd { .. }
-            | Self::Manifest { .. }
+            | Self::Document(DocumentError::Manifest { .. })
             | Self::Merge { .. } => Disposition::Stall,
             // A missing kind may come with another release; a failed Job may succeed in a new run.
-            Self::NoKind { .. } | Self::NotReady { .. } | Self::Timeout { .. } | Self::Deadline { .. } => {
-                Disposition::Retry
-            }
+            Self::Document(DocumentError::NoKind { .. })
+            | Self::NotReady { .. }
+            | Self::Timeout { .. }
+            | Self::Deadline { .. } => Disposition::Retry,
             Self::Moved(_)
             | Self::Blocked(_)
             | Self::CrdLoss { .. }

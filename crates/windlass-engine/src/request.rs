@@ -138,6 +138,18 @@ pub struct RenderedRelease {
     pub manifest_text: String,
 }
 
+impl RenderedRelease {
+    /// The documents of the manifest.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Value> + Clone {
+        self.manifests.iter().map(|manifest| &manifest.object)
+    }
+
+    /// The documents, each with the path of its template.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.manifests.iter().map(|manifest| (manifest.source.as_str(), &manifest.object))
+    }
+}
+
 /// The chart as Helm's release record stores it: metadata, lock, templates, values, schema, files.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ChartRecord(pub Value);

@@ -30,7 +30,7 @@ pub(super) struct Stored {
 pub(super) fn read(globals: &Globals, everywhere: bool) -> Result<Stored, Failure> {
     with_engine(globals, async |s| {
         let namespace = (!everywhere).then_some(s.namespace.as_str());
-        let mut records = s.engine.list(namespace).await.map_err(|e| e.to_string())?;
+        let mut records = s.engine.records().list(namespace).await.map_err(|e| e.to_string())?;
         records
             .retain(|r| !matches!(r.info.status, ReleaseStatus::Uninstalled | ReleaseStatus::Uninstalling));
         let version = s.engine.cluster().version().await.map_err(|e| e.to_string())?;

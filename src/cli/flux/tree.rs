@@ -145,9 +145,9 @@ fn grow<'a>(
 async fn objects(engine: &Engine, release: &Value) -> Result<Vec<Tree>, Failure> {
     let stored = StoredRelease::of(release).map_err(|e| e.to_string())?;
     let engine = engine.clone().with_storage_namespace(&stored.storage_namespace, false);
-    let mut found: Vec<Tree> = match engine.get(&stored.id, stored.revision).await {
+    let mut found: Vec<Tree> = match engine.records().get(&stored.id, stored.revision).await {
         Ok(record) => {
-            let objects = engine.objects_of(&record).await.map_err(|e| e.to_string())?;
+            let objects = engine.records().objects_of(&record).await.map_err(|e| e.to_string())?;
             objects.iter().map(Tree::of_object).collect()
         }
         // It failed before it was stored.

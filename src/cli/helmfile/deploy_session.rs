@@ -404,7 +404,7 @@ impl Session<'_> {
 
 /// The newest revision of a release that is not uninstalled.
 pub(super) async fn newest(connected: &Connected, id: &ReleaseId) -> Result<Option<ReleaseRecord>, Error> {
-    let newest = connected.engine.newest(id).await.map_err(|error| error.to_string())?;
+    let newest = connected.engine.records().newest(id).await.map_err(|error| error.to_string())?;
     Ok(newest.filter(|newest| newest.info.status != ReleaseStatus::Uninstalled))
 }
 

@@ -8,10 +8,12 @@ pub(crate) mod reason;
 use crate::{
     decide::reason::ActionReason,
     error::EngineError,
-    lock::lock_policy::RecordHold,
-    record::ReleaseStatus,
-    request::{Mode, ReleaseOptions},
+    lock::lock_policy::{self, RecordHold},
+    observe::release_history::History,
+    record::{Record, ReleaseStatus, StoredRecord},
+    request::{ApplyMethod, Immutable, Mode, ReleaseOptions},
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The engine's action on a release.
@@ -171,6 +173,64 @@ pub(crate) fn never_installed(revisions: &[RevisionState]) -> bool {
     let count = u64::try_from(rest.len()).unwrap_or(u64::MAX);
     revisions.last().is_some_and(|newest| newest.revision == last + count)
         && rest.iter().all(|p| matches!(p.status, ReleaseStatus::Failed | ReleaseStatus::PendingInstall))
+}
+
+/// By whom, and when, the recorded revisions are judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Observer<'a> {
+    /// Identifies this process.
+    pub(crate) holder: &'a str,
+    /// The operator that owns the release.
+    pub(crate) owner: Option<&'a str>,
+    /// No other operation runs on the release.
+    pub(crate) free: bool,
+    pub(crate) now: Timestamp,
+}
+
+/// The recorded revisions, as [`decide`] takes them. `same`: whether a revision has the objects and hooks of the request.
+pub(crate) fn revision_states(
+    history: &History,
+    observer: Observer<'_>,
+    same: impl Fn(&Record) -> bool,
+) -> Vec<RevisionState> {
+    let Observer { holder, owner, free, now } = observer;
+    let unsettled = free && history.has_two_deployed();
+    let newest = history.newest().map(|newest| newest.version);
+    let row = |stored: &StoredRecord| RevisionState {
+        revision: stored.record.version,
+        status: stored.record.info.status,
+        same: same(&stored.record),
+        hold: lock_policy::judge(&stored.record, holder, owner, free, now),
+        unsettled: unsettled && newest == Some(stored.record.version),
+        undeployed: stored.record.extension.undeployed
+            && stored.record.info.status != ReleaseStatus::Uninstalled,
+    };
+    history.records.iter().map(row).collect()
+}
+
+/// How a request's objects are written. Without a new revision as the deployed one's, whatever the request chooses.
+pub(crate) fn method(options: &ReleaseOptions, decision: &Decision, history: &History) -> ApplyMethod {
+    if decision.installing {
+        return options.apply.method(None);
+    }
+    let newest = history.newest().map(|record| record.apply_method.as_str());
+    let deployed = history.records.iter().find(|stored| stored.record.version == decision.revision);
+    match deployed.map(|stored| stored.record.apply_method.as_str()) {
+        // A record of Helm 3 names none: the request chooses.
+        Some(known) if decision.action == ReleaseAction::Unchanged && !known.is_empty() => {
+            ApplyMethod::of_record(known)
+        }
+        _ => options.apply.method(newest),
+    }
+}
+
+/// # Errors
+/// Objects cannot be replaced as a whole by server-side apply.
+pub(crate) fn refuse_replace(options: &ReleaseOptions, method: ApplyMethod) -> Result<(), EngineError> {
+    match (options.objects.immutable, method) {
+        (Immutable::Replace, ApplyMethod::Server) => Err(EngineError::ReplaceOnServer),
+        _ => Ok(()),
+    }
 }
 
 impl Decision {

@@ -1,23 +1,31 @@
 //! Corrects drift without creating a revision.
 
 use crate::{
+    context::Context,
+    deadline::Deadline,
     decide::{Decision, ReleaseAction, reason::ActionReason},
-    desired_objects::{DesiredObject, Scopes, resolve},
-    drift::{
-        self, DriftVerdict, ExpectedObject, Tolerated, crd_tracker,
-        drift_diff::{self, Drift},
-    },
-    engine::Engine,
-    engine_state::CachedRelease,
+    drift::drift_diff,
     error::{EngineError, Result},
-    execute::{RevisionInput, apply::several, client_write::Originals, crds},
-    lock::release_lease::{ReleaseLease, lost},
-    observe,
-    outcome::ReleaseOutcome,
-    plan::{PlanStep, dependency_graph, field_conflicts},
-    record::{ReleaseStatus, StoredRecord},
-    record::{recorded_manifests::remembered, release_history::History},
+    execute::{
+        apply::{Applier, several},
+        client_write::Originals,
+        crds, retain,
+    },
+    objects::{
+        crd_files,
+        desired_objects::{DesiredObject, Scopes, hex, resolve},
+        field_conflicts,
+    },
+    observe::{
+        observed_objects::{self, kinds_for},
+        release_history::is_newest,
+    },
+    operation::Operation,
+    outcome::{ReleaseOutcome, object_drift::Drift},
+    plan::{PlanStep, dependency_graph, revision_input::RevisionInput},
+    record::{Record, RecordExtension, ReleaseStatus, StoredRecord},
     request::{ApplyMethod, CrdPolicy, DriftMode, WHOLE_OBJECT},
+    state::expected_object::{self, DriftVerdict, ExpectedObject, Tolerated},
 };
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
@@ -26,21 +34,26 @@ use windlass_cluster::{CacheLookup, ObjectKey, ObjectRef, ObservedMeta, drift_of
 /// Suspects that are compared at the same time.
 const AT_ONCE: usize = 16;
 
-impl Engine {
-    pub(crate) async fn correct_drift(
+/// The correction of a release's drift, without a new revision.
+pub(crate) struct DriftCorrection<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) input: &'a RevisionInput<'a>,
+}
+
+impl DriftCorrection<'_> {
+    pub(crate) async fn run(
         &self,
-        input: &RevisionInput<'_>,
+        operation: &mut Operation<'_>,
         decision: Decision,
-        history: History,
-        lease: &mut Option<ReleaseLease>,
     ) -> Result<ReleaseOutcome> {
         let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, decision.reason, decision.revision);
-        let mut records = history.records;
+        let mut records = std::mem::take(&mut operation.history).records;
         let Some(place) = records.iter().position(|r| r.record.version == decision.revision) else {
             return Ok(outcome);
         };
         let mut newest = records.swap_remove(place);
-        let store = self.store();
+        let (context, input) = (self.context, self.input);
+        let store = context.store();
         if !input.options.dry_run {
             // Left by a crash between two writes.
             for stored in records.iter_mut().filter(|r| decision.supersede.contains(&r.record.version)) {
@@ -48,35 +61,36 @@ impl Engine {
                 store.update(stored).await?;
             }
         }
-        let mut remember = self.correct_crds(input, &mut newest, &mut outcome).await?;
-        let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-        let kinds = self.kinds_for(documents().map(|(_, object)| object), &input.rendered.crds).await?;
-        let scopes = Scopes::new(&kinds, &input.rendered.crds, documents().map(|(_, o)| o));
-        let mut targets = resolve(documents(), input.id, &scopes)?;
-        self.watch_kinds(targets.iter().map(|t| &t.object)).await?;
+        let mut remember = self.correct_crds(&operation.deadline, &mut newest, &mut outcome).await?;
+        let rendered = input.rendered;
+        let kinds = kinds_for(&context.cluster, rendered.objects(), &rendered.crds).await?;
+        let scopes = Scopes::new(&kinds, &rendered.crds, rendered.objects());
+        let mut targets = resolve(rendered.documents(), input.id, &scopes)?;
+        context.watch_kinds(targets.iter().map(|t| &t.object)).await?;
         let tolerant = drift_diff::tolerant(input.options);
         let input = &RevisionInput { options: &tolerant, ..*input };
-        let (mut expected, steps) = self.suspects(input, &targets, &newest).await?;
-        self.leave_ignored_away(input, &mut targets, &steps).await?;
-        let steps = self.inspect(input, &targets, steps, &mut expected, &mut outcome).await;
+        let tolerant = DriftCorrection { context, input };
+        let (mut expected, steps) = tolerant.suspects(&targets, &newest).await?;
+        tolerant.leave_ignored_away(&mut targets, &steps).await?;
+        let steps = tolerant.inspect(&targets, steps, &mut expected, &mut outcome).await;
         outcome.unchanged = targets.len() - steps.len();
         if input.options.dry_run {
             outcome.changed = steps.iter().map(|s| targets[s.target].object.clone()).collect();
             return Ok(outcome);
         }
         let retains = !newest.record.extension.retained.is_empty();
-        if (!steps.is_empty() || retains) && lease.is_none() {
-            *lease = self.lock(input.id, input.options.revisions.break_lock, Some(&newest)).await?;
-            if !self.is_newest(input.id, &newest).await? {
+        if (!steps.is_empty() || retains) && !operation.lock.is_held() {
+            operation.acquire_lock(input.options.revisions.break_lock, Some(&newest)).await?;
+            if !is_newest(store, input.id, &newest).await? {
                 return Err(EngineError::InProgress);
             }
         }
         let result = tokio::select! {
-            result = self.apply_corrections(input, &targets, steps, &mut expected, &mut outcome) => result,
+            result = tolerant.apply_corrections(&targets, steps, &mut expected, &mut outcome) => result,
             // Another process may have changed what is stored below.
-            () = lost(lease.as_ref()) => return Err(EngineError::LockLost),
+            () = operation.lock.lost() => return Err(EngineError::LockLost),
         };
-        remember |= Box::pin(self.prune_retained(input, &mut newest, &mut outcome)).await?;
+        remember |= Box::pin(retain::prune_retained(context, input, &mut newest, &mut outcome)).await?;
         for drift in &mut outcome.drift {
             let done = |object: &ObjectRef| *object == drift.object;
             drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);
@@ -86,15 +100,7 @@ impl Engine {
             let objects = outcome.created.len() + outcome.changed.len();
             outcome.reason = ActionReason::Drifted { revision: decision.revision, objects };
         }
-        // Tolerated drift was not applied by us: the next process must see the difference.
-        let old = &newest.record.extension.applied;
-        let applied = expected.iter().filter_map(|(key, e)| {
-            let key = key.to_string();
-            let hash = if e.tolerated.is_some() { old.get(&key).copied() } else { e.applied };
-            Some((key, hash?))
-        });
-        let left = &newest.record.extension.left;
-        let applied: BTreeMap<String, u64> = applied.filter(|(key, _)| !left.contains(key)).collect();
+        let applied = applied(&expected, &newest.record.extension);
         // So that the next process, which has only the record, recognizes these objects.
         remember |= applied != newest.record.extension.applied;
         if remember {
@@ -102,19 +108,7 @@ impl Engine {
             store.update(&mut newest).await?;
             outcome.record = Some(Arc::new(newest.record.clone()));
         }
-        self.state.set(
-            &self.key(input.id),
-            CachedRelease {
-                revision: decision.revision,
-                record_version: newest.resource_version,
-                state: input.state,
-                crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
-                checksum: input.rendered.checksum.clone(),
-                drift: input.options.drift.mode,
-                retains: !newest.record.extension.retained.is_empty(),
-                expected,
-            },
-        );
+        context.state.set(&context.key(input.id), input.cached(&newest, expected));
         result.map(|()| outcome)
     }
 
@@ -122,47 +116,42 @@ impl Engine {
     /// that were deleted. Returns whether the record must be updated.
     async fn correct_crds(
         &self,
-        input: &RevisionInput<'_>,
+        deadline: &Deadline,
         newest: &mut StoredRecord,
         outcome: &mut ReleaseOutcome,
     ) -> Result<bool> {
+        let (context, input) = (self.context, self.input);
         let policy = input.options.crds;
-        let digest = hex(&crds::digest(&input.rendered.crds));
+        let digest = hex(&crd_files::digest(&input.rendered.crds));
         let files = &input.rendered.crds;
         let keeps = matches!(policy, CrdPolicy::Apply | CrdPolicy::CreateMissing) && !files.is_empty();
         if !keeps || input.options.dry_run {
             return Ok(false);
         }
+        let rules = input.options.crd_rules();
         if newest.record.extension.crds != digest {
-            outcome.changed.extend(self.install_crds(input.id, files, input.options.crd_rules()).await?);
+            outcome.changed.extend(crds::install(context, deadline, input.id, files, rules).await?);
             newest.record.extension.crds = digest;
             return Ok(true);
         }
-        let missing = self.missing_crds(&self.key(input.id));
+        let missing = context.state.missing_crds(&context.key(input.id));
         if !missing.is_empty() && input.options.drift.mode == DriftMode::Correct {
-            outcome.created.extend(
-                self.install_crds(input.id, &crd_tracker::only(files, &missing), input.options.crd_rules())
-                    .await?,
-            );
+            let files = crd_files::only(files, &missing);
+            outcome.created.extend(crds::install(context, deadline, input.id, &files, rules).await?);
         }
         Ok(false)
     }
 
     /// Removes ignored fields that are missing in the cluster from suspects: nobody owns them, so that no conflict
     /// reports them.
-    async fn leave_ignored_away(
-        &self,
-        input: &RevisionInput<'_>,
-        targets: &mut [DesiredObject],
-        steps: &[PlanStep],
-    ) -> Result<()> {
-        let rules = &input.options.drift.ignore;
+    async fn leave_ignored_away(&self, targets: &mut [DesiredObject], steps: &[PlanStep]) -> Result<()> {
+        let rules = &self.input.options.drift.ignore;
         for step in steps.iter().filter(|step| step.before.is_some()) {
             let target = &mut targets[step.target];
             if field_conflicts::paths_of(rules, &target.object).next().is_none() {
                 continue;
             }
-            if let Some(live) = self.cluster.get(&target.object).await? {
+            if let Some(live) = self.context.cluster.get(&target.object).await? {
                 field_conflicts::leave_away(&mut target.body, &live, rules, &target.object);
             }
         }
@@ -172,12 +161,12 @@ impl Engine {
     /// Separates suspects that have not changed from those that have, and drift to correct from drift to leave.
     async fn inspect(
         &self,
-        input: &RevisionInput<'_>,
         targets: &[DesiredObject],
         steps: Vec<PlanStep>,
         expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
         outcome: &mut ReleaseOutcome,
     ) -> Vec<PlanStep> {
+        let input = self.input;
         let looks: Vec<_> = steps
             .into_iter()
             .map(|step| async move {
@@ -190,11 +179,13 @@ impl Engine {
                     .any(|path| path == WHOLE_OBJECT);
                 let mode = match ignored {
                     true => DriftMode::Off,
-                    false => drift::mode_of(input.options.drift.mode, own.as_deref()),
+                    false => expected_object::mode_of(input.options.drift.mode, own.as_deref()),
                 };
                 let found = match mode {
                     DriftMode::Off => None,
-                    DriftMode::Correct | DriftMode::Report => self.drift_diff(input, target, &step).await,
+                    DriftMode::Correct | DriftMode::Report => {
+                        drift_diff::of(self.context, input, target, &step).await
+                    }
                 };
                 (step, mode, found)
             })
@@ -233,13 +224,13 @@ impl Engine {
     /// Objects that differ, or may differ, from the recorded manifest.
     async fn suspects(
         &self,
-        input: &RevisionInput<'_>,
         targets: &[DesiredObject],
         newest: &StoredRecord,
     ) -> Result<(BTreeMap<ObjectKey, ExpectedObject>, Vec<PlanStep>)> {
-        let known = self
+        let (context, input) = (self.context, self.input);
+        let known = context
             .state
-            .get(&self.key(input.id))
+            .get(&context.key(input.id))
             .filter(|k| k.revision == newest.record.version && k.state == input.state);
         let mut all: BTreeMap<ObjectKey, ExpectedObject> = remembered(targets, &newest.record, input.method)
             .into_iter()
@@ -253,15 +244,16 @@ impl Engine {
         if input.options.drift.mode == DriftMode::Off {
             return Ok((all, Vec::new()));
         }
-        let seen = observe::objects(
-            &self.cluster,
-            self.watches.as_ref(),
-            &self.options.field_manager,
+        let seen = observed_objects::objects(
+            &context.cluster,
+            context.watches.as_ref(),
+            context.manager(),
             targets.iter().map(|t| &t.object).filter(|object| {
                 let written = all.get(&object.key()).and_then(|e| e.written);
                 // Objects that the cache is behind on were written just now; objects that it lacks may have lost
                 // their label.
-                self.watches
+                context
+                    .watches
                     .as_ref()
                     .is_none_or(|w| !matches!(w.lookup(object, written), CacheLookup::Behind))
             }),
@@ -275,7 +267,7 @@ impl Engine {
                 Some(None) => CacheLookup::Absent,
                 None => CacheLookup::Behind,
             };
-            let verdict = match drift::judge(expected, &lookup, input.id) {
+            let verdict = match expected_object::judge(expected, &lookup, input.id) {
                 // Reported drift is compared again each time: it may be gone, or be corrected now.
                 _ if expected.tolerated == Some(Tolerated::Reported) => {
                     DriftVerdict::Suspect("it was reported before")
@@ -284,7 +276,7 @@ impl Engine {
             };
             let before = seen.get(&target.key).cloned().flatten();
             // Without a watch no later event comes: wait for the deletion and create the object now.
-            let going = verdict == DriftVerdict::Undecided && self.watches.is_none();
+            let going = verdict == DriftVerdict::Undecided && context.watches.is_none();
             match verdict {
                 DriftVerdict::Missing | DriftVerdict::Suspect(_) => {
                     steps.push(PlanStep { target: index, before, known: true });
@@ -305,7 +297,6 @@ impl Engine {
 
     async fn apply_corrections(
         &self,
-        input: &RevisionInput<'_>,
         targets: &[DesiredObject],
         steps: Vec<PlanStep>,
         expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
@@ -316,7 +307,8 @@ impl Engine {
         for step in steps {
             waves.entry(order.waves[step.target]).or_default().push(step);
         }
-        let mut applier = self.applier(input.id, input.options);
+        let (context, input) = (self.context, self.input);
+        let mut applier = Applier::new(context, input.id, input.options);
         applier.client = (input.method == ApplyMethod::Client).then_some(Originals::Same);
         let mut errors = Vec::new();
         for steps in waves.values() {
@@ -327,12 +319,29 @@ impl Engine {
             }
             errors.extend(result.err());
             let applied = steps.iter().map(|step| &targets[step.target]);
-            errors.extend(crds::await_applied(&self.cluster, applied, input.options.timeout).await.err());
+            errors.extend(crds::await_applied(&context.cluster, applied, input.options.timeout).await.err());
         }
         several(errors)
     }
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+/// The hashes of what was applied, for the record. Tolerated drift was not applied by us: the next process must see the difference.
+fn applied(
+    expected: &BTreeMap<ObjectKey, ExpectedObject>,
+    recorded: &RecordExtension,
+) -> BTreeMap<String, u64> {
+    let hash = |(key, e): (&ObjectKey, &ExpectedObject)| {
+        let key = key.to_string();
+        let hash = if e.tolerated.is_some() { recorded.applied.get(&key).copied() } else { e.applied };
+        Some((key, hash?))
+    };
+    expected.iter().filter_map(hash).filter(|(key, _)| !recorded.left.contains(key)).collect()
+}
+
+/// Expected objects of a release, as its record stores them.
+fn remembered(targets: &[DesiredObject], record: &Record, method: ApplyMethod) -> Vec<ExpectedObject> {
+    let applied = |target: &DesiredObject| record.extension.applied.get(&target.key.to_string()).copied();
+    let expected =
+        |t: &DesiredObject| ExpectedObject::remembered(t.object.clone(), &t.body, method, applied(t));
+    targets.iter().map(expected).collect()
 }

@@ -4,122 +4,47 @@
 //! server accounts for defaults and webhooks. Knows nothing of corrections.
 
 use crate::{
-    desired_objects::DesiredObject,
-    engine::Engine,
-    execute::{RevisionInput, client_write::Originals},
+    context::Context,
+    dry_run::DryRun,
+    execute::client_write::Originals,
+    objects::{
+        desired_objects::DesiredObject,
+        field_diff::{self, FieldChange, hide},
+    },
+    outcome::object_drift::{Drift, DriftedField},
     plan::{
         PlanStep,
-        dry_run::{ChangeVerb, PlannedChange},
-        field_diff::{self, FieldChange},
+        preview::{ChangeVerb, PlannedChange},
+        revision_input::RevisionInput,
     },
-    report::revision_report::hide,
     request::ReleaseOptions,
 };
-use serde_json::Value;
-use std::fmt;
-use windlass_cluster::ObjectRef;
 
-/// Longest value that is shown in full, in characters.
-const LONGEST: usize = 60;
-/// Most fields shown of one object.
-const MOST: usize = 8;
-
-/// An object that differs from the deployed revision.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Drift {
-    pub object: ObjectRef,
-    /// It was deleted.
-    pub deleted: bool,
-    /// The differences: `before` is the live value, `after` the revision's. Secrets are hidden.
-    pub fields: Vec<DriftedField>,
-    /// It was corrected; else only reported.
-    pub corrected: bool,
-    /// It was reported before.
-    pub known: bool,
-}
-
-/// A changed field, and its current owner.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DriftedField {
-    pub change: FieldChange,
-    /// Field manager; `None` if nobody owns the field.
-    pub manager: Option<String>,
-}
-
-impl fmt::Display for Drift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.deleted {
-            return write!(f, "{} was deleted", self.object);
-        }
-        write!(f, "{}", self.object)?;
-        if self.fields.is_empty() {
-            return f.write_str(" was changed");
-        }
-        for (i, field) in self.fields.iter().take(MOST).enumerate() {
-            write!(f, "{}{field}", if i == 0 { ": " } else { "; " })?;
-        }
-        match self.fields.len().saturating_sub(MOST) {
-            0 => Ok(()),
-            more => write!(f, "; and {more} more"),
-        }
-    }
-}
-
-impl fmt::Display for DriftedField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FieldChange { path, before, after, .. } = &self.change;
-        match (before, after) {
-            (None, None) => write!(f, "{path} was changed")?,
-            (None, Some(_)) => write!(f, "{path} was removed")?,
-            (Some(found), None) => write!(f, "{path} was added as {}", short(found))?,
-            (Some(found), Some(wanted)) => {
-                write!(f, "{path} is {} instead of {}", short(found), short(wanted))?;
-            }
-        }
-        match &self.manager {
-            Some(manager) => write!(f, ", by {manager:?}"),
-            None => Ok(()),
-        }
-    }
-}
-
-fn short(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+/// The differences of a suspect; `None`: nothing relevant.
+pub(crate) async fn of(
+    context: &Context,
+    input: &RevisionInput<'_>,
+    target: &DesiredObject,
+    step: &PlanStep,
+) -> Option<Drift> {
+    let drift = |deleted, fields| {
+        Some(Drift { object: target.object.clone(), deleted, fields, corrected: false, known: false })
     };
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+    if step.before.is_none() {
+        return drift(true, Vec::new());
     }
-}
-
-impl Engine {
-    /// The differences of a suspect; `None`: nothing relevant.
-    pub(crate) async fn drift_diff(
-        &self,
-        input: &RevisionInput<'_>,
-        target: &DesiredObject,
-        step: &PlanStep,
-    ) -> Option<Drift> {
-        let drift = |deleted, fields| {
-            Some(Drift { object: target.object.clone(), deleted, fields, corrected: false, known: false })
-        };
-        if step.before.is_none() {
-            return drift(true, Vec::new());
-        }
-        // Fields that Helm wrote and its manifest lacks are left by Helm: our first revision removes them.
-        let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
-        match self.preview_one(target, step, input, ours, Originals::Same).await {
-            Ok(change) => match change.verb {
-                ChangeVerb::Create => drift(true, Vec::new()),
-                ChangeVerb::Unchanged => None,
-                _ => drift(false, drifted_fields(change)),
-            },
-            Err(error) => {
-                tracing::debug!(object = %target.object, %error, "cannot compare a suspect");
-                drift(false, Vec::new())
-            }
+    // Fields that Helm wrote and its manifest lacks are left by Helm: our first revision removes them.
+    let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
+    let dry_run = DryRun { context, input };
+    match dry_run.object(target, step, ours, Originals::Same).await {
+        Ok(change) => match change.verb {
+            ChangeVerb::Create => drift(true, Vec::new()),
+            ChangeVerb::Unchanged => None,
+            _ => drift(false, drifted_fields(change)),
+        },
+        Err(error) => {
+            tracing::debug!(object = %target.object, %error, "cannot compare a suspect");
+            drift(false, Vec::new())
         }
     }
 }
@@ -181,8 +106,8 @@ pub(crate) fn tolerant(options: &ReleaseOptions) -> ReleaseOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-    use windlass_cluster::Gvk;
+    use serde_json::{Value, json};
+    use windlass_cluster::{Gvk, ObjectRef};
 
     fn field(path: &str, before: Option<Value>, after: Option<Value>) -> FieldChange {
         FieldChange { path: path.into(), before, after, sensitive: false }
@@ -190,7 +115,7 @@ mod tests {
 
     #[test]
     fn fields_have_owners() {
-        let conflict = |field: &str, manager: &str| crate::plan::field_conflicts::Conflict {
+        let conflict = |field: &str, manager: &str| crate::objects::field_conflicts::Conflict {
             field: field.into(),
             manager: manager.into(),
         };
@@ -227,6 +152,5 @@ mod tests {
         let fields = drifted_fields(change);
         let text = Drift { object, deleted: false, fields, corrected: false, known: false }.to_string();
         assert!(!text.contains("c2VjcmV0") && text.ends_with("; and 12 more"), "{text}");
-        assert_eq!(short(&json!("x".repeat(100))).chars().count(), LONGEST + 1);
     }
 }

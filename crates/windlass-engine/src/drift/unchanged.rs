@@ -1,69 +1,72 @@
 //! Answers a request from the caches alone: the same request succeeded before, and no watch saw a change since.
 
 use crate::{
+    context::Context,
     decide::{ReleaseAction, reason::ActionReason},
-    drift::{self, DriftVerdict, ExpectedObject, Tolerated},
-    engine::Engine,
-    engine_state::CachedRelease,
-    execute::crds,
+    objects::crd_files,
     outcome::ReleaseOutcome,
     request::{DriftMode, ReleaseId, ReleaseRequest},
+    state::{
+        engine_state::CachedRelease,
+        expected_object::{self, DriftVerdict, ExpectedObject, Tolerated},
+    },
 };
 use windlass_cluster::CacheLookup;
 
-impl Engine {
-    /// The deployed revision, if no watch saw a change of the release since it was last reconciled with this drift mode; makes no
-    /// request.
-    pub fn unchanged_revision(&self, id: &ReleaseId, drift: DriftMode) -> Option<u64> {
-        let as_asked = |known: &CachedRelease| known.drift == drift;
-        self.unchanged(id, as_asked).map(|(revision, _)| revision)
-    }
+/// The deployed revision, if no watch saw a change of the release since it was last reconciled with this drift mode; makes no
+/// request.
+pub(crate) fn revision(context: &Context, id: &ReleaseId, drift: DriftMode) -> Option<u64> {
+    let as_asked = |known: &CachedRelease| known.drift == drift;
+    unchanged(context, id, as_asked).map(|(revision, _)| revision)
+}
 
-    /// The outcome without a request to the server, if nothing changed.
-    pub(crate) fn unchanged_by_caches(&self, request: &ReleaseRequest) -> Option<ReleaseOutcome> {
-        let checksum = &request.rendered.checksum;
-        if !request.options.revisions.skip_unchanged || request.options.dry_run || checksum.is_empty() {
+/// The outcome without a request to the server, if nothing changed.
+pub(crate) fn outcome(context: &Context, request: &ReleaseRequest) -> Option<ReleaseOutcome> {
+    let checksum = &request.rendered.checksum;
+    if !request.options.revisions.skip_unchanged || request.options.dry_run || checksum.is_empty() {
+        return None;
+    }
+    let crds = crd_files::kept_digest(request.options.crds, &request.rendered.crds);
+    let drift = request.options.drift.mode;
+    let as_asked =
+        |known: &CachedRelease| *checksum == known.checksum && crds == known.crds && drift == known.drift;
+    let (revision, objects) = unchanged(context, &request.id, as_asked)?;
+    let reason = ActionReason::UpToDate { revision };
+    let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, reason, revision);
+    outcome.unchanged = objects;
+    Some(outcome)
+}
+
+/// Revision and number of objects of a release whose record and objects did not change.
+fn unchanged(
+    context: &Context,
+    id: &ReleaseId,
+    as_asked: impl Fn(&CachedRelease) -> bool,
+) -> Option<(u64, usize)> {
+    let (watches, records) = (context.watches.as_ref()?, context.records.as_ref()?);
+    if !context.state.missing_crds(&context.key(id)).is_empty() {
+        return None;
+    }
+    let store = context.store();
+    context.state.with(&context.key(id), |known| {
+        let record = |revision: u64| store.reference(id, revision);
+        let current = match records.lookup(&record(known.revision), None) {
+            CacheLookup::Present(seen) => seen.resource_version == known.record_version,
+            _ => false,
+        };
+        let last = matches!(records.lookup(&record(known.revision + 1), None), CacheLookup::Absent);
+        let reported = |e: &ExpectedObject| e.tolerated == Some(Tolerated::Reported);
+        if known.retains || !as_asked(known) || known.expected.values().any(reported) || !current || !last {
             return None;
         }
-        let crds = crds::kept_digest(request.options.crds, &request.rendered.crds);
-        let drift = request.options.drift.mode;
-        let as_asked =
-            |known: &CachedRelease| *checksum == known.checksum && crds == known.crds && drift == known.drift;
-        let (revision, objects) = self.unchanged(&request.id, as_asked)?;
-        let reason = ActionReason::UpToDate { revision };
-        let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, reason, revision);
-        outcome.unchanged = objects;
-        Some(outcome)
-    }
-
-    /// Revision and number of objects of a release whose record and objects did not change.
-    fn unchanged(&self, id: &ReleaseId, as_asked: impl Fn(&CachedRelease) -> bool) -> Option<(u64, usize)> {
-        let (watches, records) = (self.watches.as_ref()?, self.records.as_ref()?);
-        if !self.missing_crds(&self.key(id)).is_empty() {
-            return None;
-        }
-        let store = self.store();
-        self.state.with(&self.key(id), |known| {
-            let record = |revision: u64| store.reference(id, revision);
-            let current = match records.lookup(&record(known.revision), None) {
-                CacheLookup::Present(seen) => seen.resource_version == known.record_version,
-                _ => false,
-            };
-            let last = matches!(records.lookup(&record(known.revision + 1), None), CacheLookup::Absent);
-            let reported = |e: &ExpectedObject| e.tolerated == Some(Tolerated::Reported);
-            if known.retains || !as_asked(known) || known.expected.values().any(reported) || !current || !last
-            {
-                return None;
-            }
-            let fine = known.drift == DriftMode::Off
-                || known.expected.values().all(|expected| {
-                    let lookup = watches.lookup(&expected.object, expected.written);
-                    matches!(
-                        drift::judge(expected, &lookup, id),
-                        DriftVerdict::InSync | DriftVerdict::ExpectedDeletion(_) | DriftVerdict::Undecided
-                    )
-                });
-            fine.then_some((known.revision, known.expected.len()))
-        })?
-    }
+        let fine = known.drift == DriftMode::Off
+            || known.expected.values().all(|expected| {
+                let lookup = watches.lookup(&expected.object, expected.written);
+                matches!(
+                    expected_object::judge(expected, &lookup, id),
+                    DriftVerdict::InSync | DriftVerdict::ExpectedDeletion(_) | DriftVerdict::Undecided
+                )
+            });
+        fine.then_some((known.revision, known.expected.len()))
+    })?
 }

@@ -1,30 +1,29 @@
 //! Applies the objects of a plan: one write each unless something conflicts.
 
 use crate::{
-    desired_objects::DesiredObject,
-    drift::ExpectedObject,
-    engine_state::EngineState,
+    context::Context,
     error::{EngineError, Result},
     execute::{
         autoscaler::{self, Autoscalers, Scaled},
         client_write::Originals,
         readiness::status_wait::object_event,
         recreate,
-        sanitize::sanitize,
+        rejection::{self, Attempt, Rejection, TRIES},
     },
-    outcome::ReleaseOutcome,
-    plan::{
-        Deletion, PlanStep,
+    objects::{
+        desired_objects::DesiredObject,
         field_conflicts::{self, Conflict},
         ownership,
     },
-    report::operation_progress::{OperationProgress, ProgressReporter},
+    outcome::ReleaseOutcome,
+    plan::{Deletion, PlanStep},
+    progress::operation_progress::{OperationProgress, ProgressReporter},
     request::{ApplyMethod, ReleaseId, ReleaseOptions},
+    state::{engine_state::EngineState, expected_object::ExpectedObject},
 };
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     time::{Duration, Instant},
 };
@@ -34,8 +33,6 @@ use windlass_cluster::{
 };
 
 const AT_ONCE: usize = 16;
-/// Attempts of a write that another write interferes with.
-pub(crate) const TRIES: u32 = 4;
 
 /// Writes objects on behalf of one operation.
 pub(crate) struct Applier<'a> {
@@ -64,6 +61,15 @@ pub(crate) struct Written {
 }
 
 impl Written {
+    fn by_server(step: &PlanStep, after: ObservedMeta, left: bool, warnings: Vec<String>) -> Self {
+        let before = step.before.as_ref();
+        let same = before.is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
+        // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
+        let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
+        let (target, method, changed) = (step.target, ApplyMethod::Server, !same && !created);
+        Self { target, method, after, created, changed, left, warnings }
+    }
+
     /// Adds the write to the outcome of the operation, and its result to the expected objects.
     pub(crate) fn record(
         self,
@@ -85,7 +91,21 @@ impl Written {
     }
 }
 
-impl Applier<'_> {
+impl<'a> Applier<'a> {
+    /// Applies by the server. `client` is set for patches.
+    pub(crate) fn new(context: &'a Context, id: &'a ReleaseId, options: &'a ReleaseOptions) -> Self {
+        Self {
+            cluster: &context.cluster,
+            manager: context.manager(),
+            options,
+            id,
+            progress: context.progress_of(id),
+            client: None,
+            state: &context.state,
+            autoscalers: Autoscalers::new(&context.cluster),
+        }
+    }
+
     /// Applies the objects of one phase at the same time. All are tried, whatever fails.
     pub(crate) async fn phase(
         &self,
@@ -96,17 +116,11 @@ impl Applier<'_> {
             .iter()
             .map(|step| async move {
                 let target = &targets[step.target];
-                let written = self.write(targets, step).await.map_err(|error| {
-                    let EngineError::Cluster(source) = error else { return error };
-                    let (object, path) = (target.object.to_string(), target.path.clone());
-                    let conflicts = field_conflicts::of(&source, self.manager, Folded::Helm);
-                    if is_immutable(&source) && step.before.is_some() {
-                        EngineError::Immutable { object, path, source }
-                    } else if conflicts.is_empty() {
-                        EngineError::Object { action: "applying", object, path, source }
-                    } else {
-                        EngineError::Conflict { object, path, conflicts, source: Box::new(source) }
+                let written = self.write(targets, step).await.map_err(|error| match error {
+                    EngineError::Cluster(source) => {
+                        rejection::error_of(source, target, self.manager, step.before.is_some())
                     }
+                    error => error,
                 })?;
                 let Written { created, changed, .. } = written;
                 self.progress.report(&OperationProgress::Applied {
@@ -152,12 +166,13 @@ impl Applier<'_> {
         if conflicts.is_empty() {
             return None;
         }
-        let fields = &Value::Null;
-        let policy = (false, &Scaled::ByManifest);
-        let settled = settle(&target.body, &conflicts, fields, &target.object, self.options, policy);
-        let (object, path) = (target.object.to_string(), target.path.clone());
-        let conflict = EngineError::Conflict { object, path, conflicts, source: Box::new(error) };
-        settled.is_none().then_some(conflict)
+        let mut attempt = Attempt::new(&target.body);
+        let object = &target.object;
+        if attempt.settle(&conflicts, &Value::Null, object, self.options, &Scaled::ByManifest) {
+            return None;
+        }
+        let (object, path) = (object.to_string(), target.path.clone());
+        Some(EngineError::Conflict { object, path, conflicts, source: Box::new(error) })
     }
 
     async fn write(&self, targets: &[DesiredObject], step: &PlanStep) -> Result<Written> {
@@ -175,94 +190,74 @@ impl Applier<'_> {
             self.fold(&target.object, folded).await?;
         }
         let mut warnings = Vec::new();
-        let (mut force, mut left) = (false, false);
-        let mut body = Cow::Borrowed(&target.body);
-        let mut tries = 0;
+        let mut attempt = Attempt::new(&target.body);
         loop {
-            tries += 1;
-            let error = match self.send(&target.object, &body, force, false).await {
+            let error = match self.send(&target.object, &attempt.body, attempt.force, false).await {
                 Ok(Applied { object: applied, warnings: more }) => {
                     warnings.extend(more);
                     let after = ObservedMeta::of(&applied, self.manager);
-                    if after.deleting && tries < TRIES {
+                    if after.deleting && attempt.again() {
                         // The object was deleted during our write: what we applied is gone with it.
                         self.await_gone(&target.object).await?;
                         continue;
                     }
-                    if after.helm_updates && tries < TRIES {
+                    if after.helm_updates && attempt.again() {
                         // Helm's entries still own fields: folded into ours, the next apply removes those that left
                         // the chart. A conflict means another write: read again.
-                        match self.cluster.fold(&target.object, &applied, self.manager, Folded::Helm).await {
-                            Ok(_) => {}
-                            Err(e) if e.is_conflict() => {}
-                            Err(e) => return Err(e.into()),
-                        }
+                        self.fold_once(&target.object, &applied).await?;
                         continue;
                     }
-                    let same = before
-                        .is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
-                    // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
-                    let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
-                    return Ok(Written {
-                        target: step.target,
-                        method: ApplyMethod::Server,
-                        created,
-                        changed: !same && !created,
-                        after,
-                        left,
-                        warnings,
-                    });
+                    return Ok(Written::by_server(step, after, attempt.left, warnings));
                 }
                 Err(error) => error,
             };
-            if tries >= TRIES {
-                return Err(error.into());
-            }
-            if error.is_apply_conflict() {
-                let live = self.cluster.get_metadata(&target.object).await?;
-                let folded = match &live {
-                    Some(live) => self.cluster.fold(&target.object, live, self.manager, Folded::Helm).await,
-                    None => Ok(true),
-                };
-                match folded {
-                    Ok(true) => continue,
-                    Err(e) if e.is_conflict() => continue,
-                    Err(e) => return Err(e.into()),
-                    Ok(false) => {
-                        let entries = live.as_ref().map_or(&Value::Null, |l| &l["metadata"]["managedFields"]);
-                        let conflicts = field_conflicts::of(&error, self.manager, Folded::Helm);
-                        let scaled = self.scaled(targets, target, &conflicts, entries, &mut warnings).await?;
-                        let policy = (force, &scaled);
-                        match settle(&body, &conflicts, entries, &target.object, self.options, policy) {
-                            Some(settled) => {
-                                body = Cow::Owned(settled.body);
-                                force = settled.force;
-                                left |= settled.left;
-                            }
-                            None => return Err(error.into()),
-                        }
+            match attempt.rejected(&error, self.options.sanitize_rules()) {
+                Rejection::Conflict => {
+                    if !self.resolve(&error, targets, target, &mut attempt, &mut warnings).await? {
+                        return Err(error.into());
                     }
                 }
-            } else if error.is_settling() {
-                tokio::time::sleep(Duration::from_millis(50 << tries)).await;
-            } else if let Some(sanitized) = sanitize(self.options.sanitize_rules(), &body, &error) {
-                // Each time something is removed: it ends by itself, and does not count as an attempt.
-                tries -= 1;
-                warnings.push(format!("{}: {}", target.object, sanitized.warning));
-                body = Cow::Owned(sanitized.body);
-            } else if is_immutable(&error) && (before.is_some() || self.exists(&target.object).await?) {
-                if !self.options.objects.immutable.recreates() {
-                    let (object, path) = (target.object.to_string(), target.path.clone());
-                    return Err(EngineError::Immutable { object, path, source: error });
+                Rejection::Settling(pause) => tokio::time::sleep(pause).await,
+                Rejection::Sanitized(warning) => warnings.push(format!("{}: {warning}", target.object)),
+                Rejection::Immutable if before.is_some() || self.exists(&target.object).await? => {
+                    self.delete_for_another(target, error).await?;
                 }
-                self.delete_for_another(target, error).await?;
-            } else {
-                if error.is_not_found() {
-                    // The kind may have been removed: the next attempt finds out.
-                    self.cluster.refresh_kinds(Instant::now()).await?;
+                Rejection::Immutable | Rejection::Final => {
+                    if error.is_not_found() {
+                        // The kind may have been removed: the next attempt finds out.
+                        self.cluster.refresh_kinds(Instant::now()).await?;
+                    }
+                    return Err(error.into());
                 }
-                return Err(error.into());
             }
+        }
+    }
+
+    /// Prepares an object that is in conflict for the next attempt: entries of Helm are folded into ours, then the conflict policy
+    /// decides. `false`: the write fails.
+    async fn resolve(
+        &self,
+        error: &ClusterError,
+        targets: &[DesiredObject],
+        target: &DesiredObject,
+        attempt: &mut Attempt<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<bool> {
+        let Some(live) = self.cluster.get_metadata(&target.object).await? else { return Ok(true) };
+        if self.fold_once(&target.object, &live).await? {
+            return Ok(true);
+        }
+        let entries = &live["metadata"]["managedFields"];
+        let conflicts = field_conflicts::of(error, self.manager, Folded::Helm);
+        let scaled = self.scaled(targets, target, &conflicts, entries, warnings).await?;
+        Ok(attempt.settle(&conflicts, entries, &target.object, self.options, &scaled))
+    }
+
+    /// Folds Helm's entries into ours; `true` if there were some, or another write came first.
+    async fn fold_once(&self, object: &ObjectRef, live: &Value) -> Result<bool, ClusterError> {
+        match self.cluster.fold(object, live, self.manager, Folded::Helm).await {
+            Err(error) if error.is_conflict() => Ok(true),
+            folded => folded,
         }
     }
 
@@ -307,12 +302,16 @@ impl Applier<'_> {
         Ok(self.cluster.get_metadata(object).await?.is_some())
     }
 
-    /// Deletes an object with an immutable field, unless data would be lost.
+    /// Deletes an object with an immutable field for another one, if the request allows it and no data would be lost.
     pub(super) async fn delete_for_another(
         &self,
         target: &DesiredObject,
         source: ClusterError,
     ) -> Result<()> {
+        if !self.options.objects.immutable.recreates() {
+            let (object, path) = (target.object.to_string(), target.path.clone());
+            return Err(EngineError::Immutable { object, path, source });
+        }
         let Some(live) = self.cluster.get(&target.object).await? else { return Ok(()) };
         if let Some(reason) = recreate::refusal(self.cluster, &target.object, &live, &target.body).await? {
             let (object, path) = (target.object.to_string(), target.path.clone());
@@ -365,12 +364,10 @@ impl Applier<'_> {
                         deleted.push(deletion.object.clone());
                     }
                     Ok(false) => {}
-                    Err(source) => errors.push(EngineError::Object {
-                        action: "deleting",
-                        object: deletion.object.to_string(),
-                        path: "not in the chart".to_owned(),
-                        source,
-                    }),
+                    Err(source) => {
+                        let path = "not in the chart";
+                        errors.push(EngineError::object("deleting", &deletion.object, path, source));
+                    }
                 }
             }
         }
@@ -443,104 +440,10 @@ pub(crate) async fn await_gone(
     }
 }
 
-/// Whether a rejection is about immutable fields only: deleted and created again, the object would be accepted. There
-/// is no code for it, only texts.
-pub(crate) fn is_immutable(error: &ClusterError) -> bool {
-    const WORDS: [&str; 8] = [
-        "immutable",
-        "may not change",
-        "may not be changed",
-        "Forbidden: updates to",
-        "Forbidden: pod updates may not",
-        "cannot change roleRef",
-        "cannot be changed",
-        "can not be unset",
-    ];
-    // The rejected value comes first and may contain anything.
-    let complaint = |text: &str| match text.strip_prefix("Invalid value: ") {
-        Some(rest) => rest.rsplit(": ").next().unwrap_or(rest).to_owned(),
-        None => text.to_owned(),
-    };
-    let causes = error.causes();
-    error.is_invalid()
-        && !causes.is_empty()
-        && causes.iter().all(|cause| {
-            let complaint = complaint(&cause.message);
-            WORDS.iter().any(|words| complaint.contains(words))
-        })
-}
-
 pub(crate) fn several(mut errors: Vec<EngineError>) -> Result<()> {
     match errors.len() {
         0 => Ok(()),
         1 => Err(errors.remove(0)),
         _ => Err(EngineError::Several(errors)),
-    }
-}
-
-/// How an apply continues after a conflict.
-pub(crate) struct Settled {
-    pub(crate) body: Value,
-    pub(crate) force: bool,
-    /// Fields were left to their owners.
-    pub(crate) left: bool,
-}
-
-/// Applies the conflict policy: fields are left to their owners, or taken over. `None`: the apply fails.
-pub(crate) fn settle(
-    body: &Value,
-    conflicts: &[Conflict],
-    managed_fields: &Value,
-    object: &ObjectRef,
-    options: &ReleaseOptions,
-    (forced, scaled): (bool, &Scaled),
-) -> Option<Settled> {
-    let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
-        field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
-            || options.ownership.force_conflicts && field_conflicts::is_injected(body, object, &c.field)
-    });
-    let mut settled = body.clone();
-    for conflict in &left {
-        field_conflicts::remove(&mut settled, &conflict.field);
-    }
-    if taken.is_empty() {
-        return (settled != *body).then_some(Settled { body: settled, force: forced, left: true });
-    }
-    (options.ownership.force_conflicts && !forced).then(|| {
-        let sent = autoscaler::without_scaled(&settled, conflicts, managed_fields, scaled);
-        Settled { left: !left.is_empty() || sent != settled, body: sent, force: true }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_may_not_change_is_made_again() {
-        let table: [(&[&str], bool); 9] = [
-            (&[r#"Invalid value: {"matchLabels":{"app":"two"}}: field is immutable"#], true),
-            (&[r#"Invalid value: ["10.0.0.9"]: may not change once set"#], true),
-            (
-                &["Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"],
-                true,
-            ),
-            (&[r#"Invalid value: {"kind":"Role","name":"b"}: cannot change roleRef"#], true),
-            (&["Forbidden: spec is immutable after creation except resources.requests"], true),
-            (&[r#"Invalid value: "immutable": must be a DNS label"#], false),
-            (&["Invalid value: 70000: must be between 1 and 65535, inclusive"], false),
-            (&["Invalid value: {}: field is immutable", "Required value"], false),
-            (&[], false),
-        ];
-        for (messages, expected) in table {
-            let causes = messages.iter().map(|m| windlass_cluster::StatusCause {
-                message: (*m).to_owned(),
-                ..windlass_cluster::StatusCause::default()
-            });
-            let mut status = windlass_cluster::ApiStatus { code: 422, ..Default::default() };
-            status.details.causes = causes.collect();
-            status.message = "field is immutable".to_owned();
-            assert_eq!(is_immutable(&ClusterError::Api(Box::new(status))), expected, "{messages:?}");
-        }
     }
 }

@@ -3,9 +3,9 @@
 //! Owns what counts as one and where it is looked for: among the objects of the release, then in the object's namespace, with the rights
 //! of the release's account. Looks only when replicas are in conflict, once a namespace and operation. Writes nothing.
 
-use crate::{
+use crate::objects::{
     desired_objects::items,
-    plan::field_conflicts::{self, Conflict},
+    field_conflicts::{self, Conflict},
 };
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -4,18 +4,24 @@
 //! runs.
 
 use crate::{
-    desired_objects,
+    context::Context,
     error::{EngineError, Result},
     execute::{
-        apply::{TRIES, await_gone},
+        apply::await_gone,
         client_write,
         readiness::status_wait,
-        sanitize::sanitize,
+        rejection::{Attempt, Rejection},
     },
-    plan::ownership,
+    objects::{
+        desired_objects::{self, DocumentError},
+        ownership,
+    },
+    progress::operation_progress::{OperationProgress, ProgressReporter},
     record::{HookRun, RecordStore, RecordedHook, StoredRecord, now},
-    report::operation_progress::{OperationProgress, ProgressReporter},
-    request::{ApplyMethod, HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, SanitizeRules},
+    request::{
+        ApplyMethod, HookDeletePolicy, HookEvent, HookOutputLogPolicy, ReleaseId, ReleaseOptions,
+        SanitizeRules,
+    },
 };
 use serde_json::Value;
 use std::time::Duration;
@@ -59,7 +65,24 @@ fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
     hook.delete_policies.contains(&policy)
 }
 
-impl HookRunner<'_> {
+impl<'a> HookRunner<'a> {
+    pub(crate) fn new(
+        context: &'a Context,
+        id: &'a ReleaseId,
+        options: &ReleaseOptions,
+        method: ApplyMethod,
+    ) -> Self {
+        Self {
+            cluster: &context.cluster,
+            store: context.store(),
+            id,
+            timeout: options.timeout,
+            rules: options.sanitize_rules(),
+            method,
+            progress: context.progress_of(id),
+        }
+    }
+
     /// Runs the hooks of an event. `objects` are the parsed documents of the record's hooks, in their order.
     pub(crate) async fn run(
         &self,
@@ -246,12 +269,8 @@ impl HookRunner<'_> {
 
     /// Creates a hook's object; returns its reference, its body and its UID.
     async fn create(&self, hook: &RecordedHook, object: &Value) -> Result<(ObjectRef, Value, String)> {
-        let failed = |object: &ObjectRef, source| EngineError::Object {
-            action: "creating hook",
-            object: object.to_string(),
-            path: hook.path.clone(),
-            source,
-        };
+        let failed =
+            |object: &ObjectRef, source| EngineError::object("creating hook", object, &hook.path, source);
         let mut body = object.clone();
         let generated =
             object["metadata"]["name"].is_null() && object["metadata"]["generateName"].is_string();
@@ -279,36 +298,37 @@ impl HookRunner<'_> {
             dry_run: false,
             whole: false,
         };
-        let mut tries = 0;
+        let mut attempt = Attempt::new(&body);
         let applied = loop {
             let written = match self.method {
-                ApplyMethod::Server => self.cluster.apply(&reference, &body, options).await,
+                ApplyMethod::Server => self.cluster.apply(&reference, &attempt.body, options).await,
                 ApplyMethod::Client => {
                     let options = client_write::write_options(MANAGER, false);
-                    self.cluster.create_object(&reference, &body, options).await
+                    self.cluster.create_object(&reference, &attempt.body, options).await
                 }
             };
             let error = match written {
                 Ok(applied) => break applied.object,
                 Err(error) => error,
             };
-            if let Some(sanitized) = sanitize(self.rules, &body, &error) {
-                tracing::warn!(release = %self.id, hook = hook.name, "{}", sanitized.warning);
-                body = sanitized.body;
-                continue;
+            match attempt.rejected(&error, self.rules) {
+                Rejection::Sanitized(warning) => {
+                    tracing::warn!(release = %self.id, hook = hook.name, "{warning}");
+                }
+                Rejection::Settling(pause) => tokio::time::sleep(pause).await,
+                Rejection::Conflict | Rejection::Immutable | Rejection::Final => {
+                    return Err(failed(&reference, error));
+                }
             }
-            tries += 1;
-            if tries >= TRIES || !error.is_settling() {
-                return Err(failed(&reference, error));
-            }
-            tokio::time::sleep(Duration::from_millis(50 << tries)).await;
         };
+        let body = attempt.body.into_owned();
         Ok((reference, body, uid_of(&applied)))
     }
 
     async fn reference(&self, path: &str, body: &Value) -> Result<ObjectRef> {
         let kinds = self.cluster.kinds_with(Gvk::of(body)).await?;
-        desired_objects::reference(path, body, &self.id.namespace, |gvk| kinds.get(gvk).map(|r| r.namespaced))
+        let namespaced = |gvk: &Gvk| kinds.get(gvk).map(|r| r.namespaced);
+        Ok(desired_objects::reference(path, body, &self.id.namespace, namespaced)?)
     }
 
     /// Deletes a hook's object if its policies ask for it at this event, and waits until it is deleted.
@@ -321,15 +341,10 @@ impl HookRunner<'_> {
         let reference = match self.reference(&hook.path, object).await {
             Ok(reference) => reference,
             // A kind that is not served has no objects.
-            Err(EngineError::NoKind { .. }) => return Ok(()),
+            Err(EngineError::Document(DocumentError::NoKind { .. })) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let wrap = |source| EngineError::Object {
-            action: "deleting hook",
-            object: reference.to_string(),
-            path: hook.path.clone(),
-            source,
-        };
+        let wrap = |source| EngineError::object("deleting hook", &reference, &hook.path, source);
         let Some(live) = self.cluster.get_metadata(&reference).await.map_err(wrap)? else { return Ok(()) };
         let seen = ObservedMeta::of(&live, MANAGER);
         if let Some(owner) = ownership::other_release(&seen, self.id) {

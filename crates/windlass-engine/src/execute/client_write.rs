@@ -3,14 +3,15 @@
 //! Owns what a patch is made of, and which fields stay with others. Knows nothing of how patches are made (`client_apply`).
 
 use crate::{
-    client_apply::{self, Custom, MergeError, Patch, States},
-    desired_objects::DesiredObject,
+    client_apply::{self, Custom, Patch, States},
     error::{EngineError, Result},
     execute::{
-        apply::{Applier, TRIES, Written, is_immutable},
+        apply::{Applier, Written},
         autoscaler::{self, Scaled},
+        rejection::{TRIES, is_immutable},
     },
-    plan::{PlanStep, field_conflicts},
+    objects::{desired_objects::DesiredObject, field_conflicts},
+    plan::PlanStep,
     request::{ApplyMethod, ReleaseOptions},
 };
 use serde_json::Value;
@@ -65,7 +66,7 @@ pub(crate) fn change(
     originals: Originals<'_>,
     options: &ReleaseOptions,
     scaled: &Scaled,
-) -> Result<Option<Change>, MergeError> {
+) -> Result<Option<Change>> {
     let mut modified = target.body.clone();
     if options.objects.immutable.recreates() {
         // Nobody has changed it since it was read.
@@ -94,7 +95,13 @@ pub(crate) fn change(
     original = autoscaler::without_scaled(&original, &[], entries, scaled);
     modified = autoscaler::without_scaled(&modified, &[], entries, scaled);
     let states = States { original: &original, modified: &modified, current: live };
-    Ok(client_apply::patch(&target.object.gvk, states, custom)?.map(Change::Patch))
+    let patch = client_apply::patch(&target.object.gvk, states, custom);
+    let unmergeable = |source| EngineError::Merge {
+        object: target.object.to_string(),
+        path: target.path.clone(),
+        source: Box::new(source),
+    };
+    Ok(patch.map_err(unmergeable)?.map(Change::Patch))
 }
 
 impl Applier<'_> {
@@ -120,8 +127,7 @@ impl Applier<'_> {
                 Some(live) => {
                     let entries = &live["metadata"]["managedFields"];
                     let scaled = self.scaled(targets, target, &[], entries, &mut warnings).await?;
-                    let change = change(target, live, originals, self.options, &scaled);
-                    match change.map_err(|source| self.unmergeable(target, source))? {
+                    match change(target, live, originals, self.options, &scaled)? {
                         Some(change) => change.send(self.cluster, target, options).await,
                         None => {
                             changed = false;
@@ -165,22 +171,10 @@ impl Applier<'_> {
             } else if error.is_settling() || live.is_some() && error.is_conflict() {
                 tokio::time::sleep(Duration::from_millis(50 << tries)).await;
             } else if live.is_some() && is_immutable(&error) {
-                if !self.options.objects.immutable.recreates() {
-                    let (object, path) = (object.to_string(), target.path.clone());
-                    return Err(EngineError::Immutable { object, path, source: error });
-                }
                 self.delete_for_another(target, error).await?;
             } else {
                 return Err(error.into());
             }
-        }
-    }
-
-    fn unmergeable(&self, target: &DesiredObject, source: MergeError) -> EngineError {
-        EngineError::Merge {
-            object: target.object.to_string(),
-            path: target.path.clone(),
-            source: Box::new(source),
         }
     }
 }

@@ -3,12 +3,11 @@
 //! Owns what still happens after a failure. Undoing the revision belongs to `rollback`.
 
 use crate::{
-    desired_objects::DesiredObject,
     error::EngineError,
-    execute::RevisionExecution,
-    observe,
-    operation::RevisionOperation,
-    plan::{self, Deletion, ObservedObjects, Plan, dependency_graph::Wave, ownership},
+    execute::{RevisionExecution, apply::Applier},
+    objects::{desired_objects::DesiredObject, ownership},
+    observe::observed_objects,
+    plan::{self, Deletion, Plan, dependency_graph::Wave, revision_input::RevisionOperation},
     record::{RecordError, ReleaseStatus, StoredRecord},
 };
 use std::ops::Bound;
@@ -28,7 +27,7 @@ impl RevisionExecution<'_> {
             return stopped;
         }
         let later = plan.waves.range((Bound::Excluded(wave), Bound::Unbounded)).flat_map(|(_, steps)| steps);
-        let applier = self.engine.applier(self.input.id, self.input.options);
+        let applier = Applier::new(self.context, self.input.id, self.input.options);
         let further = applier.conflicts_ahead(targets, later).await;
         match further.is_empty() {
             true => stopped,
@@ -38,11 +37,11 @@ impl RevisionExecution<'_> {
 
     /// Records the failure. If that fails too, it is only logged: the first error matters more.
     pub(super) async fn fail(&self, current: &mut StoredRecord, error: &EngineError) {
-        self.engine.state.forget(&self.engine.key(self.input.id));
+        self.context.state.forget(&self.context.key(self.input.id));
         current.record.info.status = ReleaseStatus::Failed;
         current.record.info.description =
             self.input.operation.failed(&self.input.id.name, &redact::mask(&error.to_string()));
-        let store = self.engine.store();
+        let store = self.context.store();
         let mut written = store.update(current).await;
         if let Err(RecordError::Changed(_)) = written {
             // A cancelled write may have arrived.
@@ -76,7 +75,7 @@ impl RevisionExecution<'_> {
     pub(super) async fn displace(&self, displaced: Option<StoredRecord>) {
         let Some(mut stored) = displaced else { return };
         stored.record.info.status = ReleaseStatus::Superseded;
-        if let Err(error) = self.engine.store().update(&mut stored).await {
+        if let Err(error) = self.context.store().update(&mut stored).await {
             tracing::warn!(release = %self.input.id, %error, "the revision before the failed rollback has still its status");
         }
     }
@@ -84,20 +83,19 @@ impl RevisionExecution<'_> {
     /// Deletes what the operation created: objects that did not exist before and are ours now, including writes in
     /// flight when it was cancelled.
     pub(super) async fn clean_up(&self, targets: &[DesiredObject], plan: &Plan) {
-        let (engine, input) = (self.engine, self.input);
+        let (context, input) = (self.context, self.input);
         let new = plan.waves.values().flatten().filter(|step| step.before.is_none());
         let new: Vec<&ObjectRef> = new.map(|step| &targets[step.target].object).collect();
         let deleted = async {
-            let manager = &engine.options.field_manager;
-            let seen: ObservedObjects =
-                observe::objects(&engine.cluster, None, manager, new.iter().copied()).await?;
+            let (cluster, manager) = (&context.cluster, context.manager());
+            let seen = observed_objects::objects(cluster, None, manager, new.iter().copied()).await?;
             let deletions = new.iter().filter_map(|object| {
                 let found = seen.get(&object.key())?.as_ref()?;
                 ownership::check(found, input.id).ok()?;
                 Some(Deletion { object: (*object).clone(), uid: found.uid.clone() })
             });
             let groups = plan::deletion_groups(deletions.collect());
-            engine.applier(input.id, input.options).prune(&groups, Propagation::Background).await.1
+            Applier::new(context, input.id, input.options).prune(&groups, Propagation::Background).await.1
         };
         if let Err(error) = deleted.await {
             tracing::warn!(release = %input.id, %error, "cannot delete what the upgrade created");

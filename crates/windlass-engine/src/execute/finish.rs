@@ -4,12 +4,11 @@
 
 use crate::{
     decide::{Decision, ReleaseAction},
-    drift::ExpectedObject,
-    engine_state::CachedRelease,
     error::Result,
-    execute::{RevisionExecution, apply::TRIES, crds},
+    execute::{RevisionExecution, rejection::TRIES},
     outcome::ReleaseOutcome,
     record::{RecordError, ReleaseStatus, StoredRecord},
+    state::expected_object::ExpectedObject,
 };
 use futures::{StreamExt as _, stream};
 use std::{
@@ -29,8 +28,8 @@ impl RevisionExecution<'_> {
         expected: BTreeMap<ObjectKey, ExpectedObject>,
         mut outcome: ReleaseOutcome,
     ) -> Result<ReleaseOutcome> {
-        let (engine, input) = (self.engine, self.input);
-        let store = engine.store();
+        let (context, input) = (self.context, self.input);
+        let store = context.store();
         current.record.info.status = ReleaseStatus::Deployed;
         current.record.info.description =
             input.description.map_or_else(|| input.operation.done(), str::to_owned);
@@ -50,26 +49,14 @@ impl RevisionExecution<'_> {
                 tracing::warn!(release = %input.id, %error, "an old revision still has the status deployed");
             }
         }
-        engine.state.set(
-            &engine.key(input.id),
-            CachedRelease {
-                revision: decision.revision,
-                record_version: current.resource_version,
-                state: input.state,
-                crds: crds::kept_digest(input.options.crds, &input.rendered.crds),
-                checksum: input.rendered.checksum.clone(),
-                drift: input.options.drift.mode,
-                retains: !current.record.extension.retained.is_empty(),
-                expected,
-            },
-        );
+        context.state.set(&context.key(input.id), input.cached(&current, expected));
         outcome.record = Some(Arc::new(current.record));
         Ok(outcome)
     }
 
     /// Retries the update of an old revision: two deployed revisions confuse readers.
     async fn supersede(&self, mut stored: StoredRecord, action: ReleaseAction) -> Result<(), RecordError> {
-        let store = self.engine.store();
+        let store = self.context.store();
         let mut tries = 0;
         loop {
             tries += 1;

@@ -13,29 +13,30 @@ mod finish;
 mod pending_record;
 pub(crate) mod readiness;
 pub(crate) mod recreate;
-pub(crate) mod release_testing;
+pub(crate) mod rejection;
 pub(crate) mod retain;
-pub(crate) mod rollback;
-pub(crate) mod sanitize;
-pub(crate) mod uninstall;
+mod sanitize;
 
 use crate::{
+    context::Context,
+    deadline::Deadline,
     decide::Decision,
-    desired_objects::{self, DesiredObject, Digest, Scopes, resolve},
-    drift::ExpectedObject,
-    engine::Engine,
     error::{EngineError, Result},
-    execute::{chart_hooks::HookRunner, client_write::Originals, readiness::status_wait},
-    lock::{
-        lock_policy,
-        release_lease::{ReleaseLease, lost},
+    execute::{
+        apply::Applier, chart_hooks::HookRunner, client_write::Originals, crds::departure,
+        readiness::status_wait,
     },
-    observe,
-    operation::RevisionOperation,
+    objects::desired_objects::DesiredObject,
+    operation::Operation,
     outcome::ReleaseOutcome,
-    plan::{self, BaseObject, Deletion, Plan, PlanStep, dependency_graph},
-    record::{RecordedHook, ReleaseStatus, StoredRecord, release_history::History, served_kinds},
-    request::{Adoption, ApplyMethod, HookEvent, ReleaseId, ReleaseOptions, RenderedRelease, Wait},
+    plan::{
+        Deletion, Plan, PlanStep,
+        revision_input::{RevisionInput, RevisionOperation},
+    },
+    prepared_plan::prepare,
+    record::StoredRecord,
+    request::{ApplyMethod, HookEvent, ReleaseOptions, Wait},
+    state::expected_object::ExpectedObject,
 };
 use serde_json::{Value, json};
 use std::{
@@ -43,94 +44,68 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use windlass_cluster::{
-    ApplyOptions, CacheLookup, Gvk, ObjectKey, ObjectRef, Propagation, ServedKinds, Validation, Watches,
-};
+use windlass_cluster::{ApplyOptions, Gvk, ObjectKey, ObjectRef, Propagation, Validation};
 
 /// Time limit of recording a failure: the caller is waiting for the error.
 const RECORD_FAILURE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The input of a revision: a request, or a record that is rolled back to.
-#[derive(Clone, Copy)]
-pub(crate) struct RevisionInput<'a> {
-    pub(crate) id: &'a ReleaseId,
-    pub(crate) rendered: &'a RenderedRelease,
-    pub(crate) chart: &'a Value,
-    pub(crate) config: &'a Value,
-    pub(crate) owner: Option<&'a str>,
-    pub(crate) description: Option<&'a str>,
-    pub(crate) labels: &'a BTreeMap<String, String>,
-    /// The hooks of the revision that is repeated.
-    pub(crate) old_hooks: &'a [RecordedHook],
-    /// The cause that the caller gave.
-    pub(crate) cause: &'a str,
-    pub(crate) options: &'a ReleaseOptions,
-    /// How objects are written.
-    pub(crate) method: ApplyMethod,
-    pub(crate) operation: RevisionOperation,
-    pub(crate) state: Digest,
-}
-
+/// The execution of one revision.
 pub(crate) struct RevisionExecution<'a> {
-    pub(crate) engine: &'a Engine,
+    pub(crate) context: &'a Context,
     pub(crate) input: &'a RevisionInput<'a>,
 }
 
 impl RevisionExecution<'_> {
+    /// Plans, executes and records a decision.
     pub(crate) async fn run(
         &self,
+        operation: &mut Operation<'_>,
         decision: Decision,
-        history: History,
-        lease: &mut Option<ReleaseLease>,
     ) -> Result<ReleaseOutcome> {
         let mut outcome = ReleaseOutcome::new(decision.action, decision.reason, decision.revision);
-        let prepare = async {
-            let (targets, plan) = self.prepare_cluster(&decision, &history, lease, &mut outcome).await?;
-            outcome.warnings.extend(self.engine.departing_crds(self.input, &plan).await);
+        let deadline = operation.deadline.clone();
+        let prepared = async {
+            let (targets, plan) = self.prepare_cluster(operation, &decision, &mut outcome).await?;
+            let context = self.context;
+            let departing = departure::warnings(&context.cluster, context.parser, self.input, &plan).await;
+            outcome.warnings.extend(departing);
             Ok::<_, EngineError>((targets, plan))
         };
         let (targets, plan) = tokio::select! {
-            ready = prepare => ready?,
-            error = self.engine.given_up() => return Err(error),
+            prepared = prepared => prepared?,
+            error = deadline.given_up() => return Err(error),
         };
         if self.input.options.dry_run {
             return Ok(self.predicted_outcome(outcome, &plan, &targets));
         }
-        self.execute(&decision, history, &targets, &plan, lease.as_ref(), outcome).await
+        self.execute(operation, &decision, &targets, &plan, outcome).await
     }
 
     /// Everything before the pending record: the plan, the lock, the namespace and CRDs.
     async fn prepare_cluster(
         &self,
+        operation: &mut Operation<'_>,
         decision: &Decision,
-        history: &History,
-        lease: &mut Option<ReleaseLease>,
         outcome: &mut ReleaseOutcome,
     ) -> Result<(Vec<DesiredObject>, Plan)> {
-        let (engine, input) = (self.engine, self.input);
+        let (context, input) = (self.context, self.input);
         let ReleaseOptions { dry_run, create_namespace, revisions, .. } = *input.options;
         let bare = outcome.clone();
-        // No holder of the lock changed the release since it was read if the newest record is unchanged.
-        let lock = async |due: bool| {
-            if !due {
-                return Ok::<_, EngineError>((None, Ok(true)));
-            }
-            let held = engine.lock(input.id, revisions.break_lock, history.records.last()).await?;
-            Ok((held, engine.is_current(input.id, history).await))
-        };
         let plan = async {
-            let (targets, plan) = self.prepare(decision, history, outcome).await?;
-            crds::check_templated(&engine.cluster, &targets, &plan).await?;
+            let (targets, plan) = prepare(context, input, decision, &operation.history, outcome).await?;
+            crds::check_templated(&context.cluster, &targets, &plan).await?;
             Ok::<_, EngineError>((targets, plan))
         };
         // The lock is acquired while objects are read, unless its namespace may not exist yet.
-        let early = lease.is_none() && !dry_run && !create_namespace;
-        let (planned, locked) = futures::join!(plan, lock(early));
-        // Stored first: the caller releases the lock, also without a plan.
-        let as_read = locked.and_then(|(held, as_read)| {
-            *lease = lease.take().or(held);
-            as_read
-        });
+        let early = !operation.lock.is_held() && !dry_run && !create_namespace;
+        let lock = async {
+            match early {
+                true => operation.lock_as_read(revisions.break_lock).await,
+                false => Ok((None, Ok(true))),
+            }
+        };
+        let (planned, locked) = futures::join!(plan, lock);
+        let as_read = operation.take_lock(locked);
         if matches!(as_read, Ok(false)) {
             return Err(EngineError::Overtaken);
         }
@@ -138,190 +113,78 @@ impl RevisionExecution<'_> {
         as_read?;
         if !dry_run && create_namespace {
             self.create_namespace().await?;
-            if lease.is_none() {
-                let (held, as_read) = lock(true).await?;
-                *lease = held;
-                if !as_read? {
+            if !operation.lock.is_held() {
+                let locked = operation.lock_as_read(revisions.break_lock).await;
+                if !operation.take_lock(locked)? {
                     return Err(EngineError::Overtaken);
                 }
             }
         }
         // Last before the record: a refused operation leaves no CRD.
-        if !dry_run && self.apply_crds(decision, outcome).await? {
+        if !dry_run && self.apply_crds(&operation.deadline, decision, outcome).await? {
             *outcome = ReleaseOutcome { changed: std::mem::take(&mut outcome.changed), ..bare };
-            return self.prepare(decision, history, outcome).await;
+            return prepare(context, input, decision, &operation.history, outcome).await;
         }
         Ok(ready)
     }
 
     /// Applies the CRDs of `crds/` if the policy asks for it; returns whether new kinds are served.
-    async fn apply_crds(&self, decision: &Decision, outcome: &mut ReleaseOutcome) -> Result<bool> {
-        let (engine, input) = (self.engine, self.input);
-        if input.rendered.crds.is_empty() || !input.options.crds.is_due(decision.installing) {
+    async fn apply_crds(
+        &self,
+        deadline: &Deadline,
+        decision: &Decision,
+        outcome: &mut ReleaseOutcome,
+    ) -> Result<bool> {
+        let (context, input) = (self.context, self.input);
+        let files = &input.rendered.crds;
+        if files.is_empty() || !input.options.crds.is_due(decision.installing) {
             return Ok(false);
         }
-        let before = engine.cluster.kinds().await?;
-        outcome
-            .changed
-            .extend(engine.install_crds(input.id, &input.rendered.crds, input.options.crd_rules()).await?);
-        Ok(!Arc::ptr_eq(&before, &engine.cluster.kinds().await?))
+        let before = context.cluster.kinds().await?;
+        let rules = input.options.crd_rules();
+        outcome.changed.extend(crds::install(context, deadline, input.id, files, rules).await?);
+        Ok(!Arc::ptr_eq(&before, &context.cluster.kinds().await?))
     }
 
     /// From the pending record to the deployed one.
     async fn execute(
         &self,
+        operation: &mut Operation<'_>,
         decision: &Decision,
-        history: History,
         targets: &[DesiredObject],
         plan: &Plan,
-        lease: Option<&ReleaseLease>,
         mut outcome: ReleaseOutcome,
     ) -> Result<ReleaseOutcome> {
-        let engine = self.engine;
-        let History { revisions, records, .. } = history;
         // Of a revision that is tried again, something may be there from before.
+        let records = &operation.history.records;
         let mut tried = records.iter().filter(|stored| stored.record.version == decision.revision);
         let untouched = tried.all(|stored| stored.record.extension.refused);
-        let (mut current, others) = self.begin(decision, &revisions, records).await?;
+        let history = std::mem::take(&mut operation.history);
+        let (mut current, others) = self.begin(decision, &history.revisions, history.records).await?;
         let mut expected = BTreeMap::new();
-        let result = tokio::select! {
-            result = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome) => result,
-            error = engine.given_up() => Err(error),
-            () = lost(lease) => Err(EngineError::LockLost),
+        let applied = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome);
+        let Err(error) = operation.bounded(applied).await else {
+            return self.finish(current, others, decision, expected, outcome).await;
         };
-        if let Err(error) = result {
-            let pre = self.input.operation.pre();
-            let ran_hooks = self.input.rendered.hooks.iter().any(|hook| hook.events.contains(&pre));
-            current.record.extension.refused =
-                untouched && expected.is_empty() && !ran_hooks && error.forbids_all_writes();
-            let displaced = self.displaced_by(&error, others);
-            current.record.extension.displaced.extend(displaced.iter().map(|stored| stored.record.version));
-            let recorded = async {
-                self.fail(&mut current, &error).await;
-                self.displace(displaced).await;
-            };
-            if tokio::time::timeout(RECORD_FAILURE_TIMEOUT, recorded).await.is_err() {
-                tracing::warn!(release = %self.input.id, "cannot record the failure: the server does not answer");
-            }
-            // Objects that another process owns now are not ours to delete.
-            let ours = !matches!(error, EngineError::LockLost);
-            if ours
-                && self.input.options.failure.cleanup
-                && self.input.operation != RevisionOperation::Install
-            {
-                self.clean_up(targets, plan).await;
-            }
-            return Err(error);
-        }
-        self.finish(current, others, decision, expected, outcome).await
-    }
-
-    /// Plans: reads, and writes nothing.
-    pub(crate) async fn prepare(
-        &self,
-        decision: &Decision,
-        history: &History,
-        outcome: &mut ReleaseOutcome,
-    ) -> Result<(Vec<DesiredObject>, Plan)> {
-        let (engine, input) = (self.engine, self.input);
-        let documents = || input.rendered.manifests.iter().map(|m| (m.source.as_str(), &m.object));
-        desired_objects::check_metadata(documents().map(|(_, object)| object))
-            .map_err(|reason| EngineError::Undecodable { manifest: input.operation.manifest(), reason })?;
-        // CRDs that are not created bring no kind.
-        let crds = match input.options.crds.is_due(decision.installing) {
-            true => &input.rendered.crds[..],
-            false => &[],
+        let pre = self.input.operation.pre();
+        let ran_hooks = self.input.rendered.hooks.iter().any(|hook| hook.events.contains(&pre));
+        current.record.extension.refused =
+            untouched && expected.is_empty() && !ran_hooks && error.forbids_all_writes();
+        let displaced = self.displaced_by(&error, others);
+        current.record.extension.displaced.extend(displaced.iter().map(|stored| stored.record.version));
+        let recorded = async {
+            self.fail(&mut current, &error).await;
+            self.displace(displaced).await;
         };
-        let kinds = engine.kinds_for(documents().map(|(_, object)| object), crds).await?;
-        let scopes = Scopes::new(&kinds, crds, documents().map(|(_, object)| object));
-        let targets = resolve(documents(), input.id, &scopes)?;
-        let order = dependency_graph::order(&targets)?;
-        let base = self.base(decision, history, &kinds, &scopes, outcome)?;
-        if let Some(newest) =
-            history.newest().filter(|newest| newest.info.status == ReleaseStatus::Uninstalling)
-        {
-            let half = lock_policy::half_uninstalled(newest, history.free, jiff::Timestamp::now());
-            outcome.warnings.push(format!("{half}: the objects that it deleted are created again"));
+        if tokio::time::timeout(RECORD_FAILURE_TIMEOUT, recorded).await.is_err() {
+            tracing::warn!(release = %self.input.id, "cannot record the failure: the server does not answer");
         }
-        let all = || targets.iter().map(|t| &t.object).chain(base.iter().flatten().map(|o| &o.object));
-        engine.watch_kinds(all()).await?;
-        let manager = &engine.options.field_manager;
-        let wanted: BTreeMap<ObjectKey, &ObjectRef> = all().map(|object| (object.key(), object)).collect();
-        let ownership = &input.options.ownership;
-        let objects: Vec<&ObjectRef> = targets.iter().map(|target| &target.object).collect();
-        for adopted in ownership.without_object(&objects) {
-            outcome.warnings.push(format!("{adopted} is to be adopted, and is no object of the release"));
+        // Objects that another process owns now are not ours to delete.
+        let ours = !matches!(error, EngineError::LockLost);
+        if ours && self.input.options.failure.cleanup && self.input.operation != RevisionOperation::Install {
+            self.clean_up(targets, plan).await;
         }
-        // A first revision that may take over whatever there is need not know it beforehand: the answer to the apply tells.
-        // Unless the account's rights differ from those of the caches: it must be able to read what it will write.
-        let blind = base.is_empty()
-            && ownership.adoption == Adoption::Any
-            && !input.options.dry_run
-            && !engine.acts_for_another;
-        let needs_read = |object: &&ObjectRef| {
-            let absent = |watches: &Watches| matches!(watches.lookup(object, None), CacheLookup::Absent);
-            !blind || crds::is_crd(object) || !engine.watches.as_ref().is_some_and(absent)
-        };
-        let wanted = wanted.into_values().filter(needs_read);
-        let seen = observe::objects(&engine.cluster, engine.watches.as_ref(), manager, wanted).await?;
-        plan::check_ownership(&targets, &base, &seen, input.id, ownership, input.operation.continued())?;
-        let kept_crds = engine.kept_crds(input);
-        let mut plan = plan::plan(&targets, order, &base, &seen, input.id, (input.method, &kept_crds));
-        plan.originals = originals(base, input.operation);
-        outcome.unchanged = plan.unchanged.len();
-        outcome.kept.extend(plan.kept.iter().cloned());
-        Ok((targets, plan))
-    }
-
-    /// The objects of recorded revisions that may be in the cluster.
-    fn base(
-        &self,
-        decision: &Decision,
-        history: &History,
-        kinds: &ServedKinds,
-        scopes: &Scopes<'_>,
-        outcome: &mut ReleaseOutcome,
-    ) -> Result<Vec<Vec<BaseObject>>> {
-        let mut base = Vec::new();
-        for stored in history.records.iter().filter(|r| decision.base.contains(&r.record.version)) {
-            let record = &stored.record;
-            let mut objects = Vec::new();
-            for manifest in self.engine.manifests_of(record) {
-                let mut manifest = manifest?;
-                let warnings = served_kinds::to_served(std::iter::once(&mut manifest.object), kinds);
-                outcome
-                    .warnings
-                    .extend(warnings.into_iter().map(|t| format!("revision {}: {t}", record.version)));
-                match resolve(
-                    std::iter::once((manifest.source.as_str(), &manifest.object)),
-                    self.input.id,
-                    scopes,
-                ) {
-                    Ok(targets) => objects.extend(targets.into_iter().map(|target| BaseObject {
-                        applied: record.extension.applied.get(&target.key.to_string()).copied(),
-                        object: target.object,
-                        digest: target.digest,
-                        body: (self.input.method == ApplyMethod::Client).then_some(target.body),
-                    })),
-                    // An object of a kind that is no longer served is gone, or not accessible; an object that was
-                    // never valid was never applied.
-                    Err(error) => {
-                        outcome.warnings.push(format!(
-                            "revision {} has an object that is skipped: {error}",
-                            record.version
-                        ));
-                    }
-                }
-            }
-            objects.extend(record.extension.retained.iter().map(|retained| BaseObject {
-                object: retained.object(),
-                digest: Digest::default(),
-                applied: None,
-                body: None,
-            }));
-            base.push(objects);
-        }
-        Ok(base)
+        Err(error)
     }
 
     fn predicted_outcome(
@@ -342,11 +205,11 @@ impl RevisionExecution<'_> {
     async fn create_namespace(&self) -> Result<()> {
         let name = &self.input.id.namespace;
         let object = ObjectRef::new(Gvk::new("v1", "Namespace"), None, name);
-        if self.engine.cluster.get_metadata(&object).await?.is_some() {
+        if self.context.cluster.get_metadata(&object).await?.is_some() {
             return Ok(());
         }
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"name": name}}});
-        let manager = &self.engine.options.field_manager;
+        let manager = self.context.manager();
         let options = ApplyOptions {
             manager,
             force: false,
@@ -354,7 +217,7 @@ impl RevisionExecution<'_> {
             dry_run: false,
             whole: false,
         };
-        self.engine.cluster.apply(&object, &body, options).await?;
+        self.context.cluster.apply(&object, &body, options).await?;
         Ok(())
     }
 
@@ -366,9 +229,9 @@ impl RevisionExecution<'_> {
         expected: &mut BTreeMap<ObjectKey, ExpectedObject>,
         outcome: &mut ReleaseOutcome,
     ) -> Result<()> {
-        let (engine, input) = (self.engine, self.input);
+        let (context, input) = (self.context, self.input);
         self.hooks(input.operation.pre(), current).await?;
-        let mut applier = engine.applier(input.id, input.options);
+        let mut applier = Applier::new(context, input.id, input.options);
         applier.client =
             (input.method == ApplyMethod::Client).then_some(Originals::Previous(&plan.originals));
         for step in &plan.unchanged {
@@ -395,7 +258,7 @@ impl RevisionExecution<'_> {
                 return Err(self.with_conflicts_ahead(stopped, targets, plan, wave).await);
             }
             let applied = steps.iter().map(|step| &targets[step.target]);
-            crds::await_applied(&engine.cluster, applied, input.options.timeout).await?;
+            crds::await_applied(&context.cluster, applied, input.options.timeout).await?;
         }
         let at_once = |d: &&Deletion| !retain::waits(input.options, &d.object);
         let groups: Vec<Vec<Deletion>> =
@@ -403,11 +266,11 @@ impl RevisionExecution<'_> {
         let (pruned, result) = applier.prune(&groups, Propagation::Background).await;
         outcome.pruned.extend(pruned);
         result?;
-        let progress = engine.progress_of(input.id);
-        status_wait::all_ready(&engine.cluster, targets.iter(), input.options, progress).await?;
+        let progress = context.progress_of(input.id);
+        status_wait::all_ready(&context.cluster, targets.iter(), input.options, progress).await?;
         // After the wait: a rollout that is complete has no Pods of the old revision.
         // On the heap: a rare step must not enlarge the stack of each operation.
-        Box::pin(self.prune_unreferenced(&plan.prune, current, outcome)).await?;
+        Box::pin(retain::prune_unreferenced(context, input, &plan.prune, current, outcome)).await?;
         self.hooks(input.operation.post(), current).await
     }
 
@@ -420,12 +283,17 @@ impl RevisionExecution<'_> {
         }
         let options = ReleaseOptions { wait: Wait::ReadyAndJobs, ..self.input.options.clone() };
         let needed = needed.into_iter().map(|needed| &targets[needed]);
-        status_wait::all_ready(&self.engine.cluster, needed, &options, self.engine.progress_of(self.input.id))
-            .await
+        status_wait::all_ready(
+            &self.context.cluster,
+            needed,
+            &options,
+            self.context.progress_of(self.input.id),
+        )
+        .await
     }
 
     fn hook_runner(&self) -> HookRunner<'_> {
-        self.engine.hook_runner(self.input.id, self.input.options, self.input.method)
+        HookRunner::new(self.context, self.input.id, self.input.options, self.input.method)
     }
 
     async fn hooks(&self, event: HookEvent, current: &mut StoredRecord) -> Result<()> {
@@ -435,19 +303,4 @@ impl RevisionExecution<'_> {
         let objects: Vec<Value> = self.input.rendered.hooks.iter().map(|h| h.object.clone()).collect();
         self.hook_runner().run(event, current, &objects).await
     }
-}
-
-/// The objects of past revisions of which patches are made, as with Helm: those of the deployed revision, and for a rollback those of the
-/// newest.
-fn originals(base: Vec<Vec<BaseObject>>, operation: RevisionOperation) -> BTreeMap<ObjectKey, Value> {
-    let mut base = base;
-    if matches!(operation, RevisionOperation::Rollback { .. }) {
-        base.reverse();
-    }
-    let mut originals = BTreeMap::new();
-    for old in base.into_iter().flatten() {
-        let Some(body) = old.body else { continue };
-        originals.entry(old.object.key()).or_insert(body);
-    }
-    originals
 }

@@ -4,13 +4,13 @@
 
 use crate::{
     decide::{Decision, ReleaseAction},
-    drift::correct_drift::hex,
     error::{EngineError, Result},
-    execute::{RevisionExecution, crds},
-    operation::RevisionOperation,
+    execute::RevisionExecution,
+    objects::{crd_files, desired_objects::hex},
+    plan::revision_input::RevisionOperation,
     record::{
-        Info, OWNER_LABEL, Record, RecordError, RecordExtension, RecordedHook, ReleaseStatus, StoredRecord,
-        now, to_prune,
+        Info, OWNER_LABEL, Record, RecordError, RecordExtension, RecordedHook, ReleaseStatus, Revision,
+        StoredRecord, now, to_prune,
     },
     request::PruneConfig,
 };
@@ -21,10 +21,10 @@ impl RevisionExecution<'_> {
     pub(super) async fn begin(
         &self,
         decision: &Decision,
-        revisions: &[crate::record::Revision],
+        revisions: &[Revision],
         mut records: Vec<StoredRecord>,
     ) -> Result<(StoredRecord, Vec<StoredRecord>)> {
-        let store = self.engine.store();
+        let store = self.context.store();
         let id = self.input.id;
         if decision.action == ReleaseAction::Resume
             && let Some(place) = records.iter().position(|r| r.record.version == decision.revision)
@@ -47,8 +47,14 @@ impl RevisionExecution<'_> {
         }
         for stored in records.iter_mut().filter(|r| decision.abandon.contains(&r.record.version)) {
             let status = stored.record.info.status;
-            let hooks: Vec<Value> =
-                self.engine.rendered_of(&stored.record)?.hooks.into_iter().map(|h| h.object).collect();
+            let hooks: Vec<Value> = self
+                .context
+                .parser
+                .rendered_of(&stored.record)?
+                .hooks
+                .into_iter()
+                .map(|h| h.object)
+                .collect();
             self.hook_runner().clean_up(&stored.record.hooks, &hooks).await?;
             stored.record.info.status = ReleaseStatus::Failed;
             stored.record.info.description = format!("Abandoned while {status}");
@@ -118,8 +124,8 @@ impl RevisionExecution<'_> {
             labels,
             extension: RecordExtension {
                 cause: input.cause.to_owned(),
-                holder: self.engine.options.holder.clone(),
-                crds: hex(&crds::digest(&input.rendered.crds)),
+                holder: self.context.options.holder.clone(),
+                crds: hex(&crd_files::digest(&input.rendered.crds)),
                 displaced: displaced(older, revision),
                 retains: input.options.objects.prune_config == PruneConfig::Unreferenced,
                 ..RecordExtension::default()

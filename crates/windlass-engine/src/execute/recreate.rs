@@ -2,11 +2,12 @@
 
 use crate::{
     error::Result,
-    execute::crds::{
-        self,
+    execute::crds,
+    objects::{
         data_loss::{self, ALLOW},
+        desired_objects::is_crd,
+        ownership,
     },
-    plan::ownership,
 };
 use serde_json::Value;
 use windlass_cluster::{Cluster, ObjectRef};
@@ -16,7 +17,7 @@ const HOLDERS: [&str; 3] = ["PersistentVolumeClaim", "PersistentVolume", "Namesp
 
 /// Whether the deletion of an object deletes data.
 pub(crate) fn holds_data(object: &ObjectRef) -> bool {
-    object.gvk.group.is_empty() && HOLDERS.contains(&object.gvk.kind.as_str()) || crds::is_crd(object)
+    object.gvk.group.is_empty() && HOLDERS.contains(&object.gvk.kind.as_str()) || is_crd(object)
 }
 
 /// Why a live object may not be recreated; `None` if it may.
@@ -27,7 +28,7 @@ pub(crate) async fn refusal(
     wanted: &Value,
 ) -> Result<Option<String>> {
     let may = may_be_deleted(object, live, wanted);
-    if may.is_ok() && crds::is_crd(object) && !allows(live, wanted) {
+    if may.is_ok() && is_crd(object) && !allows(live, wanted) {
         let what = match crds::objects(cluster, live).await? {
             Some(objects) if objects.count == 0 => return Ok(None),
             Some(objects) => format!("the {objects} objects of its kind would be deleted with it"),
@@ -47,7 +48,7 @@ fn may_be_deleted(object: &ObjectRef, live: &Value, wanted: &Value) -> Result<()
         return Err("its helm.sh/resource-policy is keep; have a revision without that annotation first, or delete the object yourself"
             .to_owned());
     }
-    if holds_data(object) && !crds::is_crd(object) && !allows(live, wanted) {
+    if holds_data(object) && !is_crd(object) && !allows(live, wanted) {
         return Err(needs_permission("its data would be deleted with it"));
     }
     Ok(())

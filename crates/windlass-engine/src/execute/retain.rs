@@ -1,21 +1,19 @@
 //! ConfigMaps and Secrets that left the manifest, and stay as long as live workloads refer to them.
 //!
-//! Owns which of them are deleted. What a workload refers to is `plan::config_references`.
+//! Owns which of them are deleted. What a workload refers to is `objects::config_references`.
 
 use crate::{
+    context::Context,
     decide::reason::KeptReason,
-    engine::Engine,
     error::Result,
-    execute::{RevisionExecution, RevisionInput},
-    observe,
-    outcome::ReleaseOutcome,
-    plan::{
-        Deletion, Plan,
+    execute::apply::Applier,
+    objects::{
         config_references::{self, ConfigNames, WORKLOADS},
-        deletion_groups,
-        dry_run::{ChangeVerb, PlannedChange},
         ownership,
     },
+    observe::observed_objects,
+    outcome::ReleaseOutcome,
+    plan::{Deletion, deletion_groups, revision_input::RevisionInput},
     record::{RetainedConfig, StoredRecord},
     request::{PruneConfig, ReleaseOptions},
 };
@@ -103,101 +101,69 @@ async fn read(cluster: &Cluster, namespace: &str, gvk: Gvk, kind: &str) -> Resul
     Ok(Err(format!("it has too many objects of kind {kind}")))
 }
 
-impl RevisionExecution<'_> {
-    /// Deletes what left the manifest and nothing refers to, and stores the rest in the record.
-    pub(crate) async fn prune_unreferenced(
-        &self,
-        groups: &[Vec<Deletion>],
-        current: &mut StoredRecord,
-        outcome: &mut ReleaseOutcome,
-    ) -> Result<()> {
-        let due: Vec<Deletion> =
-            groups.iter().flatten().filter(|d| waits(self.input.options, &d.object)).cloned().collect();
-        current.record.extension.retained = self
-            .engine
-            .prune_config(self.input, due, outcome)
-            .await?
-            .iter()
-            .map(RetainedConfig::from)
-            .collect();
-        Ok(())
-    }
+/// Deletes what left the manifest and nothing refers to, and stores the rest in the record.
+pub(crate) async fn prune_unreferenced(
+    context: &Context,
+    input: &RevisionInput<'_>,
+    groups: &[Vec<Deletion>],
+    current: &mut StoredRecord,
+    outcome: &mut ReleaseOutcome,
+) -> Result<()> {
+    let due: Vec<Deletion> =
+        groups.iter().flatten().filter(|d| waits(input.options, &d.object)).cloned().collect();
+    let kept = prune_config(context, input, due, outcome).await?;
+    current.record.extension.retained = kept.iter().map(RetainedConfig::from).collect();
+    Ok(())
 }
 
-impl Engine {
-    /// Marks the planned deletions that wait for their references as skipped; returns warnings.
-    pub(crate) async fn preview_retained(
-        &self,
-        input: &RevisionInput<'_>,
-        plan: &Plan,
-        changes: &mut [PlannedChange],
-    ) -> Result<Vec<String>> {
-        let waiting =
-            plan.prune.iter().flatten().map(|d| &d.object).filter(|object| waits(input.options, object));
-        let References { referenced, warnings } = references(&self.cluster, waiting).await?;
-        for change in changes.iter_mut().filter(|change| change.verb == ChangeVerb::Delete) {
-            let gvk = Gvk::new(&change.api_version, &change.kind);
-            let object = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
-            if referenced.contains(&object.key()) {
-                change.verb = ChangeVerb::Skip;
-                change.reason = format!(
-                    "{}; {}, and it is deleted when none does",
-                    change.reason,
-                    KeptReason::Referenced
-                );
-            }
-        }
-        Ok(warnings)
+/// Deletes ConfigMaps and Secrets that no live workload refers to; returns the others.
+async fn prune_config(
+    context: &Context,
+    input: &RevisionInput<'_>,
+    due: Vec<Deletion>,
+    outcome: &mut ReleaseOutcome,
+) -> Result<Vec<ObjectRef>> {
+    if due.is_empty() {
+        return Ok(Vec::new());
     }
+    let References { referenced, warnings } =
+        references(&context.cluster, due.iter().map(|d| &d.object)).await?;
+    outcome.warnings.extend(warnings);
+    let (kept, free): (Vec<Deletion>, Vec<Deletion>) =
+        due.into_iter().partition(|d| referenced.contains(&d.object.key()));
+    let applier = Applier::new(context, input.id, input.options);
+    let (pruned, result) = applier.prune(&deletion_groups(free), Propagation::Background).await;
+    outcome.pruned.extend(pruned);
+    result?;
+    let kept: Vec<ObjectRef> = kept.into_iter().map(|d| d.object).collect();
+    outcome.kept.extend(kept.iter().map(|object| (object.clone(), KeptReason::Referenced)));
+    Ok(kept)
+}
 
-    /// Deletes ConfigMaps and Secrets that no live workload refers to; returns the others.
-    async fn prune_config(
-        &self,
-        input: &RevisionInput<'_>,
-        due: Vec<Deletion>,
-        outcome: &mut ReleaseOutcome,
-    ) -> Result<Vec<ObjectRef>> {
-        if due.is_empty() {
-            return Ok(Vec::new());
-        }
-        let References { referenced, warnings } =
-            references(&self.cluster, due.iter().map(|d| &d.object)).await?;
-        outcome.warnings.extend(warnings);
-        let (kept, free): (Vec<Deletion>, Vec<Deletion>) =
-            due.into_iter().partition(|d| referenced.contains(&d.object.key()));
-        let applier = self.applier(input.id, input.options);
-        let (pruned, result) = applier.prune(&deletion_groups(free), Propagation::Background).await;
-        outcome.pruned.extend(pruned);
-        result?;
-        let kept: Vec<ObjectRef> = kept.into_iter().map(|d| d.object).collect();
-        outcome.kept.extend(kept.iter().map(|object| (object.clone(), KeptReason::Referenced)));
-        Ok(kept)
+/// Deletes what an earlier revision retained and nothing refers to any more; returns whether the record must be updated.
+pub(crate) async fn prune_retained(
+    context: &Context,
+    input: &RevisionInput<'_>,
+    newest: &mut StoredRecord,
+    outcome: &mut ReleaseOutcome,
+) -> Result<bool> {
+    let retained: Vec<ObjectRef> =
+        newest.record.extension.retained.iter().map(RetainedConfig::object).collect();
+    if retained.is_empty() {
+        return Ok(false);
     }
-
-    /// Deletes what an earlier revision retained and nothing refers to any more; returns whether the record must be updated.
-    pub(crate) async fn prune_retained(
-        &self,
-        input: &RevisionInput<'_>,
-        newest: &mut StoredRecord,
-        outcome: &mut ReleaseOutcome,
-    ) -> Result<bool> {
-        let retained: Vec<ObjectRef> =
-            newest.record.extension.retained.iter().map(RetainedConfig::object).collect();
-        if retained.is_empty() {
-            return Ok(false);
-        }
-        let manager = &self.options.field_manager;
-        let seen = observe::objects(&self.cluster, self.watches.as_ref(), manager, retained.iter()).await?;
-        let due = retained.into_iter().filter_map(|object| {
-            let found = seen.get(&object.key())?.as_ref()?;
-            let ours = ownership::check(found, input.id).is_ok();
-            let kept = ownership::is_kept(found.resource_policy.as_deref());
-            (ours && !kept).then(|| Deletion { object, uid: found.uid.clone() })
-        });
-        let kept = self.prune_config(input, due.collect(), outcome).await?;
-        let kept: Vec<RetainedConfig> = kept.iter().map(RetainedConfig::from).collect();
-        let changed = kept != newest.record.extension.retained;
-        newest.record.extension.retained = kept;
-        Ok(changed)
-    }
+    let (cluster, manager) = (&context.cluster, context.manager());
+    let watches = context.watches.as_ref();
+    let seen = observed_objects::objects(cluster, watches, manager, retained.iter()).await?;
+    let due = retained.into_iter().filter_map(|object| {
+        let found = seen.get(&object.key())?.as_ref()?;
+        let ours = ownership::check(found, input.id).is_ok();
+        let kept = ownership::is_kept(found.resource_policy.as_deref());
+        (ours && !kept).then(|| Deletion { object, uid: found.uid.clone() })
+    });
+    let kept = prune_config(context, input, due.collect(), outcome).await?;
+    let kept: Vec<RetainedConfig> = kept.iter().map(RetainedConfig::from).collect();
+    let changed = kept != newest.record.extension.retained;
+    newest.record.extension.retained = kept;
+    Ok(changed)
 }

@@ -4,15 +4,14 @@
 //! judged by their age.
 
 use crate::{
-    engine::Engine,
-    engine_state::OperationGuard,
+    context::Context,
     error::{EngineError, Result},
     lock::{
         holder_identity::{self, HolderToken},
         lock_policy::{self, Claim, LeaseView},
     },
+    progress::operation_progress::OperationProgress,
     record::StoredRecord,
-    report::operation_progress::OperationProgress,
     request::ReleaseId,
 };
 use jiff::Timestamp;
@@ -45,7 +44,32 @@ pub(crate) struct ReleaseLease {
     held: HeldLease,
 }
 
-/// The state of a lock.
+/// The lock of an operation.
+#[derive(Default)]
+pub(crate) enum Lock {
+    /// Not acquired: nothing is written yet, or the namespace does not exist.
+    #[default]
+    Open,
+    Held(ReleaseLease),
+    /// No Lease can be acquired: the pending record is the only lock.
+    PendingRecord,
+}
+
+impl Lock {
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+
+    /// Ends when a held lock is lost.
+    pub(crate) async fn lost(&self) {
+        match self {
+            Self::Held(lease) => lease.held.lost().await,
+            Self::Open | Self::PendingRecord => std::future::pending().await,
+        }
+    }
+}
+
+/// The state of a Lease, as it is read.
 pub(crate) enum LeaseState {
     /// Free, or its holder has crashed.
     Free,
@@ -118,58 +142,62 @@ impl LeaseObserver {
     }
 }
 
-impl Engine {
-    /// Locks a release. `None`: Leases are not accessible, and the pending record is the only lock. A Lease whose
-    /// holder may have crashed is observed until that is certain; a live holder is an error that names it. The newest
-    /// record owns the Lease, so that a Lease left by a crash is deleted with the release.
-    pub(crate) async fn lock(
-        &self,
-        id: &ReleaseId,
-        take: bool,
-        newest: Option<&StoredRecord>,
-    ) -> Result<Option<ReleaseLease>> {
-        let object = reference(id, self.storage_namespace_of(id));
+/// The place of a release's lock.
+pub(crate) struct LockPlace<'a> {
+    context: &'a Context,
+    id: &'a ReleaseId,
+    object: ObjectRef,
+}
+
+impl<'a> LockPlace<'a> {
+    pub(crate) fn new(context: &'a Context, id: &'a ReleaseId) -> Self {
+        Self { context, id, object: reference(id, context.storage_namespace_of(id)) }
+    }
+
+    /// Locks a release. A Lease whose holder may have crashed is observed until that is certain; a live holder is an error that names
+    /// it, unless its lock is to be broken. The newest record owns the Lease, so that a Lease left by a crash is deleted with the release.
+    pub(crate) async fn acquire(&self, break_lock: bool, newest: Option<&StoredRecord>) -> Result<Lock> {
+        let Self { context, id, object } = self;
+        let client = context.record_client();
         let owner = newest.map_or(Value::Null, |newest| {
-            let record = self.store().reference(id, newest.record.version);
+            let record = context.store().reference(id, newest.record.version);
             json!({"apiVersion": record.gvk.api_version(), "kind": record.gvk.kind, "name": record.name,
                 "uid": newest.uid})
         });
-        let token = HolderToken::new(&self.options.holder);
+        let token = HolderToken::new(&context.options.holder);
         let mut watched = LeaseObserver::default();
         loop {
-            let fresh = body(&object, token.as_str(), &owner, None);
-            let unanswered = match self.record_client().create(&object, &fresh, LEASE_MANAGER).await {
-                Ok(created) => return Ok(Some(self.hold(object, token, created))),
+            let fresh = body(object, token.as_str(), &owner, None);
+            let unanswered = match client.create(object, &fresh, LEASE_MANAGER).await {
+                Ok(created) => return Ok(self.hold(token, created)),
                 Err(e) if e.is_already_exists() => None,
                 // The write of the record reports it better.
-                Err(e) if e.is_not_found() || e.is_terminating() => return Ok(None),
+                Err(e) if e.is_not_found() || e.is_terminating() => return Ok(Lock::Open),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
                     let text = format!("{e}: no Lease can be acquired; the pending record is the only lock");
                     tracing::warn!(release = %id, "{text}");
-                    self.progress_of(id).report(&OperationProgress::Warning(&text));
-                    return Ok(None);
+                    context.progress_of(id).report(&OperationProgress::Warning(&text));
+                    return Ok(Lock::PendingRecord);
                 }
                 Err(e) if e.is_transient() => Some(e),
                 Err(e) => return Err(e.into()),
             };
-            let found = match (self.record_client().get(&object).await?, unanswered) {
+            let found = match (client.get(object).await?, unanswered) {
                 // Our own write, whose answer was lost.
                 (Some(found), _) if lease_holder(&found) == token.as_str() => {
-                    return Ok(Some(self.hold(object, token, found)));
+                    return Ok(self.hold(token, found));
                 }
                 (Some(found), _) => found,
                 (None, Some(error)) => return Err(error.into()),
                 (None, None) => continue,
             };
             match watched.judge(&found) {
-                Claim::Held if !take => {
-                    return Err(holder(&object, &found).into());
-                }
-                Claim::Doubtful if !take => tokio::time::sleep(POLL_INTERVAL).await,
+                Claim::Held if !break_lock => return Err(holder(object, &found).into()),
+                Claim::Doubtful if !break_lock => tokio::time::sleep(POLL_INTERVAL).await,
                 Claim::Free | Claim::Held | Claim::Doubtful => {
-                    let taken = body(&object, token.as_str(), &owner, Some(&found));
-                    match self.record_client().replace(&object, &taken, LEASE_MANAGER).await {
-                        Ok(written) => return Ok(Some(self.hold(object, token, written))),
+                    let taken = body(object, token.as_str(), &owner, Some(&found));
+                    match client.replace(object, &taken, LEASE_MANAGER).await {
+                        Ok(written) => return Ok(self.hold(token, written)),
                         // Another process was faster: read the Lease again.
                         Err(e) if e.is_conflict() || e.is_not_found() => {}
                         Err(e) => return Err(e.into()),
@@ -179,25 +207,22 @@ impl Engine {
         }
     }
 
-    /// The holder of a release's lock, if it is certainly alive. One read, no write.
-    pub(crate) async fn holder_of(&self, id: &ReleaseId) -> Result<Option<LeaseHolder>> {
-        let object = reference(id, self.storage_namespace_of(id));
-        let found = match self.record_client().get(&object).await {
+    /// The holder of the lock, if it is certainly alive. One read, no write.
+    pub(crate) async fn holder(&self) -> Result<Option<LeaseHolder>> {
+        let found = match self.context.record_client().get(&self.object).await {
             Ok(found) => found,
             Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => None,
             Err(e) => return Err(e.into()),
         };
         let held = found.filter(|found| LeaseObserver::default().judge(found) == Claim::Held);
-        Ok(held.map(|found| holder(&object, &found)))
+        Ok(held.map(|found| holder(&self.object, &found)))
     }
 
-    /// The state of a release's lock. Writes nothing; a Lease whose holder may have crashed is observed until that is
-    /// certain.
-    pub(crate) async fn lease_state(&self, id: &ReleaseId) -> Result<LeaseState> {
-        let object = reference(id, self.storage_namespace_of(id));
+    /// The state of the lock. Writes nothing; a Lease whose holder may have crashed is observed until that is certain.
+    pub(crate) async fn state(&self) -> Result<LeaseState> {
         let mut watched = LeaseObserver::default();
         loop {
-            let found = match self.record_client().get(&object).await {
+            let found = match self.context.record_client().get(&self.object).await {
                 Ok(Some(found)) => found,
                 Ok(None) => return Ok(LeaseState::Free),
                 Err(e) if e.is_forbidden() || matches!(e, ClusterError::NoKind(_)) => {
@@ -207,39 +232,16 @@ impl Engine {
             };
             match watched.judge(&found) {
                 Claim::Free => return Ok(LeaseState::Free),
-                Claim::Held => return Ok(LeaseState::Held(holder(&object, &found))),
+                Claim::Held => return Ok(LeaseState::Held(holder(&self.object, &found))),
                 Claim::Doubtful => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }
 
-    /// Releases a lock and admits the next operation. A long-running engine does so in the background: only the next
-    /// operation on this release waits for it, and [`Engine::settle`].
-    pub(crate) async fn release_lease(&self, lease: Option<ReleaseLease>, busy: OperationGuard) {
-        let Some(lease) = lease else { return };
-        let work = async move {
-            lease.release().await;
-            drop(busy);
-        };
-        if self.options.watch { self.state.spawn_background(work) } else { work.await }
-    }
-
-    /// Waits until all released locks are deleted from the server.
-    pub async fn settle(&self) {
-        self.state.settle().await;
-    }
-
-    fn hold(&self, object: ObjectRef, token: HolderToken, written: Value) -> ReleaseLease {
-        let held = HeldLease::keep(self.record_client().clone(), object.clone(), written, PACE);
-        ReleaseLease { cluster: self.record_client().clone(), object, token, held }
-    }
-}
-
-/// Ends when a held lock is lost.
-pub(crate) async fn lost(lease: Option<&ReleaseLease>) {
-    match lease {
-        Some(lease) => lease.held.lost().await,
-        None => std::future::pending().await,
+    fn hold(&self, token: HolderToken, written: Value) -> Lock {
+        let (cluster, object) = (self.context.record_client().clone(), self.object.clone());
+        let held = HeldLease::keep(cluster.clone(), object.clone(), written, PACE);
+        Lock::Held(ReleaseLease { cluster, object, token, held })
     }
 }
 

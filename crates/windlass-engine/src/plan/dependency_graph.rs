@@ -3,11 +3,9 @@
 //! Starts from the phases of the kinds; references in an object and its annotations move it after the objects that it
 //! needs. Knows nothing of the cluster: only objects of the release itself count.
 
-use crate::{
-    desired_objects::{DesiredObject, kinds_of_crd},
-    error::EngineError,
-    execute::crds,
-    plan::kind_sorter::{self, KindPhase},
+use crate::objects::{
+    desired_objects::{DesiredObject, DocumentError, is_crd, kinds_of_crd},
+    kind_sorter::{self, KindPhase},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,7 +38,7 @@ pub(crate) struct Order {
 type Name<'a> = (&'a str, Option<&'a str>, &'a str);
 
 /// Orders objects. An annotation that names an object outside the release, or that makes a cycle, is an error.
-pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
+pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, DocumentError> {
     let names: BTreeMap<Name<'_>, usize> = targets
         .iter()
         .enumerate()
@@ -50,7 +48,7 @@ pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
         .collect();
     let awaits = targets.iter().map(|target| asked(target, &names)).collect::<Result<Vec<_>, _>>()?;
     let mut definers: BTreeMap<Gvk, usize> = BTreeMap::new();
-    for (i, target) in targets.iter().enumerate().filter(|(_, t)| crds::is_crd(&t.object)) {
+    for (i, target) in targets.iter().enumerate().filter(|(_, t)| is_crd(&t.object)) {
         definers.extend(kinds_of_crd(&target.body).into_iter().map(|(gvk, _)| (gvk, i)));
     }
     let mut needs: Vec<BTreeSet<usize>> = targets
@@ -84,7 +82,7 @@ pub(crate) fn order(targets: &[DesiredObject]) -> Result<Order, EngineError> {
         .collect();
     if let Some(first) = targets.iter().zip(&waves).find(|(_, wave)| wave.is_none()) {
         let reason = format!("annotation {DEPENDS_ON}: these wait for each other: {}", circle.join(", "));
-        return Err(EngineError::Manifest { path: first.0.path.clone(), reason });
+        return Err(DocumentError::Manifest { path: first.0.path.clone(), reason });
     }
     Ok(Order { waves: waves.into_iter().flatten().collect(), awaits })
 }
@@ -120,7 +118,10 @@ fn settle(targets: &[DesiredObject], needs: &[BTreeSet<usize>], waves: &mut [Opt
 }
 
 /// The dependencies in an object's annotations.
-fn asked(target: &DesiredObject, names: &BTreeMap<Name<'_>, usize>) -> Result<BTreeSet<usize>, EngineError> {
+fn asked(
+    target: &DesiredObject,
+    names: &BTreeMap<Name<'_>, usize>,
+) -> Result<BTreeSet<usize>, DocumentError> {
     let mut found = BTreeSet::new();
     for annotation in [DEPENDS_ON, KPT_DEPENDS_ON] {
         let text = target.body["metadata"]["annotations"][annotation].as_str().unwrap_or_default();
@@ -139,7 +140,7 @@ fn asked(target: &DesiredObject, names: &BTreeMap<Name<'_>, usize>) -> Result<BT
                 let reason = format!(
                     "annotation {annotation}: {entry:?} is not an object of this release (Kind/name)"
                 );
-                return Err(EngineError::Manifest { path: target.path.clone(), reason });
+                return Err(DocumentError::Manifest { path: target.path.clone(), reason });
             };
             found.insert(place);
         }

@@ -1,43 +1,31 @@
-//! The steps from the observed state of a release to the desired one. Pure, but for `dry_run`, which sends
-//! server-side dry runs.
+//! The steps from the observed state of a release to the desired one, or to none. Pure.
 //!
-//! Owns order (kinds, dependencies, waves), ownership checks, field conflicts, what is pruned, and the dry run of a plan. Knows
-//! nothing of records, locks and how a step is made.
+//! Owns what is written, left and deleted, in which order (dependencies, waves), the ownership checks, and how a plan is shown. Knows
+//! nothing of locks and clusters, nor how a step is made.
 
-pub(crate) mod config_references;
+pub(crate) mod base_objects;
 pub(crate) mod dependency_graph;
-pub(crate) mod dry_run;
-pub(crate) mod dry_run_prerequisites;
-pub(crate) mod field_conflicts;
-pub(crate) mod field_diff;
-pub(crate) mod kind_sorter;
-pub(crate) mod ownership;
+pub(crate) mod preview;
+pub(crate) mod revision_input;
+pub(crate) mod uninstall_plan;
 
 use crate::{
     decide::reason::KeptReason,
-    desired_objects::{DesiredObject, Digest},
     error::EngineError,
-    execute::crds::is_crd,
-    plan::dependency_graph::{Order, Wave},
+    objects::{
+        ObservedObjects,
+        desired_objects::{DesiredObject, is_crd},
+        kind_sorter, ownership,
+    },
+    plan::{
+        base_objects::BaseObject,
+        dependency_graph::{Order, Wave},
+    },
     request::{ApplyMethod, OwnershipOptions, ReleaseId},
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_cluster::{ObjectKey, ObjectRef, ObservedMeta};
-
-/// An object of a past revision.
-#[derive(Debug, Clone)]
-pub(crate) struct BaseObject {
-    pub(crate) object: ObjectRef,
-    pub(crate) digest: Digest,
-    /// Hash of what that revision wrote, if it is known.
-    pub(crate) applied: Option<u64>,
-    /// The object as in the manifest, if patches are made of it.
-    pub(crate) body: Option<Value>,
-}
-
-/// The observed state of the cluster; `None`: the object does not exist.
-pub(crate) type ObservedObjects = BTreeMap<ObjectKey, Option<ObservedMeta>>;
 
 /// A write of one object.
 #[derive(Debug, Clone, PartialEq)]

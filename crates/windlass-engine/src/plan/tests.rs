@@ -1,8 +1,10 @@
 //! Cases of `plan`: desired objects, a history and a cluster; steps.
 
 use super::*;
-use crate::plan::dry_run::{ChangeVerb, PlannedChange, Preview};
-use crate::{Adoption, ApplyMethod, ReleaseAction};
+use crate::{
+    Adoption, ApplyMethod, ReleaseAction,
+    plan::preview::{ChangeVerb, PlannedChange, Preview},
+};
 use serde_json::Value;
 use windlass_cluster::Gvk;
 

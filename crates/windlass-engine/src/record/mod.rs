@@ -5,19 +5,15 @@
 
 mod encode;
 mod prune;
-pub(crate) mod read_releases;
-pub(crate) mod record_namespace;
 mod record_store;
 pub(crate) mod recorded_manifests;
-pub(crate) mod release_history;
-pub(crate) mod served_kinds;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use prune::{Revision, to_prune};
 pub use record_store::{Horizon, RecordHead, RecordStore, Storage, StoredRecord};
 
 use crate::{
-    plan::ownership,
+    objects::ownership,
     request::{ChartHook, HookDeletePolicy, HookEvent, HookOutputLogPolicy},
 };
 use serde::{Deserialize, Deserializer, Serialize};

@@ -1,10 +1,12 @@
 //! Reads, creates, updates and deletes the objects that store records.
 
-use crate::record::{
-    Record, RecordError, RecordExtension, ReleaseStatus, Revision,
-    encode::{self, Encoded, RecordForm, secret_name},
+use crate::{
+    record::{
+        Record, RecordError, RecordExtension, ReleaseStatus, Revision,
+        encode::{self, Encoded, RecordForm, secret_name},
+    },
+    request::ReleaseId,
 };
-use crate::request::ReleaseId;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use std::{

@@ -1,9 +1,10 @@
-//! Reports about a release for people: plans as text, progress, causes of revisions, objects that are not ready.
+//! Releases for people and front ends: lists, histories, plans as text, causes of revisions, live objects.
 //!
-//! Owns words and layout, and the reads that they need. Writes nothing to the cluster and decides nothing.
+//! Owns words and layout, and the reads that they need. Writes nothing but the namespace of a record that names a wrong one, and decides
+//! nothing.
 
-pub(crate) mod not_ready;
-pub(crate) mod operation_progress;
 pub(crate) mod plan_text;
+pub(crate) mod record_namespace;
+pub(crate) mod release_records;
 pub(crate) mod revision_report;
 pub(crate) mod status_resources;

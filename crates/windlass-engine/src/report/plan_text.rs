@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use crate::plan::dry_run::{ChangeVerb, Preview};
-use crate::plan::field_diff::FieldChange;
+use crate::{
+    objects::field_diff::FieldChange,
+    plan::preview::{ChangeVerb, Preview},
+};
 
 /// The style of a verb: its mark, its word in the summary, and its colour.
 #[must_use]

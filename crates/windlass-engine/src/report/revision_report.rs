@@ -1,24 +1,16 @@
 //! Why each revision was created: its recorded cause, and its differences from the revision before.
 
 use crate::{
-    engine::Engine,
     error::{EngineError, Result},
-    plan::{
-        dry_run::ChangeVerb,
-        field_diff::{self, FieldChange},
-    },
+    objects::field_diff::{self, FieldChange, hide},
+    plan::preview::ChangeVerb,
     record::{Record, ReleaseStatus},
+    report::release_records::ReleaseRecords,
     request::{ReleaseId, RenderedRelease},
 };
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Words in the names of values that are hidden.
-const SECRET_WORDS: [&str; 9] =
-    ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey", "auth"];
-/// The same, for whole names or parts of names.
-const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
 
 /// The cause and the differences of a revision.
 #[derive(Debug, Clone, Serialize)]
@@ -55,14 +47,10 @@ pub struct ManifestChange {
     pub fields: Vec<FieldChange>,
 }
 
-impl Engine {
+impl ReleaseRecords<'_> {
     /// Reports one revision, or all; oldest first.
-    pub async fn explain_revisions(
-        &self,
-        id: &ReleaseId,
-        revision: Option<u64>,
-    ) -> Result<Vec<RevisionReport>> {
-        let store = self.store();
+    pub async fn explain(&self, id: &ReleaseId, revision: Option<u64>) -> Result<Vec<RevisionReport>> {
+        let store = self.context.store();
         let revisions: Vec<u64> = store.history(id).await?.iter().map(|r| r.revision).collect();
         if revisions.is_empty() {
             return Err(EngineError::NotFound);
@@ -79,7 +67,7 @@ impl Engine {
             // Deleted since it was listed, or not needed.
             let Some(found) = found else { continue };
             let record = found.record;
-            let rendered = self.rendered_of(&record)?;
+            let rendered = self.context.parser.rendered_of(&record)?;
             if revision.is_none_or(|wanted| wanted == *number) {
                 reports.push(report(&record, &rendered, before.as_ref()));
             }
@@ -129,24 +117,6 @@ pub fn value_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     changes
 }
 
-/// Hides values whose name, or the name of a part, looks like a secret's.
-pub(crate) fn hide(change: &mut FieldChange) {
-    let secret = |text: &str| {
-        let small = text.to_lowercase();
-        let mut parts = small.split(|c: char| !c.is_ascii_alphanumeric());
-        let plain = small.replace(['_', '-'], "");
-        parts.any(|part| SECRET_PARTS.contains(&part)) || SECRET_WORDS.iter().any(|word| plain.contains(word))
-    };
-    let within =
-        |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_string() && secret(&v.to_string()));
-    if secret(&change.path) || within(&change.before) || within(&change.after) {
-        change.sensitive = true;
-        for value in [&mut change.before, &mut change.after].into_iter().flatten() {
-            *value = Value::String("(hidden)".to_owned());
-        }
-    }
-}
-
 /// Differences of the objects of two manifests.
 fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ManifestChange> {
     type Key = (String, String, String, String);
@@ -157,7 +127,7 @@ fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ManifestChange> 
             let group = group.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
             (text(&o["kind"]), text(&o["metadata"]["name"]), text(&o["metadata"]["namespace"]), group)
         };
-        let objects = rendered.manifests.iter().map(|m| &m.object).filter(|o| o.is_object());
+        let objects = rendered.objects().filter(|o| o.is_object());
         objects.map(|o| (key(o), o.clone())).collect()
     };
     let (old, new) = (index(old), index(new));

@@ -208,7 +208,7 @@ impl ReleasePass<'_> {
         if state == ReleaseState::Failed
             && let Some(target) = snapshot::previous(&self.status.history, self.ignores_tests())
         {
-            let record = self.runner.engine().record(&self.id, target.version).await?;
+            let record = self.runner.engine().records().record(&self.id, target.version).await?;
             verified = record.filter(|record| snapshot::shows(target, record)).map(|record| record.version);
         }
         let action = match unfinished {
@@ -377,7 +377,7 @@ impl ReleasePass<'_> {
     pub(super) async fn record_revision(&mut self, shot: Snapshot) -> Result<(), ReconcileError> {
         self.status.history.retain(|known| known.version != shot.version);
         if let Some(known) = snapshot::replaced(&mut self.status.history)
-            && let Some(record) = self.runner.engine().record(&self.id, known.version).await?
+            && let Some(record) = self.runner.engine().records().record(&self.id, known.version).await?
         {
             snapshot::rewrite(known, &record, "");
         }
@@ -387,7 +387,7 @@ impl ReleasePass<'_> {
 
     /// The objects of the release, for `flux tree` and dashboards.
     pub(super) async fn take_inventory(&mut self, record: &Record) -> Result<(), ReconcileError> {
-        let objects = self.runner.engine().objects_of(record).await?;
+        let objects = self.runner.engine().records().objects_of(record).await?;
         let entry = |object: ObjectRef| InventoryEntry {
             id: format!(
                 "{}_{}_{}_{}",

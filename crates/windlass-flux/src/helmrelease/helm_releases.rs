@@ -514,7 +514,7 @@ pub(super) async fn preserved(
     let Some(last) = status.history.first().filter(|_| spec.upgrade.preserve_values) else {
         return Ok(values);
     };
-    let Some(record) = runner.engine().record(id, last.version).await? else { return Ok(values) };
+    let Some(record) = runner.engine().records().record(id, last.version).await? else { return Ok(values) };
     let mut merged = digest::record_values(&record);
     chart_compat::chart::merge_maps(&mut merged, values);
     Ok(merged)

@@ -60,14 +60,14 @@ pub async fn misnamed_records(
     stored: &ReleaseId,
 ) -> Result<Vec<MisnamedRecord>, ReconcileError> {
     let own = engine.clone().with_storage_namespace(&stored.namespace, false);
-    let Some(newest) = own.newest(stored).await? else { return Ok(Vec::new()) };
+    let Some(newest) = own.records().newest(stored).await? else { return Ok(Vec::new()) };
     let Some((namespace, name)) = origin_of(&newest) else { return Ok(Vec::new()) };
     let object = engine.cluster().get(&reference(&namespace, &name)).await?;
     let candidate = object.and_then(|object| {
         let id = names::release_id(&object["metadata"], &spec_of(&object).ok()?);
         (id.name == stored.name).then_some(id.namespace)
     });
-    Ok(own.misnamed_records(&stored.namespace, &stored.name, candidate.as_deref()).await?)
+    Ok(own.records().misnamed_records(&stored.namespace, &stored.name, candidate.as_deref()).await?)
 }
 
 /// Repairs the records of a release before a pass, and what the status has of them. Says so in an Event.
@@ -81,11 +81,11 @@ pub(super) async fn repair(
     storage: &str,
     status: &mut HelmReleaseStatus,
 ) -> Result<(), ReconcileError> {
-    let found = engine.misnamed_records(storage, &id.name, Some(&id.namespace)).await?;
+    let found = engine.records().misnamed_records(storage, &id.name, Some(&id.namespace)).await?;
     let mut repaired = Vec::new();
     // The others belong to a former target, which is uninstalled in its turn.
     for wrong in found.into_iter().filter(|wrong| wrong.actual == id.namespace) {
-        let (before, after) = engine.rename_namespace(&wrong).await?;
+        let (before, after) = engine.records().rename_namespace(&wrong).await?;
         follow(status, &before, &after);
         tracing::info!(object = %pass.reference, "repaired the release record {wrong}");
         repaired.push(wrong.to_string());

@@ -299,7 +299,7 @@ impl Planner<'_> {
         let ignores = active.map_or(self.spec.test.ignore_failures, |active| active.ignores_tests(self.spec));
         let mut verified = None;
         if let Some(target) = snapshot::previous(&self.status.history, ignores) {
-            let record = self.runner.engine().record(&self.id, target.version).await?;
+            let record = self.runner.engine().records().record(&self.id, target.version).await?;
             verified = record.filter(|record| snapshot::shows(target, record)).map(|record| record.version);
         }
         let action = state::next_action(state, &self.status, desired, |version| verified == Some(version));

@@ -36,7 +36,7 @@ impl ReleasePass<'_> {
             && self.status.history.first().is_none_or(|known| known.version < record.version)
         {
             for known in &mut self.status.history {
-                let stored = self.runner.engine().record(&self.id, known.version).await?;
+                let stored = self.runner.engine().records().record(&self.id, known.version).await?;
                 if let Some(record) = stored.filter(|record| record.info.status.as_str() != known.status) {
                     snapshot::rewrite(known, &record, "rollback");
                 }

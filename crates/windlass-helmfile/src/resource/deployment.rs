@@ -278,7 +278,7 @@ impl Deployment<'_> {
     }
 
     async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>, ReconcileError> {
-        let newest = self.front_end.release_runner(self.pass, id)?.engine().newest(id).await?;
+        let newest = self.front_end.release_runner(self.pass, id)?.engine().records().newest(id).await?;
         Ok(newest.filter(|newest| newest.info.status != RecordStatus::Uninstalled))
     }
 

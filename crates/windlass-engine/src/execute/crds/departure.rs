@@ -4,57 +4,17 @@
 
 use crate::{
     decide::reason::KeptReason,
-    drift::crd_tracker,
-    engine::Engine,
-    execute::{
-        RevisionInput,
-        crds::{is_crd, objects},
-    },
-    plan::Plan,
-    request::MovedCrds,
+    execute::crds::objects,
+    objects::desired_objects::is_crd,
+    plan::{Plan, preview::DeletedObjects, revision_input::RevisionInput},
+    record::recorded_manifests::RecordParser,
 };
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use futures::{StreamExt as _, future::ready, stream};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::{collections::BTreeSet, fmt};
 use windlass_cluster::{Cluster, ObjectRef};
 
 /// Kinds whose objects are counted at the same time.
 const AT_ONCE: usize = 16;
-
-/// The objects that are deleted with a CRD.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeletedObjects {
-    /// Their kind.
-    pub kind: String,
-    /// Their number; `None` if they cannot be counted.
-    pub count: Option<usize>,
-    /// There are more than were counted.
-    pub at_least: bool,
-}
-
-impl DeletedObjects {
-    fn is_none(&self) -> bool {
-        self.count == Some(0) && !self.at_least
-    }
-}
-
-/// The sentence that follows the reason of the deletion.
-impl fmt::Display for DeletedObjects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = &self.kind;
-        match (self.count, self.at_least) {
-            (Some(0), false) => write!(f, "there are no objects of kind {kind}"),
-            (Some(1), false) => write!(f, "1 object of kind {kind} is deleted with it"),
-            (Some(count), false) => write!(f, "{count} objects of kind {kind} are deleted with it"),
-            (Some(count), true) => write!(f, "{count} or more objects of kind {kind} are deleted with it"),
-            (None, _) => write!(f, "all objects of kind {kind} are deleted with it, which cannot be counted"),
-        }
-    }
-}
 
 /// Counts the objects that are deleted with a CRD. One that is not there any more has none.
 pub(crate) async fn deleted_with(cluster: &Cluster, crd: &ObjectRef) -> Option<DeletedObjects> {
@@ -90,49 +50,25 @@ pub(crate) fn deletion_warning(crd: &ObjectRef, deleted: &DeletedObjects, moved:
         .then(|| format!("CustomResourceDefinition {name} left the manifest{place}: {deleted}"))
 }
 
-/// Names of the CRDs that the chart of a revision has in `crds/`: those that were rendered with it, and those of its record, which is
-/// all that a rollback has. A record contains no subcharts.
-pub(crate) fn names_in_crds_dir(engine: &Engine, input: &RevisionInput<'_>) -> BTreeSet<String> {
-    let mut names = crd_tracker::names(&input.rendered.crds);
-    let files = input.chart["files"].as_array().into_iter().flatten();
-    for file in files.filter(|file| file["name"].as_str().is_some_and(|name| name.starts_with("crds/"))) {
-        let data = file["data"].as_str().and_then(|data| STANDARD.decode(data).ok()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&data);
-        for document in text.split("\n---") {
-            // What cannot be read is no CRD that anybody has applied.
-            let object = (engine.parse)(document).unwrap_or_default();
-            if object["kind"] == "CustomResourceDefinition" {
-                names.extend(object["metadata"]["name"].as_str().map(str::to_owned));
-            }
-        }
+/// Warnings about the CRDs that leave a release.
+pub(crate) async fn warnings(
+    cluster: &Cluster,
+    parser: RecordParser,
+    input: &RevisionInput<'_>,
+    plan: &Plan,
+) -> Vec<String> {
+    let mut warnings: Vec<String> = kept(plan).map(kept_warning).collect();
+    let deletions = plan.prune.iter().flatten().map(|deletion| &deletion.object);
+    let deleted = deleted_with_all(cluster, deletions).await;
+    if !deleted.is_empty() {
+        let moved = input.crds_dir(parser);
+        warnings.extend(
+            deleted
+                .iter()
+                .filter_map(|(crd, counted)| deletion_warning(crd, counted, moved.contains(&crd.name))),
+        );
     }
-    names
-}
-
-impl Engine {
-    /// Names of the CRDs that stay although they left the manifest.
-    pub(crate) fn kept_crds(&self, input: &RevisionInput<'_>) -> BTreeSet<String> {
-        match input.options.objects.moved_crds {
-            MovedCrds::Delete => BTreeSet::new(),
-            MovedCrds::Keep => names_in_crds_dir(self, input),
-        }
-    }
-
-    /// Warnings about the CRDs that leave a release.
-    pub(crate) async fn departing_crds(&self, input: &RevisionInput<'_>, plan: &Plan) -> Vec<String> {
-        let mut warnings: Vec<String> = kept(plan).map(kept_warning).collect();
-        let deletions = plan.prune.iter().flatten().map(|deletion| &deletion.object);
-        let deleted = deleted_with_all(&self.cluster, deletions).await;
-        if !deleted.is_empty() {
-            let moved = names_in_crds_dir(self, input);
-            warnings.extend(
-                deleted
-                    .iter()
-                    .filter_map(|(crd, counted)| deletion_warning(crd, counted, moved.contains(&crd.name))),
-            );
-        }
-        warnings
-    }
+    warnings
 }
 
 fn kept(plan: &Plan) -> impl Iterator<Item = &ObjectRef> {

@@ -1,15 +1,23 @@
 //! The CRDs of a chart's `crds/`: applied before everything else, awaited, never deleted, never marked as the release's. And what a
 //! change of any CRD, also of one among the templates, may not take away.
 
-mod crd_schema;
-pub(crate) mod data_loss;
 pub(crate) mod departure;
 
 use crate::{
-    desired_objects::{self, DesiredObject, Digest, kinds_of_crd},
+    context::Context,
+    deadline::Deadline,
     error::{EngineError, Result},
-    execute::{crds::data_loss::Loss, readiness::status_wait, sanitize::sanitize},
-    plan::{Plan, ownership},
+    execute::{
+        readiness::status_wait,
+        rejection::{Attempt, Rejection},
+    },
+    objects::{
+        crd_files,
+        data_loss::{self, Loss},
+        desired_objects::{self, DesiredObject, is_crd, is_crd_kind, kinds_of_crd},
+        ownership,
+    },
+    plan::Plan,
     request::{Adoption, CrdFile, CrdPolicy, CrdRules, ReleaseId, SanitizeRules},
 };
 use serde_json::Value;
@@ -24,19 +32,6 @@ use windlass_cluster::{ApplyOptions, Cluster, Gvk, ObjectRef, ObservedMeta, Patc
 const SANITIZE_RULES: SanitizeRules = SanitizeRules { duplicates: false, unknown: true };
 /// Helm's timeout for CRDs.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Digest of all CRD files, to tell whether they changed.
-pub(crate) fn digest(files: &[CrdFile]) -> Digest {
-    desired_objects::state_digest(files.iter().flat_map(|file| &file.objects), std::iter::empty())
-}
-
-/// The digest under a policy: without updates, changes of CRDs do not count.
-pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
-    match policy {
-        CrdPolicy::Skip | CrdPolicy::Create => Digest::default(),
-        CrdPolicy::CreateMissing | CrdPolicy::Apply => digest(files),
-    }
-}
 
 /// Refuses files with other objects than CRDs: those would be applied before the release's ownership checks, and
 /// never deleted.
@@ -60,17 +55,38 @@ pub fn require_crds(files: &[CrdFile]) -> Result<()> {
     Ok(())
 }
 
+/// Applies the `crds/` of a release, unless the deadline passes first.
+pub(crate) async fn install(
+    context: &Context,
+    deadline: &Deadline,
+    id: &ReleaseId,
+    files: &[CrdFile],
+    rules: CrdRules,
+) -> Result<Vec<ObjectRef>> {
+    let installer = CrdInstaller { cluster: &context.crd_client, manager: context.manager(), id, rules };
+    tokio::select! {
+        biased;
+        error = deadline.given_up() => Err(error),
+        done = installer.install(files) => {
+            if done.is_ok() && rules.policy != CrdPolicy::Skip {
+                context.state.mark_crds_present(&crd_files::names(files));
+            }
+            done
+        }
+    }
+}
+
 /// Applies the `crds/` of one release.
-pub(crate) struct CrdInstaller<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) manager: &'a str,
-    pub(crate) id: &'a ReleaseId,
-    pub(crate) rules: CrdRules,
+struct CrdInstaller<'a> {
+    cluster: &'a Cluster,
+    manager: &'a str,
+    id: &'a ReleaseId,
+    rules: CrdRules,
 }
 
 impl CrdInstaller<'_> {
     /// Writes the CRDs by the policy, and waits until their kinds are served; returns those that were written.
-    pub(crate) async fn install(&self, files: &[CrdFile]) -> Result<Vec<ObjectRef>> {
+    async fn install(&self, files: &[CrdFile]) -> Result<Vec<ObjectRef>> {
         require_crds(files)?;
         let mut written = Vec::new();
         let mut bodies = Vec::new();
@@ -96,12 +112,7 @@ impl CrdInstaller<'_> {
         let reference = desired_objects::reference(&file.name, object, "default", |gvk| {
             kinds.get(gvk).map(|r| r.namespaced)
         })?;
-        let wrap = |source| EngineError::Object {
-            action: "applying",
-            object: reference.to_string(),
-            path: file.name.clone(),
-            source,
-        };
+        let wrap = |source| EngineError::object("applying", &reference, &file.name, source);
         match self.rules.policy {
             CrdPolicy::Skip => Ok(None),
             CrdPolicy::Create | CrdPolicy::CreateMissing => {
@@ -194,17 +205,18 @@ async fn apply_sanitized(
     reference: &ObjectRef,
     options: ApplyOptions<'_>,
 ) -> Result<Value> {
-    let mut object = Cow::Borrowed(object);
+    let mut attempt = Attempt::new(object);
     loop {
-        let error = match cluster.apply(reference, &object, options).await {
+        let error = match cluster.apply(reference, &attempt.body, options).await {
             Ok(applied) => return Ok(applied.object),
             Err(error) => error,
         };
-        let Some(sanitized) = sanitize(SANITIZE_RULES, &object, &error) else { return Err(error.into()) };
+        let Rejection::Sanitized(warning) = attempt.rejected(&error, SANITIZE_RULES) else {
+            return Err(error.into());
+        };
         if !options.dry_run {
-            tracing::warn!(crd = reference.name, "{}", sanitized.warning);
+            tracing::warn!(crd = reference.name, "{warning}");
         }
-        object = Cow::Owned(sanitized.body);
     }
 }
 
@@ -249,26 +261,12 @@ pub(crate) async fn check_templated(cluster: &Cluster, targets: &[DesiredObject]
         if !is_crd(&target.object) {
             continue;
         }
-        let wrap = |source| EngineError::Object {
-            action: "reading",
-            object: target.object.to_string(),
-            path: target.path.clone(),
-            source,
-        };
+        let wrap = |source| EngineError::object("reading", &target.object, &target.path, source);
         if let Some(live) = cluster.get(&target.object).await.map_err(wrap)? {
             check_losses(cluster, &live, &target.body, &target.object).await?;
         }
     }
     Ok(())
-}
-
-/// Whether an object defines a kind.
-pub(crate) fn is_crd(object: &ObjectRef) -> bool {
-    is_crd_kind(&object.gvk)
-}
-
-fn is_crd_kind(gvk: &Gvk) -> bool {
-    gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
 }
 
 /// Refuses a change that would drop data of existing objects; without such objects nothing can be lost.

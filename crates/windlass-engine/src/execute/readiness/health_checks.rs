@@ -1,7 +1,6 @@
 //! Readiness by rules in CEL for kinds, as Flux's `healthCheckExprs`.
 
-use crate::execute::readiness::kstatus::Readiness;
-use crate::request::HealthCheck;
+use crate::{execute::readiness::kstatus::Readiness, request::HealthCheck};
 use serde_json::Value;
 use windlass_base::cel_expression::{is_true, off_runtime};
 use windlass_cluster::Gvk;

@@ -1,14 +1,14 @@
 //! Waiting until objects are ready, by watching them.
 
 use crate::{
-    desired_objects::DesiredObject,
     error::{EngineError, Result, Unready},
     execute::readiness::{
         health_checks,
         kstatus::{Readiness, UNSCHEDULED, judge, judge_run},
         legacy_ready, ready_when,
     },
-    report::{
+    objects::desired_objects::DesiredObject,
+    progress::{
         not_ready,
         operation_progress::{OperationProgress, ProgressReporter},
     },

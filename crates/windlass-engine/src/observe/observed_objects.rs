@@ -1,13 +1,14 @@
 //! Observes objects: their metadata from the caches, else from the server in as few requests as bounded answers
 //! allow.
 
-use crate::{desired_objects, engine::Engine, error::Result, plan::ObservedObjects, request::CrdFile};
+use crate::{
+    error::Result,
+    objects::{ObservedObjects, desired_objects},
+    request::CrdFile,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 use windlass_cluster::{
     CacheLookup, Cluster, ClusterError, Gvk, Listed, ObjectKey, ObjectRef, ObservedMeta, ServedKinds, Watches,
 };
@@ -100,27 +101,11 @@ async fn read(
     Ok(found)
 }
 
-impl Engine {
-    /// The served kinds, for the objects of documents and the CRDs that a request brings: read again if one of theirs is missing.
-    pub(crate) async fn kinds_for<'v>(
-        &self,
-        documents: impl Iterator<Item = &'v Value> + Clone,
-        crds: &'v [CrdFile],
-    ) -> Result<Arc<ServedKinds>> {
-        Ok(self.cluster.kinds_with(desired_objects::needed_kinds(documents, crds)).await?)
-    }
-
-    /// Starts watches for the kinds of these objects, if this engine watches.
-    pub(crate) async fn watch_kinds(&self, objects: impl Iterator<Item = &ObjectRef>) -> Result<()> {
-        let Some(watches) = &self.watches else { return Ok(()) };
-        let kinds = self.cluster.kinds().await?;
-        let wanted: BTreeSet<(Gvk, Option<String>)> = objects
-            .filter_map(|object| {
-                let served = kinds.get(&object.gvk)?;
-                served.watchable.then(|| (object.gvk.clone(), object.namespace.clone()))
-            })
-            .collect();
-        watches.watch(wanted).await;
-        Ok(())
-    }
+/// The served kinds, for the objects of documents and the CRDs that a request brings: read again if one of theirs is missing.
+pub(crate) async fn kinds_for<'v>(
+    cluster: &Cluster,
+    documents: impl Iterator<Item = &'v Value> + Clone,
+    crds: &'v [CrdFile],
+) -> Result<Arc<ServedKinds>> {
+    Ok(cluster.kinds_with(desired_objects::needed_kinds(documents, crds)).await?)
 }

@@ -4,6 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+/// Words in the names of values that are hidden.
+const SECRET_WORDS: [&str; 9] =
+    ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey", "auth"];
+/// The same, for whole names or parts of names.
+const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
+
 /// A field that differs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldChange {
@@ -137,6 +143,24 @@ fn hidden(value: &Value) -> Value {
 pub(crate) fn digest(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Hides values whose name, or the name of a part, looks like a secret's.
+pub(crate) fn hide(change: &mut FieldChange) {
+    let secret = |text: &str| {
+        let small = text.to_lowercase();
+        let mut parts = small.split(|c: char| !c.is_ascii_alphanumeric());
+        let plain = small.replace(['_', '-'], "");
+        parts.any(|part| SECRET_PARTS.contains(&part)) || SECRET_WORDS.iter().any(|word| plain.contains(word))
+    };
+    let within =
+        |value: &Option<Value>| value.as_ref().is_some_and(|v| !v.is_string() && secret(&v.to_string()));
+    if secret(&change.path) || within(&change.before) || within(&change.after) {
+        change.sensitive = true;
+        for value in [&mut change.before, &mut change.after].into_iter().flatten() {
+            *value = Value::String("(hidden)".to_owned());
+        }
+    }
 }
 
 #[cfg(test)]

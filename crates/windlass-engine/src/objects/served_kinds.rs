@@ -3,7 +3,7 @@
 //! Old records must not block an operation: objects are converted to a served version, and those without one are
 //! skipped with a warning.
 
-use crate::{desired_objects, request::RenderedRelease};
+use crate::{objects::desired_objects, request::RenderedRelease};
 use serde_json::Value;
 use windlass_cluster::{Gvk, ServedKinds};
 

@@ -1,24 +1,35 @@
 //! Reading releases: list, history, one revision.
 
 use crate::{
-    desired_objects,
-    engine::Engine,
+    context::Context,
     error::{EngineError, Result},
+    objects::desired_objects,
+    observe::observed_objects::kinds_for,
     record::{Record, RecordHead},
     request::ReleaseId,
 };
 use windlass_cluster::{Gvk, ObjectRef};
 
-impl Engine {
+/// The records of releases, as an engine stores them.
+#[derive(Clone, Copy)]
+pub struct ReleaseRecords<'a> {
+    pub(crate) context: &'a Context,
+}
+
+impl<'a> ReleaseRecords<'a> {
+    pub(crate) fn new(context: &'a Context) -> Self {
+        Self { context }
+    }
+
     /// One revision of a release, if its record is stored.
     pub async fn record(&self, id: &ReleaseId, revision: u64) -> Result<Option<Record>> {
-        Ok(self.store().get(id, revision).await?.map(|stored| stored.record))
+        Ok(self.context.store().get(id, revision).await?.map(|stored| stored.record))
     }
 
     /// The objects of a record's manifest, with their namespaces, in its order. Objects of kinds that are not served are left out.
     pub async fn objects_of(&self, record: &Record) -> Result<Vec<ObjectRef>> {
-        let manifests = self.manifests_of(record).collect::<Result<Vec<_>, _>>()?;
-        let kinds = self.kinds_for(manifests.iter().map(|m| &m.object), &[]).await?;
+        let manifests = self.context.parser.manifests_of(record).collect::<Result<Vec<_>, _>>()?;
+        let kinds = kinds_for(&self.context.cluster, manifests.iter().map(|m| &m.object), &[]).await?;
         let mut objects = Vec::new();
         for manifest in manifests {
             let namespaced = |gvk: &Gvk| kinds.get(gvk).map(|r| r.namespaced);
@@ -34,7 +45,7 @@ impl Engine {
     /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
     pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
         let mut newest: Vec<RecordHead> = Vec::new();
-        for head in self.store().heads(namespace, "").await? {
+        for head in self.context.store().heads(namespace, "").await? {
             match newest.last_mut() {
                 // Ordered by revision: the later one stays.
                 Some(last) if last.id == head.id => *last = head,
@@ -46,7 +57,7 @@ impl Engine {
 
     /// All superseded revisions, in a namespace or everywhere: their labels only.
     pub async fn superseded(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
-        Ok(self.store().heads(namespace, "status=superseded").await?)
+        Ok(self.context.store().heads(namespace, "status=superseded").await?)
     }
 
     /// Records of the chosen heads, in their order. `of`: the number of all heads.
@@ -56,7 +67,7 @@ impl Engine {
         heads: &[RecordHead],
         of: usize,
     ) -> Result<Vec<Record>> {
-        Ok(self.store().read(namespace, heads, of).await?)
+        Ok(self.context.store().read(namespace, heads, of).await?)
     }
 
     /// Newest record of each release, in a namespace or everywhere, by namespace and name.
@@ -67,7 +78,7 @@ impl Engine {
 
     /// The last records of a release, at most `most`, oldest first; records stored in parts without those.
     pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
-        let store = self.store();
+        let store = self.context.store();
         let namespace = Some(store.namespace_of(id));
         let heads = store.heads(namespace, &format!("name={}", id.name)).await?;
         if heads.is_empty() {
@@ -79,10 +90,10 @@ impl Engine {
     /// One record of a release; revision 0 is the newest.
     pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Record> {
         let revision = match revision {
-            0 => self.store().history(id).await?.last().ok_or(EngineError::NotFound)?.revision,
+            0 => self.context.store().history(id).await?.last().ok_or(EngineError::NotFound)?.revision,
             given => given,
         };
-        let found = self.store().get(id, revision).await?;
+        let found = self.context.store().get(id, revision).await?;
         found.map(|s| s.record).ok_or(EngineError::NotFound)
     }
 

@@ -1,8 +1,7 @@
 //! From rendered documents to objects with an identity. Pure.
 
 use crate::{
-    error::EngineError,
-    plan::ownership,
+    objects::ownership,
     request::{CrdFile, ReleaseId},
 };
 use serde_json::Value;
@@ -11,6 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_cluster::{ClusterError, Gvk, ObjectKey, ObjectRef, ServedKinds};
 
 pub(crate) type Digest = [u8; 32];
+
+/// Why a document is no object.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// A document that is no object.
+    #[error("{path}: {reason}")]
+    Manifest { path: String, reason: String },
+    /// The cluster serves no such kind.
+    #[error(
+        "resource mapping not found for name: {name:?} namespace: {namespace:?} from \"\": {source}\nensure CRDs are installed first"
+    )]
+    NoKind { name: String, namespace: String, source: ClusterError },
+}
 
 /// An object that the release is to have.
 #[derive(Debug, Clone)]
@@ -51,6 +63,15 @@ impl<'a> Scopes<'a> {
     }
 }
 
+/// Whether an object defines a kind.
+pub(crate) fn is_crd(object: &ObjectRef) -> bool {
+    is_crd_kind(&object.gvk)
+}
+
+pub(crate) fn is_crd_kind(gvk: &Gvk) -> bool {
+    gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
+}
+
 /// The kinds that a CustomResourceDefinition defines.
 pub(crate) fn kinds_of_crd(crd: &Value) -> Vec<(Gvk, bool)> {
     let spec = &crd["spec"];
@@ -69,7 +90,7 @@ pub(crate) fn resolve<'v>(
     documents: impl Iterator<Item = (&'v str, &'v Value)>,
     id: &ReleaseId,
     scopes: &Scopes<'_>,
-) -> Result<Vec<DesiredObject>, EngineError> {
+) -> Result<Vec<DesiredObject>, DocumentError> {
     let mut targets: Vec<DesiredObject> = Vec::new();
     let mut places: BTreeMap<ObjectKey, usize> = BTreeMap::new();
     for (path, document) in documents {
@@ -155,11 +176,11 @@ fn target(
     object: &Value,
     id: &ReleaseId,
     scopes: &Scopes<'_>,
-) -> Result<Option<DesiredObject>, EngineError> {
+) -> Result<Option<DesiredObject>, DocumentError> {
     if is_empty(object) {
         return Ok(None);
     }
-    let wrong = |reason: String| EngineError::Manifest { path: path.to_owned(), reason };
+    let wrong = |reason: String| DocumentError::Manifest { path: path.to_owned(), reason };
     let reference = reference(path, object, &id.namespace, |gvk| scopes.namespaced(gvk))?;
     let mut body = object.clone();
     if let Some(namespace) = &reference.namespace {
@@ -176,8 +197,8 @@ pub(crate) fn reference(
     object: &Value,
     default_namespace: &str,
     namespaced: impl Fn(&Gvk) -> Option<bool>,
-) -> Result<ObjectRef, EngineError> {
-    let wrong = |reason: &str| EngineError::Manifest { path: path.to_owned(), reason: reason.to_owned() };
+) -> Result<ObjectRef, DocumentError> {
+    let wrong = |reason: &str| DocumentError::Manifest { path: path.to_owned(), reason: reason.to_owned() };
     if !object.is_object() {
         return Err(wrong("the document is not an object"));
     }
@@ -201,7 +222,7 @@ pub(crate) fn reference(
         }
     }
     let Some(namespaced) = namespaced(&gvk) else {
-        return Err(EngineError::NoKind {
+        return Err(DocumentError::NoKind {
             name: name.to_owned(),
             namespace: namespace.unwrap_or_default().to_owned(),
             source: ClusterError::NoKind(Box::new(gvk)),
@@ -232,6 +253,11 @@ pub(crate) fn state_digest<'v>(
         hasher.update(digest);
     }
     hasher.finalize().into()
+}
+
+/// A digest as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]

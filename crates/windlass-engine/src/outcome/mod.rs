@@ -1,11 +1,13 @@
 //! What a reconcile or an uninstall did, and why. Plain data.
 
+pub(crate) mod object_drift;
+
 use crate::{
     decide::{
         ReleaseAction,
         reason::{ActionReason, KeptReason},
     },
-    drift::drift_diff::Drift,
+    outcome::object_drift::Drift,
     record::Record,
 };
 use std::sync::Arc;

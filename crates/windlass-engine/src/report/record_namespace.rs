@@ -4,12 +4,11 @@
 //! recognized. Changes nothing else in a record, and no object.
 
 use crate::{
-    desired_objects,
-    engine::Engine,
     error::{EngineError, Result},
-    observe,
-    plan::ownership,
+    objects::{desired_objects, ownership},
+    observe::observed_objects,
     record::{Record, ReleaseStatus, StoredRecord, secret_name},
+    report::release_records::ReleaseRecords,
     request::ReleaseId,
 };
 use serde_json::Value;
@@ -109,7 +108,7 @@ fn actual(rows: &[Known], at: usize, stored_in: &str) -> Option<(String, Evidenc
     later.chain(earlier).find_map(names)
 }
 
-impl Engine {
+impl ReleaseRecords<'_> {
     /// Records of a release that name the namespace that they are stored in, and not the release's. `candidate`: a namespace that the
     /// release may act in; it counts if a live object confirms it.
     ///
@@ -121,7 +120,7 @@ impl Engine {
         release: &str,
         candidate: Option<&str>,
     ) -> Result<Vec<MisnamedRecord>> {
-        let stored = self.store().list(Some(stored_in), &format!("name={release}")).await?;
+        let stored = self.context.store().list(Some(stored_in), &format!("name={release}")).await?;
         if stored.iter().all(|one| one.record.namespace != stored_in) {
             return Ok(Vec::new());
         }
@@ -156,7 +155,7 @@ impl Engine {
         let record = &stored.record;
         // A manifest that cannot be read says nothing.
         let objects: Vec<Value> = match record.namespace == stored.stored_in {
-            true => self.manifests_of(record).filter_map(|m| Some(m.ok()?.object)).collect(),
+            true => self.context.parser.manifests_of(record).filter_map(|m| Some(m.ok()?.object)).collect(),
             false => Vec::new(),
         };
         Known {
@@ -169,15 +168,16 @@ impl Engine {
 
     /// A live object of a record whose annotations name a release.
     async fn live_object_of(&self, record: &Record, id: &ReleaseId) -> Result<Option<String>> {
-        let kinds = self.cluster.kinds().await?;
-        let manifests: Vec<Value> = self.manifests_of(record).filter_map(|m| Some(m.ok()?.object)).collect();
+        let kinds = self.context.cluster.kinds().await?;
+        let manifests: Vec<Value> =
+            self.context.parser.manifests_of(record).filter_map(|m| Some(m.ok()?.object)).collect();
         let objects = manifests.iter().flat_map(desired_objects::items).filter_map(|object| {
             let namespaced = |gvk: &windlass_cluster::Gvk| kinds.get(gvk).map(|served| served.namespaced);
             desired_objects::reference("", object, &id.namespace, namespaced).ok()
         });
         let objects: Vec<ObjectRef> = objects.take(MOST_LIVE).collect();
-        let manager = &self.options.field_manager;
-        let seen = observe::objects(&self.cluster, None, manager, objects.iter()).await?;
+        let manager = self.context.manager();
+        let seen = observed_objects::objects(&self.context.cluster, None, manager, objects.iter()).await?;
         let own = |object: &&ObjectRef| {
             seen.get(&object.key())
                 .and_then(Option::as_ref)
@@ -191,7 +191,7 @@ impl Engine {
     /// # Errors
     /// The record is gone, was changed since, or cannot be written.
     pub async fn rename_namespace(&self, wrong: &MisnamedRecord) -> Result<(Record, Record)> {
-        let store = self.store().in_namespace(Some(&wrong.stored_in));
+        let store = self.context.store().in_namespace(Some(&wrong.stored_in));
         let id = ReleaseId::new(&wrong.actual, &wrong.release);
         let mut stored =
             store.get(&id, wrong.revision).await?.ok_or(EngineError::NoRevision(wrong.revision))?;

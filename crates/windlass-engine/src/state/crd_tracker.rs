@@ -1,11 +1,7 @@
 //! Tracks the CRDs of `crds/` by name, since they carry no ownership metadata. Deleted CRDs are re-created.
 
-use crate::{
-    engine::Engine,
-    request::{CrdFile, ReleaseId, ReleaseKey},
-};
+use crate::request::ReleaseKey;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_cluster::Gvk;
 
 /// The CRDs of each release, and which of them were deleted.
 #[derive(Debug, Default)]
@@ -57,48 +53,10 @@ impl CrdTracker {
     }
 }
 
-/// Names of the CRDs in files.
-pub(crate) fn names(files: &[CrdFile]) -> BTreeSet<String> {
-    let crds =
-        files.iter().flat_map(|file| &file.objects).filter(|o| o["kind"] == "CustomResourceDefinition");
-    crds.filter_map(|crd| crd["metadata"]["name"].as_str()).map(str::to_owned).collect()
-}
-
-/// The files, reduced to CRDs with these names.
-pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> {
-    let is_named = |name: Option<&str>| name.is_some_and(|name| names.contains(name));
-    let one = |file: &CrdFile| {
-        let mut file = file.clone();
-        file.objects.retain(|o| is_named(o["metadata"]["name"].as_str()));
-        file
-    };
-    files.iter().map(one).collect()
-}
-
-impl Engine {
-    /// Tracks the CRDs of a release that the engine does not reconcile, for an owner that gets its triggers.
-    pub async fn watch_crds_for(&self, id: &ReleaseId, owner: &str, files: &[CrdFile]) {
-        self.state.set_owner(&self.key(id), owner);
-        self.watch_crds(id, files).await;
-    }
-
-    /// Watches the CRDs of a release, or of a module without one: a deletion triggers a reconcile. Only for engines
-    /// that watch.
-    pub(crate) async fn watch_crds(&self, id: &ReleaseId, files: &[CrdFile]) {
-        let Some(watches) = &self.crds else { return };
-        let names = names(files);
-        let none = names.is_empty();
-        self.state.track_crds(&self.key(id), names);
-        if !none {
-            watches.watch([(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None)]).await;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::request::ReleaseId;
 
     #[test]
     fn what_is_deleted_is_missed_by_those_who_brought_it() {
@@ -116,15 +74,5 @@ mod tests {
         assert_eq!((crd_tracker.missing(&one), crd_tracker.missing(&two)), (set(&["a"]), set(&[])));
         crd_tracker.set(&one, set(&[]));
         assert_eq!(crd_tracker.missing(&one), set(&[]));
-    }
-
-    #[test]
-    fn files_are_reduced_to_what_is_missing() {
-        let crd = |name: &str| json!({"kind": "CustomResourceDefinition", "metadata": {"name": name}});
-        let file = |objects| CrdFile { name: "f".into(), text: String::new(), objects };
-        let files = [file(vec![crd("a"), json!(null), crd("b")]), file(vec![json!({"kind": "X"})])];
-        assert_eq!(names(&files).into_iter().collect::<Vec<_>>(), ["a", "b"]);
-        let left = only(&files, &BTreeSet::from(["b".to_owned()]));
-        assert_eq!(left.iter().map(|f| f.objects.len()).collect::<Vec<_>>(), [1, 0]);
     }
 }

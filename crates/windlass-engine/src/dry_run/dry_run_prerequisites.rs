@@ -2,14 +2,11 @@
 
 use crate::{
     decide::Decision,
-    desired_objects,
-    engine::Engine,
+    dry_run::DryRun,
     error::{EngineError, Result},
-    execute::{RevisionInput, crds},
-    plan::{
-        dry_run::{ChangeVerb, DecidingOption, PlannedChange},
-        field_diff,
-    },
+    execute::crds,
+    objects::{desired_objects, field_diff},
+    plan::preview::{ChangeVerb, DecidingOption, PlannedChange},
     request::CrdPolicy,
 };
 use futures::future::join_all;
@@ -17,13 +14,10 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use windlass_cluster::{ApplyOptions, Gvk, ObjectRef, Validation};
 
-impl Engine {
+impl DryRun<'_> {
     /// Plans the namespace and `crds/`.
-    pub(crate) async fn preview_prerequisites(
-        &self,
-        input: &RevisionInput<'_>,
-        decision: &Decision,
-    ) -> Result<Vec<PlannedChange>> {
+    pub(crate) async fn prerequisites(&self, decision: &Decision) -> Result<Vec<PlannedChange>> {
+        let (context, input) = (self.context, self.input);
         let mut changes = Vec::new();
         let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &input.id.namespace);
         let own = input.rendered.manifests.iter().any(|m| {
@@ -31,20 +25,21 @@ impl Engine {
                 && m.object["kind"] == "Namespace"
                 && m.object["metadata"]["name"] == input.id.namespace.as_str()
         });
-        if input.options.create_namespace && !own && self.cluster.get_metadata(&namespace).await?.is_none() {
+        if input.options.create_namespace && !own && context.cluster.get_metadata(&namespace).await?.is_none()
+        {
             let created = PlannedChange::new(ChangeVerb::Create, &namespace, "", "it is not there");
             changes.push(PlannedChange { option: Some(DecidingOption::CreateNamespace), ..created });
         }
         if !input.options.crds.is_due(decision.installing) {
             return Ok(changes);
         }
-        let kinds = self.crd_client.kinds().await?;
+        let kinds = context.crd_client.kinds().await?;
         for file in &input.rendered.crds {
             for object in file.objects.iter().filter(|o| !o.is_null()) {
                 let reference = desired_objects::reference(&file.name, object, "default", |gvk| {
                     kinds.get(gvk).map(|r| r.namespaced)
                 })?;
-                let live = self.crd_client.get(&reference).await?;
+                let live = context.crd_client.get(&reference).await?;
                 let change = |verb, reason: &str| PlannedChange::new(verb, &reference, &file.name, reason);
                 changes.push(match (live, input.options.crds) {
                     (None, _) => change(ChangeVerb::Create, "it is not there"),
@@ -62,11 +57,8 @@ impl Engine {
 
     /// Blocks objects in namespaces that do not exist and are not part of the release: the server's dry run does not
     /// report them. A namespace that cannot be read counts as existing.
-    pub(crate) async fn block_without_namespace(
-        &self,
-        input: &RevisionInput<'_>,
-        changes: &mut [PlannedChange],
-    ) {
+    pub(crate) async fn block_without_namespace(&self, changes: &mut [PlannedChange]) {
+        let (context, input) = (self.context, self.input);
         let created = || changes.iter().filter(|c| c.verb == ChangeVerb::Create);
         let comes = |name: &str| {
             input.options.create_namespace && name == input.id.namespace
@@ -76,7 +68,7 @@ impl Engine {
             created().filter_map(|c| c.namespace.clone()).filter(|name| !comes(name)).collect();
         let looks = names.into_iter().map(async |name| {
             let object = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &name);
-            matches!(self.cluster.get_metadata(&object).await, Ok(None)).then_some(name)
+            matches!(context.cluster.get_metadata(&object).await, Ok(None)).then_some(name)
         });
         let missing: Vec<String> = join_all(looks).await.into_iter().flatten().collect();
         for change in changes.iter_mut().filter(|c| c.verb == ChangeVerb::Create) {
@@ -98,13 +90,13 @@ impl Engine {
         let gvk = Gvk::new(&change.api_version, &change.kind);
         let reference = ObjectRef::new(gvk, change.namespace.as_deref(), &change.name);
         let options = ApplyOptions {
-            manager: &self.options.field_manager,
+            manager: self.context.manager(),
             force: true,
             validation: Validation::Warn,
             dry_run: true,
             whole: true,
         };
-        match crds::apply(&self.crd_client, live, object, &reference, options).await {
+        match crds::apply(&self.context.crd_client, live, object, &reference, options).await {
             Ok(applied) => {
                 change.fields = field_diff::changes(
                     &field_diff::without_runtime_fields(live.clone()),

@@ -1,6 +1,6 @@
 //! Data that a changed CustomResourceDefinition would drop from existing objects. Pure.
 
-use crate::execute::crds::crd_schema::{self, OF_ALL_OBJECTS};
+use crate::objects::crd_schema::{self, OF_ALL_OBJECTS};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -3,10 +3,10 @@
 //! All of it can be lost: it is rebuilt from records and watches.
 
 use crate::{
-    desired_objects::Digest,
-    drift::{ExpectedObject, crd_tracker::CrdTracker},
+    objects::desired_objects::Digest,
     record::Horizon,
     request::{DriftMode, ReleaseId, ReleaseKey},
+    state::{crd_tracker::CrdTracker, expected_object::ExpectedObject},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -272,9 +272,13 @@ impl EngineState {
         }
     }
 
-    /// The deleted CRDs of a release.
+    /// The deleted CRDs of a release that are to be re-created.
     pub(crate) fn missing_crds(&self, key: &ReleaseKey) -> BTreeSet<String> {
-        self.lock().crd_tracker.missing(key)
+        let inner = self.lock();
+        match inner.known.get(key).is_none_or(|known| known.drift == DriftMode::Correct) {
+            true => inner.crd_tracker.missing(key),
+            false => BTreeSet::new(),
+        }
     }
 
     /// Takes an event of the records' watch.

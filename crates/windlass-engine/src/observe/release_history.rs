@@ -1,0 +1,185 @@
+//! The history of a release, and whether it is still current.
+
+use crate::{
+    context::Context,
+    error::{EngineError, Result},
+    lock::{
+        lock_policy,
+        release_lease::{LeaseHolder, LeaseState, LockPlace},
+    },
+    record::{Record, RecordStore, ReleaseStatus, Revision, StoredRecord},
+    request::ReleaseId,
+    state::engine_state::release_of,
+};
+use jiff::Timestamp;
+use windlass_cluster::ObjectRef;
+
+/// The history of a release.
+#[derive(Debug, Default)]
+pub struct History {
+    /// All revisions, oldest first.
+    pub(crate) revisions: Vec<Revision>,
+    /// Whole records of the relevant ones: all that are not superseded, the newest, and those that it displaced.
+    pub(crate) records: Vec<StoredRecord>,
+    /// No other operation runs on the release: its lock is ours, or was free.
+    pub(crate) free: bool,
+    /// The live holder of the release's lock, where the lock was only read.
+    pub(crate) holder: Option<LeaseHolder>,
+}
+
+impl History {
+    /// The newest record, if there is one.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Record> {
+        self.records.last().map(|stored| &stored.record)
+    }
+
+    /// The revision whose values an upgrade reuses: the newest deployed one, or the newest if none is deployed
+    /// (`Upgrade.prepareUpgrade`). The values of a failed upgrade are not reused. `None` if there is nothing to upgrade.
+    #[must_use]
+    pub fn upgrade_base(&self) -> Option<&Record> {
+        let newest = self.newest().filter(|newest| newest.info.status != ReleaseStatus::Uninstalled)?;
+        let mut newest_first = self.records.iter().rev().map(|stored| &stored.record);
+        let deployed = newest_first.find(|record| record.info.status == ReleaseStatus::Deployed);
+        Some(deployed.unwrap_or(newest))
+    }
+
+    /// Adds the holder of a running operation to an error.
+    pub(crate) fn explained(&self, error: EngineError, now: Timestamp) -> EngineError {
+        match (error, &self.holder, self.newest()) {
+            (EngineError::InProgress, Some(holder), _) => holder.clone().into(),
+            (EngineError::InProgress, None, Some(newest)) => lock_policy::pending(newest),
+            (EngineError::NameInUse, None, Some(newest))
+                if newest.info.status == ReleaseStatus::Uninstalling =>
+            {
+                let half = lock_policy::half_uninstalled(newest, self.free, now);
+                EngineError::HalfUninstalled { name: newest.name.clone(), half }
+            }
+            (error, ..) => error,
+        }
+    }
+
+    /// Whether the newest record is unchanged. Without one, the creation of the first record decides.
+    pub(crate) async fn is_current(&self, store: RecordStore<'_>, id: &ReleaseId) -> Result<bool> {
+        match self.records.last() {
+            Some(read) => is_newest(store, id, read).await,
+            None => Ok(self.revisions.is_empty()),
+        }
+    }
+
+    /// Whether one of our processes left a revision unfinished, or works on it.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.records.last().is_some_and(|newest| {
+            let status = newest.record.info.status;
+            let open = status.is_pending() || status == ReleaseStatus::Uninstalling;
+            open && !newest.record.extension.holder.is_empty()
+        }) || self.has_two_deployed()
+    }
+
+    /// Whether two revisions are deployed, and no process of ours works on the release: the newer one's writer
+    /// crashed, or failed to write, before it superseded the older one.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.free && self.has_two_deployed()
+    }
+
+    /// Whether the newest revision was deployed by one of our processes while an older one is still deployed.
+    pub fn has_two_deployed(&self) -> bool {
+        let deployed = |stored: &StoredRecord| stored.record.info.status == ReleaseStatus::Deployed;
+        self.records.split_last().is_some_and(|(newest, older)| {
+            deployed(newest) && !newest.record.extension.holder.is_empty() && older.iter().any(deployed)
+        })
+    }
+}
+
+/// The history of a release. An engine that watches reads it only as new as its own writes and events: its watch reports later ones,
+/// and the lock's holder checks again. Other engines read the newest.
+///
+/// # Errors
+/// Records that cannot be read.
+pub(crate) async fn of(context: &Context, id: &ReleaseId) -> Result<History> {
+    context.watch_records(id).await;
+    if !context.state.was_operated(&context.key(id)) && shows_no_records(context, id) {
+        return Ok(History::default());
+    }
+    read(context, id).await
+}
+
+pub(crate) async fn read(context: &Context, id: &ReleaseId) -> Result<History> {
+    let store = context.store();
+    records(if context.options.watch { store.as_seen() } else { store }, id).await
+}
+
+/// Whether the watch of records shows that a release has none. An operation that relies on it finds out otherwise when it
+/// creates the first record.
+pub(crate) fn shows_no_records(context: &Context, id: &ReleaseId) -> bool {
+    // What an actor may read of another namespace, the API server decides.
+    let Some(watches) = context.records.as_ref().filter(|_| !context.stores_as_actor()) else { return false };
+    let kind = context.options.storage.gvk();
+    let stored = ReleaseId::new(context.storage_namespace_of(id), &id.name);
+    let own = |name: &str| {
+        let object = ObjectRef::new(kind.clone(), Some(&stored.namespace), name);
+        release_of(&object).is_some_and(|(found, _)| found == stored)
+    };
+    watches.has_any(&kind, &stored.namespace, own) == Some(false)
+}
+
+/// The history of a release, for a plan: the lock is only read.
+pub(crate) async fn without_lock(context: &Context, id: &ReleaseId) -> Result<History> {
+    with_lock_state(context, id, of(context, id).await?).await
+}
+
+/// A history with the state of the lock, if one of our processes left a revision unfinished. Writes nothing.
+pub(crate) async fn with_lock_state(context: &Context, id: &ReleaseId, history: History) -> Result<History> {
+    if !history.is_unfinished() {
+        return Ok(history);
+    }
+    match LockPlace::new(context, id).state().await? {
+        LeaseState::Free => Ok(History { free: true, ..records(context.store(), id).await? }),
+        LeaseState::Held(holder) => Ok(History { holder: Some(holder), ..history }),
+        LeaseState::Inaccessible => Ok(history),
+    }
+}
+
+/// Whether a record is the newest of its release, and unchanged.
+///
+/// Reads by name: right after a write, such as that of a lock, the API server answers a list only when its cache
+/// has caught up, which takes up to a tenth of a second.
+pub(crate) async fn is_newest(store: RecordStore<'_>, id: &ReleaseId, read: &StoredRecord) -> Result<bool> {
+    let own = read.record.version;
+    let (now, next) = futures::join!(store.revision(id, own), store.revision(id, own + 1));
+    Ok(now?.is_some_and(|now| now.resource_version == read.resource_version) && next?.is_none())
+}
+
+/// Reads the history of a release.
+pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<History> {
+    let labels = format!("name={},status!={}", id.name, ReleaseStatus::Superseded);
+    let whole = store.list(Some(store.namespace_of(id)), &labels);
+    let (history, mut records) = if store.is_as_seen() {
+        // The list is answered from the server's cache, and a first install needs no other.
+        let history = store.history(id).await?;
+        let records = if history.is_empty() { Vec::new() } else { whole.await? };
+        (history, records)
+    } else {
+        tokio::try_join!(store.history(id), whole)?
+    };
+    if let Some(newest) = history.last()
+        && records.last().is_none_or(|r| r.record.version < newest.revision)
+        && let Some(found) = store.get(id, newest.revision).await?
+    {
+        records.push(found);
+    }
+    if let Some(newest) = records.last() {
+        for revision in newest.record.extension.displaced.clone() {
+            if records.iter().all(|r| r.record.version != revision) {
+                records.extend(store.get(id, revision).await?);
+            }
+        }
+        records.sort_by_key(|stored| stored.record.version);
+    }
+    for stored in &mut records {
+        store.complete(stored).await?;
+        // What an operation writes again says where the operation acts.
+        stored.record.namespace.clone_from(&id.namespace);
+    }
+    Ok(History { revisions: history, records, free: false, holder: None })
+}
