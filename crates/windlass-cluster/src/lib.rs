@@ -17,6 +17,7 @@ mod logs_and_events;
 mod managed_fields;
 mod metadata_cache;
 mod object_api;
+mod object_meta;
 mod object_ref;
 mod object_stream;
 mod object_write;
@@ -41,6 +42,7 @@ pub use lease::{
 pub use managed_fields::{Folded, fold_managers, needs_folding, without_orphans};
 pub use metadata_cache::{CacheEvent, CacheLookup, WatchScope, Watches};
 pub use object_api::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
+pub use object_meta::ObjectMeta;
 pub use object_ref::{Gvk, ObjectKey, ObjectRef};
 pub use object_stream::ObjectEvent;
 pub use object_write::WriteOptions;

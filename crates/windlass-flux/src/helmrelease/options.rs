@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chart_compat::render::PostRenderStrategy;
-use serde_json::Value;
 
 use super::digest;
 use super::release_state::Action;
@@ -52,15 +51,6 @@ pub(super) fn propagation(text: Option<&str>) -> Propagation {
         Some("orphan") => Propagation::Orphan,
         _ => Propagation::Background,
     }
-}
-
-/// The labels that helm-controller puts on all objects.
-pub(super) fn origin_labels(object: &Value) -> BTreeMap<String, String> {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    BTreeMap::from([
-        ("helm.toolkit.fluxcd.io/name".to_owned(), text("name")),
-        ("helm.toolkit.fluxcd.io/namespace".to_owned(), text("namespace")),
-    ])
 }
 
 /// Digest of the post-renderers; empty without any.

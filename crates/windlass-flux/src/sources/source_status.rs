@@ -102,9 +102,9 @@ pub(super) struct SourceStatus {
 }
 
 impl SourceStatus {
-    /// Reads the status of an object; what cannot be read is written anew.
-    pub(super) fn of(object: &Value) -> Self {
-        serde_json::from_value(object["status"].clone()).unwrap_or_default()
+    /// Reads a status; what cannot be read is written anew.
+    pub(super) fn read(status: &Value) -> Self {
+        serde_json::from_value(status.clone()).unwrap_or_default()
     }
 
     pub(super) fn get(&self, condition: &str) -> Option<&StatusCondition> {
