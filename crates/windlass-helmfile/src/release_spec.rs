@@ -13,6 +13,7 @@ use super::helm_arguments::{self, HelmArgument};
 use super::patched_chart::{self, Changes};
 use super::release_chart::{ExtraValues, ReleaseCharts, changes};
 use super::release_options;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
 use helmfile_compat::{Error, release_values};
@@ -61,9 +62,9 @@ pub fn release_spec(
     let charts = context.charts;
     let entries = release_values::of_release(charts.host, state, release)?;
     let mut options = release_options::options(state, release)?;
-    let mut skip_schema_validation = release_options::flag(state, release, "skipSchemaValidation");
+    let mut skip_schema_validation = release_options::flag(state, release, key!("skipSchemaValidation"));
     let mut set = context.set.to_vec();
-    let own = helm_arguments::own_arguments(state, &["args"]);
+    let own = helm_arguments::own_arguments(state, &[key!("args")]);
     for argument in helm_arguments::helm_arguments(&format!("{} {own}", context.arguments))? {
         match argument {
             HelmArgument::Set(text) => set.push(text),
@@ -81,7 +82,7 @@ pub fn release_spec(
     let compiled = CompiledChart::new(source.chart, charts.profile);
     let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
     let mut labels = match release_options::syncs_labels(state, release) {
-        true => release.text_map("labels"),
+        true => release.text_map(key!("labels")),
         false => BTreeMap::new(),
     };
     // Those that tell whose the record is are not the release's to set.
@@ -94,7 +95,7 @@ pub fn release_spec(
         crds: files,
         owner: context.owner.to_owned(),
         cause: context.cause.to_owned(),
-        description: Some(release.text("description")).filter(|text| !text.is_empty()),
+        description: Some(release.text(key!("description"))).filter(|text| !text.is_empty()),
         record_labels: labels,
         checksum_label: None,
         post_render: (!changes.is_empty() || program.is_some())

@@ -11,6 +11,7 @@ use crate::cli::flags::Globals;
 use crate::cli::{Connected, hints, print, prompt, tell};
 use helmfile_compat::Error;
 use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::key;
 use windlass_engine::{ChangeVerb, Preview};
 use windlass_helmfile::release_options;
 
@@ -123,7 +124,7 @@ impl Session<'_> {
         let target = self.target(at)?;
         let id = release_options::release_id(&target.release, &connected.namespace);
         let place =
-            |error: String| Error::Other(format!("release {:?}: {error}", target.release.text("name")));
+            |error: String| Error::Other(format!("release {:?}: {error}", target.release.text(key!("name"))));
         if !target.installed {
             let is_there = newest(connected, &id).await.map_err(|error| place(error.to_string()))?.is_some();
             return Ok(is_there.then_some(Change { target: at, verb: "uninstall", preview: None }));
@@ -148,8 +149,8 @@ impl Session<'_> {
                 None => "-".to_owned(),
             };
             rows.push([
-                target.release.text("name"),
-                target.release.text("namespace"),
+                target.release.text(key!("name")),
+                target.release.text(key!("namespace")),
                 change.verb.to_owned(),
                 count(&[ChangeVerb::Create]),
                 count(&[ChangeVerb::Update, ChangeVerb::Recreate]),
@@ -163,7 +164,7 @@ impl Session<'_> {
         print(table(&rows).as_bytes())?;
         for change in changes {
             let suppressed =
-                table_only || self.target(change.target)?.release.flag("suppressDiff") == Some(true);
+                table_only || self.target(change.target)?.release.flag(key!("suppressDiff")) == Some(true);
             if let Some(preview) = change.preview.as_ref().filter(|_| !suppressed) {
                 let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
                 print(format!("\n{}", preview.text(false, self.globals.paints())).as_bytes())?;
@@ -204,7 +205,7 @@ impl Session<'_> {
                 async |at, connected: &Connected| {
                     let error = session.upgrade(at, connected).await.err()?;
                     tell(&error.to_string());
-                    session.target(at).ok().map(|target| target.release.text("name"))
+                    session.target(at).ok().map(|target| target.release.text(key!("name")))
                 },
             );
             failures(&failed.into_iter().flatten().collect::<Vec<_>>())?;
@@ -216,7 +217,7 @@ impl Session<'_> {
         self.check_interrupted()?;
         self.each_hook(&[at], "presync")?;
         let target = self.target(at)?;
-        let (name, state) = (target.release.text("name"), self.state(target)?);
+        let (name, state) = (target.release.text(key!("name")), self.state(target)?);
         let spec = self.spec_of_next_revision(at, connected).await;
         let spec = spec.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
         let done =
@@ -245,7 +246,7 @@ impl Session<'_> {
         let target = self.target(at)?;
         let (release, state) = (&target.release, self.state(target)?);
         let id = release_options::release_id(release, &connected.namespace);
-        let name = release.text("name");
+        let name = release.text(key!("name"));
         let failed = |error: String| Error::Other(format!("release {name:?} failed: {error}"));
         if newest(&connected, &id).await.map_err(|error| failed(error.to_string()))?.is_none() {
             return Ok(());

@@ -23,6 +23,7 @@ use crate::cli::post_render::PostRenderer;
 use crate::cli::schemas::Schemas;
 use crate::cli::{Connected, Failure, ShutdownSignal, block_on, tell};
 use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::{Record, Slot};
 use helmfile_compat::visit::Query;
@@ -189,9 +190,9 @@ impl Session<'_> {
         for (number, mut release) in chosen(&self.states, self.shared)? {
             let installed = release::is_desired(&release);
             let Some(state) = self.states.get(number) else { continue };
-            let chart = state.fields.text("chart");
+            let chart = state.fields.text(key!("chart"));
             if !chart.is_empty() {
-                release.set("chart", Slot::Text(chart));
+                release.set(key!("chart"), Slot::Text(chart));
             }
             self.shared.fields.apply(&mut release);
             self.targets.push(Target { state: number, installed, release: release.clone() });
@@ -213,9 +214,9 @@ impl Session<'_> {
             needs: match self.shared.needs.rule() {
                 // What is not chosen is left alone, and does not count.
                 NeedsRule::Skip => {
-                    target.release.texts("needs").into_iter().filter(|id| chosen.contains(id)).collect()
+                    target.release.texts(key!("needs")).into_iter().filter(|id| chosen.contains(id)).collect()
                 }
-                NeedsRule::Include | NeedsRule::Refuse => target.release.texts("needs"),
+                NeedsRule::Include | NeedsRule::Refuse => target.release.texts(key!("needs")),
             },
         };
         let items: Vec<Item> = self.targets.iter().map(item).collect();
@@ -252,7 +253,7 @@ impl Session<'_> {
                 Err(error) => Err(error.to_string()),
             };
             if let Err(error) = done {
-                let name = release.text("name");
+                let name = release.text(key!("name"));
                 tell(&format!("release {name:?}: {error}"));
                 failed.push(name);
             }
@@ -330,7 +331,7 @@ impl Session<'_> {
         // Charts are fetched by a runtime of their own.
         let mut spec = block_in_place(|| self.spec(at, connected))?;
         let target = self.target(at)?;
-        if release_options::flag(self.state(target)?, &target.release, "reuseValues") {
+        if release_options::flag(self.state(target)?, &target.release, key!("reuseValues")) {
             let past = connected.engine.history_of(&spec.id).await.map_err(|error| error.to_string())?;
             if let Some(base) = past.upgrade_base() {
                 reuse_values(&mut spec, base)?;

@@ -30,6 +30,7 @@ use crate::secrets::{LocalSecrets, Secrets};
 use crate::sops::Keys;
 use helmfile_compat::hooks::{self, Event};
 use helmfile_compat::host::Host;
+use helmfile_compat::key;
 use helmfile_compat::load::{DEFAULT_ENVIRONMENT, Settings, State};
 use helmfile_compat::record::{Record, Slot};
 use helmfile_compat::value::{Map, Value};
@@ -212,7 +213,7 @@ fn evaluate_in(
         record_labels: &context.labels,
     };
     let (releases, steps) = releases(host, &mut states, &context).map_err(|error| error.to_string())?;
-    let all = states.iter().flat_map(|state| state.fields.records("releases"));
+    let all = states.iter().flat_map(|state| state.fields.records(key!("releases")));
     let mut ignored: BTreeSet<ReleaseId> =
         all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
     ignored.retain(|id| releases.iter().all(|release| release.id != *id));
@@ -322,12 +323,12 @@ fn releases(
     let mut items = Vec::with_capacity(chosen.len());
     for (number, mut release) in chosen {
         let Some(state) = states.get(number) else { continue };
-        let name = release.text("name");
+        let name = release.text(key!("name"));
         hooks::trigger(host, state, Some(&release), event())?;
         check(state, &release).map_err(|error| Error::Other(format!("release {name:?}: {error}")))?;
-        let chart = state.fields.text("chart");
+        let chart = state.fields.text(key!("chart"));
         if !chart.is_empty() {
-            release.set("chart", Slot::Text(chart));
+            release.set(key!("chart"), Slot::Text(chart));
         }
         for line in release_options::ignored_fields(state, &release) {
             host.warn(&line);
@@ -337,10 +338,10 @@ fn releases(
             true => deploy(context, state, &release).map(|spec| ReleaseAction::Deploy(Box::new(spec))),
             false => Ok(ReleaseAction::Uninstall(release_options::uninstall(state, &release, id.clone()))),
         };
-        let needs = release.texts("needs");
+        let needs = release.texts(key!("needs"));
         let key = release::id(&release);
         items.push(Item { file: number, id: key.clone(), needs: needs.clone() });
-        let reuses_values = release_options::flag(state, &release, "reuseValues");
+        let reuses_values = release_options::flag(state, &release, key!("reuseValues"));
         releases.push(EvaluatedRelease { id, key, needs, reuses_values, action });
     }
     let mut seen = BTreeSet::new();
@@ -367,9 +368,9 @@ fn check(state: &State, release: &Record) -> Result<(), String> {
             "kubeContext {context:?}: a Helmfile deploys to the cluster that it is in: remove the field"
         ));
     }
-    let defaults = state.fields.record("helmDefaults");
-    let default = defaults.and_then(|defaults| defaults.optional_text("postRenderer"));
-    match release.optional_text("postRenderer").or(default).filter(|program| !program.is_empty()) {
+    let defaults = state.fields.record(key!("helmDefaults"));
+    let default = defaults.and_then(|defaults| defaults.optional_text(key!("postRenderer")));
+    match release.optional_text(key!("postRenderer")).or(default).filter(|program| !program.is_empty()) {
         Some(_) => {
             Err("postRenderer: the operator runs no programs: use jsonPatches, strategicMergePatches or \
                         transformers"
