@@ -27,7 +27,7 @@ use windlass_modules::addon::module::{Module, Modules};
 use windlass_modules::addon::values::Values;
 use windlass_modules::shell_hooks::config::HookConfig;
 use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
-use windlass_render::{RenderBounds, SystemWorld, parse_manifest};
+use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
 pub use helm_release_rights::helm_release_needs;
@@ -292,9 +292,8 @@ impl Needs {
             limits: RenderBounds::default().limits(),
         };
         let rendered = values.for_chart(&module.name.key).and_then(|values| {
-            let deadline = Some(RenderBounds::default().deadline());
-            let world = SystemWorld { deadline, ..SystemWorld::default() };
-            let render = |at| chart.render(&values, &options(at), &world, &mut |_| {});
+            let deadline = RenderBounds::default().deadline();
+            let render = |at| RenderRequest::new(chart, &values, &options(at), deadline).render(&mut |_| {});
             match render(RevisionView::FIRST) {
                 Ok(first) if !first.reads_revision => Ok(vec![first]),
                 // Also include objects that are rendered only in the first or only in later revisions.

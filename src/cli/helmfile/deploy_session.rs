@@ -308,7 +308,6 @@ impl Session<'_> {
             set: &self.shared.set,
             arguments: &self.shared.fields.args,
             files: &files,
-            bounds: globals.render_bounds(),
             warn: tell,
             default_namespace: &connected.namespace,
             owner: "",

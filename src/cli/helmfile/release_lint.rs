@@ -91,8 +91,7 @@ fn lint(
     let globals = renderer.globals;
     let (entries, user) = renderer.values(state, release)?;
     let documents = Schemas::new(globals);
-    let deadline = Some(globals.render_bounds().deadline());
-    let world = SystemWorld { documents: Some(&documents), deadline, ..SystemWorld::default() };
+    let world = SystemWorld::until(globals.render_bounds().deadline(), Some(&documents));
     let namespace = release.text(key!("namespace"));
     let options = LintOptions {
         values: &user,

@@ -27,7 +27,7 @@ use windlass_helmfile::helm_arguments::{HelmArgument, helm_arguments, own_argume
 use windlass_helmfile::patched_chart::Changes;
 use windlass_helmfile::release_chart::{ChartPlace, ExtraValues, ReleaseCharts, changes};
 use windlass_helmfile::{commands, output, patched_chart, release_options};
-use windlass_render::{SystemWorld, note_secrets};
+use windlass_render::RenderRequest;
 
 /// Which needed releases a command takes.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -263,19 +263,15 @@ impl Renderer<'_> {
         user: &DataMap,
         chart: Chart,
     ) -> Result<Rendered, String> {
-        let bounds = self.globals.render_bounds();
         let documents = Schemas::new(self.globals);
-        let world = SystemWorld {
-            cluster: None,
+        let options = self.render_options(state, release).map_err(|error| error.to_string())?;
+        let compiled = CompiledChart::new(chart, self.globals.profile());
+        let request = RenderRequest {
             documents: Some(&documents),
             dns: release_options::flag(state, release, key!("enableDNS")),
-            deadline: Some(bounds.deadline()),
+            ..RenderRequest::new(&compiled, user, &options, self.globals.render_bounds().deadline())
         };
-        note_secrets(&chart, user);
-        let options = self.render_options(state, release).map_err(|error| error.to_string())?;
-        CompiledChart::new(chart, self.globals.profile())
-            .render(user, &options, &world, &mut |line| tell(&line))
-            .map_err(|error| error.to_string())
+        request.render(&mut |line| tell(&line)).map_err(|error| error.to_string())
     }
 
     fn render_options(&self, state: &State, release: &Record) -> Result<RenderOptions, Error> {

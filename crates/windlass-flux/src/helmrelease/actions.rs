@@ -348,7 +348,6 @@ impl ReleasePass<'_> {
             spec: self.spec,
             id: &self.id,
             values: &self.values,
-            bounds: self.runner.render_bounds(),
         };
         inputs.release_spec(action, installs)
     }

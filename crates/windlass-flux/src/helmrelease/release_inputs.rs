@@ -15,7 +15,6 @@ use flux_api::helm_release::HelmReleaseSpec;
 use windlass_controller::{ReconcileError, ReleaseSpec, crd_files};
 use windlass_engine::ReleaseId;
 use windlass_engine::record::Record;
-use windlass_render::RenderBounds;
 
 /// What a release is made of.
 pub(super) struct ReleaseInputs<'a> {
@@ -24,7 +23,6 @@ pub(super) struct ReleaseInputs<'a> {
     pub(super) id: &'a ReleaseId,
     pub(super) chart: Arc<CompiledChart>,
     pub(super) values: &'a Map,
-    pub(super) bounds: RenderBounds,
 }
 
 impl ReleaseInputs<'_> {
@@ -48,7 +46,7 @@ impl ReleaseInputs<'_> {
             description: None,
             record_labels: uid_labels(self.object),
             checksum_label: None,
-            post_render: Some(options::post_render(self.spec, origin, self.bounds)?),
+            post_render: Some(options::post_render(self.spec, origin)?),
             options: options::release_options(self.spec, action, installs),
         })
     }

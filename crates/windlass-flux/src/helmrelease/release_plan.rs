@@ -144,14 +144,7 @@ impl HelmReleases {
         note_attempt(&mut planner.status, object.generation, &metadata.version, &config_digest, false);
         let values = preserved(spec, &planner.status, values, &planner.runner, &id).await?;
         let desired = DesiredRelease::new(spec, object.generation, metadata, &config_digest, false);
-        let inputs = ReleaseInputs {
-            object,
-            spec,
-            id: &id,
-            chart: Arc::clone(&chart),
-            values: &values,
-            bounds: operator.render_bounds(),
-        };
+        let inputs = ReleaseInputs { object, spec, id: &id, chart: Arc::clone(&chart), values: &values };
         planner.run(&inputs, &desired).await
     }
 

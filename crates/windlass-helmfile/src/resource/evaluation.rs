@@ -154,7 +154,7 @@ fn evaluate_in(
     let files = Arc::new(remote_files(spec, inputs, context, root)?.with_inputs(packed.clone()));
     let deadline = RenderBounds { timeout: TIME_LIMIT, ..context.bounds }.deadline();
     let permissions = Permissions { programs: true, addresses: true, hooks: true };
-    let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: Some(deadline) };
+    let world = SystemWorld::until(deadline, None);
     let secrets = LocalSecrets {
         variables: Some(inputs.variables.clone()),
         root: Some(root.to_owned()),
@@ -205,7 +205,6 @@ fn evaluate_in(
         set: &[],
         arguments: "",
         files: &[],
-        bounds: context.bounds,
         warn,
         default_namespace: &context.namespace,
         owner: &context.owner,
