@@ -49,6 +49,7 @@ pub use failure_log::{OWN_LINES, REPEAT, WINDOW};
 pub use front_end::{
     Dependencies, DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
+pub use hints::{HintsFor, engine_text};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
