@@ -12,7 +12,7 @@ use chart_compat::data::Map;
 use chart_compat::profile::Profile;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_cluster::{Gvk, ObjectMeta};
+use windlass_cluster::{Gvk, ObjectMeta, api_now};
 use windlass_controller::{
     Condition, Dependencies, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
     ReleaseSpec, ReleaseTarget, Report, ValuesReference, crd_files, resolve_values, set_conditions,
@@ -199,7 +199,7 @@ impl FrontEnd for ReleaseSamples {
             Report::Failed { error, .. } => (Some(false), error.reason(), error.to_string()),
         };
         let ready = Condition { condition_type: "Ready", status, reason, message };
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = api_now();
         let before = &before["conditions"];
         let mut status = json!({
             "observedGeneration": generation,

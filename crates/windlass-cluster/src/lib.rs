@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod api_client;
+mod api_time;
 mod discovery;
 mod error;
 mod follow_named;
@@ -29,6 +30,7 @@ mod service_proxy;
 mod subresource;
 
 pub use api_client::{Cluster, ConnectOptions};
+pub use api_time::{api_now, api_time};
 pub use discovery::{ServedKinds, ServedResource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub use follow_named::{Followed, POLL};

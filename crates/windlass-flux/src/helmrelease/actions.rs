@@ -590,6 +590,5 @@ pub(super) fn crds_of(chart: &CompiledChart) -> Result<Vec<ObjectRef>, Reconcile
 
 /// The conditions of a status, to be set now.
 pub(super) fn conditions(status: &mut HelmReleaseStatus, generation: i64) -> Conditions<'_> {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    Conditions { status, generation, now }
+    Conditions { status, generation }
 }

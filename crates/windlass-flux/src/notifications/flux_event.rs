@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use windlass_cluster::{Gvk, ObjectMeta};
+use windlass_cluster::{Gvk, ObjectMeta, api_time};
 use windlass_controller::{EventNote, EventType};
 
 /// Prefix of annotations that are copied from an object to its events.
@@ -135,7 +135,7 @@ impl FluxEvent {
                 EventType::Normal | EventType::Trace => Severity::Info,
                 EventType::Warning => Severity::Error,
             },
-            timestamp: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            timestamp: api_time(now),
             message: note.note.chars().take(MAX_MESSAGE).collect(),
             reason: note.reason.to_owned(),
             metadata,

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::webhook_checks::unsupported;
 use super::webhook_filters::invalid_filter;
-use crate::gotk_metrics;
+use crate::{conditions, gotk_metrics};
 use flux_api::GoDuration;
 use flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
@@ -116,11 +116,8 @@ impl ReceiverObject {
     }
 }
 
-/// Sets conditions as of now, with secrets masked.
 fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, message: &str, generation: i64) {
-    let message = redact::mask(message);
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    status_conditions::set(&mut status.conditions, kind, truth, (reason, &message), generation, &now);
+    conditions::set(&mut status.conditions, kind, truth, (reason, message), generation);
 }
 
 /// Reads a spec; else the reason and the text of why it cannot be used.

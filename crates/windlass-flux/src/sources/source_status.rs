@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use flux_api::common::{SourceArtifact, StatusCondition};
 use flux_api::status_conditions::{self as conditions, READY, RECONCILING, STALLED, Truth};
-use windlass_base::redact;
 
 /// The source cannot be fetched.
 pub(super) const FETCH_FAILED: &str = "FetchFailed";
@@ -111,10 +110,8 @@ impl SourceStatus {
         conditions::get(&self.conditions, condition)
     }
 
-    fn set(&mut self, kind: &str, truth: Truth, (reason, message): (&str, &str), generation: i64) {
-        let message = redact::mask(message);
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        conditions::set(&mut self.conditions, kind, truth, (reason, &message), generation, &now);
+    fn set(&mut self, kind: &str, truth: Truth, said: (&str, &str), generation: i64) {
+        crate::conditions::set(&mut self.conditions, kind, truth, said, generation);
     }
 
     fn delete(&mut self, kind: &str) {

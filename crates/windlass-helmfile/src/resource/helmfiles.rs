@@ -16,7 +16,7 @@ use super::evaluation::{self, Evaluation, EvaluationContext};
 use super::object_inputs;
 use crate::bundle::opened_bundle::OpenedBundle;
 use windlass_base::redact;
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, api_now};
 use windlass_controller::{
     AccountName, Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
     ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
@@ -215,7 +215,7 @@ fn with_ready(
             if stalled { &message } else { "" },
         ),
     ];
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = api_now();
     let before = &before["conditions"];
     status["conditions"] = set_conditions(before, &conditions, Some(object.generation), &now);
     status
