@@ -12,8 +12,8 @@ mod labels;
 mod name_template;
 pub mod post_renderers;
 pub mod recorded_values;
+mod render_request;
 pub mod replay;
-mod request;
 mod secrets;
 mod world;
 
@@ -22,7 +22,7 @@ pub use convert::{chart_record, crds, parse_manifest, release, to_json};
 pub use finished_manifests::{contains_namespace, finished_chart, finished_release};
 pub use labels::{add_labels, label_crds};
 pub use name_template::release_name;
-pub use request::RenderRequest;
+pub use render_request::RenderRequest;
 pub use secrets::note_secrets;
 pub use world::lookup_object;
 pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};

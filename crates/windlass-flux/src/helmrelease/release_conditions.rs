@@ -27,7 +27,7 @@ impl Conditions<'_> {
 
     pub(super) fn set(&mut self, kind: &str, status: Truth, reason: &str, message: &str) {
         let all = &mut self.status.conditions;
-        crate::conditions::set(all, kind, status, (reason, message), self.generation);
+        crate::condition_setter::set(all, kind, status, (reason, message), self.generation);
     }
 
     pub(super) fn delete(&mut self, kind: &str) {

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::webhook_checks::unsupported;
 use super::webhook_filters::invalid_filter;
-use crate::{conditions, gotk_metrics};
+use crate::{condition_setter, gotk_metrics};
 use flux_api::GoDuration;
 use flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
@@ -117,7 +117,7 @@ impl ReceiverObject {
 }
 
 fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, message: &str, generation: i64) {
-    conditions::set(&mut status.conditions, kind, truth, (reason, message), generation);
+    condition_setter::set(&mut status.conditions, kind, truth, (reason, message), generation);
 }
 
 /// Reads a spec; else the reason and the text of why it cannot be used.

@@ -111,7 +111,7 @@ impl SourceStatus {
     }
 
     fn set(&mut self, kind: &str, truth: Truth, said: (&str, &str), generation: i64) {
-        crate::conditions::set(&mut self.conditions, kind, truth, said, generation);
+        crate::condition_setter::set(&mut self.conditions, kind, truth, said, generation);
     }
 
     fn delete(&mut self, kind: &str) {
