@@ -25,8 +25,7 @@ use windlass_engine::{
 use windlass_fetch::Loaded;
 use windlass_render::replay::{self, GeneratedValues, store};
 use windlass_render::{
-    ClusterLookup, RenderBounds, SystemWorld, chart_record, crds, note_secrets, recorded_values, release,
-    to_json,
+    ClusterLookup, RenderBounds, RenderRequest, chart_record, crds, recorded_values, release, to_json,
 };
 
 /// Flags that install, upgrade and plan share.
@@ -124,7 +123,6 @@ impl ChartInputs {
     }
 
     pub(super) fn compile(self, profile: Profile) -> (User, CompiledChart, Option<PostRenderer>) {
-        note_secrets(&self.loaded.chart, &self.user.values);
         (self.user, self.loaded.compile(profile), self.post)
     }
 }
@@ -233,26 +231,29 @@ pub(super) async fn request(
     let runtime = tokio::runtime::Handle::current();
     let bounds = globals.render_bounds();
     let work = move || {
-        let deadline = Some(bounds.deadline());
-        let world = SystemWorld { cluster: Some(&lookup), documents: Some(&documents), dns, deadline };
+        let render = RenderRequest {
+            cluster: Some(&lookup),
+            documents: Some(&documents),
+            dns,
+            ..RenderRequest::new(&compiled, &source.values, &render_options, bounds.deadline())
+        };
         let explained = |e: render::Error| {
             let report = failure::of_render(shown, &e, compiled.chart(), &source, profile);
             Explained { text: e.to_string(), report }
         };
-        let (options, mut warn) = (&render_options, |w: String| tell(&w));
+        let mut warn = |w: String| tell(&w);
         let mut memory = None;
         let mut renewed = Vec::new();
         let rendered = if replays {
             let load = || runtime.block_on(store::load(&cluster, &namespace, &name));
-            let done = replay::render(&compiled, &source.values, options, &world, &load, &mut warn);
-            let done = done.map_err(|e| match e {
+            let done = render.replay(&load, &mut warn).map_err(|e| match e {
                 replay::Error::Render { error, .. } => explained(*error),
                 other @ replay::Error::GeneratedValues(_) => other.to_string().into(),
             })?;
             (memory, renewed) = (done.memory, done.renewed);
             done.rendered
         } else {
-            compiled.render(&source.values, options, &world, &mut warn).map_err(explained)?
+            render.render(&mut warn).map_err(explained)?
         };
         let release = finish(rendered, post.as_ref(), &bounds, explained)?;
         Ok::<_, Explained>((release, chart_record(compiled.chart()), memory, renewed))

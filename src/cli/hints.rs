@@ -1,11 +1,9 @@
-//! Flags and verbs that remedy a failure or decide a planned change, appended to its text. The only module that maps error
-//! variants and options to flags.
+//! Flags and verbs that remedy a failure or decide a planned change, appended to its text. The only module that maps options of plans
+//! and errors of charts to flags; advice about the engine's errors is in the operator runtime's table.
 //!
-//! Errors and plans of the engine and errors of `src/source` contain only facts. Does not know which command failed.
+//! Errors and plans of the engine and errors of charts contain only facts. Does not know which command failed.
 
-use std::borrow::Cow;
-
-use windlass_engine::record::RecordError;
+use windlass_controller::HintsFor;
 use windlass_engine::{DecidingOption, EngineError, Preview};
 use windlass_fetch::fetch::FetchError;
 use windlass_fetch::oci::cosign::CosignError;
@@ -13,24 +11,7 @@ use windlass_fetch::provenance::ProvenanceError;
 
 /// The text of an engine error, with each hint once at the end.
 pub(super) fn engine_text(error: &EngineError) -> String {
-    error.text_with(engine_hint)
-}
-
-fn engine_hint(error: &EngineError) -> Option<Cow<'static, str>> {
-    Some(match error {
-        EngineError::HalfUninstalled { name, .. } => format!(
-            "; \"uninstall {name}\" finishes that, \"upgrade --install {name}\" brings the release back"
-        )
-        .into(),
-        EngineError::Pending { .. } => ", or at once with --break-lock".into(),
-        EngineError::Held { .. } => "; wait for it, or take over with --break-lock".into(),
-        EngineError::Immutable { .. } => "\n  (--recreate-immutable deletes it and creates it again)".into(),
-        EngineError::Conflict { .. } => {
-            "\n  (--force-conflicts takes them, --leave-to-owner PATH leaves them)".into()
-        }
-        EngineError::Record(RecordError::ReadOnly) => "; unset HELM_DRIVER=memory or use --dry-run".into(),
-        _ => return None,
-    })
+    windlass_controller::engine_text(error, HintsFor::CommandLine)
 }
 
 /// The effect of flags on an object of a plan.
@@ -98,7 +79,7 @@ mod tests {
     use super::*;
     use windlass_cluster::{ApiStatus, ClusterError};
     use windlass_engine::HookEvent;
-    use windlass_engine::record::ReleaseStatus;
+    use windlass_engine::record::{RecordError, ReleaseStatus};
 
     fn refusal() -> ClusterError {
         ClusterError::Api(Box::new(ApiStatus { message: "no".into(), ..ApiStatus::default() }))

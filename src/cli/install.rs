@@ -17,7 +17,7 @@ use chart_compat::data::Data;
 use windlass_engine::record::{Info, Record, RecordedHook, ReleaseStatus, now};
 use windlass_engine::{EngineError, History, Mode, ReleaseAction, ReleaseOptions, RenderedRelease};
 use windlass_render::replay::store;
-use windlass_render::{SystemWorld, chart_record, release_name, to_json};
+use windlass_render::{RenderRequest, chart_record, release_name, to_json};
 
 /// Flags of the output and of dry runs.
 #[derive(clap::Args)]
@@ -232,10 +232,13 @@ fn dry_install(
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let options = build::render_options(globals, job, namespace, Capabilities::default(), 1);
     let documents = Schemas::new(globals);
-    let (dns, deadline) = (job.common.render.enable_dns, Some(globals.render_bounds().deadline()));
-    let world = SystemWorld { cluster: None, documents: Some(&documents), dns, deadline };
     let (user, compiled, post) = material.compile(globals.profile());
-    let rendered = compiled.render(&user.values, &options, &world, &mut |w| tell(&w)).map_err(|e| {
+    let request = RenderRequest {
+        documents: Some(&documents),
+        dns: job.common.render.enable_dns,
+        ..RenderRequest::new(&compiled, &user.values, &options, globals.render_bounds().deadline())
+    };
+    let rendered = request.render(&mut |w| tell(&w)).map_err(|e| {
         let shown = failure::explains(globals);
         let report = failure::of_render(shown, &e, compiled.chart(), &user, globals.profile());
         Explained { text: e.to_string(), report }

@@ -70,8 +70,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     }
     let user = values::merge(globals, &args.values, Profile::default())?;
     let documents = Schemas::new(globals);
-    let deadline = Some(globals.render_bounds().deadline());
-    let world = SystemWorld { documents: Some(&documents), deadline, ..SystemWorld::default() };
+    let world = SystemWorld::until(globals.render_bounds().deadline(), Some(&documents));
     let options = Options {
         values: &user.values,
         namespace: globals.namespace.as_deref().unwrap_or("default"),

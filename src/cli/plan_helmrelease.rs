@@ -15,7 +15,7 @@ use super::flags::Globals;
 use super::plan::{CHANGES, PlanFormat};
 use super::{Connected, Failure, chart, hints, output, plan_markdown, print, with_engine};
 use windlass_base::redact;
-use windlass_cluster::{ApplyOptions, ClusterError, Gvk, ObjectRef, Validation};
+use windlass_cluster::{ApplyOptions, ClusterError, Gvk, ObjectMeta, ObjectRef, Validation};
 use windlass_controller::{AccountName, ReconcileError, ReleaseRunner, contains};
 use windlass_engine::ChangeVerb;
 use windlass_flux::helmrelease::{
@@ -218,7 +218,7 @@ fn merged(live: Option<&Value>, wanted: &Value, reference: &ObjectRef) -> Value 
 
 /// The generation that the API server would give.
 fn with_generation(live: Option<&Value>, mut object: Value) -> Value {
-    let old = live.and_then(|live| live["metadata"]["generation"].as_i64()).unwrap_or(0);
+    let old = live.map_or(0, |live| ObjectMeta::of(live).generation());
     let changed = live.is_none_or(|live| live["spec"] != object["spec"]);
     object["metadata"]["generation"] = (old + i64::from(changed)).into();
     object
@@ -259,19 +259,19 @@ impl GivenObjects {
         for (file, text) in texts {
             for document in chart_compat::render::split_documents(text) {
                 let object = parse_manifest(document).map_err(|e| format!("{file}: {e}"))?;
-                let metadata = &object["metadata"];
-                let own = metadata["namespace"].as_str().is_none_or(|own| own == namespace);
+                let meta = ObjectMeta::of(&object);
+                let own = meta.namespace().is_none_or(|own| own == namespace);
                 let version = object["apiVersion"].as_str().unwrap_or_default();
                 if version.starts_with(SOURCE_GROUP) {
                     sources.push(object);
                 } else if object["kind"] != KIND.1 {
                     continue;
-                } else if metadata["name"] != name || !own {
-                    others.push(metadata["name"].as_str().unwrap_or_default().to_owned());
+                } else if meta.name() != name || !own {
+                    others.push(meta.name().to_owned());
                 } else if version != KIND.0 {
                     let text = format!("HelmRelease {name} is of {version}; only {} is read", KIND.0);
                     return Err(format!("{file}: {text}"));
-                } else if release.is_none() || metadata["namespace"] == namespace {
+                } else if release.is_none() || meta.namespace() == Some(namespace) {
                     // One that names its namespace goes before one that gets it elsewhere.
                     release = Some(object);
                 }
@@ -295,10 +295,10 @@ async fn changed_sources(
     let spec = &wanted.release["spec"];
     let own = release.namespace.as_deref();
     let names = |reference: &Value, source: &Value| {
-        let metadata = &source["metadata"];
+        let meta = ObjectMeta::of(source);
         reference["kind"] == source["kind"]
-            && reference["name"] == metadata["name"]
-            && reference["namespace"].as_str().or(own) == metadata["namespace"].as_str().or(own)
+            && reference["name"] == meta.name()
+            && reference["namespace"].as_str().or(own) == meta.namespace().or(own)
     };
     let mut notes = Vec::new();
     for source in &wanted.sources {
@@ -306,9 +306,8 @@ async fn changed_sources(
             continue;
         }
         let Some(gvk) = Gvk::of(source) else { continue };
-        let metadata = &source["metadata"];
-        let name = metadata["name"].as_str().unwrap_or_default();
-        let reference = ObjectRef::new(gvk, metadata["namespace"].as_str().or(own), name);
+        let meta = ObjectMeta::of(source);
+        let reference = ObjectRef::new(gvk, meta.namespace().or(own), meta.name());
         let live = s.engine.cluster().get(&reference).await.map_err(|e| e.to_string())?;
         if live.is_some_and(|live| !contains(&live["spec"], &source["spec"])) {
             notes.push(format!(

@@ -23,9 +23,7 @@ use super::{Connected, Failure, chart, print, print_pieces, tell, values, with_e
 use windlass_cluster::Gvk;
 use windlass_controller::capabilities;
 use windlass_render::replay::{self, store};
-use windlass_render::{
-    ClusterLookup, Deadline, Lookup, SystemWorld, note_secrets, parse_manifest, release_name,
-};
+use windlass_render::{ClusterLookup, Deadline, Lookup, RenderRequest, parse_manifest, release_name};
 
 /// Flags for `.Capabilities`.
 #[derive(clap::Args)]
@@ -190,7 +188,6 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let user = values::merge(globals, &args.render.values, globals.profile())?;
     let loaded =
         chart::open(reference, globals, &args.path, args.dependency_update, chart::PullNotes::Stderr)?;
-    note_secrets(&loaded.chart, &user.values);
     let compiled = Arc::new(loaded.compile(globals.profile()));
     if let Some(text) = release_name_error(name) {
         return Err(match globals.profile() {
@@ -284,7 +281,6 @@ pub(super) fn print_offline(
     user: User,
 ) -> Result<(), Explained> {
     let profile = globals.profile();
-    note_secrets(compiled.chart(), &user.values);
     let release = Release {
         name: name.to_owned(),
         namespace: globals.namespace.clone().unwrap_or_else(|| "default".to_owned()),
@@ -342,15 +338,18 @@ struct Job {
 }
 
 impl Job {
-    fn world<'w>(&'w self, cluster: Option<&'w dyn Lookup>) -> SystemWorld<'w> {
-        let (documents, deadline) = (Some(&self.documents as _), Some(self.deadline));
-        SystemWorld { cluster, documents, dns: self.dns, deadline }
+    fn request<'r>(&'r self, options: &'r Options, cluster: Option<&'r dyn Lookup>) -> RenderRequest<'r> {
+        RenderRequest {
+            cluster,
+            documents: Some(&self.documents),
+            dns: self.dns,
+            ..RenderRequest::new(&self.compiled, &self.user.values, options, self.deadline)
+        }
     }
 
     fn render(&self, options: &Options, cluster: Option<&dyn Lookup>) -> Result<Rendered, Explained> {
-        let world = self.world(cluster);
-        let rendered = self.compiled.render(&self.user.values, options, &world, &mut |w| tell(&w));
-        rendered.map_err(|error| self.failed(&error, options, &world))
+        let request = self.request(options, cluster);
+        request.render(&mut |w| tell(&w)).map_err(|error| self.failed(&error, &request))
     }
 
     /// Renders with the release's stored random values; new ones are not stored.
@@ -360,23 +359,21 @@ impl Job {
         cluster: &dyn Lookup,
         load: &Load<'_>,
     ) -> Result<Rendered, Explained> {
-        let world = self.world(Some(cluster));
-        let done =
-            replay::render(&self.compiled, &self.user.values, options, &world, load, &mut |w| tell(&w));
-        done.map(|d| d.rendered).map_err(|e| match e {
-            replay::Error::Render { error, .. } => self.failed(&error, options, &world),
+        let request = self.request(options, Some(cluster));
+        request.replay(load, &mut |w| tell(&w)).map(|d| d.rendered).map_err(|e| match e {
+            replay::Error::Render { error, .. } => self.failed(&error, &request),
             other @ replay::Error::GeneratedValues(_) => other.to_string().into(),
         })
     }
 
     /// The error of a failed release. With `--debug` the partial output is printed.
-    fn failed(&self, error: &Error, options: &Options, world: &SystemWorld<'_>) -> Explained {
+    fn failed(&self, error: &Error, request: &RenderRequest<'_>) -> Explained {
         let explained = self.explain(error);
         if !self.debug || !error.has_release() {
             return explained;
         }
         let files = match error {
-            Error::Yaml { .. } => self.compiled.render_files(&self.user.values, options, world),
+            Error::Yaml { .. } => request.files(),
             _ => Ok(Vec::new()),
         };
         let show_only = ShowOnly { patterns: &self.show_only };

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::doctor::Weight;
-use windlass_cluster::{Cluster, ClusterError, Gvk};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
 use windlass_controller::{ContextOptions, ReleaseRunner};
 use windlass_engine::{Engine, EngineOptions};
 use windlass_flux::helmrelease::{
@@ -128,7 +128,7 @@ pub async fn helm_release_report(
         .flat_map(|object| {
             differences(object).into_iter().map(|difference| HelmReleaseDiagnosis {
                 weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
-                object: name_of(object),
+                object: ObjectMeta::of(object).namespaced_name(),
                 text: difference.text,
             })
         })
@@ -143,13 +143,8 @@ pub async fn helm_release_report(
 
 async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
     let mut objects = cluster.list(&Gvk::new(KIND.0, KIND.1), namespace, "").await?;
-    objects.sort_by_cached_key(name_of);
+    objects.sort_by_cached_key(|object| ObjectMeta::of(object).namespaced_name());
     Ok(objects)
-}
-
-fn name_of(object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    format!("{}/{}", text("namespace"), text("name"))
 }
 
 async fn plans(
@@ -175,7 +170,7 @@ async fn plans(
                     Err(error) => PassFinding::Failed(error.to_string()),
                 }
             };
-            PlannedHelmRelease { object: name_of(object), finding }
+            PlannedHelmRelease { object: ObjectMeta::of(object).namespaced_name(), finding }
         })
         .collect();
     stream::iter(all).buffered(AT_ONCE).collect().await
@@ -184,7 +179,7 @@ async fn plans(
 /// The Leases of helm-controller that have not expired.
 fn held(leases: &[Value], now: Timestamp) -> Vec<HeldControllerLease> {
     let is_held = |lease: &&Value| {
-        let name = lease["metadata"]["name"].as_str().unwrap_or_default();
+        let name = ObjectMeta::of(lease).name();
         let own = name.strip_prefix(LEASE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
         let spec = &lease["spec"];
         let renewed = spec["renewTime"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
@@ -195,7 +190,7 @@ fn held(leases: &[Value], now: Timestamp) -> Vec<HeldControllerLease> {
     let found = leases.iter().filter(is_held);
     found
         .map(|lease| HeldControllerLease {
-            lease: name_of(lease),
+            lease: ObjectMeta::of(lease).namespaced_name(),
             holder: lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned(),
         })
         .collect()

@@ -19,7 +19,6 @@ use windlass_controller::{
 use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{Engine, EngineOptions, Preview, ReleaseId};
 use windlass_modules::addon::Options;
-use windlass_modules::addon::config::REFERENCES_SUFFIX;
 use windlass_modules::addon::config::{Config, Problem};
 use windlass_modules::addon::dependencies;
 use windlass_modules::addon::enabled_flags::{Enabling, Flags};
@@ -29,7 +28,7 @@ use windlass_modules::addon::releases::{Releases, config_map};
 use windlass_modules::addon::values::{GLOBAL, Values};
 use windlass_modules::shell_hooks::webhooks::{self, PlannedRegistration};
 use windlass_modules::shell_hooks::{Hook, HookSet, Scope};
-use windlass_render::{from_json, parse_manifest, to_json};
+use windlass_render::{from_json, parse_manifest};
 
 /// The observation of one module.
 #[derive(Debug, Serialize)]
@@ -103,11 +102,7 @@ pub async fn observe(
     let releases = Releases::new(runner, EventRecorder::new(cluster.clone()), options);
     let target = config_map(&options.namespace, &options.config_map);
     let config = cluster.get(&target).await?;
-    let mut data = BTreeMap::new();
-    for (key, value) in config.iter().flat_map(|o| o["data"].as_object().into_iter().flatten()) {
-        data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
-    }
-    let mut config = Config::parse(&data, &modules.names());
+    let mut config = Config::of_object(config.as_ref(), &modules.names());
     apply_sections_to(&cluster, options, &modules, &mut values, &mut config).await;
     problems.extend(config.problems.iter().map(|p| p.text.clone()));
     let hooked = options.directories.global_hooks.is_some();
@@ -245,24 +240,14 @@ async fn apply_sections_to(
     values: &mut Values,
     config: &mut Config,
 ) {
-    let referred = resolve_values(cluster, &options.namespace, &config.references).await;
+    let read = resolve_values(cluster, &options.namespace, &config.references).await;
+    let failed: BTreeSet<String> =
+        read.lists.iter().filter(|(_, list)| list.is_err()).map(|(key, _)| key.clone()).collect();
+    let referred = config.take_referred(read.lists);
     let names: Vec<String> = modules.modules.iter().map(|m| m.name.key.clone()).collect();
-    for key in std::iter::once(GLOBAL.to_owned()).chain(names) {
-        let from = match referred.lists.get(&key) {
-            Some(Ok(map)) => to_json(&Data::Map(map.clone())),
-            Some(Err(text)) => {
-                let text = format!("key {key}{REFERENCES_SUFFIX}: {text}");
-                config.problems.push(Problem { key: key.clone(), module: Some(key.clone()), text });
-                continue;
-            }
-            None => json!({}),
-        };
-        let section = if key == GLOBAL {
-            Some(to_json(&Data::Map(config.global.clone())))
-        } else {
-            config.sections.get(&key).map(to_json)
-        };
-        if let Err(text) = values.set_referring(&key, section, from) {
+    for key in std::iter::once(GLOBAL.to_owned()).chain(names).filter(|key| !failed.contains(key)) {
+        let from = referred.get(&key).cloned().unwrap_or_else(|| json!({}));
+        if let Err(text) = values.set_referring(&key, config.section(&key), from) {
             let text = format!("key {key}: {text}");
             config.problems.push(Problem { key: key.clone(), module: Some(key), text });
         }

@@ -20,14 +20,14 @@ use chart_compat::go::regexp;
 use chart_compat::render::{Capabilities, Options, Rendered};
 use serde_json::{Value, json};
 
-use windlass_cluster::Gvk;
+use windlass_cluster::{Gvk, ObjectMeta};
 use windlass_controller::RevisionView;
 use windlass_modules::addon::hooks::global_directory;
 use windlass_modules::addon::module::{Module, Modules};
 use windlass_modules::addon::values::Values;
 use windlass_modules::shell_hooks::config::HookConfig;
 use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
-use windlass_render::{RenderBounds, SystemWorld, parse_manifest};
+use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
 pub use helm_release_rights::helm_release_needs;
@@ -119,7 +119,7 @@ fn text_of(crd: &Crd) -> String {
 fn made(text: &str, home: &str) -> Vec<Kind> {
     let one = |text: &&str| {
         let object = parse_manifest(text).ok()?;
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(home).to_owned();
+        let namespace = ObjectMeta::of(&object).namespace().unwrap_or(home).to_owned();
         Some(Kind { gvk: Gvk::of(&object)?, namespace, object: Some(object) })
     };
     chart_compat::render::split_documents(text).iter().filter_map(one).collect()
@@ -299,9 +299,8 @@ impl Needs {
             limits: RenderBounds::default().limits(),
         };
         let rendered = values.for_chart(&module.name.key).and_then(|values| {
-            let deadline = Some(RenderBounds::default().deadline());
-            let world = SystemWorld { deadline, ..SystemWorld::default() };
-            let render = |at| chart.render(&values, &options(at), &world, &mut |_| {});
+            let deadline = RenderBounds::default().deadline();
+            let render = |at| RenderRequest::new(chart, &values, &options(at), deadline).render(&mut |_| {});
             match render(RevisionView::FIRST) {
                 Ok(first) if !first.reads_revision => Ok(vec![first]),
                 // Also include objects that are rendered only in the first or only in later revisions.
@@ -336,7 +335,7 @@ impl Needs {
         let object = object.as_ref();
         let (group, resource, everywhere) = resource(gvk, defined);
         let scope = Some(namespace.as_str()).filter(|_| !everywhere);
-        let name = object.and_then(|o| o["metadata"]["name"].as_str());
+        let name = object.map(|o| ObjectMeta::of(o).name()).filter(|name| !name.is_empty());
         let by_name = everywhere && complete.contains(&(gvk.group.clone(), gvk.kind.clone()));
         let rights = &mut self.rights;
         for group in ["", "events.k8s.io"] {
@@ -450,7 +449,7 @@ fn complete(kinds: &[Kind]) -> BTreeSet<(String, String)> {
         let (written, names) = counts.entry((gvk.group.clone(), gvk.kind.clone())).or_default();
         match object {
             None => *written += 1,
-            Some(object) => names.extend(object["metadata"]["name"].as_str()),
+            Some(object) => names.extend(Some(ObjectMeta::of(object).name()).filter(|name| !name.is_empty())),
         }
     }
     counts.into_iter().filter(|(_, (written, names))| names.len() >= *written).map(|(kind, _)| kind).collect()

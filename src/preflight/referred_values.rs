@@ -8,7 +8,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::yaml::Room;
 use serde_json::Value;
 
-use windlass_cluster::Cluster;
+use windlass_cluster::{Cluster, ObjectMeta};
 use windlass_controller::ValuesReference;
 use windlass_modules::addon::config::REFERENCES_SUFFIX;
 use windlass_render::lookup_object;
@@ -42,7 +42,7 @@ pub async fn referred_values(
     config_map: &Value,
     sections: &[&str],
 ) -> Result<BTreeMap<String, Vec<ReferredValues>>, String> {
-    let namespace = config_map["metadata"]["namespace"].as_str().unwrap_or_default();
+    let namespace = ObjectMeta::of(config_map).namespace().unwrap_or_default();
     let mut all = BTreeMap::new();
     let room = Room::default();
     for section in sections {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::referred_values::ReferredValues;
 use windlass_base::bounded_read;
+use windlass_cluster::ObjectMeta;
 use windlass_modules::addon::change_cause::writer;
 use windlass_modules::addon::module::Module;
 use windlass_modules::addon::module_name::ModuleName;
@@ -132,9 +133,7 @@ fn seen(file: Map, module: &ModuleName, of_root: bool) -> Map {
 
 /// A key of the ConfigMap for a message, with its last field manager.
 fn describe_key(config: &Value, key: &str) -> String {
-    let metadata = &config["metadata"];
-    let text = |key: &str| metadata[key].as_str().unwrap_or_default();
-    let name = format!("ConfigMap {}/{} key {key}", text("namespace"), text("name"));
+    let name = format!("ConfigMap {} key {key}", ObjectMeta::of(config).namespaced_name());
     match writer(config, key) {
         Some(manager) => format!("{name} by {manager}"),
         None => name,

@@ -10,11 +10,12 @@ use std::time::Duration;
 use chart_compat::chart::read_values;
 use chart_compat::data::Map;
 use chart_compat::profile::Profile;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_cluster::Gvk;
+use windlass_cluster::{Gvk, ObjectMeta, api_now};
 use windlass_controller::{
-    Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseSpec,
-    ReleaseTarget, Report, ValuesReference, crd_files, resolve_values, set_conditions,
+    Condition, Dependencies, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
+    ReleaseSpec, ReleaseTarget, Report, ValuesReference, crd_files, resolve_values, set_conditions,
 };
 use windlass_engine::{Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, RevisionOptions};
 
@@ -54,7 +55,48 @@ spec:
 /// The front end. It has no state.
 pub(crate) struct ReleaseSamples;
 
+/// What an object asks for.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    chart: String,
+    values: Option<Value>,
+    values_from: Vec<Value>,
+    depends_on: Vec<String>,
+    service_account_name: Option<String>,
+    release_name: Option<String>,
+    suspend: bool,
+    interval: Option<u64>,
+}
+
+/// An object as it is read.
+pub(crate) struct ReleaseSample {
+    namespace: String,
+    name: String,
+    generation: i64,
+    spec: Spec,
+}
+
+impl ReleaseSample {
+    fn release(&self) -> ReleaseId {
+        ReleaseId::new(&self.namespace, self.spec.release_name.as_ref().unwrap_or(&self.name))
+    }
+}
+
 impl FrontEnd for ReleaseSamples {
+    type Object = ReleaseSample;
+
+    fn read(&self, object: &Value) -> ReleaseSample {
+        let meta = ObjectMeta::of(object);
+        ReleaseSample {
+            namespace: meta.namespace().unwrap_or_default().to_owned(),
+            name: meta.name().to_owned(),
+            generation: meta.generation(),
+            // The API server has checked it.
+            spec: Spec::deserialize(&object["spec"]).unwrap_or_default(),
+        }
+    }
+
     fn name(&self) -> &'static str {
         "releasesamples"
     }
@@ -67,32 +109,33 @@ impl FrontEnd for ReleaseSamples {
         "test.windlass.dev/release"
     }
 
-    fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
-        [release_of(object)].into()
+    fn releases(&self, object: &ReleaseSample) -> BTreeSet<ReleaseId> {
+        [object.release()].into()
     }
 
-    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
+    fn target(&self, object: &ReleaseSample) -> Result<ReleaseTarget, ReconcileError> {
         // A tenant names accounts of its own namespace only.
-        let namespace = object["metadata"]["namespace"].as_str();
-        ReleaseTarget::of_tenant(namespace, object["spec"]["serviceAccountName"].as_str(), None)
+        let account = object.spec.service_account_name.as_deref();
+        ReleaseTarget::of_tenant(Some(&object.namespace), account, None)
     }
 
-    fn dependencies(&self, object: &Value) -> BTreeSet<String> {
-        let namespace = text(&object["metadata"]["namespace"]);
-        let names = object["spec"]["dependsOn"].as_array().into_iter().flatten();
-        names.map(|name| format!("{namespace}/{}", text(name))).collect()
+    fn dependencies(&self, object: &ReleaseSample) -> Dependencies {
+        let names = object.spec.depends_on.iter();
+        names.map(|name| (format!("{}/{name}", object.namespace), None)).collect()
     }
 
-    fn is_suspended(&self, object: &Value) -> bool {
-        object["spec"]["suspend"] == true
+    fn is_suspended(&self, object: &ReleaseSample) -> bool {
+        object.spec.suspend
     }
 
-    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
-        pass.report_progress(self).await?;
-        let object = pass.object.clone();
-        let spec = &object["spec"];
-        let id = release_of(&object);
-        let path = PathBuf::from(text(&spec["chart"]));
+    async fn reconcile(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ReleaseSample,
+    ) -> Result<Reconciled, ReconcileError> {
+        pass.report_progress(self, object).await?;
+        let (spec, id) = (&object.spec, object.release());
+        let path = PathBuf::from(&spec.chart);
         let chart = tokio::task::spawn_blocking(move || {
             let chart = windlass_fetch::load(&path, Profile::Helm4).map_err(|e| e.to_string())?;
             Ok::<_, String>(Arc::new(chart.compile(Profile::Helm4)))
@@ -102,10 +145,9 @@ impl FrontEnd for ReleaseSamples {
             .map_err(|e| ReconcileError::Task(e.to_string()))?
             .map_err(|e| ReconcileError::Chart(format!("spec.chart: {e}")))?;
         let invalid = |what: &str, e: String| ReconcileError::Config(format!("spec.{what}: {e}"));
-        let list =
-            spec["valuesFrom"].as_array().map_or_else(|| "[]".to_owned(), |list| json!(list).to_string());
+        let list = json!(spec.values_from).to_string();
         let references = ValuesReference::list(&list).map_err(|e| invalid("valuesFrom", e))?;
-        let client = pass.runner(self)?.engine().cluster().clone();
+        let client = pass.runner(self, object)?.engine().cluster().clone();
         pass.set_reader(&client);
         let lists = BTreeMap::from([(String::new(), references)]);
         let mut resolved = resolve_values(&client, &id.namespace, &lists).await;
@@ -115,8 +157,8 @@ impl FrontEnd for ReleaseSamples {
             .remove("")
             .unwrap_or_else(|| Ok(Map::new()))
             .map_err(|e| invalid("valuesFrom", e))?;
-        if spec["values"].is_object() {
-            let own = read_values(spec["values"].to_string().as_bytes(), Profile::Helm4);
+        if let Some(own) = &spec.values {
+            let own = read_values(own.to_string().as_bytes(), Profile::Helm4);
             chart_compat::chart::merge_maps(&mut values, own.map_err(|e| invalid("values", e.to_string()))?);
         }
         let release = ReleaseSpec {
@@ -126,7 +168,7 @@ impl FrontEnd for ReleaseSamples {
             chart,
             values: Arc::new(values),
             owner: self.name().to_owned(),
-            cause: format!("generation {} of ReleaseSample", object["metadata"]["generation"]),
+            cause: format!("generation {} of ReleaseSample", object.generation),
             description: None,
             record_labels: BTreeMap::new(),
             checksum_label: None,
@@ -138,12 +180,12 @@ impl FrontEnd for ReleaseSamples {
                 ..ReleaseOptions::default()
             },
         };
-        let interval = spec["interval"].as_u64().map(Duration::from_secs);
-        pass.reconcile_release(self, release, interval).await
+        let interval = spec.interval.map(Duration::from_secs);
+        pass.reconcile_release(self, object, release, interval).await
     }
 
-    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+    fn status(&self, object: &ReleaseSample, before: &Value, report: &Report<'_>) -> Value {
+        let generation = object.generation;
         let (status, reason, message) = match report {
             Report::Progressing => (None, "Progressing", "the release is being reconciled".to_owned()),
             Report::Suspended => (None, "Suspended", "spec.suspend is true".to_owned()),
@@ -157,8 +199,8 @@ impl FrontEnd for ReleaseSamples {
             Report::Failed { error, .. } => (Some(false), error.reason(), error.to_string()),
         };
         let ready = Condition { condition_type: "Ready", status, reason, message };
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let before = &object["status"]["conditions"];
+        let now = api_now();
+        let before = &before["conditions"];
         let mut status = json!({
             "observedGeneration": generation,
             "conditions": set_conditions(before, &[ready], Some(generation), &now),
@@ -169,7 +211,7 @@ impl FrontEnd for ReleaseSamples {
         status
     }
 
-    fn event(&self, _object: &Value, report: &Report<'_>) -> Option<EventNote> {
+    fn event(&self, report: &Report<'_>) -> Option<EventNote> {
         let (event_type, reason, note) = match report {
             Report::Released(outcome) if outcome.action != ReleaseAction::Unchanged => {
                 (EventType::Normal, "Released", format!("revision {} is deployed", outcome.revision))
@@ -179,13 +221,4 @@ impl FrontEnd for ReleaseSamples {
         };
         Some(EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() })
     }
-}
-
-fn release_of(object: &Value) -> ReleaseId {
-    let name = object["spec"]["releaseName"].as_str().unwrap_or(text(&object["metadata"]["name"]));
-    ReleaseId::new(text(&object["metadata"]["namespace"]), name)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

@@ -30,7 +30,7 @@ struct Files {
 impl Files {
     fn of(text: &[u8]) -> Self {
         let bounds = RenderBounds { memory: 32 << 20, timeout: Duration::from_secs(2) };
-        let world = SystemWorld { deadline: Some(bounds.deadline()), ..SystemWorld::default() };
+        let world = SystemWorld::until(bounds.deadline(), None);
         let files = Memory::read_as(&String::from_utf8_lossy(text), STATE);
         Self { files, world, secrets: secrets() }
     }

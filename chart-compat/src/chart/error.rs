@@ -31,6 +31,9 @@ pub enum Error {
     /// `Chart.yaml` violates a rule.
     #[error("validation: {0}")]
     Validation(String),
+    /// Two dependencies in `Chart.yaml` have this name or alias, which is quoted.
+    #[error("validation: more than one dependency with name or alias {0}")]
+    DuplicateDependency(String),
     /// A chart below `charts/` does not load.
     #[error("error unpacking subchart {name} in {parent}: {source}")]
     Subchart {

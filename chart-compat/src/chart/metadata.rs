@@ -368,7 +368,7 @@ impl Metadata {
             }
             let key = if d.alias.is_empty() { &d.name } else { &d.alias };
             if seen.contains(&key.as_str()) {
-                return broken(format!("more than one dependency with name or alias {}", quoted(key)));
+                return Err(Error::DuplicateDependency(quoted(key)));
             }
             seen.push(key);
         }

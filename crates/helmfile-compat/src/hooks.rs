@@ -9,6 +9,7 @@ use super::paths;
 use super::record::Record;
 use super::release::hook_release;
 use super::template::{Field, Root, render};
+use crate::key;
 
 /// A moment at which hooks run.
 #[derive(Clone, Copy, Debug)]
@@ -32,20 +33,22 @@ pub fn trigger(
     event: Event<'_>,
 ) -> Result<(), Error> {
     let hooks: Vec<Record> = match release {
-        Some(release) => release.records("hooks").cloned().collect(),
-        None => state.fields.records("hooks").cloned().collect(),
+        Some(release) => release.records(key!("hooks")).cloned().collect(),
+        None => state.fields.records(key!("hooks")).cloned().collect(),
     };
     if let Some(reason) = host.forbids(Forbidden::Hooks).filter(|_| !hooks.is_empty()) {
         return Err(reason.into());
     }
-    let wanted: Vec<&Record> =
-        hooks.iter().filter(|hook| hook.texts("events").iter().any(|name| name == event.name)).collect();
+    let wanted: Vec<&Record> = hooks
+        .iter()
+        .filter(|hook| hook.texts(key!("events")).iter().any(|name| name == event.name))
+        .collect();
     if wanted.is_empty() {
         return Ok(());
     }
     let mut fields = vec![
         ("Environment", Field::Environment(state.environment.clone())),
-        ("Namespace", Field::Text(state.fields.text("namespace"))),
+        ("Namespace", Field::Text(state.fields.text(key!("namespace")))),
         (
             "Event",
             Field::Texts(
@@ -67,10 +70,10 @@ pub fn trigger(
 }
 
 fn run(host: &dyn Host, state: &State, hook: &Record, event: Event<'_>, root: &Root) -> Result<(), Error> {
-    let kubectl = hook.text_map("kubectlApply");
-    let mut command = hook.text("command");
-    let mut arguments = hook.texts("args");
-    let name = match (hook.text("name"), kubectl.is_empty()) {
+    let kubectl = hook.text_map(key!("kubectlApply"));
+    let mut command = hook.text(key!("command"));
+    let mut arguments = hook.texts(key!("args"));
+    let name = match (hook.text(key!("name")), kubectl.is_empty()) {
         (name, _) if !name.is_empty() => name,
         (_, false) => "kubectlApply".to_owned(),
         (_, true) => command.clone(),
@@ -105,7 +108,7 @@ fn run(host: &dyn Host, state: &State, hook: &Record, event: Event<'_>, root: &R
     let output = host
         .run(&program)
         .map_err(|error| Error::Other(format!("hook[{name}]: command `{command}` failed: {error}")))?;
-    if hook.flag("showlogs") == Some(true) {
+    if hook.flag(key!("showlogs")) == Some(true) {
         for line in output.lines() {
             host.warn(&format!("hook[{}] logs | {line}", event.name));
         }

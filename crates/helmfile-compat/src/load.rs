@@ -15,6 +15,7 @@ use super::record::{Merge, Record, Slot};
 use super::state_fields::STATE;
 use super::template::{Root, render, render_named};
 use super::value::{Map, Value, text_keys};
+use crate::key;
 
 /// The environment that need not be defined.
 pub const DEFAULT_ENVIRONMENT: &str = "default";
@@ -90,8 +91,8 @@ impl Loader<'_> {
         let whole = self.absolute(&path);
         let text = read_text(self.host, &whole).map_err(|error| error.replacen(&whole, &path, 1))?;
         let state = self.parts(base, &path, &text, given, is_base)?;
-        for (at, nested) in state.fields.records("helmfiles").enumerate() {
-            let nested = nested.text("path");
+        for (at, nested) in state.fields.records(key!("helmfiles")).enumerate() {
+            let nested = nested.text(key!("path"));
             if nested == path {
                 return Err(format!(
                     "{path} contains a recursion into the same sub-helmfile at helmfiles[{at}]"
@@ -148,7 +149,7 @@ impl Loader<'_> {
                 state = merged;
             }
             environment = Some(state.environment.clone());
-            let defined = state.fields.map("environments");
+            let defined = state.fields.map(key!("environments"));
             let name = &state.environment.name;
             if !is_base && !defined.is_empty() && name != DEFAULT_ENVIRONMENT && !defined.contains_key(name) {
                 return Err(undefined(file, name));
@@ -159,13 +160,15 @@ impl Loader<'_> {
         if !is_base {
             self.apply_defaults(&mut state.fields);
             let name = &state.environment.name;
-            if state.fields.map("environments").is_empty() && !has_environment && name != DEFAULT_ENVIRONMENT
+            if state.fields.map(key!("environments")).is_empty()
+                && !has_environment
+                && name != DEFAULT_ENVIRONMENT
             {
                 return Err(undefined(file, name));
             }
         }
-        for release in state.fields.records("releases") {
-            let strategy = release.text("updateStrategy");
+        for release in state.fields.records(key!("releases")) {
+            let strategy = release.text(key!("updateStrategy"));
             if !strategy.is_empty() && strategy != "reinstallIfForbidden" {
                 return Err(format!(
                     "failed to read {file}: updateStrategy {strategy:?} is invalid, valid values are: \
@@ -174,7 +177,7 @@ impl Loader<'_> {
                 .into());
             }
         }
-        state.original_releases = state.fields.records("releases").cloned().collect();
+        state.original_releases = state.fields.records(key!("releases")).cloned().collect();
         Ok(state)
     }
 
@@ -208,7 +211,7 @@ impl Loader<'_> {
         is_base: bool,
     ) -> Result<State, Error> {
         let mut fields = parse(file, content)?;
-        let bases = fields.texts("bases");
+        let bases = fields.texts(key!("bases"));
         if is_base && !bases.is_empty() {
             return Err(
                 "nested `base` helmfile is unsupported. please submit a feature request if you need this!"
@@ -261,13 +264,13 @@ impl Loader<'_> {
         let name = self.settings.environment.as_str();
         let failed = |error: String| Error::Other(format!("failed to read {file}: {error}"));
         let mut own = Environment::named(name);
-        if let Some(Slot::Struct(spec)) = fields.map("environments").get(name) {
+        if let Some(Slot::Struct(spec)) = fields.map(key!("environments")).get(name) {
             let handler = spec
-                .optional_text("missingFileHandler")
-                .or_else(|| fields.optional_text("missingFileHandler"));
+                .optional_text(key!("missingFileHandler"))
+                .or_else(|| fields.optional_text(key!("missingFileHandler")));
             let mut secrets = Map::new();
             let mut entries: Vec<Value> = Vec::new();
-            for path in spec.texts("secrets") {
+            for path in spec.texts(key!("secrets")) {
                 for path in self
                     .resolve_file(base, file, handler.as_deref(), "environment values", &path)
                     .map_err(failed)?
@@ -286,15 +289,15 @@ impl Loader<'_> {
                     override_map(&mut secrets, map);
                 }
             }
-            entries.extend(spec.values("values"));
-            let own_handler = spec.optional_text("missingFileHandler");
-            let strategy = spec.text("mergeStrategy");
+            entries.extend(spec.values(key!("values")));
+            let own_handler = spec.optional_text(key!("missingFileHandler"));
+            let strategy = spec.text(key!("mergeStrategy"));
             let mut values = self
                 .values_entries(base, file, own_handler.as_deref(), entries, context, name, &strategy)
                 .map_err(failed)?;
             override_map(&mut values, secrets);
             own.values = values;
-            own.kube_context = spec.text("kubeContext");
+            own.kube_context = spec.text(key!("kubeContext"));
         }
         if let Some(context) = context {
             own.defaults = layered(&context.defaults, &own.defaults, Lists::Sparse);
@@ -307,7 +310,8 @@ impl Loader<'_> {
                 own.kube_context.clone_from(&context.kube_context);
             }
         }
-        let defaults = self.values_entries(base, file, None, fields.values("values"), context, name, "")?;
+        let defaults =
+            self.values_entries(base, file, None, fields.values(key!("values")), context, name, "")?;
         override_map(&mut own.defaults, defaults);
         Ok(own)
     }
@@ -452,10 +456,10 @@ impl Loader<'_> {
 
     /// Replaces patterns in `helmfiles` by the paths that they match.
     fn expand_helmfiles(&self, fields: &mut Record, base: &str) -> Result<(), Error> {
-        let handler = fields.optional_text("missingFileHandler").unwrap_or_else(|| "Error".to_owned());
+        let handler = fields.optional_text(key!("missingFileHandler")).unwrap_or_else(|| "Error".to_owned());
         let mut expanded = Vec::new();
-        for nested in fields.records("helmfiles") {
-            let path = nested.text("path");
+        for nested in fields.records(key!("helmfiles")) {
+            let path = nested.text(key!("path"));
             if paths::is_remote(&path) {
                 expanded.push(nested.clone());
                 continue;
@@ -470,20 +474,20 @@ impl Loader<'_> {
             }
             for path in matches {
                 let mut one = nested.clone();
-                one.set("path", Slot::Text(path));
+                one.set(key!("path"), Slot::Text(path));
                 expanded.push(one);
             }
         }
-        if !expanded.is_empty() || fields.has_list("helmfiles") {
-            fields.set_records("helmfiles", expanded);
+        if !expanded.is_empty() || fields.has_list(key!("helmfiles")) {
+            fields.set_records(key!("helmfiles"), expanded);
         }
         Ok(())
     }
 
     fn apply_defaults(&self, fields: &mut Record) {
         for (key, own, default) in [
-            ("helmBinary", &self.settings.helm_binary, "helm"),
-            ("kustomizeBinary", &self.settings.kustomize_binary, "kustomize"),
+            (key!("helmBinary"), &self.settings.helm_binary, "helm"),
+            (key!("kustomizeBinary"), &self.settings.kustomize_binary, "kustomize"),
         ] {
             if !own.is_empty() && own != default {
                 fields.set(key, Slot::Text(own.clone()));
@@ -553,7 +557,7 @@ fn with_layer(below: Option<Record>, layer: Record) -> Record {
     let Some(mut below) = below else { return layer };
     let mut layer = layer;
     if let (Some(Slot::Map(below)), Some(Slot::Map(above))) =
-        (below.slot("environments"), layer.slot("environments"))
+        (below.slot(key!("environments")), layer.slot(key!("environments")))
     {
         for (name, above) in std::mem::take(above) {
             match (below.get_mut(&name), above) {
@@ -570,25 +574,25 @@ fn with_layer(below: Option<Record>, layer: Record) -> Record {
 
 /// Merges the definition of an environment above another one (`mergeEnvironments`).
 fn merge_environment_spec(below: &mut Record, above: &Record) {
-    let (lower, upper) = (below.values("values"), above.values("values"));
-    let mut secrets = below.texts("secrets");
-    secrets.extend(above.texts("secrets"));
-    for key in ["kubeContext", "mergeStrategy"] {
+    let (lower, upper) = (below.values(key!("values")), above.values(key!("values")));
+    let mut secrets = below.texts(key!("secrets"));
+    secrets.extend(above.texts(key!("secrets")));
+    for key in [key!("kubeContext"), key!("mergeStrategy")] {
         if !above.text(key).is_empty() {
             below.set(key, Slot::Text(above.text(key)));
         }
     }
-    for key in ["missingFileHandler", "missingFileHandlerConfig"] {
+    for key in [key!("missingFileHandler"), key!("missingFileHandlerConfig")] {
         if matches!(above.get(key), Slot::Pointer(Some(_))) {
             below.set(key, above.get(key).clone());
         }
     }
-    let values = match below.text("mergeStrategy").as_str() {
+    let values = match below.text(key!("mergeStrategy")).as_str() {
         "fallback" => [upper, lower].concat(),
         _ => [lower, upper].concat(),
     };
-    below.set_values("values", values);
-    below.set("secrets", Slot::texts(secrets));
+    below.set_values(key!("values"), values);
+    below.set(key!("secrets"), Slot::texts(secrets));
 }
 
 /// Merges the environment of a later part, as mergo merges the structure.

@@ -11,6 +11,7 @@ use super::load::State;
 use super::paths;
 use super::record::{Record, Slot};
 use super::value::Value;
+use crate::key;
 
 /// A locked chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Locked {
 /// The path of a state file's lock file, relative to the state's folder if it is.
 #[must_use]
 pub fn path(state: &State) -> String {
-    let own = state.fields.text("lockFilePath");
+    let own = state.fields.text(key!("lockFilePath"));
     if !own.is_empty() {
         return paths::within(&state.base, &own);
     }
@@ -50,9 +51,13 @@ pub struct LockedChart {
 #[must_use]
 pub fn locked_chart(state: &State, chart: &str) -> Option<LockedChart> {
     let (repository, path) = paths::repository_chart(chart)?;
-    let own = state.fields.records("repositories").filter(|one| one.text("name") == repository).last()?;
-    let url = own.text("url");
-    if own.flag("oci") != Some(true) {
+    let own = state
+        .fields
+        .records(key!("repositories"))
+        .filter(|one| one.text(key!("name")) == repository)
+        .last()?;
+    let url = own.text(key!("url"));
+    if own.flag(key!("oci")) != Some(true) {
         return Some(LockedChart { name: path.to_owned(), path: path.to_owned(), repository: url });
     }
     let (name, repository) = match path.rsplit_once('/') {
@@ -67,8 +72,8 @@ pub fn locked_chart(state: &State, chart: &str) -> Option<LockedChart> {
 /// # Errors
 /// The lock file is not valid, or holds no version of a chart that fits.
 pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
-    let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
-    if !releases.iter().any(|release| locked_chart(state, &release.text("chart")).is_some()) {
+    let mut releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
+    if !releases.iter().any(|release| locked_chart(state, &release.text(key!("chart"))).is_some()) {
         return Ok(());
     }
     let file = path(state);
@@ -79,14 +84,14 @@ pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
     let locked =
         read(&read_text(host, &absolute)?).map_err(|error| Error::Other(format!("{file}: {error}")))?;
     for release in &mut releases {
-        let Some(chart) = locked_chart(state, &release.text("chart")) else { continue };
-        let constraint = release.text("version");
+        let Some(chart) = locked_chart(state, &release.text(key!("chart"))) else { continue };
+        let constraint = release.text(key!("version"));
         let found = version(&locked, &chart.name, &constraint).or_else(|error| {
             if chart.name == chart.path { Err(error) } else { version(&locked, &chart.path, &constraint) }
         });
-        release.set("version", Slot::Text(found.map_err(Error::Other)?));
+        release.set(key!("version"), Slot::Text(found.map_err(Error::Other)?));
     }
-    state.fields.set_records("releases", releases);
+    state.fields.set_records(key!("releases"), releases);
     Ok(())
 }
 

@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chart_compat::yaml::Emitter;
 use chart_compat::yaml::tree::{Kind, Node};
 
-use super::schema::{Field, Struct, Type};
+use super::schema::{Field, Key, Struct, Type};
 use super::state_fields;
 use super::value::{Value, write_entries};
+use crate::key;
 
 /// The value of a field.
 #[derive(Clone, Debug)]
@@ -237,47 +238,47 @@ impl Record {
         Self { of, slots: of.fields.iter().map(|field| empty(field.ty)).collect() }
     }
 
-    /// The value of a field. A key that the structure does not have is a bug of the caller, and reads as an empty list.
+    /// The value of a field. A key of another structure is a bug of the caller, and reads as an empty list.
     #[must_use]
-    pub fn get(&self, key: &str) -> &Slot {
+    pub fn get(&self, key: Key) -> &Slot {
         static NONE: Slot = Slot::List(None);
-        debug_assert!(self.of.index(key).is_some(), "{} has no {key}", self.of.go);
-        self.of.index(key).and_then(|at| self.slots.get(at)).unwrap_or(&NONE)
+        debug_assert!(self.of.index(key.name()).is_some(), "{} has no {key}", self.of.go);
+        self.of.index(key.name()).and_then(|at| self.slots.get(at)).unwrap_or(&NONE)
     }
 
     /// Whether the structure has a field of this name.
     #[must_use]
-    pub fn has_field(&self, key: &str) -> bool {
-        self.of.index(key).is_some()
+    pub fn has_field(&self, key: Key) -> bool {
+        self.of.index(key.name()).is_some()
     }
 
     /// Sets a field.
-    pub fn set(&mut self, key: &str, value: Slot) {
+    pub fn set(&mut self, key: Key, value: Slot) {
         if let Some(slot) = self.slot(key) {
             *slot = value;
         }
     }
 
     /// A field, to change it.
-    pub fn slot(&mut self, key: &str) -> Option<&mut Slot> {
-        self.of.index(key).and_then(|at| self.slots.get_mut(at))
+    pub fn slot(&mut self, key: Key) -> Option<&mut Slot> {
+        self.of.index(key.name()).and_then(|at| self.slots.get_mut(at))
     }
 
     /// A text field; empty if a pointer is nil.
     #[must_use]
-    pub fn text(&self, key: &str) -> String {
+    pub fn text(&self, key: Key) -> String {
         self.get(key).text().unwrap_or_default()
     }
 
     /// An optional text.
     #[must_use]
-    pub fn optional_text(&self, key: &str) -> Option<String> {
+    pub fn optional_text(&self, key: Key) -> Option<String> {
         self.get(key).text()
     }
 
     /// A boolean; `None` if it is a nil pointer.
     #[must_use]
-    pub fn flag(&self, key: &str) -> Option<bool> {
+    pub fn flag(&self, key: Key) -> Option<bool> {
         match self.get(key) {
             Slot::Bool(value) => Some(*value),
             Slot::Pointer(Some(to)) => match *read(to) {
@@ -290,7 +291,7 @@ impl Record {
 
     /// An integer; `None` if it is a nil pointer.
     #[must_use]
-    pub fn int(&self, key: &str) -> Option<i64> {
+    pub fn int(&self, key: Key) -> Option<i64> {
         match self.get(key) {
             Slot::Int(n) => Some(*n),
             Slot::Pointer(Some(to)) => match *read(to) {
@@ -303,7 +304,7 @@ impl Record {
 
     /// The items of a list.
     #[must_use]
-    pub fn list(&self, key: &str) -> &[Slot] {
+    pub fn list(&self, key: Key) -> &[Slot] {
         match self.get(key) {
             Slot::List(Some(items)) => items,
             _ => &[],
@@ -312,19 +313,19 @@ impl Record {
 
     /// Whether a list is present, even if it is empty.
     #[must_use]
-    pub fn has_list(&self, key: &str) -> bool {
+    pub fn has_list(&self, key: Key) -> bool {
         matches!(self.get(key), Slot::List(Some(_)))
     }
 
     /// The texts of a list.
     #[must_use]
-    pub fn texts(&self, key: &str) -> Vec<String> {
+    pub fn texts(&self, key: Key) -> Vec<String> {
         self.list(key).iter().filter_map(Slot::text).collect()
     }
 
     /// The values of a list of anything.
     #[must_use]
-    pub fn values(&self, key: &str) -> Vec<Value> {
+    pub fn values(&self, key: Key) -> Vec<Value> {
         let any = |slot: &Slot| match slot {
             Slot::Any(value) => Some(value.clone()),
             _ => None,
@@ -333,12 +334,12 @@ impl Record {
     }
 
     /// Sets a list of anything.
-    pub fn set_values(&mut self, key: &str, values: Vec<Value>) {
+    pub fn set_values(&mut self, key: Key, values: Vec<Value>) {
         self.set(key, Slot::List(Some(values.into_iter().map(Slot::Any).collect())));
     }
 
     /// The structures of a list.
-    pub fn records(&self, key: &str) -> impl Iterator<Item = &Record> {
+    pub fn records(&self, key: Key) -> impl Iterator<Item = &Record> {
         self.list(key).iter().filter_map(|slot| match slot {
             Slot::Struct(record) => Some(record),
             _ => None,
@@ -346,13 +347,13 @@ impl Record {
     }
 
     /// Sets a list of structures.
-    pub fn set_records(&mut self, key: &str, records: Vec<Record>) {
+    pub fn set_records(&mut self, key: Key, records: Vec<Record>) {
         self.set(key, Slot::List(Some(records.into_iter().map(Slot::Struct).collect())));
     }
 
     /// A structure in a field, or behind a pointer.
     #[must_use]
-    pub fn record(&self, key: &str) -> Option<Record> {
+    pub fn record(&self, key: Key) -> Option<Record> {
         match self.get(key) {
             Slot::Struct(record) => Some(record.clone()),
             Slot::Pointer(Some(to)) => match &*read(to) {
@@ -365,7 +366,7 @@ impl Record {
 
     /// The entries of a map.
     #[must_use]
-    pub fn map(&self, key: &str) -> &BTreeMap<String, Slot> {
+    pub fn map(&self, key: Key) -> &BTreeMap<String, Slot> {
         static NONE: BTreeMap<String, Slot> = BTreeMap::new();
         match self.get(key) {
             Slot::Map(map) => map,
@@ -375,12 +376,12 @@ impl Record {
 
     /// The texts of a map.
     #[must_use]
-    pub fn text_map(&self, key: &str) -> BTreeMap<String, String> {
+    pub fn text_map(&self, key: Key) -> BTreeMap<String, String> {
         self.map(key).iter().map(|(key, value)| (key.clone(), value.text().unwrap_or_default())).collect()
     }
 
     /// Sets a map of texts.
-    pub fn set_text_map(&mut self, key: &str, map: BTreeMap<String, String>) {
+    pub fn set_text_map(&mut self, key: Key, map: BTreeMap<String, String>) {
         self.set(key, Slot::Map(map.into_iter().map(|(key, value)| (key, Slot::Text(value))).collect()));
     }
 
@@ -579,24 +580,25 @@ impl Decoder {
             Kind::Map => self.structure(&state_fields::SUB_HELMFILE, node),
             Kind::Scalar if node.tag == "!!str" => {
                 let mut record = Record::new(&state_fields::SUB_HELMFILE);
-                record.set("path", Slot::Text(node.value.clone()));
+                record.set(key!("path"), Slot::Text(node.value.clone()));
                 record
             }
             _ => Record::new(&state_fields::SUB_HELMFILE),
         };
-        let path = record.text("path");
-        if record.has_list("selectors") && path.is_empty() {
+        let path = record.text(key!("path"));
+        if record.has_list(key!("selectors")) && path.is_empty() {
             self.problem(&format!(
                 "found 'selectors' definition without path: {:?}",
-                record.texts("selectors")
+                record.texts(key!("selectors"))
             ));
         }
-        if record.flag("selectorsInherited") == Some(true) && !record.list("selectors").is_empty() {
+        if record.flag(key!("selectorsInherited")) == Some(true) && !record.list(key!("selectors")).is_empty()
+        {
             self.problem(&format!(
                 "you cannot use 'SelectorsInherited: true' along with and explicit selector for path: {path}"
             ));
         }
-        let inherits = record.texts("inherits");
+        let inherits = record.texts(key!("inherits"));
         if !inherits.is_empty() && path.is_empty() {
             self.problem(&format!("found 'inherits' definition without path: {inherits:?}"));
         }

@@ -3,16 +3,19 @@
 //! Owns how a release's fields get their final values. Does not order releases and does not know charts.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::error::Error;
 use super::host::Host;
 use super::load::State;
 use super::paths;
 use super::record::{Merge, Record, Slot};
+use super::schema::Key;
 use super::state_fields::{INHERIT, RELEASE};
 use super::template::{ReleaseFields, Root, render};
 use super::value::{Map, Value};
 use super::{document, value};
+use crate::key;
 
 /// The maximal number of rounds in which expressions of a release settle.
 const MAX_ROUNDS: usize = 6;
@@ -24,35 +27,36 @@ const MAX_INHERITED: usize = 256;
 /// # Errors
 /// A template is unknown or inherits itself, an expression fails or never settles, or a release has no chart.
 pub fn resolve(host: &dyn Host, state: &mut State) -> Result<(), Error> {
-    let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
     let mut resolved = Vec::with_capacity(releases.len());
     for release in &releases {
         resolved.push(resolve_one(host, state, release)?);
     }
-    if state.fields.has_list("releases") {
-        state.fields.set_records("releases", resolved);
+    if state.fields.has_list(key!("releases")) {
+        state.fields.set_records(key!("releases"), resolved);
     }
     Ok(())
 }
 
 fn resolve_one(host: &dyn Host, state: &State, release: &Record) -> Result<Record, Error> {
     let mut with_defaults = release.clone();
-    with_defaults.set("inherit", Slot::List(Some(inherits(&state.fields, release))));
+    with_defaults.set(key!("inherit"), Slot::List(Some(inherits(&state.fields, release))));
     let mut release = inherited(&state.fields, &with_defaults, &mut Vec::new())?;
-    if release.text("kubeContext").is_empty() {
-        let context = state.fields.record("helmDefaults").map(|defaults| defaults.text("kubeContext"));
-        release.set("kubeContext", Slot::Text(context.unwrap_or_default()));
+    if release.text(key!("kubeContext")).is_empty() {
+        let context =
+            state.fields.record(key!("helmDefaults")).map(|defaults| defaults.text(key!("kubeContext")));
+        release.set(key!("kubeContext"), Slot::Text(context.unwrap_or_default()));
     }
-    let mut labels = release.text_map("labels");
-    labels.extend(state.fields.text_map("commonLabels"));
-    release.set_text_map("labels", labels);
-    if release.list("apiVersions").is_empty() {
-        release.set("apiVersions", state.fields.get("apiVersions").clone());
+    let mut labels = release.text_map(key!("labels"));
+    labels.extend(state.fields.text_map(key!("commonLabels")));
+    release.set_text_map(key!("labels"), labels);
+    if release.list(key!("apiVersions")).is_empty() {
+        release.set(key!("apiVersions"), state.fields.get(key!("apiVersions")).clone());
     }
-    if release.text("kubeVersion").is_empty() {
-        release.set("kubeVersion", state.fields.get("kubeVersion").clone());
+    if release.text(key!("kubeVersion")).is_empty() {
+        release.set(key!("kubeVersion"), state.fields.get(key!("kubeVersion")).clone());
     }
-    let name = release.text("name");
+    let name = release.text(key!("name"));
     let failed = |error: String| {
         Error::Other(format!("failed executing templates in release \"{}\".\"{name}\": {error}", state.file))
     };
@@ -63,10 +67,12 @@ fn resolve_one(host: &dyn Host, state: &State, release: &Record) -> Result<Recor
         if next.same(&previous) {
             let mut next = next;
             booleans(&mut next).map_err(failed)?;
-            if next.text("chart").is_empty() {
-                return Err(
-                    format!("encountered empty chart while reading release {:?}", next.text("name")).into()
-                );
+            if next.text(key!("chart")).is_empty() {
+                return Err(format!(
+                    "encountered empty chart while reading release {:?}",
+                    next.text(key!("name"))
+                )
+                .into());
             }
             return Ok(next);
         }
@@ -79,7 +85,7 @@ fn resolve_one(host: &dyn Host, state: &State, release: &Record) -> Result<Recor
 #[must_use]
 pub fn release_root(state: &State, release: &Record, values: Map) -> Root {
     let fields = ReleaseFields { version_field: "ChartVersion", ..hook_release(release) };
-    let overrides = ["kubeContext", "namespace", "chart"].map(|key| state.fields.text(key));
+    let overrides = [key!("kubeContext"), key!("namespace"), key!("chart")].map(|key| state.fields.text(key));
     let [kube_context, namespace, chart] = overrides;
     Root::release(&state.environment, fields, values, (kube_context, namespace, chart))
 }
@@ -88,25 +94,25 @@ pub fn release_root(state: &State, release: &Record, values: Map) -> Root {
 #[must_use]
 pub fn hook_release(release: &Record) -> ReleaseFields {
     ReleaseFields {
-        name: release.text("name"),
-        namespace: release.text("namespace"),
-        labels: release.text_map("labels"),
-        chart: release.text("chart"),
-        version: release.text("version"),
+        name: release.text(key!("name")),
+        namespace: release.text(key!("namespace")),
+        labels: release.text_map(key!("labels")),
+        chart: release.text(key!("chart")),
+        version: release.text(key!("version")),
         version_field: "Version",
-        kube_context: release.text("kubeContext"),
+        kube_context: release.text(key!("kubeContext")),
     }
 }
 
 /// The templates that a release inherits: the defaults that it does not name itself, then its own.
 fn inherits(state: &Record, release: &Record) -> Vec<Slot> {
-    let own = release.list("inherit");
-    let defaults = state.texts("defaultInherit");
+    let own = release.list(key!("inherit"));
+    let defaults = state.texts(key!("defaultInherit"));
     if defaults.is_empty() {
         return own.to_vec();
     }
     let name = |slot: &Slot| match slot {
-        Slot::Struct(inherit) => inherit.text("template").trim().to_owned(),
+        Slot::Struct(inherit) => inherit.text(key!("template")).trim().to_owned(),
         _ => String::new(),
     };
     let mut known: Vec<String> = own.iter().map(name).filter(|name| !name.is_empty()).collect();
@@ -114,7 +120,7 @@ fn inherits(state: &Record, release: &Record) -> Vec<Slot> {
     for default in defaults {
         if !known.contains(&default) {
             let mut inherit = Record::new(&INHERIT);
-            inherit.set("template", Slot::Text(default.clone()));
+            inherit.set(key!("template"), Slot::Text(default.clone()));
             out.push(Slot::Struct(inherit));
             known.push(default);
         }
@@ -126,8 +132,8 @@ fn inherits(state: &Record, release: &Record) -> Vec<Slot> {
 /// A release or template merged above what it inherits (`releaseWithInheritedTemplate`).
 fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result<Record, Error> {
     let mut merged = Record::new(&RELEASE);
-    for inherit in release.records("inherit") {
-        let name = inherit.text("template");
+    for inherit in release.records(key!("inherit")) {
+        let name = inherit.text(key!("template"));
         if name.is_empty() {
             return Ok(release.clone());
         }
@@ -135,15 +141,15 @@ fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result
             path.push(name);
             return Err(format!(
                 "unable to load release {:?} with template: cyclic inheritance detected: {}",
-                release.text("name"),
+                release.text(key!("name")),
                 path.join("->")
             )
             .into());
         }
-        let Some(Slot::Struct(template)) = state.map("templates").get(&name) else {
+        let Some(Slot::Struct(template)) = state.map(key!("templates")).get(&name) else {
             return Err(format!(
                 "release {:?} tried to inherit inexistent release template {name:?}",
-                release.text("name")
+                release.text(key!("name"))
             )
             .into());
         };
@@ -151,12 +157,15 @@ fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result
         let mut source = inherited(state, template, path)
             .map_err(|error| error.within(&format!("unable to load release template {name:?}")))?;
         path.pop();
-        for field in inherit.texts("except") {
+        for field in inherit.texts(key!("except")) {
             match field.as_str() {
-                "labels" => source.set("labels", Slot::Map(BTreeMap::new())),
-                "values" | "valuesTemplate" | "setTemplate" | "set" | "setString" | "secrets" => {
-                    source.set(&field, Slot::List(None));
-                }
+                "labels" => source.set(key!("labels"), Slot::Map(BTreeMap::new())),
+                "values" => source.set(key!("values"), Slot::List(None)),
+                "valuesTemplate" => source.set(key!("valuesTemplate"), Slot::List(None)),
+                "setTemplate" => source.set(key!("setTemplate"), Slot::List(None)),
+                "set" => source.set(key!("set"), Slot::List(None)),
+                "setString" => source.set(key!("setString"), Slot::List(None)),
+                "secrets" => source.set(key!("secrets"), Slot::List(None)),
                 other => {
                     return Err(format!(
                         "{other:?} is not allowed under `inherit`. Allowed values are \"set\", \"setTemplate\", \
@@ -169,43 +178,43 @@ fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result
         merged.merge(&source, Merge::Append);
     }
     merged.merge(release, Merge::Append);
-    merged.set("inherit", Slot::List(None));
+    merged.set(key!("inherit"), Slot::List(None));
     Ok(merged)
 }
 
 /// Renders the expressions in the fields of a release (`ReleaseSpec.ExecuteTemplateExpressions`).
 fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) -> Result<Record, String> {
     let mut out = release.unshared();
-    let name = release.text("name");
+    let name = release.text(key!("name"));
     let base = paths::within(&state.cwd, &state.base);
-    let eval = |field: &str, text: &str| {
+    let eval = |field: &dyn fmt::Display, text: &str| {
         render(host, &base, text, root).map_err(|error| {
             format!(
                 "failed executing template expressions in release \"{name}\".{field} = \"{text}\": {error}"
             )
         })
     };
-    for key in ["name", "chart", "namespace", "version"] {
-        let rendered = eval(key, &out.text(key))?;
+    for key in [key!("name"), key!("chart"), key!("namespace"), key!("version")] {
+        let rendered = eval(&key, &out.text(key))?;
         out.set(key, Slot::Text(rendered.trim().to_owned()));
     }
-    for key in ["waitTemplate", "installedTemplate", "conditionTemplate", "verifyTemplate"] {
+    for (key, _) in BOOLEANS {
         if let Some(text) = out.optional_text(key) {
-            out.set(key, Slot::pointer(Slot::Text(eval(key, &text)?)));
+            out.set(key, Slot::pointer(Slot::Text(eval(&key, &text)?)));
         }
     }
-    let mut labels = out.text_map("labels");
+    let mut labels = out.text_map(key!("labels"));
     for (key, label) in &mut labels {
         *label = eval(&format!("labels[{key}]"), label)?;
     }
-    out.set_text_map("labels", labels);
-    let arguments = out.texts("postRendererArgs");
+    out.set_text_map(key!("labels"), labels);
+    let arguments = out.texts(key!("postRendererArgs"));
     let arguments: Vec<String> =
-        arguments.iter().map(|text| eval("postRendererArgs", text)).collect::<Result<_, _>>()?;
+        arguments.iter().map(|text| eval(&key!("postRendererArgs"), text)).collect::<Result<_, _>>()?;
     if !arguments.is_empty() {
-        out.set("postRendererArgs", Slot::texts(arguments));
+        out.set(key!("postRendererArgs"), Slot::texts(arguments));
     }
-    let mut templates = out.values("valuesTemplate");
+    let mut templates = out.values(key!("valuesTemplate"));
     for (at, template) in templates.iter_mut().enumerate() {
         if let Value::Map(map) = template {
             let field = format!("values[{at}]");
@@ -217,15 +226,15 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
         }
     }
     if !templates.is_empty() {
-        out.set_values("valuesTemplate", templates.clone());
-        out.set_values("values", [templates, out.values("values")].concat());
+        out.set_values(key!("valuesTemplate"), templates.clone());
+        out.set_values(key!("values"), [templates, out.values(key!("values"))].concat());
     }
-    for key in ["values", "secrets"] {
+    for key in [key!("values"), key!("secrets")] {
         let mut values = out.values(key);
         for (at, value) in values.iter_mut().enumerate() {
             match value {
                 Value::String(text) => *value = Value::String(eval(&format!("{key}[{at}]"), text)?),
-                Value::AnyMap(_) if key == "values" => {
+                Value::AnyMap(_) if key == key!("values") => {
                     *value = std::mem::take(value).with_text_keys().map_err(|error| {
                         format!(
                             "failed executing template expressions in release \"{name}\".{key}[{at}]: {error}"
@@ -240,14 +249,14 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
         }
     }
     set_templates(&mut out, &eval)?;
-    let needs = out.texts("needs");
+    let needs = out.texts(key!("needs"));
     let needs: Vec<String> = needs
         .iter()
         .enumerate()
         .map(|(at, need)| eval(&format!("needs[{at}]"), need))
         .collect::<Result<_, _>>()?;
     if !needs.is_empty() {
-        out.set("needs", Slot::texts(needs));
+        out.set(key!("needs"), Slot::texts(needs));
     }
     Ok(out)
 }
@@ -255,41 +264,44 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
 /// Renders `setTemplate` and puts it before `set`.
 fn set_templates(
     out: &mut Record,
-    eval: &dyn Fn(&str, &str) -> Result<String, String>,
+    eval: &dyn Fn(&dyn fmt::Display, &str) -> Result<String, String>,
 ) -> Result<(), String> {
-    let mut templates: Vec<Record> = out.records("setTemplate").cloned().collect();
+    let mut templates: Vec<Record> = out.records(key!("setTemplate")).cloned().collect();
     if templates.is_empty() {
         return Ok(());
     }
     for (at, template) in templates.iter_mut().enumerate() {
-        for key in ["name", "value", "file"] {
+        for key in [key!("name"), key!("value"), key!("file")] {
             let rendered = eval(&format!("set[{at}].{key}"), &template.text(key))?;
             template.set(key, Slot::Text(rendered));
         }
-        let mut values = template.values("values");
+        let mut values = template.values(key!("values"));
         for (index, value) in values.iter_mut().enumerate() {
             if let Value::String(text) = value {
                 *value = Value::String(eval(&format!("set[{at}].values[{index}]"), text)?);
             }
         }
         if !values.is_empty() {
-            template.set_values("values", values);
+            template.set_values(key!("values"), values);
         }
     }
-    out.set_records("setTemplate", templates.clone());
-    templates.extend(out.records("set").cloned());
-    out.set_records("set", templates);
+    out.set_records(key!("setTemplate"), templates.clone());
+    templates.extend(out.records(key!("set")).cloned());
+    out.set_records(key!("set"), templates);
     Ok(())
 }
 
+/// Templates of booleans, and the fields that their results stand for.
+const BOOLEANS: [(Key, Key); 4] = [
+    (key!("waitTemplate"), key!("wait")),
+    (key!("installedTemplate"), key!("installed")),
+    (key!("conditionTemplate"), key!("condition")),
+    (key!("verifyTemplate"), key!("verify")),
+];
+
 /// Turns the results of `installedTemplate` and the like into the fields that they stand for.
 fn booleans(release: &mut Record) -> Result<(), String> {
-    for (template, field) in [
-        ("installedTemplate", "installed"),
-        ("conditionTemplate", "condition"),
-        ("waitTemplate", "wait"),
-        ("verifyTemplate", "verify"),
-    ] {
+    for (template, field) in BOOLEANS {
         let Some(text) = release.optional_text(template) else { continue };
         let value = match document::value(&text) {
             Ok(Value::Bool(value)) => value,
@@ -299,7 +311,7 @@ fn booleans(release: &mut Record) -> Result<(), String> {
             _ => return Err(format!("{template}: failed deserialising string {text}: it is not a boolean")),
         };
         release.set(template, Slot::Pointer(None));
-        if field == "condition" {
+        if field == key!("condition") {
             release.set(field, Slot::Text(value.to_string()));
         } else {
             release.set(field, Slot::pointer(Slot::Bool(value)));
@@ -311,13 +323,13 @@ fn booleans(release: &mut Record) -> Result<(), String> {
 /// Whether a release is to be installed, and not uninstalled (`ReleaseSpec.Desired`).
 #[must_use]
 pub fn is_desired(release: &Record) -> bool {
-    release.flag("installed") != Some(false)
+    release.flag(key!("installed")) != Some(false)
 }
 
 /// The identity of a release: `[CONTEXT/][NAMESPACE/]NAME` (`ReleaseToID`).
 #[must_use]
 pub fn id(release: &Record) -> String {
-    id_of(&release.text("kubeContext"), &release.text("namespace"), &release.text("name"))
+    id_of(&release.text(key!("kubeContext")), &release.text(key!("namespace")), &release.text(key!("name")))
 }
 
 fn id_of(context: &str, namespace: &str, name: &str) -> String {
@@ -331,29 +343,33 @@ fn id_of(context: &str, namespace: &str, name: &str) -> String {
 
 /// Applies the overrides of the file and the command line, and completes `needs` to identities (`ApplyOverrides`).
 pub fn apply_overrides(host: &dyn Host, state: &mut State) {
-    let (context, namespace) = (state.fields.text("kubeContext"), state.fields.text("namespace"));
+    let (context, namespace) = (state.fields.text(key!("kubeContext")), state.fields.text(key!("namespace")));
     let mut installed: BTreeMap<String, bool> = BTreeMap::new();
     let effective = |own: String, over: &String| if over.is_empty() { own } else { over.clone() };
     for release in &state.original_releases {
-        let context = effective(release.text("kubeContext"), &context);
-        let namespace = effective(release.text("namespace"), &namespace);
-        installed.insert(format!("{context}/{namespace}/{}", release.text("name")), is_desired(release));
+        let context = effective(release.text(key!("kubeContext")), &context);
+        let namespace = effective(release.text(key!("namespace")), &namespace);
+        installed
+            .insert(format!("{context}/{namespace}/{}", release.text(key!("name"))), is_desired(release));
     }
-    let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let mut releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
     for release in &mut releases {
-        for (key, over) in [("kubeContext", &context), ("namespace", &namespace)] {
+        for (key, over) in [(key!("kubeContext"), &context), (key!("namespace"), &namespace)] {
             if !over.is_empty() {
                 release.set(key, Slot::Text(over.clone()));
             }
         }
-        let needs: Vec<String> =
-            release.texts("needs").iter().map(|need| complete(host, release, need, &installed)).collect();
+        let needs: Vec<String> = release
+            .texts(key!("needs"))
+            .iter()
+            .map(|need| complete(host, release, need, &installed))
+            .collect();
         if !needs.is_empty() {
-            release.set("needs", Slot::texts(needs));
+            release.set(key!("needs"), Slot::texts(needs));
         }
     }
     if !releases.is_empty() {
-        state.fields.set_records("releases", releases);
+        state.fields.set_records(key!("releases"), releases);
     }
 }
 
@@ -362,12 +378,12 @@ fn complete(host: &dyn Host, release: &Record, need: &str, installed: &BTreeMap<
     let parts: Vec<&str> = need.split('/').collect();
     let (name, rest) = parts.split_last().map_or((need, &[][..]), |(name, rest)| (*name, rest));
     let (namespace, context) = match rest.split_last() {
-        None => (release.text("namespace"), release.text("kubeContext")),
-        Some((namespace, [])) => ((*namespace).to_owned(), release.text("kubeContext")),
+        None => (release.text(key!("namespace")), release.text(key!("kubeContext"))),
+        Some((namespace, [])) => ((*namespace).to_owned(), release.text(key!("kubeContext"))),
         Some((namespace, context)) => ((*namespace).to_owned(), context.join("/")),
     };
     if is_desired(release) && installed.get(&format!("{context}/{namespace}/{name}")) == Some(&false) {
-        let own = release.text("name");
+        let own = release.text(key!("name"));
         host.warn(&format!(
             "WARNING: release {own} needs {name}, but {name} is not installed due to installed: false. Either mark {name} as \
              installed or remove {name} from {own}'s needs"
@@ -378,19 +394,19 @@ fn complete(host: &dyn Host, release: &Record, need: &str, installed: &BTreeMap<
 
 /// Adds the labels that every release has: common ones below its own, and `name`, `namespace` and `chart` above.
 pub fn add_labels(state: &mut State) {
-    let common = state.fields.text_map("commonLabels");
-    let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let common = state.fields.text_map(key!("commonLabels"));
+    let mut releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
     for release in &mut releases {
         let mut labels = common.clone();
-        labels.extend(release.text_map("labels"));
-        labels.insert("name".to_owned(), release.text("name"));
-        labels.insert("namespace".to_owned(), release.text("namespace"));
-        let chart = release.text("chart");
+        labels.extend(release.text_map(key!("labels")));
+        labels.insert("name".to_owned(), release.text(key!("name")));
+        labels.insert("namespace".to_owned(), release.text(key!("namespace")));
+        let chart = release.text(key!("chart"));
         labels.insert("chart".to_owned(), chart.rsplit('/').next().unwrap_or_default().to_owned());
-        release.set_text_map("labels", labels);
+        release.set_text_map(key!("labels"), labels);
     }
     if !releases.is_empty() {
-        state.fields.set_records("releases", releases);
+        state.fields.set_records(key!("releases"), releases);
     }
 }
 
@@ -399,7 +415,7 @@ pub fn add_labels(state: &mut State) {
 /// # Errors
 /// The condition is not a path that ends in `.enabled`, or leads to nothing.
 pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, String> {
-    let condition = release.text("condition");
+    let condition = release.text(key!("condition"));
     match condition.to_lowercase().as_str() {
         "" | "true" => return Ok(true),
         "false" => return Ok(false),

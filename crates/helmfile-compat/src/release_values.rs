@@ -10,9 +10,11 @@ use super::merge::{Lists, layered, override_map};
 use super::paths;
 use super::record::Record;
 use super::release::release_root;
+use super::schema::Key;
 use super::secret_references;
 use super::template::{Root, render};
 use super::value::{self, Map, Value, text_keys};
+use crate::key;
 
 /// Values of one entry, in the order in which they apply.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,11 +53,11 @@ pub enum SetFlag {
 pub fn of_release(host: &dyn Host, state: &State, release: &Record) -> Result<Vec<Entry>, Error> {
     let root = release_root(state, release, state.values.clone());
     let mut entries = render_entries(host, state, release, value_entries(host, state, release)?, &root)?;
-    for secret in release.values("secrets") {
+    for secret in release.values(key!("secrets")) {
         let texts = match secret {
             Value::String(path) => {
-                let handler = release.optional_text("missingFileHandler");
-                let path = format!("{}{path}", release.text("valuesPathPrefix"));
+                let handler = release.optional_text(key!("missingFileHandler"));
+                let path = format!("{}{path}", release.text(key!("valuesPathPrefix")));
                 let found = resolve(host, state, handler.as_deref(), "secrets", &path)?;
                 one(&found, "glob patterns in release secret file is not supported yet")?
                     .map(|path| host.decrypt(&paths::within(&state.cwd, &path)).map(|text| (path, text)))
@@ -64,7 +66,7 @@ pub fn of_release(host: &dyn Host, state: &State, release: &Record) -> Result<Ve
             other => {
                 return Err(format!(
                     "release {:?}: secrets in the state file itself ({}) are not supported; put them into an encrypted file",
-                    release.text("name"),
+                    release.text(key!("name")),
                     other.go_type()
                 )
                 .into());
@@ -83,7 +85,7 @@ pub fn of_release(host: &dyn Host, state: &State, release: &Record) -> Result<Ve
 ///
 /// # Errors
 /// As [`of_release`].
-pub fn patches(host: &dyn Host, state: &State, release: &Record, key: &str) -> Result<Vec<Entry>, Error> {
+pub fn patches(host: &dyn Host, state: &State, release: &Record, key: Key) -> Result<Vec<Entry>, Error> {
     let entries = release.values(key);
     if entries.is_empty() {
         return Ok(Vec::new());
@@ -123,18 +125,18 @@ pub fn merged(entries: &[Entry]) -> Result<Map, Error> {
 pub fn set_flags(host: &dyn Host, state: &State, release: &Record) -> Result<Vec<SetFlag>, Error> {
     let mut out = Vec::new();
     let failed = |what: &str, error: String| -> Error {
-        let (file, name) = (&state.file, release.text("name"));
+        let (file, name) = (&state.file, release.text(key!("name")));
         format!("Failed to render {what} value entry in {file} for release {name}: {error}").into()
     };
-    for set in release.records("set") {
+    for set in release.records(key!("set")) {
         if let Some(expression) = expression(host, &state.cwd, set).map_err(|error| failed("set", error))? {
             out.push(SetFlag::Set(expression));
-        } else if !set.text("file").is_empty() {
-            let path = normalize(&state.base, &set.text("file"));
-            out.push(SetFlag::SetFile { key: escape(&set.text("name")), path });
+        } else if !set.text(key!("file")).is_empty() {
+            let path = normalize(&state.base, &set.text(key!("file")));
+            out.push(SetFlag::SetFile { key: escape(&set.text(key!("name"))), path });
         }
     }
-    for set in release.records("setString") {
+    for set in release.records(key!("setString")) {
         if let Some(expression) =
             expression(host, &state.cwd, set).map_err(|error| failed("set string", error))?
         {
@@ -143,10 +145,12 @@ pub fn set_flags(host: &dyn Host, state: &State, release: &Record) -> Result<Vec
     }
     let mut variables = Vec::new();
     let mut missing = Vec::new();
-    for entry in release.records("env") {
-        let variable = entry.text("value");
+    for entry in release.records(key!("env")) {
+        let variable = entry.text(key!("value"));
         match host.variable(&variable) {
-            Some(value) => variables.push(format!("{}={}", escape(&entry.text("name")), escape(&value))),
+            Some(value) => {
+                variables.push(format!("{}={}", escape(&entry.text(key!("name"))), escape(&value)));
+            }
             None => missing.push(format!("\t{variable}")),
         }
     }
@@ -165,16 +169,16 @@ pub fn set_flags(host: &dyn Host, state: &State, release: &Record) -> Result<Vec
 
 /// `NAME=VALUE` or `NAME={A,B}`; `None` if the entry has neither.
 fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>, String> {
-    let name = escape(&set.text("name"));
-    let single = set.text("value");
+    let name = escape(&set.text(key!("name")));
+    let single = set.text(key!("value"));
     if !single.is_empty() {
         let value = secret_references::expand(host, dir, Value::String(single))?;
         return Ok(Some(format!("{name}={}", escape(&value.go_text()))));
     }
-    if !set.text("file").is_empty() {
+    if !set.text(key!("file")).is_empty() {
         return Ok(None);
     }
-    let values = set.values("values");
+    let values = set.values(key!("values"));
     if values.is_empty() {
         return Ok(None);
     }
@@ -210,9 +214,9 @@ fn resolved(host: &dyn Host, state: &State, release: &Record) -> Result<Map, Err
 
 /// The entries of `values` with normalized paths and resolved secrets.
 fn value_entries(host: &dyn Host, state: &State, release: &Record) -> Result<Vec<Value>, Error> {
-    let prefix = release.text("valuesPathPrefix");
+    let prefix = release.text(key!("valuesPathPrefix"));
     let mut out = Vec::new();
-    for entry in release.values("values") {
+    for entry in release.values(key!("values")) {
         let entry = match entry {
             Value::String(path) => Value::String(normalize(&state.base, &format!("{prefix}{path}"))),
             other => other,
@@ -230,8 +234,8 @@ fn render_entries(
     root: &Root,
 ) -> Result<Vec<Entry>, Error> {
     let handler = release
-        .optional_text("missingFileHandler")
-        .or_else(|| state.fields.optional_text("missingFileHandler"));
+        .optional_text(key!("missingFileHandler"))
+        .or_else(|| state.fields.optional_text(key!("missingFileHandler")));
     let mut out = Vec::with_capacity(entries.len());
     for entry in entries {
         match entry {
@@ -254,7 +258,7 @@ fn render_entries(
             other => {
                 return Err(format!(
                     "release {:?}: unexpected type of value: type={}",
-                    release.text("name"),
+                    release.text(key!("name")),
                     other.go_type()
                 )
                 .into());
@@ -310,16 +314,16 @@ fn one(found: &[String], several: &str) -> Result<Option<String>, Error> {
 ///
 /// # Errors
 /// As [`of_release`].
-pub fn embedded(host: &dyn Host, state: &State, release: &Record, key: &str) -> Result<Vec<Value>, Error> {
+pub fn embedded(host: &dyn Host, state: &State, release: &Record, key: Key) -> Result<Vec<Value>, Error> {
     let root = release_root(state, release, state.values.clone());
-    let handler = release.optional_text("missingFileHandler");
+    let handler = release.optional_text(key!("missingFileHandler"));
     let mut out = Vec::new();
     for entry in release.values(key) {
         let Value::String(path) = entry else {
             out.push(entry);
             continue;
         };
-        let prefixed = format!("{}{path}", release.text("valuesPathPrefix"));
+        let prefixed = format!("{}{path}", release.text(key!("valuesPathPrefix")));
         let found = resolve(host, state, handler.as_deref(), "values", &prefixed)?;
         if let Some(file) = one(&found, "glob patterns in release values and secrets is not supported yet")? {
             let text = render_file(host, state, &file, &root)

@@ -1,9 +1,14 @@
 //! Types of the fields of a state file.
 //!
-//! Owns the kinds of types and the lookup of a field, with the nearest name for one that does not exist. The tables are in
+//! Owns the kinds of types, the names of fields as the code writes them, and the lookup of a field, with the nearest name for one that
+//! does not exist. The tables are in
 //! `state_fields`.
 
+use std::fmt;
+
 use chart_compat::explain::nearest;
+
+use super::state_fields;
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +69,67 @@ pub const fn field(key: &'static str, ty: Type) -> Field {
 /// A field that is always written.
 pub const fn always(key: &'static str, ty: Type) -> Field {
     Field { key, ty, omit_empty: false }
+}
+
+/// The name of a field: one that no structure has does not compile. Made by [`key!`](crate::key).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(&'static str);
+
+impl Key {
+    /// The key of this name.
+    ///
+    /// # Panics
+    /// No structure has such a field: an error of the compiler, since keys are constants.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        assert!(is_field(name), "no structure of a state file has a field of this name");
+        Self(name)
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// The key of a field, checked by the compiler.
+#[macro_export]
+macro_rules! key {
+    ($name:literal) => {
+        const { $crate::schema::Key::new($name) }
+    };
+}
+
+const fn is_field(name: &str) -> bool {
+    let mut structs = state_fields::ALL.as_slice();
+    while let [of, rest @ ..] = structs {
+        let mut fields = of.fields;
+        while let [field, rest @ ..] = fields {
+            if is_same(field.key.as_bytes(), name.as_bytes()) {
+                return true;
+            }
+            fields = rest;
+        }
+        structs = rest;
+    }
+    false
+}
+
+const fn is_same(mut a: &[u8], mut b: &[u8]) -> bool {
+    loop {
+        match (a, b) {
+            ([], []) => return true,
+            ([x, rest_a @ ..], [y, rest_b @ ..]) if *x == *y => (a, b) = (rest_a, rest_b),
+            _ => return false,
+        }
+    }
 }
 
 impl Struct {

@@ -4,6 +4,23 @@
 
 use super::schema::{Struct, Type, always, field};
 
+/// All structures.
+pub const ALL: [&Struct; 13] = [
+    &STATE,
+    &HELM_DEFAULTS,
+    &REPOSITORY,
+    &RELEASE,
+    &SET_VALUE,
+    &INHERIT,
+    &DEPENDENCY,
+    &TRACK_RESOURCE,
+    &ENVIRONMENT,
+    &MISSING_FILE_HANDLER_CONFIG,
+    &HOOK,
+    &LLM,
+    &SUB_HELMFILE,
+];
+
 /// `state.ReleaseSetSpec`
 pub static STATE: Struct = Struct {
     go: "state.ReleaseSetSpec",

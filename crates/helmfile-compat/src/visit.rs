@@ -13,6 +13,7 @@ use super::release;
 use super::selector;
 use super::state_fields::HELM_DEFAULTS;
 use super::value::{Map, Value};
+use crate::key;
 
 /// The default state file.
 pub const DEFAULT_FILE: &str = "helmfile.yaml";
@@ -137,7 +138,7 @@ impl Visit<'_> {
         }
         self.warn_of_repositories(&state, options);
         if self.query.reverse {
-            for key in ["releases", "helmfiles"] {
+            for key in [key!("releases"), key!("helmfiles")] {
                 if let Some(Slot::List(Some(items))) = state.fields.slot(key) {
                     items.reverse();
                 }
@@ -195,10 +196,10 @@ impl Visit<'_> {
         options: &Options,
         depth: usize,
     ) -> Result<(), Error> {
-        let entries: Vec<Record> = state.fields.records("helmfiles").cloned().collect();
+        let entries: Vec<Record> = state.fields.records(key!("helmfiles")).cloned().collect();
         for (at, entry) in entries.iter().enumerate() {
-            let own = entry.texts("selectors");
-            let inherited = entry.flag("selectorsInherited") == Some(true);
+            let own = entry.texts(key!("selectors"));
+            let inherited = entry.flag(key!("selectorsInherited")) == Some(true);
             if !self.query.selectors.is_empty()
                 && !own.is_empty()
                 && !inherited
@@ -206,12 +207,12 @@ impl Visit<'_> {
             {
                 continue;
             }
-            let implicit = !entry.has_list("selectors") && !self.query.explicit_selector_inheritance;
-            let wanted = entry.texts("inherits");
+            let implicit = !entry.has_list(key!("selectors")) && !self.query.explicit_selector_inheritance;
+            let wanted = entry.texts(key!("inherits"));
             let nested = Options {
                 selectors: if implicit || inherited { options.selectors.clone() } else { own },
                 callee: paths::join(cwd, name),
-                values: entry.values("values"),
+                values: entry.values(key!("values")),
                 overrides: Map::new(),
                 inherited: (!wanted.is_empty()).then(|| Inherited {
                     environment: wanted
@@ -222,7 +223,7 @@ impl Visit<'_> {
                     wanted,
                 }),
             };
-            self.path(&entry.text("path"), cwd, &nested, depth + 1)
+            self.path(&entry.text(key!("path")), cwd, &nested, depth + 1)
                 .map_err(|error| error.within(&format!("in .helmfiles[{at}]")))?;
         }
         Ok(())
@@ -289,17 +290,17 @@ impl Visit<'_> {
     fn warn_of_repositories(&self, state: &State, options: &Options) {
         let Some(inherited) = &options.inherited else { return };
         let names = |fields: &Record| -> Vec<String> {
-            fields.records("repositories").map(|r| r.text("name")).collect()
+            fields.records(key!("repositories")).map(|r| r.text(key!("name"))).collect()
         };
         let (known, parents) = (names(&state.fields), names(&inherited.fields));
-        for release in state.fields.records("releases") {
-            let chart = release.text("chart");
+        for release in state.fields.records(key!("releases")) {
+            let chart = release.text(key!("chart"));
             let Some((repository, _)) = chart.split_once('/') else { continue };
             if parents.iter().any(|name| name == repository) && !known.iter().any(|name| name == repository) {
                 self.host.warn(&format!(
                     "release {:?} references repository {repository:?} which is available in the parent helmfile but not \
                      inherited. Add \"inherits: [repositories]\" to this sub-helmfile entry, or declare the repository here.",
-                    release.text("name")
+                    release.text(key!("name"))
                 ));
             }
         }
@@ -309,9 +310,9 @@ impl Visit<'_> {
 /// Puts the settings of the command line into the fields; a field that the file sets itself is an error.
 fn override_settings(fields: &mut Record, settings: &Settings) -> Result<(), Error> {
     for (key, option, value) in [
-        ("kubeContext", "kube-context", &settings.kube_context),
-        ("namespace", "namespace", &settings.namespace),
-        ("chart", "chart", &settings.chart),
+        (key!("kubeContext"), "kube-context", &settings.kube_context),
+        (key!("namespace"), "namespace", &settings.namespace),
+        (key!("chart"), "chart", &settings.chart),
     ] {
         if value.is_empty() {
             continue;
@@ -320,8 +321,8 @@ fn override_settings(fields: &mut Record, settings: &Settings) -> Result<(), Err
             return Err(format!("err: Cannot use option --{option} and set attribute {key}.").into());
         }
         fields.set(key, Slot::Text(value.clone()));
-        if key == "kubeContext"
-            && let Some(Slot::Struct(defaults)) = fields.slot("helmDefaults")
+        if key == key!("kubeContext")
+            && let Some(Slot::Struct(defaults)) = fields.slot(key!("helmDefaults"))
         {
             defaults.set(key, Slot::Text(value.clone()));
         }
@@ -336,9 +337,10 @@ fn inherit(fields: &mut Record, inherited: &Inherited) {
         match key.as_str() {
             "repositories" => {
                 let all: Vec<&Record> =
-                    from.records("repositories").chain(fields.records("repositories")).collect();
+                    from.records(key!("repositories")).chain(fields.records(key!("repositories"))).collect();
                 let last = |at: usize, record: &Record| {
-                    all.iter().rposition(|other| other.text("name") == record.text("name")) == Some(at)
+                    all.iter().rposition(|other| other.text(key!("name")) == record.text(key!("name")))
+                        == Some(at)
                 };
                 let kept: Vec<Record> = all
                     .iter()
@@ -347,16 +349,17 @@ fn inherit(fields: &mut Record, inherited: &Inherited) {
                     .map(|(_, record)| (*record).clone())
                     .collect();
                 if !kept.is_empty() {
-                    fields.set_records("repositories", kept);
+                    fields.set_records(key!("repositories"), kept);
                 }
             }
             "helmDefaults" => {
-                let parent = from.record("helmDefaults").unwrap_or_else(|| Record::new(&HELM_DEFAULTS));
-                if let Some(Slot::Struct(own)) = fields.slot("helmDefaults") {
+                let parent = from.record(key!("helmDefaults")).unwrap_or_else(|| Record::new(&HELM_DEFAULTS));
+                if let Some(Slot::Struct(own)) = fields.slot(key!("helmDefaults")) {
                     own.merge(&parent, Merge::Fill);
                 }
             }
             "commonLabels" | "templates" => {
+                let key = if key == "templates" { key!("templates") } else { key!("commonLabels") };
                 if let (Some(Slot::Map(own)), Slot::Map(parent)) = (fields.slot(key), from.get(key)) {
                     for (name, value) in parent {
                         own.entry(name.clone()).or_insert_with(|| value.clone());
@@ -364,16 +367,16 @@ fn inherit(fields: &mut Record, inherited: &Inherited) {
                 }
             }
             "apiVersions" => {
-                let mut all = from.texts("apiVersions");
-                all.extend(fields.texts("apiVersions"));
+                let mut all = from.texts(key!("apiVersions"));
+                all.extend(fields.texts(key!("apiVersions")));
                 let mut seen = std::collections::HashSet::new();
                 all.retain(|version| seen.insert(version.clone()));
                 if !all.is_empty() {
-                    fields.set("apiVersions", Slot::texts(all));
+                    fields.set(key!("apiVersions"), Slot::texts(all));
                 }
             }
-            "kubeVersion" if fields.text("kubeVersion").is_empty() => {
-                fields.set("kubeVersion", Slot::Text(from.text("kubeVersion")));
+            "kubeVersion" if fields.text(key!("kubeVersion")).is_empty() => {
+                fields.set(key!("kubeVersion"), Slot::Text(from.text(key!("kubeVersion"))));
             }
             _ => {}
         }

@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod api_client;
+mod api_time;
 mod discovery;
 mod error;
 mod follow_named;
@@ -17,6 +18,7 @@ mod logs_and_events;
 mod managed_fields;
 mod metadata_cache;
 mod object_api;
+mod object_meta;
 mod object_ref;
 mod object_stream;
 mod object_write;
@@ -28,6 +30,7 @@ mod service_proxy;
 mod subresource;
 
 pub use api_client::{Cluster, ConnectOptions};
+pub use api_time::{api_now, api_time};
 pub use discovery::{ServedKinds, ServedResource};
 pub use error::{ApiStatus, ClusterError, Result, StatusCause};
 pub use follow_named::{Followed, POLL};
@@ -41,6 +44,7 @@ pub use lease::{
 pub use managed_fields::{Folded, fold_managers, needs_folding, without_orphans};
 pub use metadata_cache::{CacheEvent, CacheLookup, WatchScope, Watches};
 pub use object_api::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
+pub use object_meta::ObjectMeta;
 pub use object_ref::{Gvk, ObjectKey, ObjectRef};
 pub use object_stream::ObjectEvent;
 pub use object_write::WriteOptions;

@@ -4,6 +4,8 @@
 
 use serde_json::Value;
 
+use windlass_cluster::ObjectMeta;
+
 /// An object without its managed fields, which are most of it and which nobody asks for.
 pub(super) struct CompactObject {
     text: Box<[u8]>,
@@ -16,13 +18,13 @@ pub(super) struct CompactObject {
 impl CompactObject {
     /// Keeps an object.
     pub(super) fn of(object: &Value) -> Self {
-        let metadata = &object["metadata"];
+        let meta = ObjectMeta::of(object);
         Self {
             // A JSON value can always be written.
             text: serde_json::to_vec(object).unwrap_or_default().into_boxed_slice(),
-            uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
-            generation: metadata["generation"].as_i64().unwrap_or_default(),
-            version: version_of(object),
+            uid: meta.uid().to_owned(),
+            generation: meta.generation(),
+            version: meta.version_number(),
         }
     }
 
@@ -33,23 +35,18 @@ impl CompactObject {
 
     /// Whether another state is of the same object and older.
     pub(super) fn is_newer_than(&self, object: &Value) -> bool {
-        self.is_same(object) && self.version.zip(version_of(object)).is_some_and(|(own, other)| other < own)
+        let meta = ObjectMeta::of(object);
+        meta.uid() == self.uid
+            && self.version.zip(meta.version_number()).is_some_and(|(own, other)| other < own)
     }
 
     /// Whether another state is of the same object and generation, and newer.
     pub(super) fn is_status_older_than(&self, object: &Value) -> bool {
-        self.is_same(object)
-            && self.version.zip(version_of(object)).is_some_and(|(own, other)| own < other)
-            && object["metadata"]["generation"].as_i64().unwrap_or_default() == self.generation
+        let meta = ObjectMeta::of(object);
+        meta.uid() == self.uid
+            && self.version.zip(meta.version_number()).is_some_and(|(own, other)| own < other)
+            && meta.generation() == self.generation
     }
-
-    fn is_same(&self, object: &Value) -> bool {
-        object["metadata"]["uid"].as_str().unwrap_or_default() == self.uid
-    }
-}
-
-fn version_of(object: &Value) -> Option<u64> {
-    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
 /// An object to keep, without its managed fields.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::error::ReconcileError;
 use super::events::EventRecorder;
 use super::release_runner::ReleaseRunner;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_engine::{
     CrdFile, CrdPolicy, CrdRules, KeptReason, ReleaseId, ReleaseOptions, ReleaseOutcome, require_crds,
 };
@@ -103,7 +103,7 @@ impl ReleaseRunner {
 
     async fn live_crd(&self, object: &Value) -> Result<(ObjectRef, Option<Value>), ReconcileError> {
         let gvk = Gvk::of(object).unwrap_or_else(|| Gvk::new("", ""));
-        let reference = ObjectRef::new(gvk, None, object["metadata"]["name"].as_str().unwrap_or_default());
+        let reference = ObjectRef::new(gvk, None, ObjectMeta::of(object).name());
         let live = self.engine().crd_client().get(&reference).await?;
         Ok((reference, live))
     }

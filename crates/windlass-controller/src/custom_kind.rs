@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::STATUS_MANAGER;
-use windlass_cluster::{ApplyOptions, Cluster, ClusterError, Gvk, ObjectRef, Validation};
+use windlass_cluster::{ApplyOptions, Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, Validation};
 
 /// Annotation of a definition: a higher revision replaces a lower one, never the other way round.
 const REVISION: &str = "windlass.dev/crd-revision";
@@ -18,9 +18,8 @@ const SERVED_WITHIN: Duration = Duration::from_secs(30);
 /// The kind is not served and may not be registered, or is not served in time.
 pub async fn register_kind(cluster: &Cluster, kind: &Gvk, crd: &Value) -> Result<(), ClusterError> {
     let object = reference(crd);
-    let revision = |o: &Value| {
-        o["metadata"]["annotations"][REVISION].as_str().and_then(|t| t.parse::<u64>().ok()).unwrap_or(0)
-    };
+    let revision =
+        |o: &Value| ObjectMeta::of(o).annotation(REVISION).and_then(|t| t.parse::<u64>().ok()).unwrap_or(0);
     let served = cluster.kinds().await?.get(kind).is_some();
     match cluster.get(&object).await {
         // It was installed by somebody with the rights.
@@ -66,8 +65,8 @@ pub async fn register_absent_kind(cluster: &Cluster, kind: &Gvk, crd: &Value) ->
 }
 
 fn reference(crd: &Value) -> ObjectRef {
-    let name = crd["metadata"]["name"].as_str().unwrap_or_default();
-    ObjectRef::new(Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition"), None, name)
+    let kind = Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    ObjectMeta::of(crd).reference(kind)
 }
 
 async fn wait_until_served(cluster: &Cluster, kind: &Gvk, crd: &str) -> Result<(), ClusterError> {

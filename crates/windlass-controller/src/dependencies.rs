@@ -47,8 +47,8 @@ pub fn resolve(mut declared: Dependencies) -> (Dependencies, Vec<DependencyProbl
 
 /// Whether a key depends on another, directly or through others.
 #[must_use]
-pub fn reaches<'d>(
-    dependencies: impl Fn(&str) -> Option<&'d BTreeSet<String>>,
+pub fn reaches<'d, D: IntoIterator<Item = &'d String>>(
+    dependencies: impl Fn(&str) -> Option<D>,
     from: &'d str,
     to: &str,
 ) -> bool {

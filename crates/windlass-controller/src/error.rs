@@ -44,7 +44,7 @@ pub enum ReconcileError {
     /// The generated values of the release (passwords, certificates) cannot be read or stored.
     #[error("{0}")]
     Replay(String),
-    #[error("{}", super::hints::engine_text(.0))]
+    #[error("{}", super::hints::engine_text(.0, super::hints::HintsFor::Operator))]
     Engine(#[from] EngineError),
     #[error("cluster: {0}")]
     Cluster(#[from] ClusterError),

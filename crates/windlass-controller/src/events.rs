@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
 use windlass_base::redact::{self, SecretScope};
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef, PatchKind, api_now, api_time};
 
 /// Longest note of an Event that an API server accepts, in characters.
 const MAX_NOTE: usize = 1024;
@@ -170,7 +170,7 @@ impl EventRecorder {
     }
 
     async fn count_up(&self, event: &ObjectRef, count: u64) -> Result<(), ClusterError> {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = api_now();
         let patch = json!({"count": count, "lastTimestamp": now});
         self.client.patch_subresource(event, "", PatchKind::Merge, &patch, STATUS_MANAGER).await.map(drop)
     }
@@ -181,7 +181,7 @@ impl EventRecorder {
         let now = jiff::Timestamp::now();
         let about: String = involved["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
         let name = format!("{about}.{:x}", now.as_nanosecond());
-        let seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let seconds = api_time(now);
         let body = json!({
             "apiVersion": "v1",
             "kind": "Event",

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
-use windlass_cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef, PatchKind};
 
 /// Whether an object has a finalizer.
 #[must_use]
 pub(super) fn has_finalizer(object: &Value, finalizer: &str) -> bool {
-    list(object).any(|f| f == finalizer)
+    ObjectMeta::of(object).finalizers().any(|f| f == finalizer)
 }
 
 /// Adds a finalizer to an object unless it has it. Returns the object as it is then.
@@ -24,7 +24,7 @@ pub(super) async fn add_finalizer(
     if has_finalizer(object, finalizer) {
         return Ok(object.clone());
     }
-    let finalizers: Vec<&str> = list(object).chain([finalizer]).collect();
+    let finalizers: Vec<&str> = ObjectMeta::of(object).finalizers().chain([finalizer]).collect();
     write(client, reference, object, &finalizers).await
 }
 
@@ -38,15 +38,11 @@ pub(super) async fn remove_finalizer(
     object: &Value,
     finalizer: &str,
 ) -> Result<(), ClusterError> {
-    let finalizers: Vec<&str> = list(object).filter(|f| *f != finalizer).collect();
+    let finalizers: Vec<&str> = ObjectMeta::of(object).finalizers().filter(|f| *f != finalizer).collect();
     match write(client, reference, object, &finalizers).await {
         Err(e) if e.is_not_found() => Ok(()),
         result => result.map(drop),
     }
-}
-
-fn list(object: &Value) -> impl Iterator<Item = &str> {
-    object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Writes the list, unless the object was changed since.
@@ -56,7 +52,7 @@ async fn write(
     object: &Value,
     finalizers: &[&str],
 ) -> Result<Value, ClusterError> {
-    let version = &object["metadata"]["resourceVersion"];
+    let version = ObjectMeta::of(object).resource_version();
     let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
     client.patch_subresource(reference, "", PatchKind::Merge, &patch, STATUS_MANAGER).await
 }

@@ -11,12 +11,18 @@ use super::events::EventNote;
 use super::reconcile_pass::ReconcilePass;
 use super::release_runner::{ReleaseRunner, RenderInputs};
 use super::target::ReleaseTarget;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest};
 use windlass_render::replay::LookupQuery;
 
 /// A kind of custom resource. An object of it may stand for a release.
 pub trait FrontEnd: Send + Sync + Sized + 'static {
+    /// An object as the front end understands it.
+    type Object: Send + Sync;
+
+    /// Reads an object: once for each event, and once for each pass.
+    fn read(&self, object: &Value) -> Self::Object;
+
     /// Name in `--controllers`, logs and metrics, and the owner of its releases.
     fn name(&self) -> &str;
 
@@ -32,7 +38,7 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     }
 
     /// Whether an object gets the finalizer.
-    fn needs_finalizer(&self, _object: &Value) -> bool {
+    fn needs_finalizer(&self, _object: &Self::Object) -> bool {
         true
     }
 
@@ -43,7 +49,7 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
 
     /// The releases of an object: their drift and their records trigger a reconcile, and no other object may have them. They may
     /// come from its status.
-    fn releases(&self, _object: &Value) -> BTreeSet<ReleaseId> {
+    fn releases(&self, _object: &Self::Object) -> BTreeSet<ReleaseId> {
         BTreeSet::new()
     }
 
@@ -51,36 +57,35 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// A name that Kubernetes does not accept.
-    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError>;
+    fn target(&self, object: &Self::Object) -> Result<ReleaseTarget, ReconcileError>;
 
-    /// Objects of the kind that must be ready before this one is reconciled, as `NAMESPACE/NAME`.
-    fn dependencies(&self, _object: &Value) -> BTreeSet<String> {
-        BTreeSet::new()
+    /// Objects of the kind that must be ready before this one is reconciled.
+    fn dependencies(&self, _object: &Self::Object) -> Dependencies {
+        Dependencies::new()
     }
 
     /// Refuses dependencies that the object may not have, before they are read.
     ///
     /// # Errors
     /// There is one.
-    fn check_dependencies(&self, _object: &Value) -> Result<(), ReconcileError> {
+    fn check_dependencies(&self, _object: &Self::Object) -> Result<(), ReconcileError> {
         Ok(())
     }
 
-    /// Whether a dependency is ready; `None`: a rule of the object decides, which only a pass evaluates, with
-    /// [`fits_dependency_rule`](Self::fits_dependency_rule). `reconciled`: the dependency's last pass in this process succeeded, and
-    /// nothing has changed since. Must not take long: no other object is looked after meanwhile.
-    fn is_dependency_ready(&self, _object: &Value, _dependency: &Value, reconciled: bool) -> Option<bool> {
-        Some(reconciled)
+    /// Whether an object on which others depend is ready, as its status says; `None`: only its last pass in this process counts.
+    fn shows_ready(&self, _object: &Self::Object) -> Option<bool> {
+        None
     }
 
-    /// Whether a dependency is ready by the object's own rule for it.
+    /// Whether a dependency is ready by a rule of [`Self::dependencies`]. `dependency`: its `NAMESPACE/NAME` and the object.
     ///
     /// # Errors
     /// The rule cannot be evaluated.
     fn fits_dependency_rule(
         &self,
+        _rule: &str,
         _object: &Value,
-        _dependency: &Value,
+        _dependency: (&str, &Value),
     ) -> impl Future<Output = Result<bool, ReconcileError>> + Send {
         std::future::ready(Ok(true))
     }
@@ -92,9 +97,10 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     fn release_runner(
         &self,
         pass: &ReconcilePass,
+        object: &Self::Object,
         _release: &ReleaseId,
     ) -> Result<ReleaseRunner, ReconcileError> {
-        pass.runner(self)
+        pass.runner(self, object)
     }
 
     /// Other kinds that objects refer to, one watch each.
@@ -103,22 +109,22 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     }
 
     /// The objects of other kinds that an object refers to.
-    fn related(&self, _object: &Value) -> BTreeSet<ObjectRef> {
+    fn related(&self, _object: &Self::Object) -> BTreeSet<ObjectRef> {
         BTreeSet::new()
     }
 
     /// What of a related object triggers a reconcile when it changes.
     fn related_state(&self, related: &Value) -> Value {
-        related["metadata"]["generation"].clone()
+        ObjectMeta::of(related).generation().into()
     }
 
     /// How often the object is reconciled if nothing changes, whatever the last pass ended with; `None`: the front end has no intervals.
-    fn interval(&self, _object: &Value) -> Option<Duration> {
+    fn interval(&self, _object: &Self::Object) -> Option<Duration> {
         None
     }
 
     /// Whether the object is left alone for the time being.
-    fn is_suspended(&self, _object: &Value) -> bool {
+    fn is_suspended(&self, _object: &Self::Object) -> bool {
         false
     }
 
@@ -135,27 +141,36 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     fn reconcile(
         &self,
         pass: &mut ReconcilePass,
+        object: &Self::Object,
     ) -> impl Future<Output = Result<Reconciled, ReconcileError>> + Send;
 
     /// The last pass over a deleted object, before its finalizer is removed. By default uninstalls its releases.
     ///
     /// # Errors
     /// What the object stands for cannot be deleted.
-    fn uninstall(&self, pass: &mut ReconcilePass) -> impl Future<Output = Result<(), ReconcileError>> + Send {
-        async {
-            for id in self.releases(&pass.object) {
-                pass.uninstall_release(self, &id).await?;
+    fn uninstall(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &Self::Object,
+    ) -> impl Future<Output = Result<(), ReconcileError>> + Send {
+        async move {
+            for id in self.releases(object) {
+                pass.uninstall_release(self, object, &id).await?;
             }
             Ok(())
         }
     }
 
-    /// The object's `status`. What it does not contain is left as it is.
-    fn status(&self, object: &Value, report: &Report<'_>) -> Value;
+    /// The object's `status`, where it was `before`. What it does not contain is left as it is.
+    fn status(&self, object: &Self::Object, before: &Value, report: &Report<'_>) -> Value;
 
     /// The Event that goes with a report, if there is one.
-    fn event(&self, object: &Value, report: &Report<'_>) -> Option<EventNote>;
+    fn event(&self, report: &Report<'_>) -> Option<EventNote>;
 }
+
+/// Objects that must be ready, as `NAMESPACE/NAME`, each with the rule that says when it is. Without one it is when its front end
+/// says so ([`FrontEnd::shows_ready`]).
+pub type Dependencies = BTreeMap<String, Option<String>>;
 
 /// A histogram of how long passes take, with the labels `kind`, `name` and `namespace`.
 #[derive(Clone, Copy, Debug)]

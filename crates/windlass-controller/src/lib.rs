@@ -47,8 +47,9 @@ pub use events::{EventNote, EventRecorder, EventSink, EventType};
 pub use failure_log::{FailureLog, MODULES, PassFailure};
 pub use failure_log::{OWN_LINES, REPEAT, WINDOW};
 pub use front_end::{
-    DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
+    Dependencies, DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
+pub use hints::{HintsFor, engine_text};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;

@@ -18,7 +18,7 @@ use super::dependencies::reaches;
 use super::error::ReconcileError;
 use super::failure_log::{FailureLog, PassFailure};
 use super::finalizer::has_finalizer;
-use super::front_end::{FrontEnd, Reconciled, Requeue};
+use super::front_end::{Dependencies, FrontEnd, Reconciled, Requeue};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
 use super::release_claims::ReleaseClaims;
@@ -26,7 +26,7 @@ use super::work_queue::{Gate, Job, WorkQueue};
 use super::workers::{WorkerEvent, Workers, until};
 use windlass_base::backoff;
 use windlass_base::redact::SecretScope;
-use windlass_cluster::{Cluster, ClusterError, ObjectEvent, ObjectRef};
+use windlass_cluster::{Cluster, ClusterError, ObjectEvent, ObjectMeta, ObjectRef};
 use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseRequest};
 
 /// How often dependencies that are not watched are read, as helm-controller's `--requeue-dependency`.
@@ -59,13 +59,13 @@ struct Fingerprint {
 
 impl Fingerprint {
     fn of(object: &Value, annotations: &[&str]) -> Self {
-        let meta = &object["metadata"];
-        let annotation = |name: &&str| meta["annotations"][*name].as_str().map(str::to_owned);
+        let meta = ObjectMeta::of(object);
+        let annotation = |name: &&str| meta.annotation(name).map(str::to_owned);
         Self {
-            uid: meta["uid"].as_str().unwrap_or_default().to_owned(),
-            generation: meta["generation"].as_i64().unwrap_or_default(),
+            uid: meta.uid().to_owned(),
+            generation: meta.generation(),
             annotations: annotations.iter().map(annotation).collect(),
-            deleted: meta["deletionTimestamp"].is_string(),
+            deleted: meta.is_deleting(),
         }
     }
 }
@@ -81,13 +81,21 @@ enum Readiness {
     Ready,
 }
 
+/// What the loop needs of an object between its passes, read once for each state of it.
+struct ObjectFacts {
+    dependencies: Dependencies,
+    related: BTreeSet<ObjectRef>,
+    suspended: bool,
+    /// Whether it is ready, if its status says so.
+    shows_ready: Option<bool>,
+}
+
 /// An object as it was last seen.
 struct ObservedObject {
     object: CompactObject,
     fingerprint: Fingerprint,
     releases: BTreeSet<ReleaseId>,
-    dependencies: BTreeSet<String>,
-    related: BTreeSet<ObjectRef>,
+    facts: ObjectFacts,
     /// What was last rendered of each release, unless it is out of date.
     requests: BTreeMap<ReleaseId, Arc<ReleaseRequest>>,
     /// Releases that may have drifted since the last job.
@@ -161,7 +169,7 @@ impl<F: FrontEnd> Controller<F> {
                     Some(Ok(ObjectEvent::Listing)) => listed = Some(BTreeSet::new()),
                     Some(Ok(ObjectEvent::Present(object))) => {
                         let object = without_managed_fields(object);
-                        let key = key_of(&object);
+                        let key = ObjectMeta::of(&object).namespaced_name();
                         let known = self.objects.get(&key).map(|known| &known.object);
                         match &mut listed {
                             Some(listed) => {
@@ -173,7 +181,9 @@ impl<F: FrontEnd> Controller<F> {
                         }
                         self.observe(&key, &object);
                     }
-                    Some(Ok(ObjectEvent::Gone(object))) => self.forget(&key_of(&object)),
+                    Some(Ok(ObjectEvent::Gone(object))) => {
+                        self.forget(&ObjectMeta::of(&object).namespaced_name());
+                    }
                     Some(Ok(ObjectEvent::Listed)) => {
                         complete = true;
                         let listed = listed.take().unwrap_or_default();
@@ -234,8 +244,7 @@ impl<F: FrontEnd> Controller<F> {
     /// Fails if an object is not ready.
     fn check_ready(&self) -> Result<(), ClusterError> {
         let unready = |(key, known): (&String, &ObservedObject)| {
-            let counts = !self.front_end.is_suspended(&known.object.value());
-            (counts && known.readiness != Readiness::Ready).then(|| key.clone())
+            (!known.facts.suspended && known.readiness != Readiness::Ready).then(|| key.clone())
         };
         let unready: Vec<String> = self.objects.iter().filter_map(unready).collect();
         match unready.is_empty() {
@@ -250,13 +259,26 @@ impl<F: FrontEnd> Controller<F> {
         }
     }
 
+    /// The releases of an object, and what else the loop needs of it.
+    fn read(&self, object: &Value) -> (BTreeSet<ReleaseId>, ObjectFacts) {
+        let object = self.front_end.read(object);
+        let facts = ObjectFacts {
+            dependencies: self.front_end.dependencies(&object),
+            related: self.front_end.related(&object),
+            suspended: self.front_end.is_suspended(&object),
+            shows_ready: self.front_end.shows_ready(&object),
+        };
+        (self.front_end.releases(&object), facts)
+    }
+
     /// Stores an object as it is now, and requests what follows from a change.
     fn observe(&mut self, key: &str, object: &Value) {
         let fingerprint = Fingerprint::of(object, self.front_end.trigger_annotations());
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
-        let releases = self.front_end.releases(object);
+        let (releases, facts) = self.read(object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
             known.object = CompactObject::of(object);
+            known.facts = facts;
             self.set_releases(key, releases);
             return self.wake_dependents(key);
         }
@@ -269,8 +291,7 @@ impl<F: FrontEnd> Controller<F> {
         let known = ObservedObject {
             fingerprint,
             releases: BTreeSet::new(),
-            dependencies: self.front_end.dependencies(object),
-            related: self.front_end.related(object),
+            facts,
             object: CompactObject::of(object),
             requests: if self.front_end.keeps_state_on_error() { requests } else { BTreeMap::new() },
             drifted: BTreeSet::new(),
@@ -324,7 +345,7 @@ impl<F: FrontEnd> Controller<F> {
     /// Requests the objects that wait for this one, if they need not wait any more.
     fn wake_dependents(&mut self, key: &str) {
         let waits = |other: &ObservedObject| {
-            other.readiness == Readiness::Waiting && other.dependencies.contains(key)
+            other.readiness == Readiness::Waiting && other.facts.dependencies.contains_key(key)
         };
         let waiting = self.objects.iter().filter(|(_, other)| waits(other));
         let blocks = |other: &ObservedObject| {
@@ -344,7 +365,7 @@ impl<F: FrontEnd> Controller<F> {
             if before.as_deref().map(state) == self.related.get(&name).map(state) {
                 continue;
             }
-            let refers = |known: &&ObservedObject| known.related.contains(&name);
+            let refers = |known: &&ObservedObject| known.facts.related.contains(&name);
             let keys: Vec<String> =
                 self.objects.iter().filter(|(_, known)| refers(known)).map(|(key, _)| key.clone()).collect();
             for key in keys {
@@ -432,7 +453,7 @@ impl<F: FrontEnd> Controller<F> {
                 // The release is another object's.
                 (Job::Uninstall, _) => Task::RemoveFinalizer,
                 (Job::CorrectDrift, Some(requests)) if !requests.is_empty() => Task::CorrectDrift(requests),
-                (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known, &object),
+                (Job::CorrectDrift | Job::Reconcile, _) => self.reconcile_task(&key, known),
             };
             let waits = matches!(task, Task::Wait { .. });
             let mut pass = ReconcilePass {
@@ -440,7 +461,7 @@ impl<F: FrontEnd> Controller<F> {
                 reference: self.reference(&key),
                 object,
                 failures: self.workers.queue.failures(&key),
-                related: self.related.select(&known.related),
+                related: self.related.select(&known.facts.related),
                 memo: known.memo.clone(),
                 references: BTreeMap::new(),
                 claims: self.claims.clone(),
@@ -468,7 +489,7 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// What a reconcile has to do: it may have to wait, or be refused.
-    fn reconcile_task(&self, key: &str, known: &ObservedObject, object: &Value) -> Task {
+    fn reconcile_task(&self, key: &str, known: &ObservedObject) -> Task {
         // With some releases of its own, a pass fails those of others only.
         let errors: Vec<_> = known.releases.iter().filter_map(|id| self.claims.refusal(id, key)).collect();
         if errors.len() == known.releases.len()
@@ -476,14 +497,11 @@ impl<F: FrontEnd> Controller<F> {
         {
             return Task::Refuse(error);
         }
-        let dependencies = |key: &str| self.objects.get(key).map(|known| &known.dependencies);
+        let dependencies = |key: &str| self.objects.get(key).map(|known| known.facts.dependencies.keys());
         if reaches(dependencies, key, key) {
             return Task::Refuse(ReconcileError::Config(
                 "it depends on itself, directly or through others".to_owned(),
             ));
-        }
-        if let Err(error) = self.front_end.check_dependencies(object) {
-            return Task::Refuse(error);
         }
         let missing = self.unready(known);
         if missing.is_empty() {
@@ -497,23 +515,19 @@ impl<F: FrontEnd> Controller<F> {
     /// Whether only a pass finds out if a dependency is ready: it is not watched, or a rule decides.
     fn is_unchecked(&self, known: &ObservedObject, key: &str) -> bool {
         match self.objects.get(key) {
-            Some(other) => self.is_dependency_ready(known, other).is_none(),
+            Some(_) => known.facts.dependencies.get(key).is_some_and(Option::is_some),
             None => self.options.namespace.is_some() || !self.options.selector.is_empty(),
         }
     }
 
-    fn is_dependency_ready(&self, known: &ObservedObject, other: &ObservedObject) -> Option<bool> {
-        let reconciled = other.readiness == Readiness::Ready;
-        self.front_end.is_dependency_ready(&known.object.value(), &other.object.value(), reconciled)
-    }
-
     /// The dependencies of an object that are not ready, as far as that is known here.
     fn unready(&self, known: &ObservedObject) -> BTreeSet<String> {
-        let is_ready = |key: &&String| {
-            let other = self.objects.get(*key);
-            other.and_then(|other| self.is_dependency_ready(known, other)) == Some(true)
+        let is_ready =
+            |other: &ObservedObject| other.facts.shows_ready.unwrap_or(other.readiness == Readiness::Ready);
+        let waits = |(key, rule): &(&String, &Option<String>)| {
+            rule.is_some() || !self.objects.get(*key).is_some_and(is_ready)
         };
-        known.dependencies.iter().filter(|key| !is_ready(key)).cloned().collect()
+        known.facts.dependencies.iter().filter(waits).map(|(key, _)| key.clone()).collect()
     }
 
     /// Notes how a job ended. What is logged of it is masked by the secrets that it read.
@@ -551,7 +565,10 @@ impl<F: FrontEnd> Controller<F> {
         if known.object.is_status_older_than(&written) {
             let written = without_managed_fields(written);
             known.object = CompactObject::of(&written);
-            let releases = self.front_end.releases(&written);
+            let (releases, facts) = self.read(&written);
+            if let Some(known) = self.objects.get_mut(key) {
+                known.facts = facts;
+            }
             self.set_releases(key, releases);
         }
         let Some(known) = self.objects.get_mut(key) else { return };
@@ -564,13 +581,12 @@ impl<F: FrontEnd> Controller<F> {
                 if let Some(inputs) = inputs {
                     self.workers.watch_inputs(key, inputs);
                 }
-                let failures = self.workers.queue.failures(key);
-                let own = self.front_end.interval(&known.object.value());
-                let interval = match (requeue, &failure) {
-                    (Requeue::Never, _) => None,
-                    (Requeue::After(interval), _) => Some(interval),
-                    (Requeue::Failure, Some(error)) => Some(error.retry_delay(failures, own)),
-                    (Requeue::Backoff | Requeue::Failure, _) => Some(backoff::delay(failures)),
+                let interval = match requeue {
+                    Requeue::Never => None,
+                    Requeue::After(interval) => Some(interval),
+                    Requeue::Backoff | Requeue::Failure => {
+                        Some(backoff::delay(self.workers.queue.failures(key)))
+                    }
                 };
                 self.workers.set_interval(key, interval);
                 match (&failure, ready) {
@@ -624,14 +640,5 @@ impl<F: FrontEnd> Controller<F> {
         if self.failures.clear(key) {
             tracing::info!(controller = self.front_end.name(), object = key, "reconciled after failures");
         }
-    }
-}
-
-/// `NAMESPACE/NAME` of an object, or `NAME` of one without a namespace.
-pub(super) fn key_of(object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    match text("namespace") {
-        "" => text("name").to_owned(),
-        namespace => format!("{namespace}/{}", text("name")),
     }
 }

@@ -17,11 +17,10 @@ use super::error::ReconcileError;
 use super::events::EventNote;
 use super::finalizer::{add_finalizer, remove_finalizer};
 use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};
-use super::reconcile_loop::key_of;
 use super::release_claims::ReleaseClaims;
 use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
 use super::worker_slot::WorkerSlot;
-use windlass_cluster::{Cluster, ClusterError, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef, PatchKind};
 use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest};
 
 /// How long an uninstall waits for hooks.
@@ -90,7 +89,8 @@ impl ReconcilePass {
     /// Does a job and writes the object's status. Returns the object as it was last written, too.
     pub(super) async fn run<F: FrontEnd>(mut self, front_end: Arc<F>, task: Task) -> (Finished, Value) {
         let began = Instant::now();
-        let result = self.work(&*front_end, task).await;
+        let object = front_end.read(&self.object);
+        let result = self.work(&*front_end, &object, task).await;
         if let Some(metric) = front_end.duration_metric() {
             let labels = duration_labels(&self.reference);
             let took = began.elapsed().as_secs_f64();
@@ -99,9 +99,9 @@ impl ReconcilePass {
         let finished = match result {
             Ok(finished) => finished,
             Err(mut error) => {
-                let retry_in = error.retry_delay(self.failures + 1, front_end.interval(&self.object));
+                let retry_in = error.retry_delay(self.failures + 1, front_end.interval(&object));
                 if let Err(failure) =
-                    self.report(&*front_end, &Report::Failed { error: &error, retry_in }).await
+                    self.report(&*front_end, &object, &Report::Failed { error: &error, retry_in }).await
                 {
                     tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
                 }
@@ -112,50 +112,69 @@ impl ReconcilePass {
         (finished, self.object)
     }
 
-    async fn work<F: FrontEnd>(&mut self, front_end: &F, task: Task) -> Result<Finished, ReconcileError> {
+    async fn work<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        object: &F::Object,
+        task: Task,
+    ) -> Result<Finished, ReconcileError> {
         let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
-        if !deletes && front_end.is_suspended(&self.object) {
-            self.report(front_end, &Report::Suspended).await?;
+        if !deletes && front_end.is_suspended(object) {
+            self.report(front_end, object, &Report::Suspended).await?;
             return Ok(Finished::Suspended);
         }
         match task {
             Task::Refuse(error) => Err(error),
             Task::Wait { mut missing, unchecked } => {
+                front_end.check_dependencies(object)?;
+                let rules = front_end.dependencies(object);
                 let elsewhere = unchecked.values().any(Option::is_none);
                 for (key, observed) in unchecked {
-                    if self.is_dependency_ready(front_end, &key, observed).await? {
+                    let rule = rules.get(&key).and_then(Option::as_deref);
+                    if self.is_dependency_ready(front_end, (&key, rule), observed).await? {
                         missing.remove(&key);
                     }
                 }
                 if missing.is_empty() {
-                    return Box::pin(self.reconcile(front_end)).await;
+                    return Box::pin(self.reconcile(front_end, object)).await;
                 }
-                self.report(front_end, &Report::DependencyNotReady(&missing)).await?;
+                self.report(front_end, object, &Report::DependencyNotReady(&missing)).await?;
                 Ok(Finished::Waiting { elsewhere })
             }
             Task::Uninstall => {
-                front_end.uninstall(self).await?;
+                front_end.uninstall(self, object).await?;
                 self.remove_finalizer(front_end).await
             }
             Task::RemoveFinalizer => self.remove_finalizer(front_end).await,
             Task::CorrectDrift(requests) => {
                 for request in requests {
-                    let runner = front_end.release_runner(self, &request.id)?;
+                    let runner = front_end.release_runner(self, object, &request.id)?;
                     let done = runner.correct_drift(request).await?;
-                    self.note_released(front_end, &done).await?;
+                    self.note_released(front_end, object, &done).await?;
                 }
                 Ok(Finished::Corrected)
             }
-            Task::Reconcile => Box::pin(self.reconcile(front_end)).await,
+            Task::Reconcile => {
+                front_end.check_dependencies(object)?;
+                Box::pin(self.reconcile(front_end, object)).await
+            }
         }
     }
 
-    async fn reconcile<F: FrontEnd>(&mut self, front_end: &F) -> Result<Finished, ReconcileError> {
-        if front_end.needs_finalizer(&self.object) {
+    async fn reconcile<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        object: &F::Object,
+    ) -> Result<Finished, ReconcileError> {
+        if front_end.needs_finalizer(object) {
             let finalizer = front_end.finalizer();
             self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
         }
-        let mut reconciled = front_end.reconcile(self).await?;
+        let mut reconciled = front_end.reconcile(self, object).await?;
+        if let (Requeue::Failure, Some(error)) = (reconciled.requeue, &reconciled.failure) {
+            let retry_in = error.retry_delay(self.failures + 1, front_end.interval(object));
+            reconciled.requeue = Requeue::After(retry_in);
+        }
         let failed = reconciled.failure.as_mut().and_then(ReconcileError::take_inputs);
         let rendered = [reconciled.inputs.take(), failed].into_iter().flatten().reduce(RenderInputs::merged);
         reconciled.inputs = self.inputs_with(rendered);
@@ -172,7 +191,7 @@ impl ReconcilePass {
     async fn is_dependency_ready<F: FrontEnd>(
         &self,
         front_end: &F,
-        key: &str,
+        (key, rule): (&str, Option<&str>),
         observed: Option<Value>,
     ) -> Result<bool, ReconcileError> {
         let (namespace, name) =
@@ -183,9 +202,9 @@ impl ReconcilePass {
             None => self.client().get(&dependency).await?,
         };
         let Some(found) = found else { return Ok(false) };
-        match front_end.is_dependency_ready(&self.object, &found, false) {
-            Some(ready) => Ok(ready),
-            None => front_end.fits_dependency_rule(&self.object, &found).await,
+        match rule {
+            Some(rule) => front_end.fits_dependency_rule(rule, &self.object, (key, &found)).await,
+            None => Ok(front_end.shows_ready(&front_end.read(&found)).unwrap_or(false)),
         }
     }
 
@@ -193,11 +212,15 @@ impl ReconcilePass {
     ///
     /// # Errors
     /// The status cannot be written.
-    pub async fn report_progress<F: FrontEnd>(&mut self, front_end: &F) -> Result<(), ClusterError> {
-        if self.object["status"]["observedGeneration"] == self.object["metadata"]["generation"] {
+    pub async fn report_progress<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        object: &F::Object,
+    ) -> Result<(), ClusterError> {
+        if self.object["status"]["observedGeneration"] == ObjectMeta::of(&self.object).generation() {
             return Ok(());
         }
-        self.report(front_end, &Report::Progressing).await
+        self.report(front_end, object, &Report::Progressing).await
     }
 
     /// Renders a release and reconciles it in one operation of the engine, and reports the outcome.
@@ -207,19 +230,25 @@ impl ReconcilePass {
     pub async fn reconcile_release<F: FrontEnd>(
         &mut self,
         front_end: &F,
+        object: &F::Object,
         spec: ReleaseSpec,
         interval: Option<Duration>,
     ) -> Result<Reconciled, ReconcileError> {
-        let done = self.runner(front_end)?.run(spec).await?;
-        self.note_released(front_end, &done).await?;
+        let done = self.runner(front_end, object)?.run(spec).await?;
+        self.note_released(front_end, object, &done).await?;
         let requeue = interval.map_or(Requeue::Never, Requeue::After);
         let Done { request, inputs, .. } = done;
         Ok(Reconciled { requests: vec![request], inputs, ..Reconciled::new(true, requeue) })
     }
 
-    async fn note_released<F: FrontEnd>(&mut self, front_end: &F, done: &Done) -> Result<(), ReconcileError> {
+    async fn note_released<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        object: &F::Object,
+        done: &Done,
+    ) -> Result<(), ReconcileError> {
         self.note_outcome(&done.outcome);
-        Ok(self.report(front_end, &Report::Released(&done.outcome)).await?)
+        Ok(self.report(front_end, object, &Report::Released(&done.outcome)).await?)
     }
 
     /// Logs an outcome of the engine with its warnings, and reports its drift.
@@ -246,6 +275,7 @@ impl ReconcilePass {
     pub async fn uninstall_release<F: FrontEnd>(
         &self,
         front_end: &F,
+        object: &F::Object,
         id: &ReleaseId,
     ) -> Result<(), ReconcileError> {
         let request = UninstallRequest {
@@ -253,7 +283,7 @@ impl ReconcilePass {
             timeout: UNINSTALL_TIMEOUT,
             ..UninstallRequest::new(id.clone())
         };
-        let deleted = self.runner(front_end)?.uninstall(&request).await?.deleted;
+        let deleted = self.runner(front_end, object)?.uninstall(&request).await?.deleted;
         tracing::info!(object = %self.reference, deleted = deleted.len(), "uninstalled");
         Ok(())
     }
@@ -267,26 +297,22 @@ impl ReconcilePass {
     ///
     /// # Errors
     /// The object's target is invalid, or the impersonating client cannot be built.
-    pub fn runner<F: FrontEnd>(&self, front_end: &F) -> Result<ReleaseRunner, ReconcileError> {
-        let target = front_end.target(&self.object)?;
+    pub fn runner<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        object: &F::Object,
+    ) -> Result<ReleaseRunner, ReconcileError> {
+        let target = front_end.target(object)?;
         let own = self.reference.namespace.clone().unwrap_or_default();
-        let release = front_end.releases(&self.object).into_iter().next();
+        let release = front_end.releases(object).into_iter().next();
         let namespace = release.map_or(own, |id| id.namespace);
         Ok(self.context.runner.acting_for(&target, &namespace)?.with_slot(&self.slot))
     }
 
-    /// A runner on another engine that acts on behalf of the object; it leaves the worker's place while its engine waits.
-    ///
-    /// # Errors
-    /// The object's target is invalid, or the impersonating client cannot be built.
-    pub fn adopt_runner<F: FrontEnd>(
-        &self,
-        front_end: &F,
-        runner: &ReleaseRunner,
-        namespace: &str,
-    ) -> Result<ReleaseRunner, ReconcileError> {
-        let target = front_end.target(&self.object)?;
-        Ok(runner.acting_for(&target, namespace)?.with_slot(&self.slot))
+    /// A runner of the front end's own for this pass: it leaves the worker's place while its engine waits.
+    #[must_use]
+    pub fn adopt_runner(&self, runner: ReleaseRunner) -> ReleaseRunner {
+        runner.with_slot(&self.slot)
     }
 
     /// Claims a release for the object, in whose status it is not yet.
@@ -294,7 +320,7 @@ impl ReconcilePass {
     /// # Errors
     /// It belongs to another object.
     pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
-        self.claims.claim(release, &key_of(&self.object))
+        self.claims.claim(release, &ObjectMeta::of(&self.object).namespaced_name())
     }
 
     /// The runner that acts as the operator itself.
@@ -322,12 +348,17 @@ impl ReconcilePass {
     }
 
     /// Writes the status of a report unless the object has it, and records the Event that goes with it.
-    async fn report<F: FrontEnd>(&mut self, front_end: &F, report: &Report<'_>) -> Result<(), ClusterError> {
-        let status = front_end.status(&self.object, report);
+    async fn report<F: FrontEnd>(
+        &mut self,
+        front_end: &F,
+        object: &F::Object,
+        report: &Report<'_>,
+    ) -> Result<(), ClusterError> {
+        let status = front_end.status(object, &self.object["status"], report);
         if !self.write_status(&status).await? {
             return Ok(());
         }
-        if let Some(note) = front_end.event(&self.object, report) {
+        if let Some(note) = front_end.event(report) {
             self.record_event(note);
         }
         Ok(())

@@ -15,7 +15,7 @@ use super::compact_object::without_managed_fields;
 use super::front_end::RelatedObjects;
 
 use super::workers::until;
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectRef};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectMeta, ObjectRef};
 
 /// A kind that is not served is looked for again after this time.
 const RETRY: Duration = Duration::from_secs(30);
@@ -130,14 +130,7 @@ impl RelatedWatch {
 
     /// Stores an event. Returns the names of the objects that changed, each with the object before.
     fn take(&mut self, kind: &Gvk, event: ObjectEvent) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
-        let name = |object: &Value| {
-            let meta = &object["metadata"];
-            ObjectRef::new(
-                kind.clone(),
-                meta["namespace"].as_str(),
-                meta["name"].as_str().unwrap_or_default(),
-            )
-        };
+        let name = |object: &Value| ObjectMeta::of(object).reference(kind.clone());
         match event {
             ObjectEvent::Listing => {
                 self.listing.insert(kind.clone(), BTreeSet::new());

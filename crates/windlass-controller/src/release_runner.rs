@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chart_compat::data::{Data, Map};
-use chart_compat::render::{Capabilities, CompiledChart, KubeVersion};
+use chart_compat::render::{Capabilities, CompiledChart, KubeVersion, Rendered};
 use tokio::sync::Semaphore;
 
 use super::error::ReconcileError;
@@ -24,9 +24,10 @@ use windlass_render::{
     self as rendering, Documents, RenderBounds, replay, replay::LookupQuery, replay::store,
 };
 
-/// Changes what a chart rendered before it is compared and applied: extra labels, patches. Returns the checksum for
-/// [`ReleaseSpec::checksum_label`], or an empty text.
-pub type PostRender = Arc<dyn Fn(&mut RenderedRelease) -> Result<String, String> + Send + Sync>;
+/// Makes the release that is compared and applied of what a chart rendered, within bounds: with patches, extra labels. Returns the
+/// checksum for [`ReleaseSpec::checksum_label`], too, or an empty text.
+pub type PostRender =
+    Arc<dyn Fn(Rendered, &RenderBounds) -> Result<(RenderedRelease, String), ReconcileError> + Send + Sync>;
 
 /// A release as a front end asks for it, before it is rendered.
 #[derive(Clone)]
@@ -51,7 +52,7 @@ pub struct ReleaseSpec {
     pub record_labels: BTreeMap<String, String>,
     /// Label of the record that gets the checksum of the post-rendered manifests.
     pub checksum_label: Option<&'static str>,
-    /// What changes the rendered manifests.
+    /// What makes the release of the rendered manifests; `None`: as they are.
     pub post_render: Option<PostRender>,
     /// Options of the engine.
     pub options: ReleaseOptions,

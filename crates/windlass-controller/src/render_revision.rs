@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use chart_compat::render::{self, Capabilities, Release, Rendered};
+use chart_compat::render::{self, Capabilities, Release};
 
 use super::error::ReconcileError;
 use super::release_runner::{ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
@@ -15,7 +15,7 @@ use windlass_base::redact;
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{ChartRecord, History, RenderedRelease};
 use windlass_render::replay::{GeneratedValues, Replayed, store};
-use windlass_render::{self as rendering, ClusterLookup, Deadline, SystemWorld, replay};
+use windlass_render::{self as rendering, ClusterLookup, Deadline, RenderRequest, replay};
 
 /// A chart rendered at the revision that is due.
 pub(super) struct RenderedRevision {
@@ -185,14 +185,16 @@ impl Renders<'_> {
         let memories = runner.engine().record_client().clone();
         let storage = runner.engine().storage_namespace_of(&self.spec.id).to_owned();
         let runtime = tokio::runtime::Handle::current();
-        let (bounds, deadline, documents) = (runner.bounds, Some(self.deadline), runner.documents.clone());
+        let (bounds, deadline, documents) = (runner.bounds, self.deadline, runner.documents.clone());
         // Parallel renders share the memory that the process has.
         let permit = Arc::clone(&runner.renders).acquire_owned().await;
         let work = move || {
             let _permit = permit;
-            rendering::note_secrets(chart.chart(), &user);
-            let documents = documents.as_deref();
-            let world = SystemWorld { cluster: Some(&lookup), documents, deadline, ..Default::default() };
+            let request = RenderRequest {
+                cluster: Some(&lookup),
+                documents: documents.as_deref(),
+                ..RenderRequest::new(&chart, &user, &options, deadline)
+            };
             let mut warnings = Vec::new();
             let load = || match &generated {
                 Some(memory) => Ok(memory.clone()),
@@ -200,23 +202,22 @@ impl Renders<'_> {
             };
             let mut failed_lookups = BTreeMap::new();
             let mut render = || -> Result<_, ReconcileError> {
-                let done =
-                    replay::render(&chart, &user, &options, &world, &load, &mut |text| warnings.push(text))
-                        .map_err(|error| match error {
-                        replay::Error::Render { error, lookups } => {
-                            failed_lookups = lookups;
-                            ReconcileError::Render { error, inputs: None }
-                        }
-                        other @ replay::Error::GeneratedValues(_) => {
-                            ReconcileError::Replay(other.to_string())
-                        }
-                    })?;
-                let mut rendered = rendering::release(&done.rendered, &bounds)?;
-                let checksum = match &post_render {
-                    Some(post_render) => post_render(&mut rendered).map_err(ReconcileError::Chart)?,
-                    None => String::new(),
+                let done = request.replay(&load, &mut |text| warnings.push(text));
+                let done = done.map_err(|error| match error {
+                    replay::Error::Render { error, lookups } => {
+                        failed_lookups = lookups;
+                        ReconcileError::Render { error, inputs: None }
+                    }
+                    other @ replay::Error::GeneratedValues(_) => ReconcileError::Replay(other.to_string()),
+                })?;
+                let Replayed { rendered, memory, renewed, renew_at, lookups } = done;
+                let reads_revision = rendered.reads_revision;
+                let (rendered, checksum) = match &post_render {
+                    Some(post_render) => post_render(rendered, &bounds)?,
+                    None => (rendering::release(&rendered, &bounds)?, String::new()),
                 };
-                Ok((rendered, checksum, rendering::chart_record(chart.chart()), done))
+                let chart = rendering::chart_record(chart.chart());
+                Ok((One { rendered, checksum, chart, reads_revision }, memory, renewed, renew_at, lookups))
             };
             (render(), warnings, failed_lookups)
         };
@@ -228,13 +229,12 @@ impl Renders<'_> {
                 tracing::warn!(release = %spec.id, "{text}");
             }
         }
-        let (rendered, checksum, chart, done) = done?;
-        let Replayed { rendered: Rendered { reads_revision, .. }, memory, renewed, renew_at, lookups } = done;
+        let (one, memory, renewed, renew_at, lookups) = done?;
         self.memory = memory.or(self.memory.take());
         self.renewed.extend(renewed);
         self.inputs.renew_at = renew_at;
         self.inputs.lookups.extend(lookups);
-        Ok(One { rendered, checksum, chart, reads_revision })
+        Ok(one)
     }
 
     fn finish(self, one: One, canonical: Option<String>, past: Option<History>) -> RenderedRevision {

@@ -45,20 +45,34 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
+/// Why a text is no SHA-256, in Go's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    /// Its number of digits is odd.
+    #[error("unable to decode digest: encoding/hex: odd length hex string")]
+    OddLength,
+    /// A digit is none.
+    #[error("unable to decode digest: encoding/hex: invalid byte")]
+    InvalidByte,
+    /// It has this number of bytes.
+    #[error("invalid digest length: {0}")]
+    Length(usize),
+}
+
 /// A SHA-256 in hex, with or without `sha256:`.
 ///
 /// # Errors
 /// It is not one, in Go's words.
-pub fn parse_digest(text: &str) -> Result<[u8; 32], String> {
+pub fn parse_digest(text: &str) -> Result<[u8; 32], DigestError> {
     let digits = text.split_once(':').map_or(text, |d| d.1);
     if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
-        return Err("unable to decode digest: encoding/hex: odd length hex string".to_owned());
+        return Err(DigestError::OddLength);
     }
     let bytes: Result<Vec<u8>, _> =
         (0..digits.len()).step_by(2).map(|n| u8::from_str_radix(&digits[n..n + 2], 16)).collect();
-    let bytes = bytes.map_err(|_| "unable to decode digest: encoding/hex: invalid byte".to_owned())?;
+    let bytes = bytes.map_err(|_| DigestError::InvalidByte)?;
     let length = bytes.len();
-    bytes.try_into().map_err(|_| format!("invalid digest length: {length}"))
+    bytes.try_into().map_err(|_| DigestError::Length(length))
 }
 
 impl Cache {
@@ -174,7 +188,7 @@ mod tests {
     #[test]
     fn digests_are_read_as_go_reads_them() {
         assert!(parse_digest(&format!("sha256:{}", "ab".repeat(32))).is_ok());
-        assert_eq!(parse_digest("abcd"), Err("invalid digest length: 2".to_owned()));
+        assert_eq!(parse_digest("abcd"), Err(DigestError::Length(2)));
         assert!(parse_digest("xyz").is_err() && parse_digest("zz").is_err() && parse_digest("é").is_err());
     }
 }

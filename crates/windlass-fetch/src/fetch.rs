@@ -11,7 +11,7 @@ use http::header;
 use sha2::{Digest as _, Sha256};
 
 use super::bucket::{self, BucketError, ObjectCredentials};
-use super::cache::{Cache, Kind, hex, parse_digest};
+use super::cache::{Cache, DigestError, Kind, hex, parse_digest};
 use super::chart_reference::{BadReference, ChartReference};
 use super::git::GitError;
 use super::helm_paths::Home;
@@ -97,8 +97,8 @@ pub enum FetchError {
     #[error("{0} has no downloadable URLs")]
     NoUrls(String),
     /// The index's digest is invalid.
-    #[error("{0}")]
-    BadDigest(String),
+    #[error(transparent)]
+    BadDigest(#[from] DigestError),
     /// The package differs from the index's digest.
     #[error(
         "{url}: the digest is sha256:{got}, but sha256:{want} is expected; someone replaced the package, or the transfer went wrong"
@@ -463,7 +463,7 @@ impl Fetcher {
     ) -> Result<ChartBytes, FetchError> {
         let promised = match place.digest.as_str() {
             "" => None,
-            text => Some(parse_digest(text).map_err(FetchError::BadDigest)?),
+            text => Some(parse_digest(text)?),
         };
         let cached = promised.and_then(|d| self.cache.get(&d, Kind::Chart, MAX_CHART_BYTES));
         let bytes = match cached {

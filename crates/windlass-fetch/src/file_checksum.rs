@@ -25,19 +25,44 @@ pub struct Checksum {
     digest: String,
 }
 
+/// Why a checksum cannot be used, or does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChecksumError {
+    /// There is no such algorithm.
+    #[error("unsupported checksum type {0:?}; there are md5, sha1, sha256 and sha512")]
+    Algorithm(String),
+    /// It is no digest of its algorithm.
+    #[error("invalid checksum {0:?}")]
+    Invalid(String),
+    /// The bytes hash to another one.
+    #[error("the checksum is {found} and not {expected}")]
+    Differs {
+        /// The digest of the bytes.
+        found: String,
+        /// The digest that they must have.
+        expected: String,
+    },
+}
+
+impl From<ChecksumError> for String {
+    fn from(error: ChecksumError) -> Self {
+        error.to_string()
+    }
+}
+
 impl Checksum {
     /// Parses `ALGORITHM:HEX`, or hex digits whose number tells the algorithm.
     ///
     /// # Errors
     /// It is neither.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ChecksumError> {
         match text.split_once(':') {
             Some((name, digest)) => Self::of(Some(name), digest),
             None => Self::of(None, text),
         }
     }
 
-    fn of(name: Option<&str>, digest: &str) -> Result<Self, String> {
+    fn of(name: Option<&str>, digest: &str) -> Result<Self, ChecksumError> {
         let known = match digest.len() {
             32 => Some(Algorithm::Md5),
             40 => Some(Algorithm::Sha1),
@@ -50,14 +75,14 @@ impl Checksum {
             "sha1" => Ok(Algorithm::Sha1),
             "sha256" => Ok(Algorithm::Sha256),
             "sha512" => Ok(Algorithm::Sha512),
-            _ => Err(format!("unsupported checksum type {name:?}; there are md5, sha1, sha256 and sha512")),
+            _ => Err(ChecksumError::Algorithm(name.to_owned())),
         });
         let algorithm = named.transpose()?.or(known);
         match algorithm {
             Some(algorithm) if known == Some(algorithm) && digest.bytes().all(|b| b.is_ascii_hexdigit()) => {
                 Ok(Self { algorithm, digest: digest.to_ascii_lowercase() })
             }
-            _ => Err(format!("invalid checksum {digest:?}")),
+            _ => Err(ChecksumError::Invalid(digest.to_owned())),
         }
     }
 
@@ -83,7 +108,7 @@ impl Checksum {
     ///
     /// # Errors
     /// They differ.
-    pub fn verify(&self, bytes: &[u8]) -> Result<(), String> {
+    pub fn verify(&self, bytes: &[u8]) -> Result<(), ChecksumError> {
         let found = match self.algorithm {
             Algorithm::Md5 => hex(&Md5::digest(bytes)),
             Algorithm::Sha1 => hex(&Sha1::digest(bytes)),
@@ -93,7 +118,7 @@ impl Checksum {
         if found == self.digest {
             return Ok(());
         }
-        Err(format!("the checksum is {found} and not {}", self.digest))
+        Err(ChecksumError::Differs { found, expected: self.digest.clone() })
     }
 }
 
@@ -119,7 +144,7 @@ mod tests {
         ] {
             let checksum = Checksum::parse(text).unwrap();
             assert!(checksum.verify(b"abc").is_ok(), "{text}");
-            assert!(checksum.verify(b"abd").unwrap_err().contains("and not"), "{text}");
+            assert!(checksum.verify(b"abd").unwrap_err().to_string().contains("and not"), "{text}");
         }
         for bad in ["", "abc", &format!("sha1:{SHA256}"), &format!("crc:{MD5}"), &"x".repeat(32)] {
             assert!(Checksum::parse(bad).is_err(), "{bad}");

@@ -9,6 +9,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod condition_setter;
 pub mod gotk_metrics;
 pub mod helmrelease;
 pub mod notifications;

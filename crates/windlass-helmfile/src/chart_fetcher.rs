@@ -189,7 +189,7 @@ impl ChartFetcher {
         };
         let path = Path::new(reference);
         match path.is_absolute() {
-            true => confined_files::resolve(root, path).map(Some),
+            true => Ok(Some(confined_files::resolve(root, path)?)),
             false if reference.starts_with('.') => {
                 Err(format!("path {reference:?} not found, or outside of the source"))
             }
@@ -246,7 +246,7 @@ impl ChartFetcher {
     /// Refuses a path outside of the root, and links below it that lead out.
     fn check_root(&self, path: &Path) -> Result<(), String> {
         match &self.root {
-            Some(root) => confined_files::check_tree(root, path),
+            Some(root) => Ok(confined_files::check_tree(root, path)?),
             None => Ok(()),
         }
     }

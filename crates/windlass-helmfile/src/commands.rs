@@ -11,6 +11,7 @@ use chart_compat::yaml;
 use super::output::{self, Row};
 use helmfile_compat::hooks::{self, Event};
 use helmfile_compat::host::Host;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::needs::{self, Needed, Node};
 use helmfile_compat::record::{Record, Slot};
@@ -65,13 +66,14 @@ fn shown_file(state: &State, cwd: &str) -> String {
 pub fn selected(state: &State, with_needs: bool) -> Result<Vec<Record>, Error> {
     let selectors: Vec<Selector> =
         state.selectors.iter().map(|text| Selector::parse(text)).collect::<Result<_, _>>()?;
-    let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
     let mut chosen = Vec::with_capacity(releases.len());
     for one in &releases {
-        let labels = one.text_map("labels");
+        let labels = one.text_map(key!("labels"));
         let matches = selectors.is_empty() || selectors.iter().any(|selector| selector.matches(&labels));
-        let enabled = release::is_enabled(one, &state.values)
-            .map_err(|error| format!("failed to parse condition in release {}: {error}", one.text("name")))?;
+        let enabled = release::is_enabled(one, &state.values).map_err(|error| {
+            format!("failed to parse condition in release {}: {error}", one.text(key!("name")))
+        })?;
         chosen.push(matches && enabled);
     }
     if with_needs {
@@ -88,10 +90,10 @@ pub fn selected(state: &State, with_needs: bool) -> Result<Vec<Record>, Error> {
 
 /// Adds what a release needs, and what that needs. The name alone leads on, as in helmfile.
 fn collect_needs(one: &Record, all: &[Record], needed: &mut std::collections::BTreeSet<String>) {
-    for id in one.texts("needs") {
+    for id in one.texts(key!("needs")) {
         if needed.insert(id.clone()) {
             let name = id.rsplit('/').next().unwrap_or_default();
-            for other in all.iter().filter(|other| other.text("name") == name) {
+            for other in all.iter().filter(|other| other.text(key!("name")) == name) {
                 collect_needs(other, all, needed);
             }
         }
@@ -103,7 +105,8 @@ fn collect_needs(one: &Record, all: &[Record], needed: &mut std::collections::BT
 /// # Errors
 /// The identity.
 pub fn check_duplicates(releases: &[Record]) -> Result<(), Error> {
-    let key = |one: &Record| ["kubeContext", "namespace", "name"].map(|field| one.text(field));
+    let key =
+        |one: &Record| [key!("kubeContext"), key!("namespace"), key!("name")].map(|field| one.text(field));
     for one in releases {
         let count = releases.iter().filter(|other| key(other) == key(one)).count();
         if count > 1 {
@@ -131,9 +134,9 @@ pub fn check_duplicates(releases: &[Record]) -> Result<(), Error> {
 pub fn filter(state: &mut State, with_needs: bool) -> Result<(), Error> {
     if !state.selectors.is_empty() {
         let chosen = selected(state, with_needs)?;
-        state.fields.set_records("releases", chosen);
+        state.fields.set_records(key!("releases"), chosen);
     }
-    let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
     check_duplicates(&releases)
 }
 
@@ -160,7 +163,7 @@ pub fn prepared<T>(
 
 /// Runs the `prepare` hooks of releases and sets the paths of local charts.
 fn prepare_charts(host: &dyn Host, state: &mut State, command: &str) -> Result<(), Error> {
-    let override_chart = state.fields.text("chart");
+    let override_chart = state.fields.text(key!("chart"));
     let chosen = selected(state, false)?;
     let mut paths_by_id: Vec<(String, String)> = Vec::new();
     for mut one in chosen.into_iter().filter(release::is_desired) {
@@ -168,27 +171,27 @@ fn prepare_charts(host: &dyn Host, state: &mut State, command: &str) -> Result<(
             continue;
         }
         if !override_chart.is_empty() {
-            one.set("chart", Slot::Text(override_chart.clone()));
+            one.set(key!("chart"), Slot::Text(override_chart.clone()));
         }
         hooks::trigger(host, state, Some(&one), Event { name: "prepare", error: None, command })?;
-        let chart = one.text("chart");
+        let chart = one.text(key!("chart"));
         check_address(&registry_address(state, &chart))
-            .map_err(|error| format!("release {:?}: {error}", one.text("name")))?;
+            .map_err(|error| format!("release {:?}: {error}", one.text(key!("name"))))?;
         let local = paths::normalize_chart(&state.base, &chart);
         let path = if host.is_dir(&paths::within(&state.cwd, &local)) == Some(true) { local } else { chart };
         paths_by_id.push((release::id(&one), path));
     }
-    let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+    let mut releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
     for one in &mut releases {
         let found = paths_by_id.iter().find(|(id, _)| *id == release::id(one)).map(|(_, path)| path.clone());
         if let Some(path) = found
-            && path != one.text("chart")
+            && path != one.text(key!("chart"))
         {
-            one.set("chartPath", Slot::Text(path));
+            one.set(key!("chartPath"), Slot::Text(path));
         }
     }
     if !releases.is_empty() {
-        state.fields.set_records("releases", releases);
+        state.fields.set_records(key!("releases"), releases);
     }
     Ok(())
 }
@@ -196,9 +199,9 @@ fn prepare_charts(host: &dyn Host, state: &mut State, command: &str) -> Result<(
 /// The address of a chart in a registry that the state names as a repository; other charts as they are.
 fn registry_address(state: &State, chart: &str) -> String {
     let found = paths::repository_chart(chart).and_then(|(name, chart)| {
-        let is_own = |one: &&Record| one.text("name") == name && one.flag("oci") == Some(true);
-        let repository = state.fields.records("repositories").find(is_own)?;
-        Some(format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/')))
+        let is_own = |one: &&Record| one.text(key!("name")) == name && one.flag(key!("oci")) == Some(true);
+        let repository = state.fields.records(key!("repositories")).find(is_own)?;
+        Some(format!("oci://{}/{chart}", repository.text(key!("url")).trim_end_matches('/')))
     });
     found.unwrap_or_else(|| chart.to_owned())
 }
@@ -224,13 +227,15 @@ fn check_own_dependencies(
     one: &Record,
     is_repository: &dyn Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    let dependencies: Vec<(String, Option<String>)> =
-        one.records("dependencies").map(|own| (own.text("chart"), Some(own.text("version")))).collect();
+    let dependencies: Vec<(String, Option<String>)> = one
+        .records(key!("dependencies"))
+        .map(|own| (own.text(key!("chart")), Some(own.text(key!("version")))))
+        .collect();
     if dependencies.is_empty() || has_patches(one) {
         return Ok(());
     }
-    let override_chart = state.fields.text("chart");
-    let own = if override_chart.is_empty() { one.text("chart") } else { override_chart };
+    let override_chart = state.fields.text(key!("chart"));
+    let own = if override_chart.is_empty() { one.text(key!("chart")) } else { override_chart };
     for (chart, dependency) in std::iter::once((own, None)).chain(dependencies) {
         // helmfile joins the errors of releases in Go's form of a list.
         let failed = |reason: String| Error::from(format!("[{reason}]"));
@@ -295,7 +300,9 @@ fn check_local_dependency(host: &dyn Host, folder: &str, wanted: &str) -> Result
 
 /// Whether the manifests of a release are patched: `build` leaves such releases alone.
 fn has_patches(one: &Record) -> bool {
-    ["jsonPatches", "strategicMergePatches", "transformers"].iter().any(|key| !one.list(key).is_empty())
+    [key!("jsonPatches"), key!("strategicMergePatches"), key!("transformers")]
+        .into_iter()
+        .any(|key| !one.list(key).is_empty())
 }
 
 /// `build`: the merged states. `is_repository`: whether Helm has a repository of this name.
@@ -317,17 +324,17 @@ pub fn build(
                 check_own_dependencies(host, state, one, is_repository)?;
             }
             if embed {
-                let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+                let mut releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
                 for one in &mut releases {
-                    for key in ["values", "secrets"] {
+                    for key in [key!("values"), key!("secrets")] {
                         let embedded = release_values::embedded(host, state, one, key)?;
                         one.set_values(key, embedded);
                     }
                 }
-                state.fields.set_records("releases", releases);
+                state.fields.set_records(key!("releases"), releases);
             }
             text.push_str(&output::build(state));
-            Ok(!state.fields.list("releases").is_empty())
+            Ok(!state.fields.list(key!("releases")).is_empty())
         })
     })?;
     Ok(text)
@@ -341,7 +348,7 @@ pub fn list(host: &dyn Host, query: &Query, cwd: &str, skip_charts: bool) -> Res
     let mut rows = Vec::new();
     for_each(host, query, cwd, |state| {
         filter(state, false)?;
-        let any = !state.fields.list("releases").is_empty();
+        let any = !state.fields.list(key!("releases")).is_empty();
         let mut work = |state: &mut State| -> Result<(), Error> {
             lock::apply(host, state)?;
             rows.extend(output::rows(state)?);
@@ -361,7 +368,7 @@ pub fn list(host: &dyn Host, query: &Query, cwd: &str, skip_charts: bool) -> Res
 /// The graph of some releases.
 #[must_use]
 pub fn graph(releases: &[Record]) -> Vec<Node> {
-    releases.iter().map(|one| Node { id: release::id(one), needs: one.texts("needs") }).collect()
+    releases.iter().map(|one| Node { id: release::id(one), needs: one.texts(key!("needs")) }).collect()
 }
 
 /// `show-dag`: the waves of each state.
@@ -373,7 +380,7 @@ pub fn show_dag(host: &dyn Host, query: &Query, cwd: &str) -> Result<String, Err
     for_each(host, query, cwd, |state| {
         filter(state, false)?;
         prepared(host, state, "show-dag", |state| {
-            let releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+            let releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
             let nodes = graph(&releases);
             let chosen: Vec<String> = nodes.iter().map(|node| node.id.clone()).collect();
             let waves = needs::waves(&nodes, &chosen, Needed::Include)?;
@@ -439,7 +446,7 @@ pub fn write_values(
                     Event { name: "cleanup", error: None, command: "write-values" },
                 )?;
             }
-            Ok(!state.fields.list("releases").is_empty())
+            Ok(!state.fields.list(key!("releases")).is_empty())
         })
     })?;
     Ok(files)
@@ -546,7 +553,7 @@ fn without_duplicates(state: &State, chosen: &[Record]) -> Result<Vec<Record>, E
             return Err(format!("found 2 duplicate releases with ID {id:?}").into());
         }
     }
-    let all: Vec<&Record> = state.fields.records("releases").collect();
+    let all: Vec<&Record> = state.fields.records(key!("releases")).collect();
     let mut out: Vec<Record> = Vec::with_capacity(all.len());
     for one in &all {
         let id = release::id(one);

@@ -1,7 +1,9 @@
 //! Arguments for helm that state files have: those with a meaning here, and the refusal of the others.
 
 use helmfile_compat::Error;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
+use helmfile_compat::schema::Key;
 
 /// An argument for helm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,9 +22,9 @@ pub enum HelmArgument {
 
 /// Arguments for helm in lists of `helmDefaults`.
 #[must_use]
-pub fn own_arguments(state: &State, keys: &[&str]) -> String {
-    let defaults = state.fields.record("helmDefaults");
-    let all = keys.iter().flat_map(|key| defaults.as_ref().map(|own| own.texts(key)).unwrap_or_default());
+pub fn own_arguments(state: &State, keys: &[Key]) -> String {
+    let defaults = state.fields.record(key!("helmDefaults"));
+    let all = keys.iter().flat_map(|key| defaults.as_ref().map(|own| own.texts(*key)).unwrap_or_default());
     all.collect::<Vec<_>>().join(" ")
 }
 

@@ -6,7 +6,8 @@
 //! - [`commands`]: which releases a command takes, in which order, with which hooks; [`output`]: what reading commands print
 //! - [`release_chart`]: the chart and values of a release, from a [`chart_store`]; [`chart_fetcher`] is one; [`patched_chart`]: manifests,
 //!   kustomizations and patched charts as charts
-//! - [`deploy_order`], [`release_options`], [`release_spec`]: in which order releases are deployed, and what the engine gets of them
+//! - [`deploy_plan`], [`deploy_order`]: which releases are deployed, in which order; [`release_options`], [`release_spec`]: what the
+//!   engine gets of them
 //! - [`lock_file`]: the lock file of a state
 //! - [`resource`]: the front end of the `Helmfile` resource
 //! - [`bundle`]: all that a helmfile reads and fetches, as one artifact
@@ -21,6 +22,7 @@ pub mod chart_fetcher;
 pub mod chart_store;
 pub mod commands;
 pub mod deploy_order;
+pub mod deploy_plan;
 pub mod helm_arguments;
 pub mod local_host;
 pub mod lock_file;

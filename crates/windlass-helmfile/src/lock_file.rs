@@ -5,6 +5,7 @@
 use chart_compat::chart::Dependency;
 use chart_compat::yaml::Emitter;
 
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::{Record, Slot};
 use helmfile_compat::value::Value;
@@ -35,20 +36,20 @@ impl LockedRelease {
 #[must_use]
 pub fn locked_releases(state: &State) -> Vec<LockedRelease> {
     let locked = |one: &Record| {
-        let chart = lock::locked_chart(state, &one.text("chart"))?;
-        let version = one.text("version");
+        let chart = lock::locked_chart(state, &one.text(key!("chart")))?;
+        let version = one.text(key!("version"));
         let wanted = Dependency {
             name: chart.name,
             repository: chart.repository,
             version: if version.is_empty() { "*".to_owned() } else { version },
-            alias: format!("{}-{}", one.text("namespace"), one.text("name")),
+            alias: format!("{}-{}", one.text(key!("namespace")), one.text(key!("name"))),
             ..Dependency::default()
         };
         let mut release = one.clone();
-        release.set("devel", Slot::pointer(Slot::Bool(false)));
+        release.set(key!("devel"), Slot::pointer(Slot::Bool(false)));
         Some(LockedRelease { release, wanted })
     };
-    let mut all: Vec<LockedRelease> = state.fields.records("releases").filter_map(locked).collect();
+    let mut all: Vec<LockedRelease> = state.fields.records(key!("releases")).filter_map(locked).collect();
     all.sort_by(|a, b| a.wanted.name.cmp(&b.wanted.name));
     all
 }

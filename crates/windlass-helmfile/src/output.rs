@@ -8,6 +8,7 @@ use chart_compat::yaml::Emitter;
 use sha1::{Digest, Sha1};
 
 use helmfile_compat::host::Host;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::needs::Node;
 use helmfile_compat::record::Record;
@@ -70,17 +71,17 @@ fn shown_path(state: &State) -> String {
 /// A condition cannot be evaluated.
 pub fn rows(state: &State) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    for release in state.fields.records("releases") {
+    for release in state.fields.records(key!("releases")) {
         let labels: Vec<String> =
-            release.text_map("labels").iter().map(|(key, value)| format!("{key}:{value}")).collect();
+            release.text_map(key!("labels")).iter().map(|(key, value)| format!("{key}:{value}")).collect();
         rows.push(Row {
-            name: release.text("name"),
-            namespace: release.text("namespace"),
+            name: release.text(key!("name")),
+            namespace: release.text(key!("namespace")),
             enabled: release::is_enabled(release, &state.values)?,
             installed: release::is_desired(release),
             labels: labels.join(",").trim_matches(',').to_owned(),
-            chart: release.text("chart"),
-            version: release.text("version"),
+            chart: release.text(key!("chart")),
+            version: release.text(key!("version")),
         });
     }
     Ok(rows)

@@ -15,10 +15,12 @@ use super::chart_store::{ChartRequest, ChartStore};
 use super::patched_chart::{self, Changes};
 use super::release_options;
 use helmfile_compat::host::Host;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
 use helmfile_compat::release::release_root;
 use helmfile_compat::release_values::{self, Entry, SetFlag};
+use helmfile_compat::schema::Key;
 use helmfile_compat::template::render_named;
 use helmfile_compat::value::map_to_yaml;
 use helmfile_compat::{Error, paths};
@@ -111,8 +113,8 @@ impl ReleaseCharts<'_> {
 
     /// What the fields of a release name as its chart.
     pub fn place(&self, state: &State, release: &Record) -> Result<ChartPlace, Error> {
-        let reference = release.optional_text("chartPath").filter(|path| !path.is_empty());
-        let mut reference = reference.unwrap_or_else(|| release.text("chart"));
+        let reference = release.optional_text(key!("chartPath")).filter(|path| !path.is_empty());
+        let mut reference = reference.unwrap_or_else(|| release.text(key!("chart")));
         if reference.contains("::") && paths::is_remote(&reference) {
             reference = self.host.fetch(&reference, "charts")?;
         }
@@ -124,7 +126,7 @@ impl ReleaseCharts<'_> {
         }
         let has_file = |name: &&str| self.host.is_dir(&paths::within(&local, name)) == Some(false);
         if has_file(&"Chart.yaml") {
-            let skips_deps = self.skip_deps || release_options::flag(state, release, "skipDeps");
+            let skips_deps = self.skip_deps || release_options::flag(state, release, key!("skipDeps"));
             return Ok(ChartPlace::Chart(Box::new(on_disk(local, !skips_deps))));
         }
         let is_kustomization =
@@ -141,7 +143,7 @@ impl ReleaseCharts<'_> {
         place: ChartPlace,
         entries: &[Entry],
     ) -> Result<ChartSource, Error> {
-        let version = release.text("version");
+        let version = release.text(key!("version"));
         let dir = match place {
             ChartPlace::Chart(request) => {
                 return self.with_dependencies(state, release, self.store.chart(&request)?);
@@ -170,10 +172,10 @@ impl ReleaseCharts<'_> {
         release: &Record,
         mut chart: Chart,
     ) -> Result<ChartSource, Error> {
-        for dependency in release.records("dependencies") {
-            let reference = dependency.text("chart");
+        for dependency in release.records(key!("dependencies")) {
+            let reference = dependency.text(key!("chart"));
             let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &reference));
-            let version = dependency.text("version");
+            let version = dependency.text(key!("version"));
             let own = if self.host.is_dir(&local).is_some() {
                 self.store.chart(&on_disk(local, false))?
             } else {
@@ -181,7 +183,7 @@ impl ReleaseCharts<'_> {
                 request.options.version.clone_from(&version);
                 self.store.chart(&request)?
             };
-            patched_chart::add_dependency(&mut chart, own, &dependency.text("alias"), &version);
+            patched_chart::add_dependency(&mut chart, own, &dependency.text(key!("alias")), &version);
         }
         Ok(ChartSource { chart, made: None })
     }
@@ -196,7 +198,7 @@ impl ReleaseCharts<'_> {
     ) -> Result<String, Error> {
         let flags = release_values::set_flags(self.host, state, release)?;
         if !flags.is_empty() {
-            let name = release.text("name");
+            let name = release.text(key!("name"));
             return Err(
                 format!("release {name:?}: set is not supported for a kustomization; use values").into()
             );
@@ -210,7 +212,7 @@ impl ReleaseCharts<'_> {
             .collect();
         let overlay = self.store.scratch()?;
         let base = relative(overlay.path(), dir)?;
-        let text = patched_chart::overlay(&base, &texts, &release.text("namespace"))?;
+        let text = patched_chart::overlay(&base, &texts, &release.text(key!("namespace")))?;
         let file = overlay.path().join("kustomization.yaml");
         std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(self.store.kustomization(overlay.path())?)
@@ -268,7 +270,7 @@ pub fn changes(
     release: &Record,
     made: Option<Made>,
 ) -> Result<Changes, Error> {
-    let texts = |key: &str| -> Result<Vec<String>, Error> {
+    let texts = |key: Key| -> Result<Vec<String>, Error> {
         let entries = release_values::patches(host, state, release, key)?;
         Ok(entries
             .into_iter()
@@ -278,14 +280,17 @@ pub fn changes(
             })
             .collect())
     };
-    let forced = release.text("forceNamespace");
-    let namespace =
-        if forced.is_empty() && made == Some(Made::Manifests) { release.text("namespace") } else { forced };
+    let forced = release.text(key!("forceNamespace"));
+    let namespace = if forced.is_empty() && made == Some(Made::Manifests) {
+        release.text(key!("namespace"))
+    } else {
+        forced
+    };
     Ok(Changes {
         namespace,
-        json_patches: texts("jsonPatches")?,
-        strategic_merge_patches: texts("strategicMergePatches")?,
-        transformers: texts("transformers")?,
+        json_patches: texts(key!("jsonPatches"))?,
+        strategic_merge_patches: texts(key!("strategicMergePatches"))?,
+        transformers: texts(key!("transformers"))?,
     })
 }
 
@@ -293,38 +298,41 @@ impl ReleaseCharts<'_> {
     /// A chart that is not on disk; it may be in one of the state's repositories.
     #[must_use]
     pub fn repository_chart(&self, state: &State, release: &Record, reference: &str) -> ChartRequest {
-        let defaults = state.fields.record("helmDefaults");
-        let flag = |key: &str| release_options::flag(state, release, key);
-        let version = release.text("version").split('@').next().unwrap_or_default().trim().to_owned();
-        let version = if version.is_empty() && flag("devel") { ">0.0.0-0".to_owned() } else { version };
-        let own = Some(release.text("keyring")).filter(|own| !own.is_empty());
-        let keyring = own.or_else(|| defaults.as_ref().map(|defaults| defaults.text("keyring")));
+        let defaults = state.fields.record(key!("helmDefaults"));
+        let flag = |key: Key| release_options::flag(state, release, key);
+        let version = release.text(key!("version")).split('@').next().unwrap_or_default().trim().to_owned();
+        let version = if version.is_empty() && flag(key!("devel")) { ">0.0.0-0".to_owned() } else { version };
+        let own = Some(release.text(key!("keyring"))).filter(|own| !own.is_empty());
+        let keyring = own.or_else(|| defaults.as_ref().map(|defaults| defaults.text(key!("keyring"))));
         let mut request = ChartRequest {
             reference: reference.to_owned(),
             options: Options {
                 version,
-                plain_http: flag("plainHttp"),
-                tls: Tls { insecure: flag("insecureSkipTLSVerify"), ..Tls::default() },
-                provenance: if flag("verify") { ProvenanceMode::Yes } else { ProvenanceMode::No },
+                plain_http: flag(key!("plainHttp")),
+                tls: Tls { insecure: flag(key!("insecureSkipTLSVerify")), ..Tls::default() },
+                provenance: if flag(key!("verify")) { ProvenanceMode::Yes } else { ProvenanceMode::No },
                 ..Options::default()
             },
             keyring: keyring.and_then(|keyring| file(state, &keyring)),
             update_dependencies: false,
         };
         let Some((name, chart)) = paths::repository_chart(reference) else { return request };
-        let Some(repository) =
-            state.fields.records("repositories").find(|repository| repository.text("name") == name)
+        let Some(repository) = state
+            .fields
+            .records(key!("repositories"))
+            .find(|repository| repository.text(key!("name")) == name)
         else {
             return request;
         };
         self.set_access(state, repository, &mut request.options);
-        if let Some(keyring) = file(state, &repository.text("keyring")) {
+        if let Some(keyring) = file(state, &repository.text(key!("keyring"))) {
             request.keyring = Some(keyring);
         }
-        if repository.flag("oci") == Some(true) {
-            request.reference = format!("oci://{}/{chart}", repository.text("url").trim_end_matches('/'));
+        if repository.flag(key!("oci")) == Some(true) {
+            request.reference =
+                format!("oci://{}/{chart}", repository.text(key!("url")).trim_end_matches('/'));
         } else {
-            request.options.repository = Some(repository.text("url")).filter(|url| !url.is_empty());
+            request.options.repository = Some(repository.text(key!("url"))).filter(|url| !url.is_empty());
             request.reference = chart.to_owned();
         }
         request
@@ -339,31 +347,31 @@ impl ReleaseCharts<'_> {
     }
 
     fn set_access(&self, state: &State, repository: &Record, options: &mut Options) {
-        let name = repository.text("name");
-        if !repository.text("registryConfig").is_empty() {
+        let name = repository.text(key!("name"));
+        if !repository.text(key!("registryConfig")).is_empty() {
             self.host.warn(&format!(
                 "repository {name:?}: registryConfig has no effect: run `windlass registry login`, or set username and password"
             ));
         }
         let upper = name.to_uppercase().replace('-', "_");
-        let credential = |key: &str, suffix: &str| {
+        let credential = |key: Key, suffix: &str| {
             let own = repository.text(key);
             match own.is_empty() {
                 true => self.host.variable(&format!("{upper}_{suffix}")).unwrap_or_default(),
                 false => own,
             }
         };
-        let yes = |key: &str| repository.flag(key).unwrap_or(false);
-        let pem = |key: &str| file(state, &repository.text(key)).map(Pem::from);
-        options.username = credential("username", "USERNAME");
-        options.password = SecretText::new(credential("password", "PASSWORD"));
-        options.pass_credentials = yes("passCredentials");
-        options.plain_http |= yes("plainHttp");
-        options.tls.insecure |= yes("skipTLSVerify");
-        options.tls.ca = pem("caFile");
-        options.tls.certificate = pem("certFile");
-        options.tls.key = pem("keyFile");
-        if yes("verify") {
+        let yes = |key: Key| repository.flag(key).unwrap_or(false);
+        let pem = |key: Key| file(state, &repository.text(key)).map(Pem::from);
+        options.username = credential(key!("username"), "USERNAME");
+        options.password = SecretText::new(credential(key!("password"), "PASSWORD"));
+        options.pass_credentials = yes(key!("passCredentials"));
+        options.plain_http |= yes(key!("plainHttp"));
+        options.tls.insecure |= yes(key!("skipTLSVerify"));
+        options.tls.ca = pem(key!("caFile"));
+        options.tls.certificate = pem(key!("certFile"));
+        options.tls.key = pem(key!("keyFile"));
+        if yes(key!("verify")) {
             options.provenance = ProvenanceMode::Yes;
         }
     }

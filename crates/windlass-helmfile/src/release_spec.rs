@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chart_compat::profile::Profile;
-use chart_compat::render::{CompiledChart, Rendered};
+use chart_compat::render::{CompiledChart, Manifest, Rendered};
 
 use super::helm_arguments::{self, HelmArgument};
 use super::patched_chart::{self, Changes};
 use super::release_chart::{ExtraValues, ReleaseCharts, changes};
 use super::release_options;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
 use helmfile_compat::{Error, release_values};
-use windlass_controller::{PostRender, ReleaseSpec};
-use windlass_engine::RenderedRelease;
+use windlass_controller::{PostRender, ReconcileError, ReleaseSpec};
 use windlass_engine::record::Record as ReleaseRecord;
 use windlass_render::{RenderBounds, crds, note_secrets, recorded_values, release as converted};
 
@@ -34,8 +34,6 @@ pub struct SpecContext<'c> {
     pub arguments: &'c str,
     /// Further values files.
     pub files: &'c [String],
-    /// Bounds of one render.
-    pub bounds: RenderBounds,
     /// Receives warnings of renders.
     pub warn: fn(&str),
     /// The namespace of releases that have none.
@@ -61,9 +59,9 @@ pub fn release_spec(
     let charts = context.charts;
     let entries = release_values::of_release(charts.host, state, release)?;
     let mut options = release_options::options(state, release)?;
-    let mut skip_schema_validation = release_options::flag(state, release, "skipSchemaValidation");
+    let mut skip_schema_validation = release_options::flag(state, release, key!("skipSchemaValidation"));
     let mut set = context.set.to_vec();
-    let own = helm_arguments::own_arguments(state, &["args"]);
+    let own = helm_arguments::own_arguments(state, &[key!("args")]);
     for argument in helm_arguments::helm_arguments(&format!("{} {own}", context.arguments))? {
         match argument {
             HelmArgument::Set(text) => set.push(text),
@@ -81,7 +79,7 @@ pub fn release_spec(
     let compiled = CompiledChart::new(source.chart, charts.profile);
     let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
     let mut labels = match release_options::syncs_labels(state, release) {
-        true => release.text_map("labels"),
+        true => release.text_map(key!("labels")),
         false => BTreeMap::new(),
     };
     // Those that tell whose the record is are not the release's to set.
@@ -94,11 +92,11 @@ pub fn release_spec(
         crds: files,
         owner: context.owner.to_owned(),
         cause: context.cause.to_owned(),
-        description: Some(release.text("description")).filter(|text| !text.is_empty()),
+        description: Some(release.text(key!("description"))).filter(|text| !text.is_empty()),
         record_labels: labels,
         checksum_label: None,
         post_render: (!changes.is_empty() || program.is_some())
-            .then(|| post_render(changes, program, charts.profile, context.bounds, context.warn)),
+            .then(|| post_render(changes, program, charts.profile, context.warn)),
         options,
     })
 }
@@ -123,13 +121,12 @@ fn post_render(
     changes: Changes,
     program: Option<PostProgram>,
     profile: Profile,
-    bounds: RenderBounds,
     warn: fn(&str),
 ) -> PostRender {
-    Arc::new(move |release: &mut RenderedRelease| {
+    Arc::new(move |chart: Rendered, bounds: &RenderBounds| {
         let mut files: BTreeMap<String, String> = BTreeMap::new();
-        let sources = release.manifests.iter().map(|one| (&one.source, &one.text));
-        for (source, text) in sources.chain(release.hooks.iter().map(|one| (&one.path, &one.text))) {
+        let hooks = chart.hooks.iter().map(|hook| &hook.manifest);
+        for Manifest { source, text, .. } in chart.manifests.iter().chain(hooks) {
             if changes.is_empty() {
                 files.entry(source.clone()).or_default().push_str(&format!("---\n{text}\n"));
                 continue;
@@ -139,22 +136,19 @@ fn post_render(
             files.entry(path.to_owned()).or_default().push_str(&format!("---\n# Source: {source}\n{text}\n"));
         }
         if !changes.is_empty() {
-            files = patched_chart::changed(files, &changes)?;
+            files = patched_chart::changed(files, &changes).map_err(ReconcileError::Chart)?;
         }
-        let rendered = Rendered::from_files(files, profile, &mut |line| warn(&line));
-        let mut rendered = rendered.map_err(|error| error.to_string())?;
+        let failed = |error: chart_compat::render::Error| ReconcileError::Chart(error.to_string());
+        let made = Rendered::from_files(files, profile, &mut |line| warn(&line)).map_err(failed)?;
+        let mut made = Rendered { manifests: made.manifests, hooks: made.hooks, ..chart };
         let printed = match &program {
-            Some(program) => program(&mut rendered)?,
+            Some(program) => program(&mut made).map_err(ReconcileError::Chart)?,
             None => None,
         };
-        let made = converted(&rendered, &bounds).map_err(|error| error.to_string())?;
-        release.manifests = made.manifests;
-        release.hooks = made.hooks;
-        release.checksum = made.checksum;
-        release.manifest_text = match printed {
-            Some(text) => String::from_utf8_lossy(&text).into_owned(),
-            None => made.manifest_text,
-        };
-        Ok(String::new())
+        let mut release = converted(&made, bounds).map_err(failed)?;
+        if let Some(text) = printed {
+            release.manifest_text = String::from_utf8_lossy(&text).into_owned();
+        }
+        Ok((release, String::new()))
     })
 }

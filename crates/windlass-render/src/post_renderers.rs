@@ -1,6 +1,6 @@
 //! Post-renderers in process: kustomize's patches and images, metadata of all objects, labels of the origin.
 //!
-//! Owns their order (Flux's) and applies them to a [`RenderedRelease`]. Does not know custom resources: a front end fills
+//! Owns their order (Flux's) and applies them to what a chart rendered, before it is parsed. Does not know custom resources: a front end fills
 //! [`PostRenderers`]. `chart_compat::render` joins manifests and hooks to one stream and splits it again, as Helm does.
 //!
 //! An object that loses the name of its file in a patch gets a file named by its number in the stream. In a file that has
@@ -8,21 +8,14 @@
 
 use std::collections::BTreeMap;
 
-use chart_compat::render::{Hook, Manifest, PostRenderStrategy, Rendered};
-use chart_compat::yaml;
+use chart_compat::render::{Manifest, PostRenderStrategy, Rendered};
+use chart_compat::yaml::Head;
 use kustomize_compat::Error;
 use kustomize_compat::build::{Kustomization, add_metadata};
 pub use kustomize_compat::patch::Patch;
 pub use kustomize_compat::selector::Selector;
 pub use kustomize_compat::selector::labels::LabelSelector;
 pub use kustomize_compat::transform::images::Image;
-
-use serde_json::Value;
-
-use super::bounds::RenderBounds;
-use super::convert;
-use super::labels::label_crds;
-use windlass_engine::RenderedRelease;
 
 /// The name of the manifests' file in error messages, as helm-controller has it.
 const FILE: &str = "helm-output.yaml";
@@ -52,7 +45,7 @@ pub struct PostRenderers {
     pub kustomize: Vec<KustomizePostRenderer>,
     /// Metadata of all objects.
     pub common_metadata: Option<CommonMetadata>,
-    /// Labels with the origin of a release; they replace common ones, and CRDs get them, too.
+    /// Labels with the origin of a release; they replace common ones.
     pub origin_labels: Option<BTreeMap<String, String>>,
     /// Whether manifests and hooks are post-rendered.
     pub strategy: PostRenderStrategy,
@@ -86,15 +79,14 @@ impl PostRenderers {
         Ok(stream)
     }
 
-    /// Post-renders a release: manifests, hooks, the text that Helm stores, and the checksum.
+    /// Post-renders what a chart rendered: manifests and hooks.
     ///
     /// # Errors
-    /// As [`Self::run`], with Helm's text, or a result that exceeds the render's memory limit.
-    pub fn apply(&self, release: &mut RenderedRelease, bounds: &RenderBounds) -> Result<(), PostRenderError> {
+    /// As [`Self::run`], with Helm's text.
+    pub fn apply(&self, rendered: &mut Rendered) -> Result<(), PostRenderError> {
         if self.is_empty() {
             return Ok(());
         }
-        let mut rendered = rendered(release)?;
         let mut warn = |line: String| tracing::warn!("{line}");
         let mut cause = None;
         let mut run = |stream: &str| {
@@ -107,18 +99,10 @@ impl PostRenderers {
                 text
             })
         };
-        if let Err(text) = rendered.post_render(self.strategy, &mut run, &mut warn) {
-            return Err(PostRenderError { text, hint: cause.and_then(|cause| self.hint(&cause, release)) });
-        }
-        let result = convert::release(&rendered, bounds).map_err(|e| e.to_string())?;
-        release.manifests = result.manifests;
-        release.hooks = result.hooks;
-        release.manifest_text = result.manifest_text;
-        release.checksum = result.checksum;
-        match &self.origin_labels {
-            Some(labels) => Ok(label_crds(&mut release.crds, labels)?),
-            None => Ok(()),
-        }
+        rendered.post_render(self.strategy, &mut run, &mut warn).map_err(|text| PostRenderError {
+            text,
+            hint: cause.and_then(|cause| self.hint(&cause, rendered)),
+        })
     }
 }
 
@@ -140,38 +124,31 @@ pub enum PostRenderHint {
     Text(String),
 }
 
-impl From<String> for PostRenderError {
-    fn from(text: String) -> Self {
-        Self { text, hint: None }
-    }
-}
-
 impl PostRenderers {
     /// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
-    fn hint(&self, error: &Error, release: &RenderedRelease) -> Option<PostRenderHint> {
+    fn hint(&self, error: &Error, rendered: &Rendered) -> Option<PostRenderHint> {
         match error {
             Error::Hinted { hint, .. } => Some(PostRenderHint::Text(hint.clone())),
             // The build wraps the cause in a text of its own.
             other if other.to_string().contains("already registered id") => {
-                in_both(release).map(PostRenderHint::HookAndManifest)
+                in_both(rendered).map(PostRenderHint::HookAndManifest)
             }
-            _ => self.unreadable(release).map(PostRenderHint::Text),
+            _ => self.unreadable(rendered).map(PostRenderHint::Text),
         }
     }
 
     /// The first object that kustomize cannot read, and its template.
-    fn unreadable(&self, release: &RenderedRelease) -> Option<String> {
-        let manifests = release.manifests.iter().map(|one| (&one.source, &one.text, &one.object));
-        let mut all = manifests.chain(release.hooks.iter().map(|one| (&one.path, &one.text, &one.object)));
-        all.find_map(|(path, text, object)| {
+    fn unreadable(&self, rendered: &Rendered) -> Option<String> {
+        let hooks = rendered.hooks.iter().map(|hook| &hook.manifest);
+        rendered.manifests.iter().chain(hooks).find_map(|Manifest { source, text, head, .. }| {
             let error = self.run(text).err()?.to_string();
-            let name = name_of(object);
+            let name = name_of(head);
             // The build wraps the cause in a text of its own.
             match error.contains("already defined at line") {
                 true => Some(format!(
-                    "{name} of {path} sets a key twice: Helm takes the last value, post-renderers refuse the object"
+                    "{name} of {source} sets a key twice: Helm takes the last value, post-renderers refuse the object"
                 )),
-                false if error.contains("yaml:") => Some(format!("the object is {name} of {path}")),
+                false if error.contains("yaml:") => Some(format!("the object is {name} of {source}")),
                 false => None,
             }
         })
@@ -179,45 +156,18 @@ impl PostRenderers {
 }
 
 /// Kind and name of an object.
-fn name_of(object: &Value) -> String {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    format!("{} {name:?}", object["kind"].as_str().unwrap_or_default())
+fn name_of(head: &Head) -> String {
+    format!("{} {:?}", head.kind, head.name)
 }
 
 /// The first object that is both a hook and a manifest.
-fn in_both(release: &RenderedRelease) -> Option<String> {
-    let identity = |object: &Value| {
-        ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"]
-            .map(|at| object.pointer(at).cloned())
+fn in_both(rendered: &Rendered) -> Option<String> {
+    let same = |a: &Head, b: &Head| {
+        (&a.api_version, &a.kind, &a.namespace, &a.name) == (&b.api_version, &b.kind, &b.namespace, &b.name)
     };
-    let manifests: Vec<_> = release.manifests.iter().map(|manifest| identity(&manifest.object)).collect();
-    let hook = release.hooks.iter().find(|hook| manifests.contains(&identity(&hook.object)))?;
-    Some(name_of(&hook.object))
-}
-
-/// Converts the documents of a release to the renderer's form.
-fn rendered(release: &RenderedRelease) -> Result<Rendered, String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut document = |source, text: &str| {
-        let count = counts.entry(source).or_default();
-        let number = *count;
-        *count += 1;
-        let head = yaml::head(text.as_bytes()).map_err(|e| format!("{source}: {e}"))?;
-        Ok::<_, String>(Manifest { source: source.to_owned(), text: text.to_owned(), head, number })
-    };
-    let manifests =
-        release.manifests.iter().map(|m| document(&m.source, &m.text)).collect::<Result<_, _>>()?;
-    // Events, weight and policies of a hook are parsed again from its text.
-    let hook = |manifest| Hook {
-        manifest,
-        events: Vec::new(),
-        weight: 0,
-        delete_policies: Vec::new(),
-        output_log_policies: Vec::new(),
-    };
-    let hooks =
-        release.hooks.iter().map(|h| document(&h.path, &h.text).map(hook)).collect::<Result<_, _>>()?;
-    Ok(Rendered { manifests, hooks, ..Rendered::default() })
+    let is_manifest = |head: &Head| rendered.manifests.iter().any(|manifest| same(&manifest.head, head));
+    let hook = rendered.hooks.iter().find(|hook| is_manifest(&hook.manifest.head))?;
+    Some(name_of(&hook.manifest.head))
 }
 
 #[cfg(test)]

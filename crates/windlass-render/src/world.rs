@@ -33,17 +33,21 @@ pub trait Documents: Send + Sync {
     fn document(&self, url: &str) -> Result<Bytes, String>;
 }
 
-/// The real world.
+/// The real world. A render of a chart builds its own ([`RenderRequest`](crate::RenderRequest)).
 #[derive(Default)]
 pub struct SystemWorld<'l> {
-    /// Implements `lookup`; without one it finds nothing, as in `helm template`.
-    pub cluster: Option<&'l dyn Lookup>,
-    /// Loads the external documents of schemas; without one, schemas must not refer to any.
-    pub documents: Option<&'l dyn Documents>,
-    /// Whether `getHostByName` queries DNS (`--enable-dns`).
-    pub dns: bool,
-    /// The deadline of the render; `None` for no limit.
-    pub deadline: Option<Deadline>,
+    pub(super) cluster: Option<&'l dyn Lookup>,
+    pub(super) documents: Option<&'l dyn Documents>,
+    pub(super) dns: bool,
+    pub(super) deadline: Option<Deadline>,
+}
+
+impl<'l> SystemWorld<'l> {
+    /// A world without a cluster, until a deadline. `documents` loads the external documents of schemas.
+    #[must_use]
+    pub fn until(deadline: Deadline, documents: Option<&'l dyn Documents>) -> Self {
+        Self { documents, deadline: Some(deadline), ..Self::default() }
+    }
 }
 
 /// The local zone as in Go's time package: `TZ`, else the target of the link `/etc/localtime`.

@@ -8,7 +8,7 @@ use super::super::output;
 use super::super::{Failure, print, tell, with_engine};
 use super::kinds::{self, FluxKind};
 use super::{namespace_of, read, text};
-use windlass_cluster::{Cluster, Gvk};
+use windlass_cluster::{Cluster, Gvk, ObjectMeta};
 
 /// Flags of `events`.
 #[derive(clap::Args)]
@@ -104,13 +104,13 @@ fn is_shown(event: &Value, only: Option<&[Key]>, types: &[String]) -> bool {
 /// When an Event was last seen; Events of the newer API have other fields.
 fn last_seen(event: &Value) -> Option<Timestamp> {
     let times = [
-        &event["series"]["lastObservedTime"],
-        &event["lastTimestamp"],
-        &event["eventTime"],
-        &event["firstTimestamp"],
-        &event["metadata"]["creationTimestamp"],
+        text(&event["series"]["lastObservedTime"]),
+        text(&event["lastTimestamp"]),
+        text(&event["eventTime"]),
+        text(&event["firstTimestamp"]),
+        ObjectMeta::of(event).created_at(),
     ];
-    times.into_iter().find_map(|time| time.as_str()?.parse().ok())
+    times.into_iter().find_map(|time| time.parse().ok())
 }
 
 /// The rows, the oldest first.
@@ -125,7 +125,7 @@ fn table(mut events: Vec<Value>, namespaces: bool, header: bool, now: Timestamp,
         let object = &event["involvedObject"];
         let message = text(&event["message"]).split_whitespace().collect::<Vec<_>>().join(" ");
         let cells = [
-            text(&event["metadata"]["namespace"]).to_owned(),
+            ObjectMeta::of(event).namespace().unwrap_or_default().to_owned(),
             last_seen(event).map_or_else(|| "<unknown>".to_owned(), |seen| age(now, seen)),
             text(&event["type"]).to_owned(),
             text(&event["reason"]).to_owned(),

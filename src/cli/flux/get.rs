@@ -8,6 +8,7 @@ use super::super::output::{self, Format};
 use super::super::{Failure, print, tell, with_engine};
 use super::kinds::{FluxKind, Selection};
 use super::{condition, get_watch, namespace_of, revision, shortened_hex, text};
+use windlass_cluster::ObjectMeta;
 
 /// Flags of `get`.
 #[derive(clap::Args)]
@@ -52,7 +53,7 @@ pub(super) struct Row {
 
 impl Row {
     pub(super) fn of(kind: &FluxKind, object: &Value) -> Self {
-        let metadata = &object["metadata"];
+        let meta = ObjectMeta::of(object);
         let ready = condition(object, "Ready");
         let (status, reason, message) = match ready {
             Some(ready) => (text(&ready["status"]), text(&ready["reason"]), text(&ready["message"])),
@@ -64,8 +65,8 @@ impl Row {
         };
         Self {
             kind: kind.kind.to_owned(),
-            namespace: text(&metadata["namespace"]).to_owned(),
-            name: text(&metadata["name"]).to_owned(),
+            namespace: meta.namespace().unwrap_or_default().to_owned(),
+            name: meta.name().to_owned(),
             revision: revision(object).to_owned(),
             suspended: object["spec"]["suspend"] == true,
             ready: status.to_owned(),
@@ -179,7 +180,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     let mut lists: Vec<Vec<Row>> = Vec::new();
     for (kind, mut objects) in found {
         if let Some(name) = &selection.name {
-            objects.retain(|object| object["metadata"]["name"] == name.as_str());
+            objects.retain(|object| ObjectMeta::of(object).name() == name);
             if objects.is_empty() {
                 return Err(format!("{} object '{name}' not found in {place} namespace", kind.kind));
             }

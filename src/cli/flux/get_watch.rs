@@ -9,8 +9,8 @@ use super::super::flags::Globals;
 use super::super::{Failure, print, with_engine};
 use super::get::{Args, Row, Shown, has_status, table};
 use super::kinds::Selection;
-use super::{namespace_of, text};
-use windlass_cluster::ObjectEvent;
+use super::namespace_of;
+use windlass_cluster::{ObjectEvent, ObjectMeta};
 
 /// The rows that were shown last, by kind, namespace and name.
 #[derive(Default)]
@@ -72,8 +72,8 @@ pub(super) fn run(globals: &Globals, args: &Args, selector: Option<(&str, &str)>
                 }
                 // It may come back.
                 ObjectEvent::Present(object) | ObjectEvent::Gone(object) => {
-                    let metadata = &object["metadata"];
-                    rows.forget(kind.kind, text(&metadata["namespace"]), text(&metadata["name"]));
+                    let meta = ObjectMeta::of(&object);
+                    rows.forget(kind.kind, meta.namespace().unwrap_or_default(), meta.name());
                 }
                 ObjectEvent::Listing | ObjectEvent::Listed => {}
             }

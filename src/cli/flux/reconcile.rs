@@ -9,7 +9,7 @@ use super::kinds::{self, FluxKind, Selection};
 use super::wait::{Until, wait};
 use super::{MANAGER, Waiting, namespace_of, read, revision, step, text};
 use flux_api::api_names::{FORCE_AT, REQUESTED_AT, RESET_AT};
-use windlass_cluster::{Cluster, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ObjectMeta, ObjectRef, PatchKind};
 
 /// Flags of `reconcile`.
 #[derive(clap::Args)]
@@ -77,7 +77,7 @@ fn refuse(object: &ObjectRef, live: &Value) -> Result<(), Failure> {
 
 /// The sources of a HelmRelease, in the order in which its chart is made.
 async fn sources(cluster: &Cluster, release: &Value) -> Result<Vec<ObjectRef>, Failure> {
-    let own = text(&release["metadata"]["namespace"]);
+    let own = ObjectMeta::of(release).namespace().unwrap_or_default();
     let reference = |value: &Value, default: &str| -> Result<ObjectRef, Failure> {
         let kind: &FluxKind = kinds::named(text(&value["kind"]))?;
         let namespace = value["namespace"].as_str().unwrap_or(default);

@@ -7,8 +7,8 @@ use super::super::flags::Globals;
 use super::super::{Failure, with_engine};
 use super::kinds::{FluxKind, Selection};
 use super::wait::{Until, wait};
-use super::{MANAGER, Waiting, namespace_of, read, revision, step, text};
-use windlass_cluster::{Cluster, ObjectRef, PatchKind};
+use super::{MANAGER, Waiting, namespace_of, read, revision, step};
+use windlass_cluster::{Cluster, ObjectMeta, ObjectRef, PatchKind};
 
 /// Which objects.
 #[derive(clap::Args)]
@@ -67,7 +67,7 @@ async fn found(
     if listed.is_empty() {
         return Err(format!("no {} objects found in {namespace:?} namespace", kind.kind));
     }
-    Ok(listed.iter().map(|object| kind.object(namespace, text(&object["metadata"]["name"]))).collect())
+    Ok(listed.iter().map(|object| kind.object(namespace, ObjectMeta::of(object).name())).collect())
 }
 
 async fn set(cluster: &Cluster, object: &ObjectRef, suspend: bool) -> Result<Value, Failure> {
@@ -100,7 +100,7 @@ pub(super) fn resume(globals: &Globals, args: &ResumeArgs) -> Result<(), Failure
             step("►", &format!("resuming {lower} {} in {namespace} namespace", object.name));
             let live = set(cluster, &object, false).await?;
             step("✔", &format!("{lower} resumed"));
-            resumed.push((object, live["metadata"]["generation"].as_i64().unwrap_or_default()));
+            resumed.push((object, ObjectMeta::of(&live).generation()));
         }
         if !args.wait {
             return Ok(());

@@ -7,7 +7,7 @@ use super::super::output::local_go_time;
 use super::super::{Failure, print, with_engine};
 use super::kinds;
 use super::{condition, namespace_of, read, revision, text};
-use windlass_cluster::{Cluster, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, Gvk, ObjectMeta, ObjectRef};
 
 /// Most owners between an object and the one that a release contains.
 const MOST_OWNERS: usize = 8;
@@ -51,7 +51,7 @@ async fn trace(cluster: &Cluster, object: &ObjectRef) -> Result<Vec<Section>, Fa
     };
     let release = read(cluster, &release).await?;
     let mut sections = vec![of_object(object), of_release(&release)];
-    let own = text(&release["metadata"]["namespace"]).to_owned();
+    let own = ObjectMeta::of(&release).namespace().unwrap_or_default().to_owned();
     let mut next = reference(&release["spec"]["chartRef"], &own)?;
     if next.is_none() {
         next = text(&release["status"]["helmChart"])
@@ -96,7 +96,7 @@ async fn release_of(cluster: &Cluster, object: &Value) -> Result<Option<ObjectRe
         let controls = |owner: &&Value| owner["controller"] == true;
         let Some(owner) = owners.iter().find(controls).or(owners.first()) else { return Ok(None) };
         let gvk = Gvk::new(text(&owner["apiVersion"]), text(&owner["kind"]));
-        let owner = ObjectRef::new(gvk, object["metadata"]["namespace"].as_str(), text(&owner["name"]));
+        let owner = ObjectRef::new(gvk, ObjectMeta::of(&object).namespace(), text(&owner["name"]));
         match cluster.get(&owner).await.map_err(|e| e.to_string())? {
             Some(found) => object = found,
             None => return Ok(None),
@@ -106,8 +106,8 @@ async fn release_of(cluster: &Cluster, object: &Value) -> Result<Option<ObjectRe
 }
 
 fn labelled(object: &Value) -> Result<Option<ObjectRef>, Failure> {
-    let labels = &object["metadata"]["labels"];
-    let label = |field: &str| labels[format!("helm.toolkit.fluxcd.io/{field}")].as_str();
+    let meta = ObjectMeta::of(object);
+    let label = |field: &str| meta.label(&format!("helm.toolkit.fluxcd.io/{field}"));
     match (label("namespace"), label("name")) {
         (Some(namespace), Some(name)) => Ok(Some(kinds::named("HelmRelease")?.object(namespace, name))),
         _ => Ok(None),
@@ -122,10 +122,10 @@ fn of_object(object: &ObjectRef) -> Section {
 }
 
 fn of_release(release: &Value) -> Section {
-    let metadata = &release["metadata"];
+    let meta = ObjectMeta::of(release);
     let mut lines = vec![
-        ("HelmRelease", text(&metadata["name"]).to_owned()),
-        ("Namespace", text(&metadata["namespace"]).to_owned()),
+        ("HelmRelease", meta.name().to_owned()),
+        ("Namespace", meta.namespace().unwrap_or_default().to_owned()),
     ];
     lines.extend(release["spec"]["targetNamespace"].as_str().map(|target| ("Target", target.to_owned())));
     lines.push(("Revision", revision(release).to_owned()));

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::Failure;
 use super::{condition, text};
-use windlass_cluster::{Cluster, ObjectEvent, ObjectRef};
+use windlass_cluster::{Cluster, ObjectEvent, ObjectMeta, ObjectRef};
 
 /// Reasons of Ready that end without the object's own change: others have to become ready.
 const PREREQUISITES: [&str; 2] = ["DependencyNotReady", "SourceNotReady"];
@@ -56,7 +56,7 @@ pub(super) fn progress(object: &Value, until: Until<'_>) -> Progress {
     let reconciling = condition(object, "Reconciling").filter(|c| c["status"] == "True");
     // A pass has ended when it waits for its next try.
     let busy = reconciling.is_some_and(|c| c["reason"] != "ProgressingWithRetry");
-    let observed = status["observedGeneration"] == object["metadata"]["generation"];
+    let observed = status["observedGeneration"] == ObjectMeta::of(object).generation();
     match text(&ready["status"]) {
         "True" if observed && !busy => Progress::Ready,
         "False" if !busy && !PREREQUISITES.contains(&text(&ready["reason"])) => {

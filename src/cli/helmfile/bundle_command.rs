@@ -15,6 +15,7 @@ use super::flags::{Options, cwd};
 use super::{RawArgs, bundle_place, template};
 use crate::cli::flags::Globals;
 use crate::cli::{Failure, arguments, print, tell};
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
 use helmfile_compat::{Error, paths};
@@ -140,16 +141,17 @@ fn prove(
 /// Packs programs of hooks and post-renderers that lie beside the state file: rendering alone does not run them all.
 fn note_programs(host: &RecordingHost, state: &State, release: &Record) -> Result<(), Error> {
     let base = paths::within(&state.cwd, &state.base);
-    let hooks = state.fields.records("hooks").chain(release.records("hooks"));
-    for command in hooks.map(|hook| hook.text("command")) {
+    let hooks = state.fields.records(key!("hooks")).chain(release.records(key!("hooks")));
+    for command in hooks.map(|hook| hook.text(key!("command"))) {
         // What a template makes of it is known when it runs.
         if !command.is_empty() && !command.contains("{{") {
             host.note_program(&base, &command)?;
         }
     }
-    let defaults = state.fields.record("helmDefaults");
-    let default = defaults.and_then(|defaults| defaults.optional_text("postRenderer"));
-    let program = release.optional_text("postRenderer").or(default).filter(|program| !program.is_empty());
+    let defaults = state.fields.record(key!("helmDefaults"));
+    let default = defaults.and_then(|defaults| defaults.optional_text(key!("postRenderer")));
+    let program =
+        release.optional_text(key!("postRenderer")).or(default).filter(|program| !program.is_empty());
     if let Some(program) = program {
         host.note_program(&state.cwd, &program)?;
     }

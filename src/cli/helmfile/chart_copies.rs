@@ -10,6 +10,7 @@ use chart_compat::chart::File;
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{print, tell};
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::{Record, Slot};
 use helmfile_compat::{Error, paths, release};
@@ -52,21 +53,21 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
         commands::prepared(&*host, state, "pull", |state| {
             let copies =
                 ChartCopies { charts: options.charts(globals, &*host, &store), store: &store, options, args };
-            let mut releases: Vec<Record> = state.fields.records("releases").cloned().collect();
+            let mut releases: Vec<Record> = state.fields.records(key!("releases")).cloned().collect();
             let enabled: BTreeSet<String> =
                 commands::selected(state, false)?.iter().map(release::id).collect();
             let is_due = |one: &&mut Record| release::is_desired(one) && enabled.contains(&release::id(one));
             for one in releases.iter_mut().filter(is_due) {
                 let written = copies
                     .write(state, one)
-                    .map_err(|error| error.within(&format!("release {:?}", one.text("name"))))?;
+                    .map_err(|error| error.within(&format!("release {:?}", one.text(key!("name")))))?;
                 if let Some(path) = written {
-                    one.set("chart", Slot::Text(path));
-                    one.set("chartPath", Slot::Text(String::new()));
+                    one.set(key!("chart"), Slot::Text(path));
+                    one.set(key!("chartPath"), Slot::Text(String::new()));
                 }
             }
             let any = !releases.is_empty();
-            state.fields.set_records("releases", releases);
+            state.fields.set_records(key!("releases"), releases);
             if args.write_output {
                 text.push_str(&output::build(state));
             }
@@ -103,7 +104,7 @@ impl ChartCopies<'_> {
         }
         let name = match &on_disk {
             Some(dir) => paths::base(&dir.to_string_lossy()),
-            None => remote_name(state, &release.text("chart")),
+            None => remote_name(state, &release.text(key!("chart"))),
         };
         let output_dir = self.options.given_path(&self.args.output_dir);
         let template = &self.args.output_dir_template;
@@ -143,8 +144,8 @@ fn remote_name(state: &State, chart: &str) -> String {
         return last.split(['@', ':']).next().unwrap_or_default().to_owned();
     }
     let registry = paths::repository_chart(chart).filter(|(name, _)| {
-        let mut all = state.fields.records("repositories");
-        all.any(|one| one.text("name") == *name && one.flag("oci") == Some(true))
+        let mut all = state.fields.records(key!("repositories"));
+        all.any(|one| one.text(key!("name")) == *name && one.flag(key!("oci")) == Some(true))
     });
     registry.map_or_else(|| chart.to_owned(), |(_, chart)| chart.to_owned())
 }

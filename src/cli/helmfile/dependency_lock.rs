@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::{dependency, print, tell};
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::{Error, host, lock, paths, release};
 use windlass_fetch::chart_package;
@@ -34,8 +35,8 @@ pub(super) fn run(globals: &Globals, options: &Options) -> Result<(), Error> {
     let mut updated = BTreeSet::new();
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     commands::for_each(&*host, &query, &options.cwd(), |state| {
-        for nested in state.fields.records("helmfiles") {
-            check_writable(&nested.text("path"))?;
+        for nested in state.fields.records(key!("helmfiles")) {
+            check_writable(&nested.text(key!("path")))?;
         }
         commands::filter(state, false)?;
         let charts = options.charts(globals, &*host, &store);
@@ -51,7 +52,7 @@ pub(super) fn run(globals: &Globals, options: &Options) -> Result<(), Error> {
                 state.file
             )),
         }
-        Ok(!state.fields.list("releases").is_empty())
+        Ok(!state.fields.list(key!("releases")).is_empty())
     })?;
     for (path, text) in files {
         let failed = |error| format!("writing {}: {error}", path.display());
@@ -82,8 +83,8 @@ fn update_local_charts(
     state: &State,
     updated: &mut BTreeSet<String>,
 ) -> Result<(), Error> {
-    for one in state.fields.records("releases").filter(|one| release::is_desired(one)) {
-        if lock::locked_chart(state, &one.text("chart")).is_some() {
+    for one in state.fields.records(key!("releases")).filter(|one| release::is_desired(one)) {
+        if lock::locked_chart(state, &one.text(key!("chart"))).is_some() {
             continue;
         }
         if let ChartPlace::Chart(request) = charts.place(state, one)?
@@ -93,7 +94,7 @@ fn update_local_charts(
             // Standard output has the names of lock files alone.
             let say = &mut |text: String| tell(text.trim_end());
             dependency::bring(globals, request.reference.as_ref(), &FetchOptions::default(), say)
-                .map_err(|error| format!("release {:?}: {error}", one.text("name")))?;
+                .map_err(|error| format!("release {:?}: {error}", one.text(key!("name"))))?;
         }
     }
     Ok(())
@@ -108,9 +109,9 @@ fn lock_text(charts: &ReleaseCharts<'_>, state: &State) -> Result<Option<String>
         let version = match known.get(&key) {
             Some(version) => version.clone(),
             None => {
-                let request = charts.repository_chart(state, &one.release, &one.release.text("chart"));
+                let request = charts.repository_chart(state, &one.release, &one.release.text(key!("chart")));
                 let chart = charts.store.chart(&request);
-                let name = one.release.text("name");
+                let name = one.release.text(key!("name"));
                 chart.map_err(|error| format!("release {name:?}: {error}"))?.metadata.version
             }
         };

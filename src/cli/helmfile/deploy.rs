@@ -11,6 +11,7 @@ use crate::cli::flags::Globals;
 use crate::cli::{Connected, hints, print, prompt, tell};
 use helmfile_compat::Error;
 use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::key;
 use windlass_engine::{ChangeVerb, Preview};
 use windlass_helmfile::release_options;
 
@@ -67,7 +68,7 @@ pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Res
     run(globals, options, shared, "sync", async |session| {
         session.warn_of_ignored_fields()?;
         session.confirm("sync")?;
-        let all: Vec<usize> = (0..session.targets.len()).collect();
+        let all: Vec<usize> = (0..session.plan.releases.len()).collect();
         session.deploy_releases(&all).await?;
         Ok(ExitCode::SUCCESS)
     })
@@ -76,10 +77,8 @@ pub(super) fn sync(globals: &Globals, options: &Options, shared: &Shared) -> Res
 pub(super) fn destroy(globals: &Globals, options: &Options, shared: &Shared) -> Result<ExitCode, Error> {
     run(globals, options, shared, "destroy", async |session| {
         session.confirm("destroy")?;
-        for step in session.steps.clone().iter().rev() {
-            for at in step.iter().rev() {
-                session.uninstall(*at).await?;
-            }
+        for at in session.plan.backwards().collect::<Vec<_>>() {
+            session.uninstall(at).await?;
         }
         Ok(ExitCode::SUCCESS)
     })
@@ -88,7 +87,7 @@ pub(super) fn destroy(globals: &Globals, options: &Options, shared: &Shared) -> 
 impl Session<'_> {
     /// Tells which fields of the releases change nothing.
     fn warn_of_ignored_fields(&self) -> Result<(), Error> {
-        for target in &self.targets {
+        for target in &self.plan.releases {
             let lines = release_options::ignored_fields(self.state(target)?, &target.release);
             lines.iter().for_each(|line| tell(line));
         }
@@ -97,7 +96,7 @@ impl Session<'_> {
 
     /// What would change, in order.
     async fn changes(&mut self) -> Result<Vec<Change>, Error> {
-        let all: Vec<usize> = self.steps.iter().flatten().copied().collect();
+        let all: Vec<usize> = self.plan.steps.iter().flatten().copied().collect();
         let all = self.connected(&all).await?;
         let (session, is_failed) = (&*self, AtomicBool::new(false));
         let changes = session.side_by_side(
@@ -122,8 +121,7 @@ impl Session<'_> {
         self.check_interrupted()?;
         let target = self.target(at)?;
         let id = release_options::release_id(&target.release, &connected.namespace);
-        let place =
-            |error: String| Error::Other(format!("release {:?}: {error}", target.release.text("name")));
+        let place = |error: String| Error::Other(format!("release {:?}: {error}", target.name));
         if !target.installed {
             let is_there = newest(connected, &id).await.map_err(|error| place(error.to_string()))?.is_some();
             return Ok(is_there.then_some(Change { target: at, verb: "uninstall", preview: None }));
@@ -148,8 +146,8 @@ impl Session<'_> {
                 None => "-".to_owned(),
             };
             rows.push([
-                target.release.text("name"),
-                target.release.text("namespace"),
+                target.name.clone(),
+                target.namespace.clone(),
                 change.verb.to_owned(),
                 count(&[ChangeVerb::Create]),
                 count(&[ChangeVerb::Update, ChangeVerb::Recreate]),
@@ -163,7 +161,7 @@ impl Session<'_> {
         print(table(&rows).as_bytes())?;
         for change in changes {
             let suppressed =
-                table_only || self.target(change.target)?.release.flag("suppressDiff") == Some(true);
+                table_only || self.target(change.target)?.release.flag(key!("suppressDiff")) == Some(true);
             if let Some(preview) = change.preview.as_ref().filter(|_| !suppressed) {
                 let preview = hints::with_flags(preview, hints::RELEASE_FLAGS);
                 print(format!("\n{}", preview.text(false, self.globals.paints())).as_bytes())?;
@@ -186,14 +184,12 @@ impl Session<'_> {
     /// Uninstalls and upgrades some releases: first what is to go, backwards; then the rest, step by step. An error ends the run
     /// after its step.
     async fn deploy_releases(&mut self, chosen: &[usize]) -> Result<(), Error> {
-        let steps = self.steps.clone();
-        for at in steps.iter().rev().flat_map(|step| step.iter().rev()).filter(|at| chosen.contains(at)) {
-            if !self.target(*at)?.installed {
-                self.uninstall(*at).await?;
-            }
+        let gone: Vec<usize> = self.plan.uninstalls().filter(|at| chosen.contains(at)).collect();
+        for at in gone {
+            self.uninstall(at).await?;
         }
-        for step in &steps {
-            let installed = |at: &&usize| self.targets.get(**at).is_some_and(|target| target.installed);
+        for step in &self.plan.steps.clone() {
+            let installed = |at: &&usize| self.plan.releases.get(**at).is_some_and(|one| one.installed);
             let due: Vec<usize> =
                 step.iter().filter(|at| chosen.contains(at)).filter(installed).copied().collect();
             let due = self.connected(&due).await?;
@@ -204,7 +200,7 @@ impl Session<'_> {
                 async |at, connected: &Connected| {
                     let error = session.upgrade(at, connected).await.err()?;
                     tell(&error.to_string());
-                    session.target(at).ok().map(|target| target.release.text("name"))
+                    session.target(at).ok().map(|target| target.name.clone())
                 },
             );
             failures(&failed.into_iter().flatten().collect::<Vec<_>>())?;
@@ -216,7 +212,7 @@ impl Session<'_> {
         self.check_interrupted()?;
         self.each_hook(&[at], "presync")?;
         let target = self.target(at)?;
-        let (name, state) = (target.release.text("name"), self.state(target)?);
+        let (name, state) = (&target.name, self.state(target)?);
         let spec = self.spec_of_next_revision(at, connected).await;
         let spec = spec.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
         let done =
@@ -245,7 +241,7 @@ impl Session<'_> {
         let target = self.target(at)?;
         let (release, state) = (&target.release, self.state(target)?);
         let id = release_options::release_id(release, &connected.namespace);
-        let name = release.text("name");
+        let name = target.name.clone();
         let failed = |error: String| Error::Other(format!("release {name:?} failed: {error}"));
         if newest(&connected, &id).await.map_err(|error| failed(error.to_string()))?.is_none() {
             return Ok(());

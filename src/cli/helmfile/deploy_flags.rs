@@ -1,5 +1,6 @@
 //! Flags of `diff`, `apply`, `sync` and `destroy` that stand for fields of every release, and those that change nothing here.
 
+use helmfile_compat::key;
 use helmfile_compat::record::{Record, Slot};
 
 /// Flags that stand for fields of every release.
@@ -54,28 +55,29 @@ impl FieldFlags {
     /// Sets the fields of a release.
     pub(super) fn apply(&self, release: &mut Record) {
         for (key, value) in [
-            ("wait", self.wait.then_some(true)),
-            ("waitForJobs", self.wait_for_jobs.then_some(true)),
-            ("takeOwnership", self.take_ownership.then_some(true)),
-            ("reuseValues", (self.reuse_values || self.reset_values).then_some(self.reuse_values)),
-            ("syncReleaseLabels", self.sync_release_labels.then_some(true)),
-            ("skipSchemaValidation", self.skip_schema_validation.then_some(true)),
-            ("deleteWait", self.delete_wait.then_some(true)),
+            (key!("wait"), self.wait.then_some(true)),
+            (key!("waitForJobs"), self.wait_for_jobs.then_some(true)),
+            (key!("takeOwnership"), self.take_ownership.then_some(true)),
+            (key!("reuseValues"), (self.reuse_values || self.reset_values).then_some(self.reuse_values)),
+            (key!("syncReleaseLabels"), self.sync_release_labels.then_some(true)),
+            (key!("skipSchemaValidation"), self.skip_schema_validation.then_some(true)),
+            (key!("deleteWait"), self.delete_wait.then_some(true)),
         ] {
             if let Some(value) = value {
                 release.set(key, Slot::pointer(Slot::Bool(value)));
             }
         }
-        for (key, seconds) in [("timeout", self.timeout), ("deleteTimeout", self.delete_timeout)] {
+        for (key, seconds) in [(key!("timeout"), self.timeout), (key!("deleteTimeout"), self.delete_timeout)]
+        {
             if seconds > 0 {
                 release.set(key, Slot::pointer(Slot::Int(seconds.into())));
             }
         }
         if !self.description.is_empty() {
-            release.set("description", Slot::Text(self.description.clone()));
+            release.set(key!("description"), Slot::Text(self.description.clone()));
         }
-        if let Some(cascade) = self.cascade.clone().filter(|_| release.text("cascade").is_empty()) {
-            release.set("cascade", Slot::pointer(Slot::Text(cascade)));
+        if let Some(cascade) = self.cascade.clone().filter(|_| release.text(key!("cascade")).is_empty()) {
+            release.set(key!("cascade"), Slot::pointer(Slot::Text(cascade)));
         }
     }
 }

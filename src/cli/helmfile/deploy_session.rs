@@ -24,14 +24,14 @@ use crate::cli::schemas::Schemas;
 use crate::cli::{Connected, Failure, ShutdownSignal, block_on, tell};
 use helmfile_compat::hooks::{self, Event};
 use helmfile_compat::load::State;
-use helmfile_compat::record::{Record, Slot};
 use helmfile_compat::visit::Query;
-use helmfile_compat::{Error, lock, release, visit};
+use helmfile_compat::{Error, visit};
 use windlass_controller::{ReleaseRunner, ReleaseSpec};
 use windlass_engine::record::{Record as ReleaseRecord, ReleaseStatus};
 use windlass_engine::{CrdPolicy, ReleaseId};
-use windlass_helmfile::commands::{self, NeedsRule};
-use windlass_helmfile::deploy_order::{self, Item, Scope};
+use windlass_helmfile::commands;
+use windlass_helmfile::deploy_order::Scope;
+use windlass_helmfile::deploy_plan::{DeployPlan, PlanOptions, PlannedRelease};
 use windlass_helmfile::release_chart::ReleaseCharts;
 use windlass_helmfile::release_options;
 use windlass_helmfile::release_spec::{SpecContext, release_spec, reuse_values};
@@ -91,14 +91,6 @@ enum NeedsScope {
     File,
 }
 
-/// A release of a run.
-pub(super) struct Target {
-    state: usize,
-    pub(super) release: Record,
-    /// Whether it is to be installed, and not uninstalled.
-    pub(super) installed: bool,
-}
-
 /// A run on one or more clusters.
 pub(super) struct Session<'s> {
     pub(super) globals: &'s Globals,
@@ -107,12 +99,8 @@ pub(super) struct Session<'s> {
     pub(super) shared: &'s Shared,
     pub(super) command: &'static str,
     states: Vec<State>,
-    pub(super) targets: Vec<Target>,
-    /// Indexes of targets, each step after all that it needs.
-    pub(super) steps: Vec<Vec<usize>>,
-    /// How many states have run their `prepare` hooks.
-    begun: usize,
-    /// Targets that have run `prepare` and not yet `cleanup`.
+    pub(super) plan: DeployPlan,
+    /// Releases that have run `prepare` and not yet `cleanup`.
     uncleaned: Mutex<BTreeSet<usize>>,
     connections: Connections<'s>,
     /// One permit for each render that may run now, whatever the number of releases and clusters.
@@ -138,9 +126,7 @@ pub(super) fn run(
         shared,
         command,
         states: visit::states(&*host, &query, &options.cwd())?,
-        targets: Vec::new(),
-        steps: Vec::new(),
-        begun: 0,
+        plan: DeployPlan::default(),
         uncleaned: Mutex::default(),
         connections: Connections::new(globals),
         renders: Arc::new(Semaphore::new(globals.render_bounds().at_once())),
@@ -162,69 +148,22 @@ pub(super) fn run(
     session.end(done)
 }
 
-/// The chosen releases of all states, in the order of the states.
-fn chosen(states: &[State], shared: &Shared) -> Result<Vec<(usize, Record)>, Error> {
-    match shared.needs_scope {
-        NeedsScope::All => commands::chosen_across(states, shared.needs.rule()),
-        NeedsScope::File => {
-            let mut chosen = Vec::new();
-            for (number, state) in states.iter().enumerate() {
-                let own = commands::chosen_with_needs(state, shared.needs.rule())?;
-                chosen.extend(own.into_iter().map(|one| (number, one)));
-            }
-            Ok(chosen)
-        }
-    }
-}
-
 impl Session<'_> {
     /// Runs the `prepare` hooks, chooses the releases and puts them in order.
     fn prepare(&mut self, query: &Query) -> Result<(), Error> {
-        let (host, command) = (self.charts.host, self.command);
-        for state in &mut self.states {
-            self.begun += 1;
-            hooks::trigger(host, state, None, Event { name: "prepare", error: None, command })?;
-            lock::apply(host, state)?;
-        }
-        for (number, mut release) in chosen(&self.states, self.shared)? {
-            let installed = release::is_desired(&release);
-            let Some(state) = self.states.get(number) else { continue };
-            let chart = state.fields.text("chart");
-            if !chart.is_empty() {
-                release.set("chart", Slot::Text(chart));
-            }
-            self.shared.fields.apply(&mut release);
-            self.targets.push(Target { state: number, installed, release: release.clone() });
-            if installed {
-                self.uncleaned().insert(self.targets.len() - 1);
-                let event = Event { name: "prepare", error: None, command };
-                hooks::trigger(host, state, Some(&release), event)?;
-            }
-        }
-        if self.targets.is_empty() {
-            return Err(commands::no_match(query));
-        }
-        let releases: Vec<Record> = self.targets.iter().map(|target| target.release.clone()).collect();
-        commands::check_duplicates(&releases)?;
-        let chosen: BTreeSet<String> = releases.iter().map(release::id).collect();
-        let item = |target: &Target| Item {
-            file: target.state,
-            id: release::id(&target.release),
-            needs: match self.shared.needs.rule() {
-                // What is not chosen is left alone, and does not count.
-                NeedsRule::Skip => {
-                    target.release.texts("needs").into_iter().filter(|id| chosen.contains(id)).collect()
-                }
-                NeedsRule::Include | NeedsRule::Refuse => target.release.texts("needs"),
+        let options = PlanOptions {
+            command: self.command,
+            rule: self.shared.needs.rule(),
+            scope: match self.shared.needs_scope {
+                NeedsScope::All => Scope::All,
+                NeedsScope::File => Scope::File,
             },
+            change: &|release| self.shared.fields.apply(release),
         };
-        let items: Vec<Item> = self.targets.iter().map(item).collect();
-        let scope = match self.shared.needs_scope {
-            NeedsScope::All => Scope::All,
-            NeedsScope::File => Scope::File,
-        };
-        self.steps = deploy_order::steps(&items, scope)?;
-        Ok(())
+        let done = self.plan.prepare(self.charts.host, &mut self.states, &options);
+        self.uncleaned().clone_from(&self.plan.prepared);
+        done?;
+        if self.plan.releases.is_empty() { Err(commands::no_match(query)) } else { Ok(()) }
     }
 
     pub(super) fn uncleaned(&self) -> MutexGuard<'_, BTreeSet<usize>> {
@@ -237,12 +176,12 @@ impl Session<'_> {
         work: impl AsyncFn(&Connected, ReleaseId) -> Result<(), Failure>,
     ) -> Result<ExitCode, Error> {
         let mut failed = Vec::new();
-        for at in self.steps.clone().into_iter().flatten() {
+        for at in self.plan.steps.clone().into_iter().flatten() {
             let target = self.target(at)?;
             if !target.installed {
                 continue;
             }
-            let release = target.release.clone();
+            let (release, name) = (target.release.clone(), target.name.clone());
             self.check_interrupted()?;
             let done = match self.connection(at).await {
                 Ok(connected) => {
@@ -252,7 +191,6 @@ impl Session<'_> {
                 Err(error) => Err(error.to_string()),
             };
             if let Err(error) = done {
-                let name = release.text("name");
                 tell(&format!("release {name:?}: {error}"));
                 failed.push(name);
             }
@@ -272,7 +210,7 @@ impl Session<'_> {
     pub(super) async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
         self.check_interrupted()?;
         let missing = || Error::Other(format!("there is no release {target}"));
-        let target = self.targets.get(target).ok_or_else(missing)?;
+        let target = self.plan.releases.get(target).ok_or_else(missing)?;
         let state = self.states.get(target.state).ok_or_else(missing)?;
         self.connections.of(state, &target.release).await
     }
@@ -286,11 +224,11 @@ impl Session<'_> {
         Ok(out)
     }
 
-    pub(super) fn target(&self, at: usize) -> Result<&Target, Error> {
-        self.targets.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
+    pub(super) fn target(&self, at: usize) -> Result<&PlannedRelease, Error> {
+        self.plan.releases.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
     }
 
-    pub(super) fn state(&self, target: &Target) -> Result<&State, Error> {
+    pub(super) fn state(&self, target: &PlannedRelease) -> Result<&State, Error> {
         self.states.get(target.state).ok_or_else(|| Error::Other("there is no such state".to_owned()))
     }
 
@@ -307,7 +245,6 @@ impl Session<'_> {
             set: &self.shared.set,
             arguments: &self.shared.fields.args,
             files: &files,
-            bounds: globals.render_bounds(),
             warn: tell,
             default_namespace: &connected.namespace,
             owner: "",
@@ -329,8 +266,7 @@ impl Session<'_> {
     ) -> Result<ReleaseSpec, Error> {
         // Charts are fetched by a runtime of their own.
         let mut spec = block_in_place(|| self.spec(at, connected))?;
-        let target = self.target(at)?;
-        if release_options::flag(self.state(target)?, &target.release, "reuseValues") {
+        if self.target(at)?.reuses_values {
             let past = connected.engine.history_of(&spec.id).await.map_err(|error| error.to_string())?;
             if let Some(base) = past.upgrade_base() {
                 reuse_values(&mut spec, base)?;
@@ -389,13 +325,13 @@ impl Session<'_> {
         let failure = done.as_ref().err().map(ToString::to_string);
         let event = || Event { name: "cleanup", error: failure.as_deref(), command: self.command };
         let uncleaned = self.uncleaned().clone();
-        for target in uncleaned.iter().filter_map(|at| self.targets.get(*at)) {
+        for target in uncleaned.iter().filter_map(|at| self.plan.releases.get(*at)) {
             if let Some(state) = self.states.get(target.state) {
                 let hook = hooks::trigger(self.charts.host, state, Some(&target.release), event());
                 done = with_hook(done, hook);
             }
         }
-        for state in self.states.iter().take(self.begun) {
+        for state in self.states.iter().take(self.plan.prepared_states) {
             done = with_hook(done, hooks::trigger(self.charts.host, state, None, event()));
         }
         done

@@ -330,7 +330,7 @@ impl Options {
             hooks: !says_yes("HELMFILE_DISABLE_HOOKS"),
         };
         let warn: fn(&str) = if self.quiet { |_| () } else { tell };
-        let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: None };
+        let world = SystemWorld::default();
         let addresses = RemoteFiles::new(fetch::http(globals, TIMEOUT)).with_inputs(globals.inputs.clone());
         let secrets = Secrets::new(fetch::http(globals, TIMEOUT), super::super::connect_options(globals));
         let (world, secrets) = (Box::new(world), Box::new(secrets));

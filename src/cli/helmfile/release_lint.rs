@@ -13,6 +13,7 @@ use crate::cli::schemas::Schemas;
 use crate::cli::{print, tell};
 use helmfile_compat::Error;
 use helmfile_compat::hooks::{self, Event};
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
 use windlass_fetch::chart_package::{Times, pack};
@@ -57,13 +58,13 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             args: others.join(" "),
             ..RenderFlags::default()
         };
-        apply_args(&mut flags, state, &["args"])?;
+        apply_args(&mut flags, state, &[key!("args")])?;
         let charts = options.charts(globals, &*host, &store);
         let renderer = Renderer { globals, options, charts, flags: &flags };
         for release in releases {
             count += 1;
             if !lint(&renderer, &store, state, release, least)? {
-                failed.push(release.text("name"));
+                failed.push(release.text(key!("name")));
             }
             let event = Event { name: "cleanup", error: None, command: "lint" };
             hooks::trigger(&*host, state, Some(release), event)?;
@@ -84,28 +85,27 @@ fn lint(
     release: &Record,
     least: Severity,
 ) -> Result<bool, Error> {
-    let path = release.optional_text("chartPath").filter(|path| !path.is_empty());
-    let (name, chart) = (release.text("name"), path.unwrap_or_else(|| release.text("chart")));
+    let path = release.optional_text(key!("chartPath")).filter(|path| !path.is_empty());
+    let (name, chart) = (release.text(key!("name")), path.unwrap_or_else(|| release.text(key!("chart"))));
     tell(&format!("Linting release={name}, chart={chart}"));
     let globals = renderer.globals;
     let (entries, user) = renderer.values(state, release)?;
     let documents = Schemas::new(globals);
-    let deadline = Some(globals.render_bounds().deadline());
-    let world = SystemWorld { documents: Some(&documents), deadline, ..SystemWorld::default() };
-    let namespace = release.text("namespace");
+    let world = SystemWorld::until(globals.render_bounds().deadline(), Some(&documents));
+    let namespace = release.text(key!("namespace"));
     let options = LintOptions {
         values: &user,
         namespace: if namespace.is_empty() { "default" } else { &namespace },
         kube_version: None,
         skip_schema_validation: renderer.flags.skip_schema_validation
-            || release_options::flag(state, release, "skipSchemaValidation"),
+            || release_options::flag(state, release, key!("skipSchemaValidation")),
         profile: globals.profile(),
         world: &world,
     };
     let linter = Linter { options, least, quiet: false, only_helm: false };
     let place = renderer.charts.place(state, release)?;
     let changes = changes(renderer.charts.host, state, release, place.made())?;
-    let is_changed = !release.list("dependencies").is_empty() || !changes.is_empty();
+    let is_changed = !release.list(key!("dependencies")).is_empty() || !changes.is_empty();
     let all = match place {
         ChartPlace::Chart(request) if !is_changed => store.files(&request),
         // As helmfile, the chart that is made of the release's fields.

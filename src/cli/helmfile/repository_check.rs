@@ -4,6 +4,7 @@ use super::flags::Options;
 use crate::cli::flags::Globals;
 use crate::cli::print;
 use helmfile_compat::Error;
+use helmfile_compat::key;
 use windlass_helmfile::commands;
 
 /// Flags of `repos`.
@@ -19,10 +20,10 @@ pub(super) fn run(globals: &Globals, options: &Options) -> Result<(), Error> {
     commands::for_each(&*host, &options.query()?, &options.cwd(), |state| {
         commands::filter(state, false)?;
         let charts = options.charts(globals, &*host, &store);
-        for repository in state.fields.records("repositories") {
-            let (name, url) = (repository.text("name"), repository.text("url"));
+        for repository in state.fields.records(key!("repositories")) {
+            let (name, url) = (repository.text(key!("name")), repository.text(key!("url")));
             let access = charts.repository_access(state, repository);
-            let reached = if repository.flag("oci") == Some(true) {
+            let reached = if repository.flag(key!("oci")) == Some(true) {
                 store.check_registry(url.split('/').next().unwrap_or_default(), &access)
             } else {
                 store.check_repository(&url, &access)
@@ -30,6 +31,6 @@ pub(super) fn run(globals: &Globals, options: &Options) -> Result<(), Error> {
             reached.map_err(|error| format!("repository {name:?}: {error}"))?;
             print(format!("repository {name:?} is reachable\n").as_bytes())?;
         }
-        Ok(!state.fields.list("releases").is_empty())
+        Ok(!state.fields.list(key!("releases")).is_empty())
     })
 }

@@ -16,16 +16,18 @@ use crate::cli::schemas::Schemas;
 use crate::cli::{output_dir, print, tell};
 use helmfile_compat::hooks::{self, Event};
 use helmfile_compat::host::Host;
+use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
 use helmfile_compat::release::is_desired;
 use helmfile_compat::release_values;
+use helmfile_compat::schema::Key;
 use helmfile_compat::{Error, paths};
 use windlass_helmfile::helm_arguments::{HelmArgument, helm_arguments, own_arguments};
 use windlass_helmfile::patched_chart::Changes;
 use windlass_helmfile::release_chart::{ChartPlace, ExtraValues, ReleaseCharts, changes};
 use windlass_helmfile::{commands, output, patched_chart, release_options};
-use windlass_render::{SystemWorld, note_secrets};
+use windlass_render::RenderRequest;
 
 /// Which needed releases a command takes.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -132,12 +134,12 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
         |state, releases| {
             let mut flags = args.render.clone();
             flags.values.iter_mut().for_each(|path| *path = options.given_path(path));
-            apply_args(&mut flags, state, &["args", "templateArgs"])?;
+            apply_args(&mut flags, state, &[key!("args"), key!("templateArgs")])?;
             let renderer =
                 Renderer { globals, options, charts: options.charts(globals, &*host, &store), flags: &flags };
             // helmfile prints an empty line for each kustomization that it builds, before all releases.
             for release in releases {
-                let local = paths::normalize_chart(&state.base, &release.text("chart"));
+                let local = paths::normalize_chart(&state.base, &release.text(key!("chart")));
                 let file = paths::join(&paths::within(&state.cwd, &local), "kustomization.yaml");
                 if host.is_dir(&file) == Some(false) {
                     print(b"\n")?;
@@ -169,7 +171,7 @@ pub(super) fn each_rendered(
     commands::for_each(host, &options.query()?, &options.cwd(), |state| {
         commands::prepared(host, state, "template", |state| {
             let mut flags = RenderFlags { include_crds: true, ..RenderFlags::default() };
-            apply_args(&mut flags, state, &["args", "templateArgs"])?;
+            apply_args(&mut flags, state, &[key!("args"), key!("templateArgs")])?;
             let charts = options.charts(globals, host, &store);
             let renderer = Renderer { globals, options, charts, flags: &flags };
             let chosen = commands::selected(state, true)?;
@@ -185,7 +187,7 @@ pub(super) fn each_rendered(
 
 /// Adds the arguments for helm to the flags. Those of the command line come before those of the state, which are in the lists `keys`
 /// of `helmDefaults`.
-pub(super) fn apply_args(flags: &mut RenderFlags, state: &State, keys: &[&str]) -> Result<(), Error> {
+pub(super) fn apply_args(flags: &mut RenderFlags, state: &State, keys: &[Key]) -> Result<(), Error> {
     let own = own_arguments(state, keys);
     for argument in helm_arguments(&format!("{} {own}", flags.args))? {
         match argument {
@@ -201,7 +203,7 @@ pub(super) fn apply_args(flags: &mut RenderFlags, state: &State, keys: &[&str]) 
 
 /// An error with the name of its release.
 fn of_release(release: &Record, error: &str) -> Error {
-    format!("release {:?}: {error}", release.text("name")).into()
+    format!("release {:?}: {error}", release.text(key!("name"))).into()
 }
 
 /// Renders releases.
@@ -242,7 +244,7 @@ impl Renderer<'_> {
         entries: &[release_values::Entry],
         user: &DataMap,
     ) -> Result<Chart, Error> {
-        if let Some(problem) = release_name_error(&release.text("name")) {
+        if let Some(problem) = release_name_error(&release.text(key!("name"))) {
             return Err(of_release(release, &format!("release name check failed: {problem}")));
         }
         let source = self.charts.chart(state, release, place, entries)?;
@@ -261,44 +263,43 @@ impl Renderer<'_> {
         user: &DataMap,
         chart: Chart,
     ) -> Result<Rendered, String> {
-        let bounds = self.globals.render_bounds();
         let documents = Schemas::new(self.globals);
-        let world = SystemWorld {
-            cluster: None,
-            documents: Some(&documents),
-            dns: release_options::flag(state, release, "enableDNS"),
-            deadline: Some(bounds.deadline()),
-        };
-        note_secrets(&chart, user);
         let options = self.render_options(state, release).map_err(|error| error.to_string())?;
-        CompiledChart::new(chart, self.globals.profile())
-            .render(user, &options, &world, &mut |line| tell(&line))
-            .map_err(|error| error.to_string())
+        let compiled = CompiledChart::new(chart, self.globals.profile());
+        let request = RenderRequest {
+            documents: Some(&documents),
+            dns: release_options::flag(state, release, key!("enableDNS")),
+            ..RenderRequest::new(&compiled, user, &options, self.globals.render_bounds().deadline())
+        };
+        request.render(&mut |line| tell(&line)).map_err(|error| error.to_string())
     }
 
     fn render_options(&self, state: &State, release: &Record) -> Result<RenderOptions, Error> {
         let mut capabilities = Capabilities::default();
-        let version =
-            [self.flags.kube_version.clone(), release.text("kubeVersion"), state.fields.text("kubeVersion")]
-                .into_iter()
-                .find(|version| !version.is_empty());
+        let version = [
+            self.flags.kube_version.clone(),
+            release.text(key!("kubeVersion")),
+            state.fields.text(key!("kubeVersion")),
+        ]
+        .into_iter()
+        .find(|version| !version.is_empty());
         if let Some(version) = version {
             capabilities.kube_version =
                 KubeVersion::parse(&version).map_err(|e| format!("invalid kube version '{version}': {e}"))?;
         }
-        let own = release.texts("apiVersions");
+        let own = release.texts(key!("apiVersions"));
         capabilities.api_versions.extend(if own.is_empty() {
-            state.fields.texts("apiVersions")
+            state.fields.texts(key!("apiVersions"))
         } else {
             own
         });
         self.globals.profile().helm_version().clone_into(&mut capabilities.helm_version);
-        let namespace = release.text("namespace");
+        let namespace = release.text(key!("namespace"));
         let skips_schema = self.flags.skip_schema_validation
-            || release_options::flag(state, release, "skipSchemaValidation");
+            || release_options::flag(state, release, key!("skipSchemaValidation"));
         Ok(RenderOptions {
             release: Release {
-                name: release.text("name"),
+                name: release.text(key!("name")),
                 namespace: if namespace.is_empty() { "default".to_owned() } else { namespace },
                 revision: 1,
                 is_upgrade: false,

@@ -131,7 +131,7 @@ impl Runtime {
                 "name": name, "description": p.description, "default": p.default, "value": p.value(),
             });
             if let Some((_, until)) = &p.temporary {
-                shown["expireAt"] = until.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+                shown["expireAt"] = windlass_cluster::api_time(*until).into();
             }
             if let Some(error) = &p.error {
                 shown["lastError"] = error.as_str().into();

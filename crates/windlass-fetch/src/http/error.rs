@@ -5,24 +5,25 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use windlass_base::bounded_read;
 
-use http::Method;
+use http::{Method, StatusCode};
 
 use windlass_base::causes::chain;
 
 use super::super::location::Location;
 use super::client::TooManyRedirects;
 use super::client_tls::TlsError;
+use super::status_text;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     /// The server answered with an error status.
-    #[error("failed to fetch {url} : {status}")]
+    #[error("failed to fetch {url} : {}", status_text(*.status))]
     Status {
         /// The URL.
         url: String,
-        /// The status and its text.
-        status: String,
+        /// The status.
+        status: StatusCode,
     },
     /// There was no complete answer.
     #[error("{method} \"{url}\": {reason}")]
@@ -98,7 +99,9 @@ impl HttpError {
     #[must_use]
     pub fn is_access_denied(&self) -> bool {
         match self {
-            Self::Status { status, .. } => ["401", "403"].iter().any(|code| status.starts_with(code)),
+            Self::Status { status, .. } => {
+                matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+            }
             Self::Failed { tls, .. } => *tls,
             Self::Offline { .. } => false,
         }
@@ -107,7 +110,7 @@ impl HttpError {
     /// Whether the server answered that it does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Status { status, .. } if status.starts_with("404"))
+        matches!(self, Self::Status { status: StatusCode::NOT_FOUND, .. })
     }
 }
 
@@ -169,9 +172,9 @@ mod tests {
 
     #[test]
     fn access_is_denied_by_the_answer_and_not_by_a_name() {
-        let status = |path: &str, status: &str| HttpError::Status {
+        let status = |path: &str, status: u16| HttpError::Status {
             url: format!("https://charts.example.test/{path}"),
-            status: status.to_owned(),
+            status: StatusCode::from_u16(status).unwrap(),
         };
         let failed = |path: &str, tls: bool| HttpError::Failed {
             method: "Get".to_owned(),
@@ -180,10 +183,10 @@ mod tests {
             tls,
         };
         for (error, expected) in [
-            (status("a.tgz", "401 Unauthorized"), true),
-            (status("a.tgz", "403 Forbidden"), true),
-            (status("mutual-tls-401.tgz", "404 Not Found"), false),
-            (status("access-denied.tgz", "500 Internal Server Error"), false),
+            (status("a.tgz", 401), true),
+            (status("a.tgz", 403), true),
+            (status("mutual-tls-401.tgz", 404), false),
+            (status("access-denied.tgz", 500), false),
             (failed("a.tgz", true), true),
             (failed("x509-unauthorized.tgz", false), false),
         ] {

@@ -309,7 +309,7 @@ impl Response {
         if self.status == StatusCode::OK {
             return Ok(self);
         }
-        Err(HttpError::Status { url: asked.to_string(), status: status_text(self.status) })
+        Err(HttpError::Status { url: asked.to_string(), status: self.status })
     }
 
     /// A header, if it is text.

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use chart_compat::chart::Metadata;
+use chart_compat::chart::{self, Metadata};
 use chart_compat::data::{Data, Map};
 use chart_compat::go::fmt::float32;
 use chart_compat::go::semver;
@@ -51,12 +51,10 @@ impl ChartVersion {
         if out.metadata.api_version.is_empty() {
             out.metadata.api_version = "v1".to_owned();
         }
-        match out.metadata.validate().map_err(|e| e.to_string()) {
+        match out.metadata.validate() {
             // Some repositories drop the aliases of dependencies.
-            Err(e) if !e.starts_with("validation: more than one dependency with name or alias") => {
-                Ok(Item::Skipped(e))
-            }
-            _ => Ok(Item::Version(Box::new(out))),
+            Ok(()) | Err(chart::Error::DuplicateDependency(_)) => Ok(Item::Version(Box::new(out))),
+            Err(error) => Ok(Item::Skipped(error.to_string())),
         }
     }
 

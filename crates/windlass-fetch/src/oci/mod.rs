@@ -106,7 +106,7 @@ impl OciError {
         match self {
             Self::Denied { .. } => true,
             Self::Http(error) => error.is_access_denied(),
-            Self::Status { status, .. } => ["401", "403"].iter().any(|code| status.starts_with(code)),
+            // Of 401 and 403 comes `Denied`.
             _ => false,
         }
     }
@@ -180,7 +180,7 @@ impl<'r> Registry<'r> {
         }
         let challenges = response.headers.get_all(header::WWW_AUTHENTICATE).iter();
         let challenge = challenges.filter_map(|c| Challenge::parse(c.to_str().ok()?)).next();
-        let challenge = challenge.ok_or_else(|| denied(status_text(response.status)))?;
+        let challenge = challenge.ok_or_else(|| denied(response.status))?;
         let stored = match &self.given {
             Some(_) => None,
             None => self.credentials.get(&ask.url.host).await?,
@@ -191,23 +191,23 @@ impl<'r> Registry<'r> {
             OciError::Http(HttpError::Status { status, .. }) => denied(status),
             other => other,
         })?;
-        let answer = answer.ok_or_else(|| denied(status_text(response.status)))?;
+        let answer = answer.ok_or_else(|| denied(response.status))?;
         let response = self.http.send(request(Some(answer.clone()))).await?;
         if matches!(response.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return Err(denied(status_text(response.status)));
+            return Err(denied(response.status));
         }
         self.tokens.keep(&origin, ask.scope, &answer);
         Ok(response)
     }
 
     /// The error of a registry that requires other credentials.
-    fn denied(&self, url: &Location, status: String) -> OciError {
+    fn denied(&self, url: &Location, status: StatusCode) -> OciError {
         let registry = url.host.clone();
         let advice = match self.credentials.are_in_files() {
             true => format!("try 'windlass registry login {registry}'"),
             false => "a secretRef with a login for it is missing, or its login is not accepted".to_owned(),
         };
-        OciError::Denied { registry, status, advice }
+        OciError::Denied { registry, status: status_text(status), advice }
     }
 
     /// The error for a refusal.
@@ -217,7 +217,7 @@ impl<'r> Registry<'r> {
             return OciError::NotFound(what.to_owned());
         }
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return self.denied(&response.url, status_text(status));
+            return self.denied(&response.url, status);
         }
         let reason = reason(&response.complaint().await);
         OciError::Status { method, url, status: status_text(status), reason }

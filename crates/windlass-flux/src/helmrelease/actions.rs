@@ -13,6 +13,8 @@ use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
+use super::object::HelmReleaseObject;
+use super::pass_inputs::decide;
 use super::release_conditions::{
     Conditions, DRIFTED, READY, RECONCILING, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, Truth,
 };
@@ -23,7 +25,7 @@ use super::{event_annotations, options, stored_release, unrecorded};
 use flux_api::GoDuration;
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::{HelmReleaseStatus, Inventory, InventoryEntry, Snapshot, TestHook};
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{
     EventNote, EventType, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner, ReleaseSpec, Requeue,
     crd_files,
@@ -40,6 +42,7 @@ const ANNOUNCED_AFTER: Duration = Duration::from_secs(2);
 /// The release of one HelmRelease in one pass.
 pub(super) struct ReleasePass<'a> {
     pub(super) pass: &'a mut ReconcilePass,
+    pub(super) object: &'a HelmReleaseObject,
     pub(super) runner: ReleaseRunner,
     pub(super) spec: &'a HelmReleaseSpec,
     pub(super) id: ReleaseId,
@@ -70,13 +73,8 @@ pub(super) enum ActionOutcome {
 }
 
 impl ReleasePass<'_> {
-    fn generation(&self) -> i64 {
-        self.pass.object["metadata"]["generation"].as_i64().unwrap_or_default()
-    }
-
     pub(super) fn conditions(&mut self) -> Conditions<'_> {
-        let generation = self.generation();
-        conditions(&mut self.status, generation)
+        conditions(&mut self.status, self.object.generation)
     }
 
     async fn save(&mut self) -> Result<(), ReconcileError> {
@@ -190,37 +188,19 @@ impl ReleasePass<'_> {
         newest: Option<&Record>,
         unfinished: Option<u64>,
     ) -> Result<(ReleaseState, Action), ReconcileError> {
-        let metadata = &self.metadata;
-        let (post_renderers, common_metadata) =
-            (options::post_renderers_digest(self.spec), options::common_metadata_digest(self.spec));
-        let desired = DesiredRelease {
-            spec: self.spec,
-            generation: self.generation(),
-            chart_name: &metadata.name,
-            chart_version: &metadata.version,
-            config_digest: &self.config_digest,
-            post_renderers_digest: &post_renderers,
-            common_metadata_digest: &common_metadata,
-            force: self.force,
-        };
-        let state = state::determine(newest, &self.status, &desired);
-        let mut verified = None;
-        if state == ReleaseState::Failed
-            && let Some(target) = snapshot::previous(&self.status.history, self.ignores_tests())
-        {
-            let record = self.runner.engine().records().record(&self.id, target.version).await?;
-            verified = record.filter(|record| snapshot::shows(target, record)).map(|record| record.version);
-        }
-        let action = match unfinished {
-            Some(to) => Action::Rollback(to),
-            None => state::next_action(state, &self.status, &desired, |version| verified == Some(version)),
-        };
-        Ok((state, action))
+        let desired = DesiredRelease::new(
+            self.spec,
+            self.object.generation,
+            &self.metadata,
+            &self.config_digest,
+            self.force,
+        );
+        let (state, action) = decide(self.runner.engine(), &self.id, newest, &self.status, &desired).await?;
+        Ok((state, unfinished.map_or(action, Action::Rollback)))
     }
 
     pub(super) fn ignores_tests(&self) -> bool {
-        let active = state::active(&self.status, self.spec);
-        active.map_or(self.spec.test.ignore_failures, |active| active.ignores_tests(self.spec))
+        state::ignores_tests(&self.status, self.spec)
     }
 
     /// Says in the status that an action runs.
@@ -364,11 +344,10 @@ impl ReleasePass<'_> {
         let taken = || ReconcileError::Task("the chart was released in this pass already".to_owned());
         let inputs = ReleaseInputs {
             chart: self.chart.take().ok_or_else(taken)?,
-            object: &self.pass.object,
+            object: self.object,
             spec: self.spec,
             id: &self.id,
             values: &self.values,
-            bounds: self.runner.render_bounds(),
         };
         inputs.release_spec(action, installs)
     }
@@ -579,7 +558,7 @@ impl ReleasePass<'_> {
     }
 
     fn observed(&mut self) {
-        self.status.observed_generation = Some(self.generation());
+        self.status.observed_generation = Some(self.object.generation);
     }
 
     fn interval(&self) -> Duration {
@@ -602,13 +581,14 @@ fn snapshot_with_tests(fresh: Snapshot, test_hooks: Option<BTreeMap<String, Test
 pub(super) fn crds_of(chart: &CompiledChart) -> Result<Vec<ObjectRef>, ReconcileError> {
     let files = crd_files(&chart.chart().crds(), &[], &BTreeMap::new())?;
     let objects = files.iter().flat_map(|file| &file.objects);
-    let reference =
-        |object: &Value| Some(ObjectRef::new(Gvk::of(object)?, None, object["metadata"]["name"].as_str()?));
+    let reference = |object: &Value| {
+        let name = Some(ObjectMeta::of(object).name()).filter(|name| !name.is_empty())?;
+        Some(ObjectRef::new(Gvk::of(object)?, None, name))
+    };
     Ok(objects.filter_map(reference).collect())
 }
 
 /// The conditions of a status, to be set now.
 pub(super) fn conditions(status: &mut HelmReleaseStatus, generation: i64) -> Conditions<'_> {
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    Conditions { status, generation, now }
+    Conditions { status, generation }
 }

@@ -15,7 +15,7 @@ use flux_api::api_names::SOURCES;
 use flux_api::common::failure_of;
 use windlass_base::bounded_read;
 use windlass_base::redact;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::ReconcileError;
 use windlass_engine::Disposition;
 use windlass_fetch::http::{Http, Request, Tls};
@@ -57,7 +57,8 @@ impl Artifact {
             ReconcileError::Reason { reason: "SourceNotReady", text, disposition }
         };
         let status = &source["status"];
-        if status["observedGeneration"] != source["metadata"]["generation"] {
+        let meta = ObjectMeta::of(source);
+        if status["observedGeneration"] != meta.generation() {
             return Err(not_ready("latest generation of object has not been reconciled"));
         }
         let conditions = status["conditions"].as_array().map_or(&[][..], Vec::as_slice);
@@ -68,10 +69,8 @@ impl Artifact {
         if text("url").is_empty() || text("digest").is_empty() {
             return Err(not_ready("it has no artifact"));
         }
-        let namespace = source["metadata"]["namespace"].as_str();
-        let own_name = source["metadata"]["name"].as_str().unwrap_or_default();
         Ok(Self {
-            source: ObjectRef::new(Gvk::new(SOURCES, kind), namespace, own_name),
+            source: meta.reference(Gvk::new(SOURCES, kind)),
             url: text("url"),
             digest: text("digest"),
             revision: text("revision"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::helm_releases::spec_of;
+use super::object::HelmReleaseObject;
 use flux_api::helm_release::HelmReleaseSpec;
 
 /// A difference from helm-controller.
@@ -16,11 +16,12 @@ pub struct Difference {
 /// The differences that affect a HelmRelease, those that refuse it first.
 #[must_use]
 pub fn differences(object: &Value) -> Vec<Difference> {
-    let spec = match spec_of(object) {
+    let read = HelmReleaseObject::read(object);
+    let spec = match read.spec() {
         Ok(spec) => spec,
         Err(error) => return vec![Difference { refused: true, text: error.to_string() }],
     };
-    let differs = differing(object, &spec).into_iter().filter(|(applies, _)| *applies);
+    let differs = differing(object, spec).into_iter().filter(|(applies, _)| *applies);
     differs.map(|(_, text)| Difference { refused: false, text: text.to_owned() }).collect()
 }
 

@@ -1,26 +1,30 @@
 //! Dependencies of a HelmRelease, and whether one is ready.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
-use flux_api::helm_release::{Dependency, HelmReleaseSpec};
+use super::object::HelmReleaseObject;
+use flux_api::helm_release::Dependency;
 use windlass_base::cel_expression;
-use windlass_controller::ReconcileError;
+use windlass_cluster::ObjectMeta;
+use windlass_controller::{Dependencies, ReconcileError};
 use windlass_engine::Disposition;
 
-fn all(object: &Value) -> Vec<(String, Dependency)> {
-    let own = object["metadata"]["namespace"].as_str().unwrap_or_default();
-    let list = HelmReleaseSpec::read(&object["spec"]).map(|spec| spec.depends_on).unwrap_or_default();
-    let key = |dependency: &Dependency| {
-        format!("{}/{}", dependency.namespace.as_deref().unwrap_or(own), dependency.name)
-    };
-    list.into_iter().map(|dependency| (key(&dependency), dependency)).collect()
+/// A dependency as `NAMESPACE/NAME`.
+pub(super) fn key_of(object: &HelmReleaseObject, dependency: &Dependency) -> String {
+    format!("{}/{}", dependency.namespace.as_deref().unwrap_or(&object.namespace), dependency.name)
 }
 
-/// The dependencies, as `NAMESPACE/NAME`.
-pub(super) fn keys(object: &Value) -> BTreeSet<String> {
-    all(object).into_iter().map(|(key, _)| key).collect()
+fn all(object: &HelmReleaseObject) -> &[Dependency] {
+    object.spec().map_or(&[], |spec| &spec.depends_on)
+}
+
+/// The dependencies, as `NAMESPACE/NAME`, each with the expression that says whether it is ready. Of two for one object the first counts.
+pub(super) fn declared(object: &HelmReleaseObject) -> Dependencies {
+    let mut out = Dependencies::new();
+    for dependency in all(object) {
+        out.entry(key_of(object, dependency)).or_insert_with(|| dependency.ready_expr.clone());
+    }
+    out
 }
 
 /// Refuses expressions about objects of other namespaces: they can ask for any field of those, one bit at a time. Whether such an object
@@ -28,15 +32,13 @@ pub(super) fn keys(object: &Value) -> BTreeSet<String> {
 ///
 /// # Errors
 /// There is one.
-pub(super) fn check_namespaces(object: &Value) -> Result<(), ReconcileError> {
-    let own = object["metadata"]["namespace"].as_str();
-    let foreign = |dependency: &Dependency| {
+pub(super) fn check_namespaces(object: &HelmReleaseObject) -> Result<(), ReconcileError> {
+    let foreign = |dependency: &&Dependency| {
         dependency.ready_expr.is_some()
-            && dependency.namespace.as_deref().is_some_and(|other| Some(other) != own)
+            && dependency.namespace.as_ref().is_some_and(|other| *other != object.namespace)
     };
-    let Some((key, _)) = all(object).into_iter().find(|(_, dependency)| foreign(dependency)) else {
-        return Ok(());
-    };
+    let Some(found) = all(object).iter().find(foreign) else { return Ok(()) };
+    let key = key_of(object, found);
     Err(ReconcileError::Reason {
         reason: "AccessDenied",
         text: format!(
@@ -46,20 +48,16 @@ pub(super) fn check_namespaces(object: &Value) -> Result<(), ReconcileError> {
     })
 }
 
-/// The expression of an object that says whether a dependency is ready, and the dependency as `NAMESPACE/NAME`.
-pub(super) fn expression_for(object: &Value, other: &Value) -> Option<(String, String)> {
-    let text = |field: &str| other["metadata"][field].as_str().unwrap_or_default();
-    let key = format!("{}/{}", text("namespace"), text("name"));
-    let declared = all(object).into_iter().find(|(name, _)| *name == key);
-    declared.and_then(|(_, dependency)| dependency.ready_expr).map(|expression| (expression, key))
-}
-
-/// Whether the expression for a dependency is true, evaluated off the runtime's threads. Without one it is.
+/// Whether the expression for a dependency is true, evaluated off the runtime's threads. `other`: its `NAMESPACE/NAME` and the object.
 ///
 /// # Errors
 /// The expression is not CEL, or does not give a boolean.
-pub(super) async fn fits_expression(object: &Value, other: &Value) -> Result<bool, ReconcileError> {
-    let Some((expression, key)) = expression_for(object, other) else { return Ok(true) };
+pub(super) async fn fits_expression(
+    expression: &str,
+    object: &Value,
+    (key, other): (&str, &Value),
+) -> Result<bool, ReconcileError> {
+    let (expression, key) = (expression.to_owned(), key.to_owned());
     let (own, dependency) = (object.clone(), other.clone());
     let evaluated = cel_expression::off_runtime(move || {
         cel_expression::is_true(&expression, &[("self", &own), ("dep", &dependency)])
@@ -76,7 +74,7 @@ pub(super) async fn fits_expression(object: &Value, other: &Value) -> Result<boo
 pub(super) fn is_ready(other: &Value) -> bool {
     let conditions = other["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
     let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
-    ready && other["status"]["observedGeneration"] == other["metadata"]["generation"]
+    ready && other["status"]["observedGeneration"] == ObjectMeta::of(other).generation()
 }
 
 #[cfg(test)]
@@ -95,7 +93,8 @@ mod tests {
         for (namespace, expr, allowed) in
             [("a", Some("true"), true), ("b", None, true), ("b", Some("true"), false)]
         {
-            assert_eq!(check_namespaces(&object(namespace, expr)).is_ok(), allowed, "{namespace} {expr:?}");
+            let object = HelmReleaseObject::read(&object(namespace, expr));
+            assert_eq!(check_namespaces(&object).is_ok(), allowed, "{namespace} {expr:?}");
         }
     }
 
@@ -113,7 +112,6 @@ mod tests {
                 "status": {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": status}]},
             })
         };
-        assert_eq!(keys(&object(None)), BTreeSet::from(["b/db".to_owned()]));
         for (expr, other, expected) in [
             (None, other(1, "True"), Some(true)),
             (None, other(2, "True"), Some(false)),
@@ -129,12 +127,13 @@ mod tests {
             (Some("dep."), other(1, "True"), None),
         ] {
             let object = object(expr);
-            let found = match expression_for(&object, &other) {
-                Some(_) => fits_expression(&object, &other).await.ok(),
+            let declared = declared(&HelmReleaseObject::read(&object));
+            assert_eq!(declared.get("b/db").map(Option::as_deref), Some(expr));
+            let found = match expr {
+                Some(expr) => fits_expression(expr, &object, ("b/db", &other)).await.ok(),
                 None => Some(is_ready(&other)),
             };
             assert_eq!(found, expected, "{expr:?}");
-            assert_eq!(expression_for(&object, &other).is_some(), expr.is_some());
         }
     }
 }

@@ -7,7 +7,7 @@ use chart_compat::go::regexp::{Regexp, compile};
 use serde_json::Value;
 
 use flux_api::helm_release::{IgnoreRule, Selector};
-use windlass_cluster::Gvk;
+use windlass_cluster::{Gvk, ObjectMeta};
 use windlass_controller::ReconcileError;
 use windlass_engine::WHOLE_OBJECT;
 use windlass_render::post_renderers::LabelSelector;
@@ -59,18 +59,20 @@ impl Target {
     }
 
     fn matches(&self, gvk: &Gvk, object: &Value, namespace: &str) -> bool {
-        let metadata = &object["metadata"];
+        let meta = ObjectMeta::of(object);
         let fits = |pattern: &Option<Arc<Regexp>>, text: &str| {
             pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
         };
-        let map = |field: &str| serde_json::from_value(metadata[field].clone()).unwrap_or_default();
+        let map = |all: &mut dyn Iterator<Item = (&str, &str)>| {
+            all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
         fits(&self.group, &gvk.group)
             && fits(&self.version, &gvk.version)
             && fits(&self.kind, &gvk.kind)
-            && fits(&self.name, metadata["name"].as_str().unwrap_or_default())
-            && fits(&self.namespace, metadata["namespace"].as_str().unwrap_or(namespace))
-            && self.labels.matches(&map("labels"))
-            && self.annotations.matches(&map("annotations"))
+            && fits(&self.name, meta.name())
+            && fits(&self.namespace, meta.namespace().unwrap_or(namespace))
+            && self.labels.matches(&map(&mut meta.labels()))
+            && self.annotations.matches(&map(&mut meta.annotations()))
     }
 }
 
@@ -92,7 +94,7 @@ pub(super) fn rules_for(
             if target.as_ref().is_some_and(|target| !target.matches(&gvk, object, namespace)) {
                 continue;
             }
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            let name = ObjectMeta::of(object).name();
             let paths = rule.paths.iter().filter_map(|pointer| path_of(pointer, object));
             out.extend(paths.map(|path| format!("{}/{name}:{path}", gvk.kind)));
         }

@@ -1,11 +1,14 @@
 //! Names that follow from a HelmRelease: its release, where it is stored, its HelmChart. Pure.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::digest::sha256;
+use super::object::HelmReleaseObject;
 use flux_api::GoDuration;
 use flux_api::helm_release::{ChartTemplate, HelmReleaseSpec};
-use windlass_cluster::ObjectRef;
+use windlass_cluster::{ObjectMeta, ObjectRef};
 use windlass_engine::ReleaseId;
 
 /// Longest name of a release.
@@ -14,21 +17,19 @@ const MAX_NAME: usize = 53;
 const HASH: usize = 12;
 
 /// The release: `[TARGET-]NAME` in the target namespace, unless the spec names it.
-pub(super) fn release_id(metadata: &Value, spec: &HelmReleaseSpec) -> ReleaseId {
-    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+pub(super) fn release_id(namespace: &str, name: &str, spec: &HelmReleaseSpec) -> ReleaseId {
     let name = match (&spec.release_name, &spec.target_namespace) {
-        (Some(name), _) if !name.is_empty() => name.clone(),
-        (_, Some(target)) if !target.is_empty() => format!("{target}-{}", text("name")),
-        _ => text("name").to_owned(),
+        (Some(own), _) if !own.is_empty() => own.clone(),
+        (_, Some(target)) if !target.is_empty() => format!("{target}-{name}"),
+        _ => name.to_owned(),
     };
     let target = spec.target_namespace.as_deref().filter(|target| !target.is_empty());
-    ReleaseId::new(target.unwrap_or(text("namespace")), &shorten(&name))
+    ReleaseId::new(target.unwrap_or(namespace), &shorten(&name))
 }
 
 /// Where the records are: the HelmRelease's namespace, unless the spec names another.
-pub(super) fn storage_namespace(metadata: &Value, spec: &HelmReleaseSpec) -> String {
-    let own = metadata["namespace"].as_str().unwrap_or_default();
-    spec.storage_namespace.as_deref().filter(|storage| !storage.is_empty()).unwrap_or(own).to_owned()
+pub(super) fn storage_namespace(namespace: &str, spec: &HelmReleaseSpec) -> String {
+    spec.storage_namespace.as_deref().filter(|storage| !storage.is_empty()).unwrap_or(namespace).to_owned()
 }
 
 /// A name that Helm accepts: longer ones end with a part of their digest.
@@ -41,25 +42,27 @@ fn shorten(name: &str) -> String {
     format!("{}-{hash}", name.get(..MAX_NAME - HASH - 1).unwrap_or_default())
 }
 
-/// Whether a HelmChart belongs to the HelmRelease with this metadata: its origin labels name it.
-pub(super) fn is_chart_of(chart: &Value, metadata: &Value) -> bool {
-    let labels = &chart["metadata"]["labels"];
-    ["name", "namespace"]
-        .iter()
-        .all(|field| labels[format!("helm.toolkit.fluxcd.io/{field}")] == metadata[*field])
+/// The labels that helm-controller puts on what it makes for a HelmRelease.
+pub(super) fn origin_labels(object: &HelmReleaseObject) -> BTreeMap<String, String> {
+    let label = |field: &str, value: &str| (format!("helm.toolkit.fluxcd.io/{field}"), value.to_owned());
+    BTreeMap::from([label("name", &object.name), label("namespace", &object.namespace)])
+}
+
+/// Whether a HelmChart belongs to a HelmRelease: its origin labels name it.
+pub(super) fn is_chart_of(chart: &Value, object: &HelmReleaseObject) -> bool {
+    let meta = ObjectMeta::of(chart);
+    origin_labels(object).iter().all(|(name, value)| meta.label(name) == Some(value))
 }
 
 /// The HelmChart of a template.
 pub(super) fn helm_chart(
-    metadata: &Value,
+    object: &HelmReleaseObject,
     spec: &HelmReleaseSpec,
     template: &ChartTemplate,
     name: &ObjectRef,
 ) -> Value {
-    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     let mut labels = template.metadata.labels.clone();
-    labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), text("name").to_owned());
-    labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), text("namespace").to_owned());
+    labels.extend(origin_labels(object));
     let source = &template.spec.source_ref;
     // In Go's form, as helm-controller writes it: another one is a difference for it.
     let interval = template.spec.interval.as_ref().or(spec.interval.as_ref());
@@ -100,7 +103,6 @@ mod tests {
 
     #[test]
     fn releases_are_named_as_by_flux() {
-        let metadata = json!({"name": "podinfo", "namespace": "apps"});
         for (spec, expected, storage) in [
             (json!({}), "apps/podinfo", "apps"),
             (json!({"targetNamespace": "prod"}), "prod/prod-podinfo", "apps"),
@@ -108,8 +110,8 @@ mod tests {
             (json!({"releaseName": "x", "storageNamespace": "s"}), "apps/x", "s"),
         ] {
             let spec: HelmReleaseSpec = serde_json::from_value(spec).unwrap();
-            assert_eq!(release_id(&metadata, &spec).to_string(), expected);
-            assert_eq!(storage_namespace(&metadata, &spec), storage);
+            assert_eq!(release_id("apps", "podinfo", &spec).to_string(), expected);
+            assert_eq!(storage_namespace("apps", &spec), storage);
         }
         let long = "a".repeat(60);
         let short = shorten(&long);

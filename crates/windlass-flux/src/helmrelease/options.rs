@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chart_compat::render::PostRenderStrategy;
-use serde_json::Value;
+use chart_compat::render::{PostRenderStrategy, Rendered};
 
 use super::digest;
 use super::release_state::Action;
@@ -17,7 +16,7 @@ use windlass_controller::{PostRender, ReconcileError, jittered};
 use windlass_engine::{
     Adoption, ApplyChoice, CrdPolicy, Disposition, Drift, DriftMode, DriftPolicy, Duplicates, FailureOptions,
     HealthCheck, Immutable, Mode, MovedCrds, ObjectOptions, OwnershipOptions, ReleaseOptions,
-    RenderedRelease, RevisionOptions, Wait, WaitRules,
+    RevisionOptions, Wait, WaitRules,
 };
 use windlass_render::RenderBounds;
 use windlass_render::post_renderers::{
@@ -54,15 +53,6 @@ pub(super) fn propagation(text: Option<&str>) -> Propagation {
     }
 }
 
-/// The labels that helm-controller puts on all objects.
-pub(super) fn origin_labels(object: &Value) -> BTreeMap<String, String> {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    BTreeMap::from([
-        ("helm.toolkit.fluxcd.io/name".to_owned(), text("name")),
-        ("helm.toolkit.fluxcd.io/namespace".to_owned(), text("namespace")),
-    ])
-}
-
 /// Digest of the post-renderers; empty without any.
 pub(super) fn post_renderers_digest(spec: &HelmReleaseSpec) -> String {
     spec.post_renderers.as_ref().map(digest::of_spec).unwrap_or_default()
@@ -80,7 +70,6 @@ pub(super) fn common_metadata_digest(spec: &HelmReleaseSpec) -> String {
 pub(super) fn post_render(
     spec: &HelmReleaseSpec,
     origin: BTreeMap<String, String>,
-    bounds: RenderBounds,
 ) -> Result<PostRender, ReconcileError> {
     let wrong = |text: String| ReconcileError::Config(format!("spec.postRenderers: {text}"));
     let mut kustomize = Vec::new();
@@ -116,9 +105,10 @@ pub(super) fn post_render(
         origin_labels: Some(origin),
         strategy,
     };
-    Ok(Arc::new(move |rendered: &mut RenderedRelease| {
-        renderers.apply(rendered, &bounds).map_err(post_render_text)?;
-        Ok(String::new())
+    Ok(Arc::new(move |mut rendered: Rendered, bounds: &RenderBounds| {
+        let failed = |error| ReconcileError::Chart(post_render_text(error));
+        renderers.apply(&mut rendered).map_err(failed)?;
+        Ok((windlass_render::release(&rendered, bounds)?, String::new()))
     }))
 }
 

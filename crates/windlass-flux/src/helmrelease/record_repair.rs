@@ -3,9 +3,9 @@
 //!
 //! Earlier versions wrote such records where `targetNamespace` is another namespace. Owns what of the status goes with a repair.
 
-use super::helm_releases::{spec_of, status_of};
+use super::digest;
+use super::object::{HelmReleaseObject, status_of};
 use super::snapshot;
-use super::{digest, names};
 use flux_api::helm_release_status::HelmReleaseStatus;
 use std::collections::BTreeMap;
 use windlass_cluster::{Gvk, ObjectRef};
@@ -64,7 +64,8 @@ pub async fn misnamed_records(
     let Some((namespace, name)) = origin_of(&newest) else { return Ok(Vec::new()) };
     let object = engine.cluster().get(&reference(&namespace, &name)).await?;
     let candidate = object.and_then(|object| {
-        let id = names::release_id(&object["metadata"], &spec_of(&object).ok()?);
+        let object = HelmReleaseObject::read(&object);
+        let id = object.release_id(object.spec().ok()?);
         (id.name == stored.name).then_some(id.namespace)
     });
     Ok(own.records().misnamed_records(&stored.namespace, &stored.name, candidate.as_deref()).await?)

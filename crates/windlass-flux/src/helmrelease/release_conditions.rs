@@ -4,18 +4,16 @@ use flux_api::common::StatusCondition;
 use flux_api::helm_release_status::HelmReleaseStatus;
 use flux_api::status_conditions as conditions;
 pub(super) use flux_api::status_conditions::{READY, RECONCILING, STALLED, Truth};
-use windlass_base::redact;
 
 pub(super) const RELEASED: &str = "Released";
 pub(super) const TEST_SUCCESS: &str = "TestSuccess";
 pub(super) const REMEDIATED: &str = "Remediated";
 pub(super) const DRIFTED: &str = "Drifted";
 
-/// A status whose conditions are set for a generation, at a time in RFC 3339.
+/// A status whose conditions are set for a generation, as of now.
 pub(super) struct Conditions<'s> {
     pub(super) status: &'s mut HelmReleaseStatus,
     pub(super) generation: i64,
-    pub(super) now: String,
 }
 
 impl Conditions<'_> {
@@ -28,9 +26,8 @@ impl Conditions<'_> {
     }
 
     pub(super) fn set(&mut self, kind: &str, status: Truth, reason: &str, message: &str) {
-        let (all, generation) = (&mut self.status.conditions, self.generation);
-        let message = redact::mask(message);
-        conditions::set(all, kind, status, (reason, &message), generation, &self.now);
+        let all = &mut self.status.conditions;
+        crate::condition_setter::set(all, kind, status, (reason, message), self.generation);
     }
 
     pub(super) fn delete(&mut self, kind: &str) {
@@ -70,7 +67,7 @@ mod tests {
 
     fn ready(set: &[(&str, Truth, i64)], tests: bool, ignore: bool) -> (String, String) {
         let mut status = HelmReleaseStatus::default();
-        let mut conditions = Conditions { status: &mut status, generation: 0, now: "T".to_owned() };
+        let mut conditions = Conditions { status: &mut status, generation: 0 };
         for (kind, truth, generation) in set {
             conditions.generation = *generation;
             conditions.set(kind, *truth, &format!("{kind}Reason"), "");

@@ -5,25 +5,24 @@ use std::sync::Arc;
 
 use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
-use serde_json::Value;
 
 use super::actions::OWNER;
+use super::names::origin_labels;
+use super::object::HelmReleaseObject;
 use super::options;
 use super::release_state::Action;
 use flux_api::helm_release::HelmReleaseSpec;
 use windlass_controller::{ReconcileError, ReleaseSpec, crd_files};
 use windlass_engine::ReleaseId;
 use windlass_engine::record::Record;
-use windlass_render::RenderBounds;
 
 /// What a release is made of.
 pub(super) struct ReleaseInputs<'a> {
-    pub(super) object: &'a Value,
+    pub(super) object: &'a HelmReleaseObject,
     pub(super) spec: &'a HelmReleaseSpec,
     pub(super) id: &'a ReleaseId,
     pub(super) chart: Arc<CompiledChart>,
     pub(super) values: &'a Map,
-    pub(super) bounds: RenderBounds,
 }
 
 impl ReleaseInputs<'_> {
@@ -32,7 +31,7 @@ impl ReleaseInputs<'_> {
     /// # Errors
     /// A post-renderer is invalid, or `crds/` of the chart.
     pub(super) fn release_spec(&self, action: Action, installs: bool) -> Result<ReleaseSpec, ReconcileError> {
-        let origin = options::origin_labels(self.object);
+        let origin = origin_labels(self.object);
         Ok(ReleaseSpec {
             id: self.id.clone(),
             crds: crd_files(&self.chart.chart().crds(), &[], &origin)?,
@@ -47,7 +46,7 @@ impl ReleaseInputs<'_> {
             description: None,
             record_labels: uid_labels(self.object),
             checksum_label: None,
-            post_render: Some(options::post_render(self.spec, origin, self.bounds)?),
+            post_render: Some(options::post_render(self.spec, origin)?),
             options: options::release_options(self.spec, action, installs),
         })
     }
@@ -56,15 +55,14 @@ impl ReleaseInputs<'_> {
 /// Label of a record: the UID of the HelmRelease that it was made for.
 const OBJECT_UID: &str = "windlass.dev/object-uid";
 
-fn uid_labels(object: &Value) -> BTreeMap<String, String> {
-    let uid = object["metadata"]["uid"].as_str();
-    uid.map(|uid| (OBJECT_UID.to_owned(), uid.to_owned())).into_iter().collect()
+fn uid_labels(object: &HelmReleaseObject) -> BTreeMap<String, String> {
+    let uid = Some(&object.uid).filter(|uid| !uid.is_empty());
+    uid.map(|uid| (OBJECT_UID.to_owned(), uid.clone())).into_iter().collect()
 }
 
 /// Whether a record was made for this very object, not for an earlier one of its name.
-pub(super) fn is_made_for(record: &Record, object: &Value) -> bool {
-    let uid = object["metadata"]["uid"].as_str();
-    uid.is_some() && record.labels.get(OBJECT_UID).map(String::as_str) == uid
+pub(super) fn is_made_for(record: &Record, object: &HelmReleaseObject) -> bool {
+    !object.uid.is_empty() && record.labels.get(OBJECT_UID) == Some(&object.uid)
 }
 
 /// Whether a record was made of a chart of this name and version.
@@ -74,21 +72,19 @@ pub(super) fn is_of_chart(record: &Record, name: &str, version: &str) -> bool {
 }
 
 /// Why a revision is made for an object, for its record.
-pub(super) fn cause_of(object: &Value) -> String {
-    let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
-    format!("generation {generation}{}", cause_suffix(object))
+pub(super) fn cause_of(object: &HelmReleaseObject) -> String {
+    format!("generation {}{}", object.generation, cause_suffix(object))
 }
 
 /// Whether a revision with this cause was made for an object, in whatever generation.
-pub(super) fn is_cause_of(cause: &str, object: &Value) -> bool {
+pub(super) fn is_cause_of(cause: &str, object: &HelmReleaseObject) -> bool {
     let generation =
         cause.strip_prefix("generation ").and_then(|rest| rest.strip_suffix(&cause_suffix(object)));
     generation.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
-fn cause_suffix(object: &Value) -> String {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    format!(" of HelmRelease {}/{}", text("namespace"), text("name"))
+fn cause_suffix(object: &HelmReleaseObject) -> String {
+    format!(" of HelmRelease {}/{}", object.namespace, object.name)
 }
 
 #[cfg(test)]
@@ -98,7 +94,7 @@ mod tests {
 
     #[test]
     fn records_name_the_object_that_they_were_made_for() {
-        let object = |uid: Option<&str>| json!({"metadata": {"uid": uid}});
+        let object = |uid: Option<&str>| HelmReleaseObject::read(&json!({"metadata": {"uid": uid}}));
         let record = |uid: Option<&str>| Record { labels: uid_labels(&object(uid)), ..Record::default() };
         assert!(is_made_for(&record(Some("a")), &object(Some("a"))));
         for (of, asked) in [(Some("a"), Some("b")), (None, Some("a")), (Some("a"), None), (None, None)] {
@@ -109,6 +105,7 @@ mod tests {
     #[test]
     fn causes_name_their_object() {
         let object = json!({"metadata": {"namespace": "apps", "name": "web", "generation": 3}});
+        let object = HelmReleaseObject::read(&object);
         assert_eq!(cause_of(&object), "generation 3 of HelmRelease apps/web");
         for (cause, own) in [
             ("generation 3 of HelmRelease apps/web", true),

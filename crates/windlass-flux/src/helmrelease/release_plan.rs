@@ -9,20 +9,22 @@ use chart_compat::render::CompiledChart;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::chart_artifact::{self, Artifact};
-use super::helm_releases::{
-    HelmReleases, note_attempt, preserved, source_of, spec_of, status_of, target_changed, text,
+use super::chart_artifact;
+use super::helm_releases::HelmReleases;
+use super::object::{HelmReleaseObject, status_of};
+use super::pass_inputs::{
+    PassInputs, artifact_of, decide, forget_release, note_attempt, preserved, target_changed,
 };
 use super::release_inputs::ReleaseInputs;
-use super::release_state::{self as state, Action, DesiredRelease, ReleaseState};
+use super::release_state::{Action, DesiredRelease, ReleaseState};
 use super::remediation::uninstall_request;
-use super::{digest, names, options, repository_chart, snapshot, stored_release};
+use super::{dependency, names, options, repository_chart, stored_release};
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
 use windlass_cluster::Cluster;
-use windlass_controller::{FrontEnd, ReconcileError, ReleaseRunner, ReleaseTarget, contains};
+use windlass_controller::{ReconcileError, ReleaseRunner, contains};
 use windlass_engine::record::{Record, ReleaseStatus};
-use windlass_engine::{Disposition, DriftMode, Mode, Preview, ReleaseId, RollbackRequest};
+use windlass_engine::{DriftMode, Mode, Preview, ReleaseId, RollbackRequest};
 use windlass_fetch::location::Location;
 
 pub use repository_chart::CHART_UNAVAILABLE;
@@ -90,7 +92,7 @@ pub struct PlanInputs<'a> {
 
 /// One plan on its way.
 struct Planner<'a> {
-    object: &'a Value,
+    object: &'a HelmReleaseObject,
     spec: &'a HelmReleaseSpec,
     runner: ReleaseRunner,
     id: ReleaseId,
@@ -105,78 +107,44 @@ impl HelmReleases {
     /// # Errors
     /// As a pass: the source is not ready, values are missing, the chart does not render.
     pub async fn plan(&self, inputs: PlanInputs<'_>) -> Result<ReleasePlan, ReconcileError> {
-        let PlanInputs { runner, object, chart, impersonates } = inputs;
-        let spec = spec_of(object)?;
-        let (client, namespace) = (runner.engine().operator_client(), text(&object["metadata"]["namespace"]));
-        let acting = match &spec.kube_config {
-            Some(reference) => {
-                let bounds = runner.render_bounds();
-                self.remote_runner((client, bounds), namespace, reference, &mut BTreeMap::new()).await?
-            }
-            None => runner.clone(),
-        };
+        let PlanInputs { runner: operator, object, chart, impersonates } = inputs;
+        let (status, object) = (status_of(object), &HelmReleaseObject::read(object));
+        let spec = object.spec()?;
         let chart = match chart {
             Some(chart) => chart,
-            None => self.chart_of(client, object, &spec).await?,
+            None => self.chart_of(operator.engine().operator_client(), object, spec).await?,
         };
-        let values = super::values_lookup::resolve(client, namespace, &spec, &mut BTreeMap::new()).await?;
-        let config_digest = digest::config_digest(&values);
-        let id = names::release_id(&object["metadata"], &spec);
-        let storage = names::storage_namespace(&object["metadata"], &spec);
-        let target = if impersonates { self.target(object)? } else { ReleaseTarget::default() };
-        let stored_in = |storage: &str| {
-            let acting = acting.acting_for(&target, &id.namespace)?;
-            Ok::<_, ReconcileError>(acting.with_storage_namespace(storage, storage != namespace))
-        };
+        let inputs = self.inputs((object, spec), operator, impersonates, &mut BTreeMap::new()).await?;
         let metadata = &chart.chart().metadata;
         let mut planner = Planner {
             plan: ReleasePlan {
-                object: format!("{namespace}/{}", text(&object["metadata"]["name"])),
-                release: id.to_string(),
+                object: format!("{}/{}", object.namespace, object.name),
+                release: inputs.id.to_string(),
                 chart: format!("{}@{}", metadata.name, metadata.version),
-                current_chart: None,
+                current_chart: status.history.first().map(|latest| latest.chart()),
                 action: PassAction::None,
                 reason: String::new(),
                 plans: Vec::new(),
                 notes: Vec::new(),
             },
-            runner: stored_in(&storage)?,
-            status: status_of(object),
+            runner: inputs.runner(object),
+            status,
             newest: None,
             object,
-            spec: &spec,
-            id: id.clone(),
+            spec,
+            id: inputs.id.clone(),
         };
         planner.note_prerequisites();
         planner.newest = planner.runner.engine().history_of(&planner.id).await?.newest().cloned();
-        planner.plan.current_chart = planner.status.history.first().map(|latest| latest.chart());
-        if let Some(changed) = target_changed(&planner.status, &spec, &planner.id, &storage, &metadata.name) {
-            let former = stored_in(&planner.status.storage_namespace)?;
+        if let Some(changed) = target_changed(&planner.status, spec, &inputs, &metadata.name) {
+            let former = inputs.runner_of(object, &planner.status.storage_namespace);
             planner.uninstall_former(&former, changed).await?;
         }
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
-        note_attempt(&mut planner.status, generation, &metadata.version, &config_digest, false);
-        let values = preserved(&spec, &planner.status, values, &planner.runner, &planner.id).await?;
-        let (post_renderers, common_metadata) =
-            (options::post_renderers_digest(&spec), options::common_metadata_digest(&spec));
-        let desired = DesiredRelease {
-            spec: &spec,
-            generation,
-            chart_name: &metadata.name,
-            chart_version: &metadata.version,
-            config_digest: &config_digest,
-            post_renderers_digest: &post_renderers,
-            common_metadata_digest: &common_metadata,
-            force: false,
-        };
-        let inputs = ReleaseInputs {
-            object,
-            spec: &spec,
-            id: &planner.id.clone(),
-            chart: Arc::clone(&chart),
-            values: &values,
-            bounds: runner.render_bounds(),
-        };
+        let PassInputs { id, values, config_digest, .. } = inputs;
+        note_attempt(&mut planner.status, object.generation, &metadata.version, &config_digest, false);
+        let values = preserved(spec, &planner.status, values, &planner.runner, &id).await?;
+        let desired = DesiredRelease::new(spec, object.generation, metadata, &config_digest, false);
+        let inputs = ReleaseInputs { object, spec, id: &id, chart: Arc::clone(&chart), values: &values };
         planner.run(&inputs, &desired).await
     }
 
@@ -184,27 +152,18 @@ impl HelmReleases {
     async fn chart_of(
         &self,
         client: &Cluster,
-        object: &Value,
+        object: &HelmReleaseObject,
         spec: &HelmReleaseSpec,
     ) -> Result<Arc<CompiledChart>, ReconcileError> {
-        let namespace = text(&object["metadata"]["namespace"]);
-        let source = source_of(object, spec)
-            .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
-        self.check_namespace(Some(namespace), &source)?;
+        let source = self.source_for(object, spec)?;
         let live = client.get(&source).await?;
         if let Some(template) = &spec.chart {
-            let wanted = names::helm_chart(&object["metadata"], spec, template, &source);
+            let wanted = names::helm_chart(object, spec, template, &source);
             if !live.as_ref().is_some_and(|live| gives_same_chart(&live["spec"], &wanted["spec"])) {
-                return repository_chart::fetch(client, namespace, template).await;
+                return repository_chart::fetch(client, &object.namespace, template).await;
             }
         }
-        let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
-        let missing = || ReconcileError::Reason {
-            reason: "SourceNotReady",
-            text: format!("{} '{name}' is not ready: it does not exist yet", source.gvk.kind),
-            disposition: Disposition::Dependency { failed: false },
-        };
-        let artifact = Artifact::of(&live.ok_or_else(missing)?, &source.gvk.kind, &name)?;
+        let artifact = artifact_of(&source, live.as_ref())?;
         let bytes = match self.artifacts.fetch(&artifact).await {
             Ok(bytes) => bytes,
             // Outside the cluster its Services have no address.
@@ -255,10 +214,7 @@ impl Planner<'_> {
             notes.push("the HelmRelease is suspended: nothing happens until it is resumed".to_owned());
         }
         if !self.spec.depends_on.is_empty() {
-            let own = text(&self.object["metadata"]["namespace"]);
-            let name = |dependency: &flux_api::helm_release::Dependency| {
-                format!("{}/{}", dependency.namespace.as_deref().unwrap_or(own), dependency.name)
-            };
+            let name = |dependency| dependency::key_of(self.object, dependency);
             let names: Vec<String> = self.spec.depends_on.iter().map(name).collect();
             notes.push(format!("a pass begins when {} are ready", names.join(", ")));
         }
@@ -283,9 +239,7 @@ impl Planner<'_> {
         }
         // As after the uninstall.
         self.newest = self.newest.take().filter(|_| id != self.id);
-        self.status.history.clear();
-        self.status.storage_namespace.clear();
-        (self.status.failures, self.status.install_failures, self.status.upgrade_failures) = (0, 0, 0);
+        forget_release(&mut self.status);
         Ok(())
     }
 
@@ -294,15 +248,8 @@ impl Planner<'_> {
         inputs: &ReleaseInputs<'_>,
         desired: &DesiredRelease<'_>,
     ) -> Result<ReleasePlan, ReconcileError> {
-        let state = state::determine(self.newest.as_ref(), &self.status, desired);
-        let active = state::active(&self.status, self.spec);
-        let ignores = active.map_or(self.spec.test.ignore_failures, |active| active.ignores_tests(self.spec));
-        let mut verified = None;
-        if let Some(target) = snapshot::previous(&self.status.history, ignores) {
-            let record = self.runner.engine().records().record(&self.id, target.version).await?;
-            verified = record.filter(|record| snapshot::shows(target, record)).map(|record| record.version);
-        }
-        let action = state::next_action(state, &self.status, desired, |version| verified == Some(version));
+        let engine = self.runner.engine();
+        let (state, action) = decide(engine, &self.id, self.newest.as_ref(), &self.status, desired).await?;
         if self.plan.reason.is_empty() {
             self.plan.reason = self.reason(state, desired);
         }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use chart_compat::chart::Metadata;
+
+use super::options;
 use super::release_inputs::is_of_chart;
 use super::snapshot;
 use flux_api::GoDuration;
@@ -18,10 +21,31 @@ pub(super) struct DesiredRelease<'a> {
     pub(super) chart_version: &'a str,
     pub(super) config_digest: &'a str,
     /// Digests of post-renderers and common metadata; empty without any.
-    pub(super) post_renderers_digest: &'a str,
-    pub(super) common_metadata_digest: &'a str,
+    pub(super) post_renderers_digest: String,
+    pub(super) common_metadata_digest: String,
     /// An annotation asks for a release action, whatever the state.
     pub(super) force: bool,
+}
+
+impl<'a> DesiredRelease<'a> {
+    pub(super) fn new(
+        spec: &'a HelmReleaseSpec,
+        generation: i64,
+        chart: &'a Metadata,
+        config_digest: &'a str,
+        force: bool,
+    ) -> Self {
+        Self {
+            spec,
+            generation,
+            chart_name: &chart.name,
+            chart_version: &chart.version,
+            config_digest,
+            post_renderers_digest: options::post_renderers_digest(spec),
+            common_metadata_digest: options::common_metadata_digest(spec),
+            force,
+        }
+    }
 }
 
 /// The state of a release.
@@ -131,6 +155,11 @@ pub(super) fn active<'a>(
         "upgrade" => Some(of_upgrade(status, spec)),
         _ => None,
     }
+}
+
+/// Whether a failed test does not count as a failure.
+pub(super) fn ignores_tests(status: &HelmReleaseStatus, spec: &HelmReleaseSpec) -> bool {
+    active(status, spec).map_or(spec.test.ignore_failures, |active| active.ignores_tests(spec))
 }
 
 pub(super) fn of_install<'a>(status: &HelmReleaseStatus, spec: &'a HelmReleaseSpec) -> ActiveRemediation<'a> {
@@ -269,8 +298,8 @@ mod tests {
             chart_name: "demo",
             chart_version: "1.0.0",
             config_digest: digest,
-            post_renderers_digest: "",
-            common_metadata_digest: "",
+            post_renderers_digest: String::new(),
+            common_metadata_digest: String::new(),
             force,
         }
     }

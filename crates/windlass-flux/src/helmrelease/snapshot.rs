@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::digest;
 use flux_api::helm_release_status::{Snapshot, TestHook};
+use windlass_cluster::api_time;
 use windlass_engine::HookEvent;
 use windlass_engine::record::Record;
 
@@ -44,7 +45,7 @@ pub(super) fn observe(
 /// A time of a record in whole seconds, as Kubernetes' API has it; empty if there is none.
 fn seconds(time: &str) -> String {
     let read: Option<jiff::Timestamp> = time.parse().ok();
-    read.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()).unwrap_or_default()
+    read.map(api_time).unwrap_or_default()
 }
 
 /// The runs of the selected tests of a record. `filters`: names, and whether they are excluded.

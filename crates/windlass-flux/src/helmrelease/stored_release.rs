@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::drift_rules::rules_for;
-use super::helm_releases::{spec_of, status_of};
-use super::{names, options};
+use super::object::{HelmReleaseObject, status_of};
+use super::options;
 use flux_api::helm_release::HelmReleaseSpec;
 use windlass_controller::ReconcileError;
 use windlass_engine::record::split_manifest;
@@ -31,14 +31,13 @@ impl StoredRelease {
     /// # Errors
     /// The spec cannot be read.
     pub fn of(object: &Value) -> Result<Self, ReconcileError> {
-        let (spec, status) = (spec_of(object)?, status_of(object));
+        let (read, status) = (HelmReleaseObject::read(object), status_of(object));
+        let spec = read.spec()?;
         let latest = status.history.first();
-        let id = latest.map_or_else(
-            || names::release_id(&object["metadata"], &spec),
-            |latest| ReleaseId::new(&latest.namespace, &latest.name),
-        );
+        let id = latest
+            .map_or_else(|| read.release_id(spec), |latest| ReleaseId::new(&latest.namespace, &latest.name));
         let storage_namespace = match status.storage_namespace.as_str() {
-            "" => names::storage_namespace(&object["metadata"], &spec),
+            "" => read.storage_namespace(spec),
             stored => stored.to_owned(),
         };
         Ok(Self { id, storage_namespace, revision: latest.map_or(0, |latest| latest.version) })
@@ -53,7 +52,7 @@ impl StoredRelease {
 pub async fn drift_plan(engine: &Engine, object: &Value) -> Result<Preview, ReconcileError> {
     let release = StoredRelease::of(object)?;
     let engine = engine.clone().with_storage_namespace(&release.storage_namespace, false);
-    let own = drift_options(&engine, &release.id, &spec_of(object)?).await?;
+    let own = drift_options(&engine, &release.id, HelmReleaseObject::read(object).spec()?).await?;
     Ok(drifted(&engine, &release.id, own).await?)
 }
 

@@ -3,9 +3,8 @@
 //! Owns how such a revision is recognized by its record, and what the status says of it then: as if that process had gone on. Nothing
 //! is released twice because of a crash, and nothing stays behind.
 
-use serde_json::Value;
-
 use super::actions::{OWNER, ReleasePass};
+use super::object::HelmReleaseObject;
 use super::release_conditions::{RELEASED, REMEDIATED, Truth};
 use super::release_inputs::{cause_of, is_cause_of, is_made_for, is_of_chart};
 use super::{digest, snapshot};
@@ -58,7 +57,7 @@ fn is_installed(record: &Record) -> bool {
 
 /// Whether a record was made of what is asked for now, its chart aside. What another generation or other values had failed with does
 /// not count any more, nor does what an earlier object of this name had.
-fn is_current(record: &Record, object: &Value, config_digest: &str) -> bool {
+fn is_current(record: &Record, object: &HelmReleaseObject, config_digest: &str) -> bool {
     let same_values = || digest::config_digest(&digest::record_values(record)) == config_digest;
     record.extension.cause == cause_of(object) && is_made_for(record, object) && same_values()
 }
@@ -81,7 +80,7 @@ impl ReleasePass<'_> {
         };
         if (deployed || failed) && known.is_some() && *cause == remediation_cause(known) {
             self.take_rollback(newest, failed);
-        } else if (deployed || failed) && is_cause_of(cause, &self.pass.object) {
+        } else if (deployed || failed) && is_cause_of(cause, self.object) {
             tracing::info!(object = %self.pass.reference, revision = newest.version, "taking a revision that the status does not show");
             self.take_release(newest, failed).await?;
         }
@@ -95,7 +94,7 @@ impl ReleasePass<'_> {
         let chart = &self.metadata;
         let same_chart = is_of_chart(newest, &chart.name, &chart.version);
         let oci_digest = if same_chart { self.oci_digest.clone() } else { String::new() };
-        let current = same_chart && is_current(newest, &self.pass.object, &self.config_digest);
+        let current = same_chart && is_current(newest, self.object, &self.config_digest);
         self.record_revision(snapshot::observe(newest, &oci_digest, verb, None)).await?;
         self.take_inventory(newest).await?;
         if failed && current {
@@ -141,7 +140,7 @@ impl ReleasePass<'_> {
 pub(super) async fn is_released(
     runner: &ReleaseRunner,
     id: &ReleaseId,
-    object: &Value,
+    object: &HelmReleaseObject,
     only_own: bool,
 ) -> Result<bool, ReconcileError> {
     match runner.engine().history_of(id).await {
@@ -163,7 +162,10 @@ mod tests {
 
     #[test]
     fn what_another_generation_or_other_values_had_failed_with_does_not_count() {
-        let object = |uid: &str, generation: i64| json!({"metadata": {"name": "web", "namespace": "ns", "uid": uid, "generation": generation}});
+        let object = |uid: &str, generation: i64| {
+            let metadata = json!({"name": "web", "namespace": "ns", "uid": uid, "generation": generation});
+            HelmReleaseObject::read(&json!({"metadata": metadata}))
+        };
         let mut record: Record = serde_json::from_value(json!({
             "name": "web", "namespace": "ns", "version": 1, "config": {"a": 1}, "info": {"status": "failed"},
             "chart": {"metadata": {"name": "demo", "version": "1.0.0"}},

@@ -14,7 +14,7 @@ use super::provider_requests::{self, Post};
 use super::provider_settings::{self, Settings, writes_commit_status};
 use flux_api::provider::ProviderSpec;
 use windlass_base::cel_expression::off_runtime;
-use windlass_cluster::Cluster;
+use windlass_cluster::{Cluster, ObjectMeta};
 use windlass_fetch::http::{Http, Request};
 use windlass_fetch::location::Location;
 
@@ -36,7 +36,7 @@ pub(super) async fn deliver(
     spec: &ProviderSpec,
     event: &FluxEvent,
 ) -> Result<(), String> {
-    let uid = provider["metadata"]["uid"].as_str().unwrap_or_default();
+    let uid = ObjectMeta::of(provider).uid();
     let secrets = provider_settings::read_secrets(cluster, namespace, spec).await?;
     let settings = provider_settings::settings(spec, uid, &secrets)?;
     let http = match &settings.proxy {

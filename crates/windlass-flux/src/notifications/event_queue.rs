@@ -8,6 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::flux_event::FluxEvent;
+use windlass_cluster::ObjectMeta;
 use windlass_controller::{EventNote, EventSink};
 
 /// Most events that wait: later ones are dropped.
@@ -40,9 +41,8 @@ impl EventQueue {
 impl EventSink for EventQueue {
     fn take(&self, object: &Value, note: &EventNote) {
         let Some(event) = FluxEvent::of(object, note, &self.instance, jiff::Timestamp::now()) else { return };
-        let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-        let labels =
-            labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+        let labels = ObjectMeta::of(object).labels();
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         let involved = event.involved_object.to_string();
         let error = match self.sender.try_send(Arc::new(QueuedEvent { event, labels })) {
             Ok(()) => return,

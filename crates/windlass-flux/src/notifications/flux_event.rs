@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use windlass_cluster::{Gvk, ObjectMeta, api_time};
 use windlass_controller::{EventNote, EventType};
 
 /// Prefix of annotations that are copied from an object to its events.
@@ -115,31 +116,26 @@ impl FluxEvent {
     /// The event of a note on an object as the API server answered it. `None`: the object is none of Flux's.
     #[must_use]
     pub fn of(object: &Value, note: &EventNote, instance: &str, now: jiff::Timestamp) -> Option<Self> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let meta = &object["metadata"];
+        let (gvk, meta) = (Gvk::of(object)?, ObjectMeta::of(object));
         let involved_object = InvolvedObject {
-            kind: text(&object["kind"]),
-            namespace: text(&meta["namespace"]),
-            name: text(&meta["name"]),
-            uid: text(&meta["uid"]),
-            api_version: text(&object["apiVersion"]),
-            resource_version: text(&meta["resourceVersion"]),
+            api_version: gvk.api_version(),
+            kind: gvk.kind,
+            namespace: meta.namespace().unwrap_or_default().to_owned(),
+            name: meta.name().to_owned(),
+            uid: meta.uid().to_owned(),
+            resource_version: meta.resource_version().to_owned(),
         };
         let group = involved_object.group();
         let (_, controller) = CONTROLLERS.into_iter().find(|(known, _)| *known == group)?;
         let mut metadata = note.annotations.clone();
-        let annotations = meta["annotations"].as_object().into_iter().flatten();
-        metadata.extend(
-            annotations
-                .filter(|(key, _)| key.starts_with(EVENT_GROUP))
-                .map(|(key, value)| (key.clone(), text(value))),
-        );
+        let own = meta.annotations().filter(|(key, _)| key.starts_with(EVENT_GROUP));
+        metadata.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
         Some(Self {
             severity: match note.event_type {
                 EventType::Normal | EventType::Trace => Severity::Info,
                 EventType::Warning => Severity::Error,
             },
-            timestamp: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            timestamp: api_time(now),
             message: note.note.chars().take(MAX_MESSAGE).collect(),
             reason: note.reason.to_owned(),
             metadata,

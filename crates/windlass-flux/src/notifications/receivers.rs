@@ -12,13 +12,13 @@ use sha2::{Digest as _, Sha256};
 
 use super::webhook_checks::unsupported;
 use super::webhook_filters::invalid_filter;
-use crate::gotk_metrics;
+use crate::{condition_setter, gotk_metrics};
 use flux_api::GoDuration;
 use flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY, RECONCILING, STALLED, Truth};
 use windlass_base::redact;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
     Report, Requeue, jittered,
@@ -82,39 +82,53 @@ impl Receivers {
     }
 }
 
-fn status_of(object: &Value) -> ReceiverStatus {
-    let mut status: ReceiverStatus = serde_json::from_value(object["status"].clone()).unwrap_or_default();
-    let requested = object["metadata"]["annotations"][REQUESTED_AT].as_str().unwrap_or_default();
-    if !requested.is_empty() {
-        requested.clone_into(&mut status.last_handled_reconcile_at);
+/// A Receiver as it is read.
+pub struct ReceiverObject {
+    reference: ObjectRef,
+    generation: i64,
+    /// The annotation that asks for a reconcile; empty if there is none.
+    requested_at: String,
+    suspended: bool,
+    /// The spec, or the reason and the text of why it cannot be used.
+    spec: Result<ReceiverSpec, (&'static str, String)>,
+}
+
+impl ReceiverObject {
+    /// The spec.
+    ///
+    /// # Errors
+    /// It cannot be used: nothing is done until it changes.
+    fn spec(&self) -> Result<&ReceiverSpec, ReconcileError> {
+        self.spec.as_ref().map_err(|(reason, text)| ReconcileError::Reason {
+            reason,
+            text: text.clone(),
+            disposition: Disposition::Stall,
+        })
     }
-    status
+
+    /// A status, in which the request for a reconcile is handled.
+    fn status(&self, before: &Value) -> ReceiverStatus {
+        let mut status: ReceiverStatus = serde_json::from_value(before.clone()).unwrap_or_default();
+        if !self.requested_at.is_empty() {
+            self.requested_at.clone_into(&mut status.last_handled_reconcile_at);
+        }
+        status
+    }
 }
 
-fn generation_of(object: &Value) -> i64 {
-    object["metadata"]["generation"].as_i64().unwrap_or_default()
-}
-
-/// Sets conditions as of now, with secrets masked.
 fn set(status: &mut ReceiverStatus, kind: &str, truth: Truth, reason: &str, message: &str, generation: i64) {
-    let message = redact::mask(message);
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    status_conditions::set(&mut status.conditions, kind, truth, (reason, &message), generation, &now);
+    condition_setter::set(&mut status.conditions, kind, truth, (reason, message), generation);
 }
 
-/// Reads a spec.
-///
-/// # Errors
-/// It cannot be used: nothing is done until it changes.
-fn read_spec(object: &Value) -> Result<ReceiverSpec, ReconcileError> {
-    let invalid = |reason, text| ReconcileError::Reason { reason, text, disposition: Disposition::Stall };
-    let spec: ReceiverSpec = serde_json::from_value(object["spec"].clone())
-        .map_err(|e| invalid("ValidationFailed", format!("spec: {e}")))?;
+/// Reads a spec; else the reason and the text of why it cannot be used.
+fn read_spec(spec: &Value) -> Result<ReceiverSpec, (&'static str, String)> {
+    let spec: ReceiverSpec =
+        serde_json::from_value(spec.clone()).map_err(|e| ("ValidationFailed", format!("spec: {e}")))?;
     if let Some(text) = unsupported(&spec) {
-        return Err(invalid("ValidationFailed", text));
+        return Err(("ValidationFailed", text));
     }
     match invalid_filter(&spec) {
-        Some(text) => Err(invalid("InvalidCELExpression", text)),
+        Some(text) => Err(("InvalidCELExpression", text)),
         None => Ok(spec),
     }
 }
@@ -156,6 +170,19 @@ async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, 
 }
 
 impl FrontEnd for Receivers {
+    type Object = ReceiverObject;
+
+    fn read(&self, object: &Value) -> ReceiverObject {
+        let meta = ObjectMeta::of(object);
+        ReceiverObject {
+            reference: meta.reference(receiver_kind()),
+            generation: meta.generation(),
+            requested_at: meta.annotation(REQUESTED_AT).unwrap_or_default().to_owned(),
+            suspended: object["spec"]["suspend"] == true,
+            spec: read_spec(&object["spec"]),
+        }
+    }
+
     fn name(&self) -> &'static str {
         "receivers"
     }
@@ -173,7 +200,7 @@ impl FrontEnd for Receivers {
     }
 
     /// A request for a webhook reads its Receiver: one that is gone need not be noticed.
-    fn needs_finalizer(&self, _: &Value) -> bool {
+    fn needs_finalizer(&self, _: &ReceiverObject) -> bool {
         false
     }
 
@@ -181,21 +208,25 @@ impl FrontEnd for Receivers {
         &[REQUESTED_AT]
     }
 
-    fn target(&self, _: &Value) -> Result<ReleaseTarget, ReconcileError> {
+    fn target(&self, _: &ReceiverObject) -> Result<ReleaseTarget, ReconcileError> {
         Ok(ReleaseTarget::default())
     }
 
-    fn is_suspended(&self, object: &Value) -> bool {
-        object["spec"]["suspend"] == true
+    fn is_suspended(&self, object: &ReceiverObject) -> bool {
+        object.suspended
     }
 
-    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
-        let spec = read_spec(&pass.object)?;
-        let (mut status, generation) = (status_of(&pass.object), generation_of(&pass.object));
+    async fn reconcile(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ReceiverObject,
+    ) -> Result<Reconciled, ReconcileError> {
+        let (spec, generation) = (object.spec()?, object.generation);
+        let mut status = object.status(&pass.object["status"]);
         let name = pass.reference.name.clone();
         let namespace = pass.reference.namespace.clone().unwrap_or_default();
         let interval = spec.interval.as_ref().map_or(INTERVAL, GoDuration::get).max(MIN_INTERVAL);
-        let reconciled = match token(pass, &spec).await {
+        let reconciled = match token(pass, spec).await {
             Ok(token) => {
                 let path = webhook_path(&token, &name, &namespace);
                 let text = format!("Receiver initialized for path: {path}");
@@ -219,13 +250,13 @@ impl FrontEnd for Receivers {
         Ok(reconciled)
     }
 
-    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
-        self.paths.remove(&pass.reference);
+    async fn uninstall(&self, _: &mut ReconcilePass, object: &ReceiverObject) -> Result<(), ReconcileError> {
+        self.paths.remove(&object.reference);
         Ok(())
     }
 
-    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
-        let (mut status, generation) = (status_of(object), generation_of(object));
+    fn status(&self, object: &ReceiverObject, before: &Value, report: &Report<'_>) -> Value {
+        let (mut status, generation) = (object.status(before), object.generation);
         match report {
             Report::Failed {
                 error: error @ ReconcileError::Reason { reason, disposition: Disposition::Stall, .. },
@@ -235,9 +266,7 @@ impl FrontEnd for Receivers {
                 set(&mut status, READY, Truth::False, reason, &text, generation);
                 set(&mut status, STALLED, Truth::True, reason, &text, generation);
                 (status.webhook_path, status.observed_generation) = (String::new(), generation);
-                let name = object["metadata"]["name"].as_str().unwrap_or_default();
-                let namespace = object["metadata"]["namespace"].as_str();
-                self.paths.remove(&ObjectRef::new(receiver_kind(), namespace, name));
+                self.paths.remove(&object.reference);
             }
             Report::Failed { error, .. } => {
                 let text = error.to_string();
@@ -250,7 +279,7 @@ impl FrontEnd for Receivers {
         patch(&status)
     }
 
-    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+    fn event(&self, report: &Report<'_>) -> Option<EventNote> {
         let Report::Failed { error, .. } = report else { return None };
         let reason = match error {
             ReconcileError::Reason { reason, disposition: Disposition::Stall, .. } => *reason,

@@ -19,7 +19,7 @@ use flux_api::common::CrossNamespaceObjectReference;
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY};
 use windlass_base::cel_expression::off_runtime;
-use windlass_cluster::{Cluster, Gvk, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::STATUS_MANAGER;
 use windlass_controller::serve::body::{self, Budget};
 use windlass_controller::serve::listen::Client;
@@ -177,8 +177,8 @@ impl Webhooks {
         let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await;
         let found = found.map_err(|e| e.to_string())?;
         let with_name = |object: Value| {
-            let name = object["metadata"]["name"].as_str()?.to_owned();
-            Some((ObjectRef::new(gvk.clone(), Some(namespace), &name), Some(object)))
+            let name = Some(ObjectMeta::of(&object).name()).filter(|name| !name.is_empty())?;
+            Some((ObjectRef::new(gvk.clone(), Some(namespace), name), Some(object)))
         };
         Ok(found.into_iter().filter_map(with_name).collect())
     }

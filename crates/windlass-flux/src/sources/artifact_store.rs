@@ -151,7 +151,7 @@ impl ArtifactStore {
         temporary.persist(&target).map_err(|e| e.error)?;
         Ok(SourceArtifact {
             digest,
-            last_update_time: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            last_update_time: windlass_cluster::api_now(),
             url: self.url(&path),
             path,
             revision: revision.to_owned(),

@@ -15,14 +15,13 @@ use super::index_fetch;
 use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_cosign;
 use super::source_archive::unpack;
+use super::source_object::source_ref;
 use super::source_secrets;
 use super::source_status::{BUILD_FAILED, Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
-use flux_api::api_names::SOURCES;
 use flux_api::common::{NO_SOURCE_ARTIFACT, SourceArtifact, failure_of};
 use flux_api::helm_chart::HelmChartSpec;
 use flux_api::helm_repository::HelmRepositorySpec;
 use windlass_base::bounded_read;
-use windlass_cluster::{Gvk, ObjectRef};
 use windlass_fetch::fetch::{Fetcher, Options};
 use windlass_fetch::helm_paths::Home;
 use windlass_fetch::index;
@@ -30,13 +29,6 @@ use windlass_fetch::index::entry::{ChartVersion, Choice, choose};
 use windlass_fetch::oci::Registry;
 use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::credentials::Credentials as RegistryCredentials;
-
-/// The source of a chart.
-pub(super) fn source_of(object: &Value) -> Option<ObjectRef> {
-    let reference = &object["spec"]["sourceRef"];
-    let (kind, name) = (reference["kind"].as_str()?, reference["name"].as_str()?);
-    Some(ObjectRef::new(Gvk::new(SOURCES, kind), object["metadata"]["namespace"].as_str(), name))
-}
 
 /// A chart that was found, and what is to be made of it.
 struct Build {
@@ -66,7 +58,8 @@ pub(super) async fn fetch(
     status: &SourceStatus,
 ) -> Result<Fetched, SourceError> {
     let kind = spec.source_ref.kind.as_str();
-    let found = source_of(&context.pass.object).and_then(|source| context.pass.related.get(&source).cloned());
+    let source = source_ref(kind, context.pass.reference.namespace.as_deref(), &spec.source_ref.name);
+    let found = context.pass.related.get(&source).cloned();
     let missing = || {
         let text = format!("failed to get source: {kind} '{}' not found", spec.source_ref.name);
         SourceError::fetch("SourceUnavailable", text)

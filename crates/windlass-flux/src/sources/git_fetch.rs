@@ -12,29 +12,19 @@ use super::fetch_context::FetchContext;
 use super::git_access;
 use super::git_signature;
 use super::source_archive::{IgnoreRules, unpack, write_archive};
+use super::source_object::source_ref;
 use super::source_secrets;
 use super::source_status::{
     Fetched, INCLUDE_UNAVAILABLE, SOURCE_VERIFIED, STORAGE_OPERATION_FAILED, SourceError, SourceStatus,
 };
-use flux_api::api_names::SOURCES;
 use flux_api::common::SourceArtifact;
 use flux_api::git_repository::{GitRepositoryRef, GitRepositorySpec};
-use windlass_cluster::{Gvk, ObjectRef};
 use windlass_fetch::address_guard::Server;
 use windlass_fetch::git::remote::{GitRemote, GitRevision, ResolvedCommit, is_reference_name};
 use windlass_fetch::location::Location;
 
 fn git_failed(text: String) -> SourceError {
     SourceError::fetch("GitOperationFailed", text)
-}
-
-/// The GitRepositories whose files are included.
-pub(super) fn included(object: &Value) -> Vec<ObjectRef> {
-    let kind = Gvk::new(SOURCES, "GitRepository");
-    let all = object["spec"]["include"].as_array().cloned().unwrap_or_default();
-    let names = all.iter().filter_map(|include| include["repository"]["name"].as_str());
-    let namespace = object["metadata"]["namespace"].as_str();
-    names.map(|name| ObjectRef::new(kind.clone(), namespace, name)).collect()
 }
 
 /// Fetches the files unless they are there.
@@ -146,9 +136,10 @@ fn included_artifacts(
     context: &FetchContext<'_>,
     spec: &GitRepositorySpec,
 ) -> Result<Vec<SourceArtifact>, SourceError> {
-    let names = included(&context.pass.object);
+    let namespace = context.pass.reference.namespace.as_deref();
     let mut all = Vec::new();
-    for (include, name) in spec.include.iter().zip(names) {
+    for include in &spec.include {
+        let name = source_ref("GitRepository", namespace, &include.repository.name);
         let found = context.pass.related.get(&name);
         let artifact = found.and_then(|object| {
             serde_json::from_value::<SourceArtifact>(object["status"]["artifact"].clone()).ok()

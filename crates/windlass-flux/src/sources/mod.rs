@@ -4,7 +4,7 @@
 //! [`windlass_fetch`]'s. A source acts with the credentials of its own namespace: nothing of this process' identity, files or caches is
 //! used for it, unless the operator allows sources of a cloud its identity.
 //!
-//! - `source_kinds`: the front ends; `fetch_context`: what a fetch has at hand; `source_status`: conditions
+//! - `source_kinds`: the front ends; `source_object`: a source as it is read; `fetch_context`: what a fetch has at hand; `source_status`: conditions
 //! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them
 //! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches
 //! - `bucket_storage`, `registry_login`, `git_access`: with which credentials
@@ -26,6 +26,7 @@ mod registry_login;
 mod signature_policy;
 mod source_archive;
 mod source_kinds;
+mod source_object;
 mod source_secrets;
 mod source_status;
 

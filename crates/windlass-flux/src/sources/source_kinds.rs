@@ -5,19 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::artifact_store::{ArtifactStore, SourceName};
 use super::fetch_context::{FetchContext, timeout_of};
+use super::source_object::{SourceObject, SourceSpec};
 use super::source_status::{FETCH_FAILED, Fetched, SourceError, SourceStatus};
 use super::{bucket_fetch, chart_fetch, git_fetch, index_fetch, oci_fetch};
 use crate::gotk_metrics;
-use flux_api::GoDuration;
 use flux_api::api_names::{FINALIZER, REQUESTED_AT, SOURCES};
 use flux_api::common::failure_state;
-use flux_api::helm_repository::HelmRepositorySpec;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{
     Disposition, DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
     ReleaseTarget, Report, Requeue, jittered,
@@ -115,30 +113,25 @@ impl Sources {
     async fn fetch(
         &self,
         context: &mut FetchContext<'_>,
+        object: &SourceObject,
         status: &SourceStatus,
     ) -> Result<Fetched, SourceError> {
-        let object = context.pass.object.clone();
-        match self.kind {
-            SourceKind::Bucket => bucket_fetch::fetch(context, &spec(&object)?, status).await,
-            SourceKind::GitRepository => git_fetch::fetch(context, &spec(&object)?, status).await,
-            SourceKind::HelmChart => chart_fetch::fetch(context, &spec(&object)?, status).await,
-            SourceKind::HelmRepository => index_fetch::fetch(context, &spec(&object)?, status).await,
-            SourceKind::OciRepository => oci_fetch::fetch(context, &spec(&object)?, status).await,
+        match object.spec()? {
+            SourceSpec::Bucket(spec) => bucket_fetch::fetch(context, spec, status).await,
+            SourceSpec::GitRepository(spec) => git_fetch::fetch(context, spec, status).await,
+            SourceSpec::HelmChart(spec) => chart_fetch::fetch(context, spec, status).await,
+            SourceSpec::HelmRepository(spec) => index_fetch::fetch(context, spec, status).await,
+            SourceSpec::OciRepository(spec) => oci_fetch::fetch(context, spec, status).await,
         }
     }
 
     /// The status before a fetch: without an artifact that is gone, with the address of this process.
-    async fn current_status(&self, object: &Value) -> SourceStatus {
-        let mut status = SourceStatus::of(object);
-        let requested = object["metadata"]["annotations"][REQUESTED_AT].as_str().unwrap_or_default();
-        if !requested.is_empty() {
-            requested.clone_into(&mut status.last_handled_reconcile_at);
-        }
+    async fn current_status(&self, object: &SourceObject, before: &Value) -> SourceStatus {
+        let mut status = requested_status(object, before);
         let Some(artifact) = status.artifact.clone() else { return status };
         let store = Arc::clone(&self.store);
         let (checked, kind) = (artifact.clone(), self.kind.name());
-        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let (namespace, name) = (text("namespace"), text("name"));
+        let (namespace, name) = (object.namespace.clone(), object.name.clone());
         let check = move || {
             let source = SourceName { kind, namespace: &namespace, name: &name };
             store.is_intact(&source, &checked)
@@ -150,29 +143,28 @@ impl Sources {
         });
         status
     }
+}
 
-    /// Whether a source has neither artifact nor status: a registry, from which charts are read directly.
-    fn is_static(&self, object: &Value) -> bool {
-        self.kind == SourceKind::HelmRepository
-            && spec::<HelmRepositorySpec>(object).is_ok_and(|spec| index_fetch::is_registry(&spec))
+/// A status, in which the request for a reconcile is handled.
+fn requested_status(object: &SourceObject, before: &Value) -> SourceStatus {
+    let mut status = SourceStatus::read(before);
+    if !object.requested_at.is_empty() {
+        object.requested_at.clone_into(&mut status.last_handled_reconcile_at);
     }
+    status
 }
 
-/// The spec of an object.
-fn spec<T: DeserializeOwned>(object: &Value) -> Result<T, SourceError> {
-    serde_json::from_value(object["spec"].clone())
-        .map_err(|e| SourceError::fetch("InvalidSpec", format!("spec: {e}")).stalling())
-}
-
-fn duration(object: &Value, field: &str) -> Option<Duration> {
-    object["spec"][field].as_str()?.parse::<GoDuration>().ok().map(|duration| duration.get())
-}
-
-fn interval(object: &Value) -> Duration {
-    jittered(duration(object, "interval").unwrap_or(INTERVAL).max(MIN_INTERVAL))
+fn interval(object: &SourceObject) -> Duration {
+    jittered(object.interval.unwrap_or(INTERVAL).max(MIN_INTERVAL))
 }
 
 impl FrontEnd for Sources {
+    type Object = SourceObject;
+
+    fn read(&self, object: &Value) -> SourceObject {
+        SourceObject::read(self.kind, object)
+    }
+
     fn name(&self) -> &'static str {
         self.kind.controller()
     }
@@ -189,15 +181,15 @@ impl FrontEnd for Sources {
         Some(gotk_metrics::reconcile_duration())
     }
 
-    fn needs_finalizer(&self, object: &Value) -> bool {
-        !self.is_static(object)
+    fn needs_finalizer(&self, object: &SourceObject) -> bool {
+        !object.is_static()
     }
 
     fn trigger_annotations(&self) -> &[&str] {
         &[REQUESTED_AT]
     }
 
-    fn target(&self, _: &Value) -> Result<ReleaseTarget, ReconcileError> {
+    fn target(&self, _: &SourceObject) -> Result<ReleaseTarget, ReconcileError> {
         Ok(ReleaseTarget::default())
     }
 
@@ -212,42 +204,41 @@ impl FrontEnd for Sources {
         kinds.iter().map(|kind| kind.gvk()).collect()
     }
 
-    fn related(&self, object: &Value) -> BTreeSet<ObjectRef> {
-        match self.kind {
-            SourceKind::HelmChart => chart_fetch::source_of(object).into_iter().collect(),
-            SourceKind::GitRepository => git_fetch::included(object).into_iter().collect(),
-            _ => BTreeSet::new(),
-        }
+    fn related(&self, object: &SourceObject) -> BTreeSet<ObjectRef> {
+        object.sources().into_iter().collect()
     }
 
     fn related_state(&self, source: &Value) -> Value {
         // A registry has no artifact: what counts is its spec.
         let revision = &source["status"]["artifact"]["revision"];
-        json!(
-            [revision, source["metadata"]["generation"], revision.is_null().then(|| failure_state(source)),]
-        )
+        let generation = ObjectMeta::of(source).generation();
+        json!([revision, generation, revision.is_null().then(|| failure_state(source))])
     }
 
-    fn interval(&self, object: &Value) -> Option<Duration> {
+    fn interval(&self, object: &SourceObject) -> Option<Duration> {
         Some(interval(object))
     }
 
-    fn is_suspended(&self, object: &Value) -> bool {
-        object["spec"]["suspend"] == true
+    fn is_suspended(&self, object: &SourceObject) -> bool {
+        object.suspended
     }
 
-    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
-        let requeue = Requeue::After(interval(&pass.object));
-        if self.is_static(&pass.object) {
+    async fn reconcile(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &SourceObject,
+    ) -> Result<Reconciled, ReconcileError> {
+        let requeue = Requeue::After(interval(object));
+        if object.is_static() {
             return Ok(Reconciled::new(true, Requeue::Never));
         }
-        let generation = pass.object["metadata"]["generation"].as_i64().unwrap_or_default();
-        let mut status = self.current_status(&pass.object).await;
+        let generation = object.generation;
+        let mut status = self.current_status(object, &pass.object["status"]).await;
         if status.artifact.is_none() || status.observed_generation != Some(generation) {
             status.progressing(generation);
             pass.replace_status(&status).await?;
         }
-        let limit = timeout_of(duration(&pass.object, "timeout")) + GRACE;
+        let limit = timeout_of(object.timeout) + GRACE;
         let mut context = FetchContext {
             pass,
             store: Arc::clone(&self.store),
@@ -257,7 +248,7 @@ impl FrontEnd for Sources {
             allows_local: self.allows_local,
             allows_own_identity: self.allows_own_identity,
         };
-        let fetched = tokio::time::timeout(limit, self.fetch(&mut context, &status)).await;
+        let fetched = tokio::time::timeout(limit, self.fetch(&mut context, object, &status)).await;
         let fetched = fetched.unwrap_or_else(|_| {
             Err(SourceError::fetch("Failed", format!("no end within {} seconds", limit.as_secs())))
         });
@@ -283,7 +274,7 @@ impl FrontEnd for Sources {
                 Ok(Reconciled::new(true, requeue))
             }
             Err(error) => {
-                let before = SourceStatus::of(&pass.object);
+                let before = SourceStatus::read(&pass.object["status"]);
                 status.failed(&error, generation);
                 pass.replace_status(&status).await?;
                 let said = |status: &SourceStatus| {
@@ -305,9 +296,9 @@ impl FrontEnd for Sources {
         }
     }
 
-    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
-        let namespace = pass.reference.namespace.clone().unwrap_or_default();
-        let (store, kind, name) = (Arc::clone(&self.store), self.kind.name(), pass.reference.name.clone());
+    async fn uninstall(&self, _: &mut ReconcilePass, object: &SourceObject) -> Result<(), ReconcileError> {
+        let (namespace, name) = (object.namespace.clone(), object.name.clone());
+        let (store, kind) = (Arc::clone(&self.store), self.kind.name());
         let removed = tokio::task::spawn_blocking(move || {
             store.remove_all(&SourceName { kind, namespace: &namespace, name: &name })
         });
@@ -315,13 +306,8 @@ impl FrontEnd for Sources {
         removed.map_err(|e| ReconcileError::Task(format!("artifacts cannot be removed: {e}")))
     }
 
-    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
-        let mut status = SourceStatus::of(object);
-        let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
-        let requested = object["metadata"]["annotations"][REQUESTED_AT].as_str().unwrap_or_default();
-        if !requested.is_empty() {
-            requested.clone_into(&mut status.last_handled_reconcile_at);
-        }
+    fn status(&self, object: &SourceObject, before: &Value, report: &Report<'_>) -> Value {
+        let (mut status, generation) = (requested_status(object, before), object.generation);
         match report {
             Report::Suspended => return json!({"lastHandledReconcileAt": status.last_handled_reconcile_at}),
             Report::Progressing | Report::Released(_) | Report::DependencyNotReady(_) => {
@@ -335,7 +321,7 @@ impl FrontEnd for Sources {
         json!({"conditions": status.conditions, "lastHandledReconcileAt": status.last_handled_reconcile_at})
     }
 
-    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+    fn event(&self, report: &Report<'_>) -> Option<EventNote> {
         let Report::Failed { error, .. } = report else { return None };
         let (event_type, reason, action) = (EventType::Warning, "Failed", "Reconcile");
         Some(EventNote { event_type, reason, action, note: error.to_string(), annotations: BTreeMap::new() })

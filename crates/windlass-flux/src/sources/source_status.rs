@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use flux_api::common::{SourceArtifact, StatusCondition};
 use flux_api::status_conditions::{self as conditions, READY, RECONCILING, STALLED, Truth};
-use windlass_base::redact;
 
 /// The source cannot be fetched.
 pub(super) const FETCH_FAILED: &str = "FetchFailed";
@@ -102,19 +101,17 @@ pub(super) struct SourceStatus {
 }
 
 impl SourceStatus {
-    /// Reads the status of an object; what cannot be read is written anew.
-    pub(super) fn of(object: &Value) -> Self {
-        serde_json::from_value(object["status"].clone()).unwrap_or_default()
+    /// Reads a status; what cannot be read is written anew.
+    pub(super) fn read(status: &Value) -> Self {
+        serde_json::from_value(status.clone()).unwrap_or_default()
     }
 
     pub(super) fn get(&self, condition: &str) -> Option<&StatusCondition> {
         conditions::get(&self.conditions, condition)
     }
 
-    fn set(&mut self, kind: &str, truth: Truth, (reason, message): (&str, &str), generation: i64) {
-        let message = redact::mask(message);
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        conditions::set(&mut self.conditions, kind, truth, (reason, &message), generation, &now);
+    fn set(&mut self, kind: &str, truth: Truth, said: (&str, &str), generation: i64) {
+        crate::condition_setter::set(&mut self.conditions, kind, truth, said, generation);
     }
 
     fn delete(&mut self, kind: &str) {

@@ -113,7 +113,7 @@ async fn by_http(http: &Http, address: &Address, url: &Location, limit: u64) -> 
 
 /// The checksum of a parameter: itself, or `file:URL` of a list that has the file.
 async fn checksum(http: &Http, text: &str, name: &str) -> Result<Checksum, String> {
-    let Some(url) = text.strip_prefix("file:") else { return Checksum::parse(text) };
+    let Some(url) = text.strip_prefix("file:") else { return Ok(Checksum::parse(text)?) };
     let location = Location::parse(url).map_err(|_| "checksum=file: takes a URL".to_owned())?;
     if !matches!(location.scheme.as_str(), "http" | "https") {
         return Err("checksum=file: takes a URL of http or https".to_owned());

@@ -154,9 +154,8 @@ impl CustomKind {
     pub(super) fn spec(&self, object: &Json, bounds: RenderBounds) -> Result<HelmfileSpec, String> {
         let place = |error: String| format!("the template of {}: {error}", self.gvk.kind);
         let fields = vec![("Object", Field::Values(text_map(&from_json(object))))];
-        let deadline = Some(RenderBounds { timeout: TIME_LIMIT, ..bounds }.deadline());
-        let world = SystemWorld { cluster: None, documents: None, dns: false, deadline };
-        let host = NoHost { world, memory: bounds.memory };
+        let deadline = RenderBounds { timeout: TIME_LIMIT, ..bounds }.deadline();
+        let host = NoHost { world: SystemWorld::until(deadline, None), memory: bounds.memory };
         let root = Root::other(fields);
         let mut spec = self.template.clone();
         substitute(&mut spec, "spec", &|text| render_named(&host, "/", "helmfile", text, &root, true))

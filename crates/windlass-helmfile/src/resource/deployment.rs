@@ -9,7 +9,7 @@ use futures::{StreamExt as _, stream};
 
 use super::api::{ChangeCounts, ReleaseStatus};
 use super::evaluation::{EvaluatedRelease, Evaluation, ReleaseAction};
-use super::helmfiles::{Helmfiles, OwnerLabels};
+use super::helmfiles::{HelmfileObject, Helmfiles, OwnerLabels};
 use crate::release_spec;
 use windlass_base::redact;
 use windlass_cluster::ClusterError;
@@ -61,6 +61,7 @@ impl Deployed {
 pub(super) struct Deployment<'d> {
     pub(super) front_end: &'d Helmfiles,
     pub(super) pass: &'d ReconcilePass,
+    pub(super) object: &'d HelmfileObject,
     /// The releases that the status has.
     pub(super) known: &'d [ReleaseStatus],
     /// Labels of the object's records.
@@ -221,7 +222,7 @@ impl Deployment<'_> {
             let chart = spec.chart.chart();
             (chart.name().to_owned(), chart.metadata.version.clone())
         };
-        let runner = self.front_end.release_runner(self.pass, &id).map_err(failed)?;
+        let runner = self.front_end.release_runner(self.pass, self.object, &id).map_err(failed)?;
         let done = runner.run(*spec).await.map_err(failed)?;
         let status =
             ReleaseStatus { revision: done.outcome.revision, chart, version, ..self.status(&id, DEPLOYED) };
@@ -241,7 +242,7 @@ impl Deployment<'_> {
     /// Makes sure that a release may be the object's. The record of one that another tool made gets the object's labels with a new
     /// revision.
     async fn adopt(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
-        let runner = self.front_end.release_runner(self.pass, id)?;
+        let runner = self.front_end.release_runner(self.pass, self.object, id)?;
         let is_unchanged = runner.engine().unchanged_revision(id, spec.options.drift.mode).is_some();
         if is_unchanged && self.known.iter().any(|known| id_of(known) == *id) {
             // This process has deployed it, and nobody has written its record since.
@@ -272,13 +273,14 @@ impl Deployment<'_> {
     }
 
     async fn reuse_values(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
-        let past = self.front_end.release_runner(self.pass, id)?.engine().history_of(id).await?;
+        let past = self.front_end.release_runner(self.pass, self.object, id)?.engine().history_of(id).await?;
         let Some(base) = past.upgrade_base() else { return Ok(()) };
         release_spec::reuse_values(spec, base).map_err(ReconcileError::Chart)
     }
 
     async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>, ReconcileError> {
-        let newest = self.front_end.release_runner(self.pass, id)?.engine().records().newest(id).await?;
+        let newest =
+            self.front_end.release_runner(self.pass, self.object, id)?.engine().records().newest(id).await?;
         Ok(newest.filter(|newest| newest.info.status != RecordStatus::Uninstalled))
     }
 
@@ -362,7 +364,7 @@ impl Deployment<'_> {
     }
 
     async fn uninstall(&self, id: &ReleaseId, request: UninstallRequest) -> Result<(), ReconcileError> {
-        let done = self.front_end.release_runner(self.pass, id)?.uninstall(&request).await?;
+        let done = self.front_end.release_runner(self.pass, self.object, id)?.uninstall(&request).await?;
         match done.errors.is_empty() {
             true => Ok(()),
             false => Err(ReconcileError::Config(done.errors.join("; "))),
@@ -394,7 +396,7 @@ impl Deployment<'_> {
                     if reuses_values {
                         self.reuse_values(&id, &mut spec).await?;
                     }
-                    let runner = self.front_end.release_runner(self.pass, &id)?;
+                    let runner = self.front_end.release_runner(self.pass, self.object, &id)?;
                     let request = runner.preview(*spec).await?;
                     let preview = runner.engine().plan(&request).await?;
                     counts.releases += usize::from(!preview.keeps());

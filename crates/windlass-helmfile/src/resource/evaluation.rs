@@ -19,8 +19,9 @@ use super::object_inputs::ObjectInputs;
 use crate::addresses::address::Address;
 use crate::bundle::bundled_host::BundledHost;
 use crate::chart_fetcher::ChartFetcher;
-use crate::commands::{self, NeedsRule};
-use crate::deploy_order::{self, Item, Scope};
+use crate::commands::NeedsRule;
+use crate::deploy_order::Scope;
+use crate::deploy_plan::{DeployPlan, PlanOptions, PlannedRelease};
 use crate::local_host::{LocalHost, Permissions, RenderShare};
 use crate::release_chart::ReleaseCharts;
 use crate::release_options;
@@ -28,13 +29,13 @@ use crate::release_spec::{SpecContext, release_spec};
 use crate::remote_files::{RemoteFiles, TenantAccess};
 use crate::secrets::{LocalSecrets, Secrets};
 use crate::sops::Keys;
-use helmfile_compat::hooks::{self, Event};
 use helmfile_compat::host::Host;
+use helmfile_compat::key;
 use helmfile_compat::load::{DEFAULT_ENVIRONMENT, Settings, State};
-use helmfile_compat::record::{Record, Slot};
+use helmfile_compat::record::Record;
 use helmfile_compat::value::{Map, Value};
 use helmfile_compat::visit::{self, Query};
-use helmfile_compat::{Error, lock, paths, release};
+use helmfile_compat::{Error, paths};
 use windlass_controller::ReleaseSpec;
 use windlass_engine::{MovedCrds, ReleaseId, UninstallRequest};
 use windlass_fetch::fetch::Fetcher;
@@ -153,7 +154,7 @@ fn evaluate_in(
     let files = Arc::new(remote_files(spec, inputs, context, root)?.with_inputs(packed.clone()));
     let deadline = RenderBounds { timeout: TIME_LIMIT, ..context.bounds }.deadline();
     let permissions = Permissions { programs: true, addresses: true, hooks: true };
-    let world = SystemWorld { cluster: None, documents: None, dns: false, deadline: Some(deadline) };
+    let world = SystemWorld::until(deadline, None);
     let secrets = LocalSecrets {
         variables: Some(inputs.variables.clone()),
         root: Some(root.to_owned()),
@@ -206,7 +207,6 @@ fn evaluate_in(
         set: &[],
         arguments: "",
         files: &[],
-        bounds: context.bounds,
         warn,
         default_namespace: &context.namespace,
         owner: &context.owner,
@@ -214,7 +214,7 @@ fn evaluate_in(
         record_labels: &context.labels,
     };
     let (releases, steps) = releases(host, &mut states, &context).map_err(|error| error.to_string())?;
-    let all = states.iter().flat_map(|state| state.fields.records("releases"));
+    let all = states.iter().flat_map(|state| state.fields.records(key!("releases")));
     let mut ignored: BTreeSet<ReleaseId> =
         all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
     ignored.retain(|id| releases.iter().all(|release| release.id != *id));
@@ -308,49 +308,34 @@ fn releases(
     states: &mut [State],
     context: &SpecContext<'_>,
 ) -> Result<(Vec<EvaluatedRelease>, Vec<Vec<usize>>), Error> {
+    let mut plan = DeployPlan::default();
     // What hooks there are is an error.
-    let event = || Event { name: "prepare", error: None, command: "apply" };
-    for state in states.iter_mut() {
-        hooks::trigger(host, state, None, event())?;
-        lock::apply(host, state)?;
-    }
-    let chosen = commands::chosen_across(states, NeedsRule::Include)?;
-    if chosen.len() > MAX_RELEASES {
+    let options =
+        PlanOptions { command: "apply", rule: NeedsRule::Include, scope: Scope::All, change: &|_| () };
+    plan.prepare(host, states, &options)?;
+    if plan.releases.len() > MAX_RELEASES {
         return Err(format!("the state files have more than {MAX_RELEASES} releases").into());
     }
-    let all: Vec<Record> = chosen.iter().map(|(_, release)| release.clone()).collect();
-    commands::check_duplicates(&all)?;
-    let mut releases = Vec::with_capacity(chosen.len());
-    let mut items = Vec::with_capacity(chosen.len());
-    for (number, mut release) in chosen {
-        let Some(state) = states.get(number) else { continue };
-        let name = release.text("name");
-        hooks::trigger(host, state, Some(&release), event())?;
+    let mut releases = Vec::with_capacity(plan.releases.len());
+    for planned in plan.releases {
+        let PlannedRelease { state, release, name, key, needs, installed, reuses_values, .. } = planned;
+        let Some(state) = states.get(state) else { continue };
         check(state, &release).map_err(|error| Error::Other(format!("release {name:?}: {error}")))?;
-        let chart = state.fields.text("chart");
-        if !chart.is_empty() {
-            release.set("chart", Slot::Text(chart));
-        }
         for line in release_options::ignored_fields(state, &release) {
             host.warn(&line);
         }
         let id = release_options::release_id(&release, context.default_namespace);
-        let action = match release::is_desired(&release) {
+        let action = match installed {
             true => deploy(context, state, &release).map(|spec| ReleaseAction::Deploy(Box::new(spec))),
             false => Ok(ReleaseAction::Uninstall(release_options::uninstall(state, &release, id.clone()))),
         };
-        let needs = release.texts("needs");
-        let key = release::id(&release);
-        items.push(Item { file: number, id: key.clone(), needs: needs.clone() });
-        let reuses_values = release_options::flag(state, &release, "reuseValues");
         releases.push(EvaluatedRelease { id, key, needs, reuses_values, action });
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = releases.iter().find(|one| !seen.insert(one.id.clone())) {
         return Err(format!("duplicate release {}", twice.id).into());
     }
-    let steps = deploy_order::steps(&items, Scope::All)?;
-    Ok((releases, steps))
+    Ok((releases, plan.steps))
 }
 
 fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<ReleaseSpec, String> {
@@ -369,9 +354,9 @@ fn check(state: &State, release: &Record) -> Result<(), String> {
             "kubeContext {context:?}: a Helmfile deploys to the cluster that it is in: remove the field"
         ));
     }
-    let defaults = state.fields.record("helmDefaults");
-    let default = defaults.and_then(|defaults| defaults.optional_text("postRenderer"));
-    match release.optional_text("postRenderer").or(default).filter(|program| !program.is_empty()) {
+    let defaults = state.fields.record(key!("helmDefaults"));
+    let default = defaults.and_then(|defaults| defaults.optional_text(key!("postRenderer")));
+    match release.optional_text(key!("postRenderer")).or(default).filter(|program| !program.is_empty()) {
         Some(_) => {
             Err("postRenderer: the operator runs no programs: use jsonPatches, strategicMergePatches or \
                         transformers"

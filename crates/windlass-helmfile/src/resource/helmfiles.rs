@@ -16,7 +16,7 @@ use super::evaluation::{self, Evaluation, EvaluationContext};
 use super::object_inputs;
 use crate::bundle::opened_bundle::OpenedBundle;
 use windlass_base::redact;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, api_now};
 use windlass_controller::{
     AccountName, Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
     ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
@@ -115,18 +115,8 @@ impl Helmfiles {
         Self { options, custom: Some((kind, bounds)) }
     }
 
-    /// The spec of an object.
-    fn spec(&self, object: &Value) -> Result<HelmfileSpec, ReconcileError> {
-        match &self.custom {
-            None => serde_json::from_value(object["spec"].clone())
-                .map_err(|error| ReconcileError::Config(format!("spec: {error}"))),
-            Some((kind, bounds)) => kind.spec(object, *bounds).map_err(ReconcileError::Config),
-        }
-    }
-
-    fn context(&self, pass: &ReconcilePass, labels: &OwnerLabels) -> EvaluationContext {
+    fn context(&self, pass: &ReconcilePass, generation: i64, labels: &OwnerLabels) -> EvaluationContext {
         let namespace = pass.reference.namespace.clone().unwrap_or_default();
-        let generation = &pass.object["metadata"]["generation"];
         EvaluationContext {
             cause: format!("generation {generation} of {} {labels}", pass.reference.gvk.kind),
             owner: self.name().to_owned(),
@@ -145,11 +135,12 @@ impl Helmfiles {
     async fn evaluate(
         &self,
         pass: &mut ReconcilePass,
+        generation: i64,
         spec: &HelmfileSpec,
         labels: &OwnerLabels,
     ) -> Result<Evaluation, ReconcileError> {
         let inputs = object_inputs::read(pass, spec).await?;
-        let context = self.context(pass, labels);
+        let context = self.context(pass, generation, labels);
         let spec = spec.clone();
         let work = redact::spawn_blocking(move || evaluation::evaluate(&spec, &inputs, &context));
         work.await.map_err(|error| ReconcileError::Task(error.to_string()))?.map_err(|text| {
@@ -159,17 +150,32 @@ impl Helmfiles {
     }
 }
 
-fn status_of(object: &Value) -> HelmfileStatus {
-    serde_json::from_value(object["status"].clone()).unwrap_or_default()
+/// A Helmfile, or an object that stands for one, as it is read.
+pub struct HelmfileObject {
+    namespace: Option<String>,
+    generation: i64,
+    /// Its releases, as its status says.
+    releases: BTreeSet<ReleaseId>,
+    spec: Result<HelmfileSpec, String>,
+}
+
+impl HelmfileObject {
+    /// The spec.
+    ///
+    /// # Errors
+    /// A field has a value of the wrong type, or the template of the kind fails.
+    fn spec(&self) -> Result<&HelmfileSpec, ReconcileError> {
+        self.spec.as_ref().map_err(|text| ReconcileError::Config(text.clone()))
+    }
+}
+
+fn read_status(status: &Value) -> HelmfileStatus {
+    serde_json::from_value(status.clone()).unwrap_or_default()
 }
 
 /// How often an object is reconciled.
 fn interval_of(spec: &HelmfileSpec) -> Duration {
     spec.interval.as_ref().map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1)
-}
-
-fn generation_of(object: &Value) -> i64 {
-    object["metadata"]["generation"].as_i64().unwrap_or_default()
 }
 
 /// How far an object is.
@@ -185,13 +191,12 @@ enum Phase {
 
 /// The status with a condition Ready, and what follows from it.
 fn with_ready(
-    object: &Value,
+    (object, before): (&HelmfileObject, &Value),
     mut status: HelmfileStatus,
     (ready, reason, message): (Option<bool>, &'static str, String),
     phase: Phase,
 ) -> Value {
-    let generation = generation_of(object);
-    status.observed_generation = generation;
+    status.observed_generation = object.generation;
     let mut status = serde_json::to_value(status).unwrap_or_default();
     let condition = |condition_type, status, reason: &'static str, message: &str| Condition {
         condition_type,
@@ -210,13 +215,31 @@ fn with_ready(
             if stalled { &message } else { "" },
         ),
     ];
-    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let before = &object["status"]["conditions"];
-    status["conditions"] = set_conditions(before, &conditions, Some(generation), &now);
+    let now = api_now();
+    let before = &before["conditions"];
+    status["conditions"] = set_conditions(before, &conditions, Some(object.generation), &now);
     status
 }
 
 impl FrontEnd for Helmfiles {
+    type Object = HelmfileObject;
+
+    fn read(&self, object: &Value) -> HelmfileObject {
+        let meta = ObjectMeta::of(object);
+        // One that was never deployed, for want of rights for instance, is nobody's.
+        let is_own = |release: &&ReleaseStatus| release.revision > 0 || release.status == PENDING;
+        let releases = read_status(&object["status"]).releases;
+        HelmfileObject {
+            namespace: meta.namespace().map(str::to_owned),
+            generation: meta.generation(),
+            releases: releases.iter().filter(is_own).map(id_of).collect(),
+            spec: match &self.custom {
+                None => serde_json::from_value(object["spec"].clone()).map_err(|e| format!("spec: {e}")),
+                Some((kind, bounds)) => kind.spec(object, *bounds),
+            },
+        }
+    }
+
     fn name(&self) -> &str {
         self.custom.as_ref().map_or("helmfiles", |(kind, _)| &kind.name)
     }
@@ -229,17 +252,14 @@ impl FrontEnd for Helmfiles {
         "windlass.dev/helmfile"
     }
 
-    fn releases(&self, object: &Value) -> BTreeSet<ReleaseId> {
-        // One that was never deployed, for want of rights for instance, is nobody's.
-        let is_own = |release: &&ReleaseStatus| release.revision > 0 || release.status == PENDING;
-        status_of(object).releases.iter().filter(is_own).map(id_of).collect()
+    fn releases(&self, object: &HelmfileObject) -> BTreeSet<ReleaseId> {
+        object.releases.clone()
     }
 
-    fn target(&self, object: &Value) -> Result<ReleaseTarget, ReconcileError> {
-        let spec = self.spec(object)?;
+    fn target(&self, object: &HelmfileObject) -> Result<ReleaseTarget, ReconcileError> {
         ReleaseTarget::of_tenant(
-            object["metadata"]["namespace"].as_str(),
-            spec.service_account_name.as_deref(),
+            object.namespace.as_deref(),
+            object.spec()?.service_account_name.as_deref(),
             self.options.default_service_account.as_ref(),
         )
     }
@@ -248,18 +268,19 @@ impl FrontEnd for Helmfiles {
     fn release_runner(
         &self,
         pass: &ReconcilePass,
+        object: &HelmfileObject,
         release: &ReleaseId,
     ) -> Result<ReleaseRunner, ReconcileError> {
         let own = pass.reference.namespace.as_deref() == Some(release.namespace.as_str());
-        Ok(pass.runner(self)?.with_storage_namespace(&release.namespace, !own))
+        Ok(pass.runner(self, object)?.with_storage_namespace(&release.namespace, !own))
     }
 
-    fn interval(&self, object: &Value) -> Option<Duration> {
-        Some(interval_of(&self.spec(object).ok()?))
+    fn interval(&self, object: &HelmfileObject) -> Option<Duration> {
+        object.spec.as_ref().ok().map(interval_of)
     }
 
-    fn is_suspended(&self, object: &Value) -> bool {
-        self.spec(object).is_ok_and(|spec| spec.suspend)
+    fn is_suspended(&self, object: &HelmfileObject) -> bool {
+        object.spec.as_ref().is_ok_and(|spec| spec.suspend)
     }
 
     /// An evaluation that fails has changed nothing.
@@ -267,32 +288,37 @@ impl FrontEnd for Helmfiles {
         true
     }
 
-    async fn reconcile(&self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
-        pass.report_progress(self).await?;
+    async fn reconcile(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &HelmfileObject,
+    ) -> Result<Reconciled, ReconcileError> {
+        pass.report_progress(self, object).await?;
         if pass.reference.namespace.is_none() {
             return Err(ReconcileError::Config(format!(
                 "{} is cluster-scoped, and a Helmfile acts within a namespace: use a namespaced kind",
                 pass.reference.gvk.kind
             )));
         }
-        let spec = self.spec(&pass.object)?;
+        let spec = object.spec()?;
         let labels = OwnerLabels::of_object(&pass.reference);
-        let interval = Requeue::After(jittered(interval_of(&spec)));
-        let evaluation = self.evaluate(pass, &spec, &labels).await?;
-        let mut status = status_of(&pass.object);
+        let interval = Requeue::After(jittered(interval_of(spec)));
+        let evaluation = self.evaluate(pass, object.generation, spec, &labels).await?;
+        let mut status = read_status(&pass.object["status"]);
         evaluation.revision.clone_into(&mut status.resolved_revision);
         evaluation.digest.clone_into(&mut status.last_attempted_digest);
         let known = status.releases.clone();
         let prune = spec.prune.unwrap_or(true);
         if spec.dry_run {
-            let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
+            let deployment = Deployment { front_end: self, pass, object, known: &known, labels: &labels };
             let counts = deployment.preview(evaluation, prune).await?;
             let message = format!(
                 "dry run: {} releases would change: {} objects created, {} changed, {} deleted",
                 counts.releases, counts.create, counts.update, counts.delete
             );
             status.changes = Some(counts);
-            let status = with_ready(&pass.object, status, (Some(true), "DryRun", message), Phase::Settled);
+            let ready = (Some(true), "DryRun", message);
+            let status = with_ready((object, &pass.object["status"]), status, ready, Phase::Settled);
             pass.replace_status(&status).await?;
             return Ok(Reconciled::new(true, interval));
         }
@@ -313,34 +339,38 @@ impl FrontEnd for Helmfiles {
             });
         }
         let digest = evaluation.digest.clone();
-        status.releases =
-            Deployment { front_end: self, pass, known: &known, labels: &labels }.planned(&evaluation).await;
+        let deployment = Deployment { front_end: self, pass, object, known: &known, labels: &labels };
+        status.releases = deployment.planned(&evaluation).await;
         if status.releases != known {
             pass.replace_status(&status).await?;
         }
         let known = status.releases.clone();
-        let done =
-            Deployment { front_end: self, pass, known: &known, labels: &labels }.run(evaluation, prune).await;
-        self.conclude(pass, status, done, (&digest, interval)).await
+        let deployment = Deployment { front_end: self, pass, object, known: &known, labels: &labels };
+        let done = deployment.run(evaluation, prune).await;
+        self.conclude(pass, object, status, done, (&digest, interval)).await
     }
 
-    async fn uninstall(&self, pass: &mut ReconcilePass) -> Result<(), ReconcileError> {
-        let known = status_of(&pass.object).releases;
+    async fn uninstall(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &HelmfileObject,
+    ) -> Result<(), ReconcileError> {
+        let known = read_status(&pass.object["status"]).releases;
         // Where nothing was deployed, neither spec nor account need be right for the object to go.
-        let unusable = || self.spec(&pass.object).is_err() || self.target(&pass.object).is_err();
+        let unusable = || self.target(object).is_err();
         if known.iter().all(|release| release.revision == 0) && unusable() {
             return Ok(());
         }
-        let spec = self.spec(&pass.object)?;
+        let spec = object.spec()?;
         if spec.deletion_policy.as_deref() == Some("orphan") {
             return Ok(());
         }
         let labels = OwnerLabels::of_object(&pass.reference);
-        let deployment = Deployment { front_end: self, pass, known: &known, labels: &labels };
+        let deployment = Deployment { front_end: self, pass, object, known: &known, labels: &labels };
         deployment.uninstall_all().await
     }
 
-    fn status(&self, object: &Value, report: &Report<'_>) -> Value {
+    fn status(&self, object: &HelmfileObject, before: &Value, report: &Report<'_>) -> Value {
         let (ready, phase) = match report {
             Report::Progressing => {
                 let text = "the state files are being evaluated".to_owned();
@@ -355,10 +385,10 @@ impl FrontEnd for Helmfiles {
                 ((Some(false), error.reason(), error.to_string()), phase)
             }
         };
-        with_ready(object, status_of(object), ready, phase)
+        with_ready((object, before), read_status(before), ready, phase)
     }
 
-    fn event(&self, _: &Value, report: &Report<'_>) -> Option<EventNote> {
+    fn event(&self, report: &Report<'_>) -> Option<EventNote> {
         match report {
             Report::Failed { error, .. } => Some(note(EventType::Warning, error.reason(), error.to_string())),
             _ => None,
@@ -375,6 +405,7 @@ impl Helmfiles {
     async fn conclude(
         &self,
         pass: &mut ReconcilePass,
+        object: &HelmfileObject,
         mut status: HelmfileStatus,
         done: Deployed,
         (digest, interval): (&str, Requeue),
@@ -396,7 +427,7 @@ impl Helmfiles {
             false => (Some(false), "ReleaseFailed", text.clone()),
         };
         let phase = if succeeded { Phase::Settled } else { Phase::Reconciling };
-        let written = with_ready(&pass.object, status, ready, phase);
+        let written = with_ready((object, &pass.object["status"]), status, ready, phase);
         if pass.replace_status(&written).await? && !succeeded {
             pass.record_event(note(EventType::Warning, "ReleaseFailed", text));
         }
@@ -423,7 +454,7 @@ mod tests {
         for account in [json!(""), json!(null)] {
             let spec = json!({"state": "releases: []", "serviceAccountName": account});
             let object = json!({"metadata": {"name": "x", "namespace": "apps"}, "spec": spec});
-            let target = front_end.target(&object).unwrap();
+            let target = front_end.target(&front_end.read(&object)).unwrap();
             assert_eq!(target.service_account("other"), Some(("apps", "tenant")), "{account}");
         }
     }

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
+use serde_json::Value;
 
 use super::module_name::ModuleName;
 use super::values::GLOBAL;
 use windlass_controller::ValuesReference;
+use windlass_render::to_json;
 
 /// Suffix of a key that refers to values elsewhere.
 pub const REFERENCES_SUFFIX: &str = "ValuesFrom";
@@ -65,6 +67,40 @@ impl Config {
             config.key(key, text, modules);
         }
         config
+    }
+
+    /// Reads the ConfigMap; one that does not exist is empty.
+    #[must_use]
+    pub fn of_object(object: Option<&Value>, modules: &[ModuleName]) -> Self {
+        let data = object.and_then(|object| object["data"].as_object()).into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Self::parse(&data.map(|(key, value)| (key.clone(), text(value))).collect(), modules)
+    }
+
+    /// The section of a module or of the global values.
+    #[must_use]
+    pub fn section(&self, key: &str) -> Option<Value> {
+        match key {
+            GLOBAL => Some(to_json(&Data::Map(self.global.clone()))),
+            key => self.sections.get(key).map(to_json),
+        }
+    }
+
+    /// What sections refer to, as it was read; what cannot be read is a problem of its key.
+    pub fn take_referred(&mut self, lists: BTreeMap<String, Result<Map, String>>) -> BTreeMap<String, Value> {
+        let mut good = BTreeMap::new();
+        for (section, values) in lists {
+            match values {
+                Ok(values) => drop(good.insert(section, to_json(&Data::Map(values)))),
+                Err(text) => {
+                    let key = format!("{section}{REFERENCES_SUFFIX}");
+                    let text = format!("key {key}: {text}");
+                    let module = Some(section).filter(|section| section != GLOBAL);
+                    self.problems.push(Problem { key, module, text });
+                }
+            }
+        }
+        good
     }
 
     fn key(&mut self, key: &str, text: &str, modules: &[ModuleName]) {

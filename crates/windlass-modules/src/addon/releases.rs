@@ -170,10 +170,11 @@ impl Releases {
         let annotations = chart.chart().metadata.annotations.as_deref();
         let drift = drift_policy_of(&self.drift, annotations).map_err(Error::Chart)?;
         let labels = Arc::clone(&self.labels);
-        let post_render: PostRender = Arc::new(move |rendered| {
-            let manifests = rendered.manifest_text.clone();
-            add_labels(rendered, &labels)?;
-            module_checksum(&manifests, &labels)
+        let post_render: PostRender = Arc::new(move |rendered, bounds| {
+            let mut release = windlass_render::release(&rendered, bounds)?;
+            let checksum = module_checksum(&release.manifest_text, &labels).map_err(Error::Chart);
+            add_labels(&mut release, &labels).map_err(Error::Chart)?;
+            Ok((release, checksum?))
         });
         Ok(ReleaseSpec {
             skip_schema_validation: false,

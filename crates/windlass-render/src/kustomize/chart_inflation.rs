@@ -16,7 +16,7 @@ use chart_compat::render::{
 };
 use kustomize_compat::load::{Chart, ReadFile};
 
-use crate::{Documents, RenderBounds, SystemWorld, note_secrets, release_name};
+use crate::{Documents, RenderBounds, RenderRequest, release_name};
 use windlass_base::blocking;
 use windlass_fetch::Loaded;
 use windlass_fetch::fetch::{self, ChartBytes, Fetcher};
@@ -116,13 +116,13 @@ impl ChartSettings<'_> {
         loaded.warnings.iter().for_each(|line| warn(line));
         check_installable(&loaded.chart, self.profile, &mut |line| warn(line)).map_err(failed)?;
         let values = chart_values::of(&item, &loaded.chart, read, self.profile).map_err(failed)?;
-        note_secrets(&loaded.chart, &values);
         let options = self.options(&item).map_err(failed)?;
-        let deadline = Some(self.bounds.deadline());
-        let world = SystemWorld { cluster: None, documents: self.documents, dns: false, deadline };
-        let compiled = loaded.compile(self.profile);
-        let rendered = compiled.render(&values, &options, &world, &mut |line| warn(&line));
-        let rendered = rendered.map_err(|e| failed(e.to_string()))?;
+        let (compiled, deadline) = (loaded.compile(self.profile), self.bounds.deadline());
+        let request = RenderRequest {
+            documents: self.documents,
+            ..RenderRequest::new(&compiled, &values, &options, deadline)
+        };
+        let rendered = request.render(&mut |line| warn(&line)).map_err(|e| failed(e.to_string()))?;
         let is_test = |hook: &Hook| hook.events.iter().any(|event| event == "test");
         let (skips_hooks, skips_tests) = (item.is_set("skipHooks"), item.is_set("skipTests"));
         let wanted = |hook: &Hook| !(skips_hooks || skips_tests && is_test(hook));

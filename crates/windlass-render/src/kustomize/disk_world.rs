@@ -127,7 +127,7 @@ impl DiskWorld<'_> {
         let Ok(directory) = fs::canonicalize(chart_inflation::directory(chart)) else { return Ok(()) };
         self.check_root(&directory)?;
         // Copies of repositories have no links.
-        if directory.starts_with(root) { check_tree(root, &directory) } else { Ok(()) }
+        if directory.starts_with(root) { Ok(check_tree(root, &directory)?) } else { Ok(()) }
     }
 
     /// Starts to fetch the repositories that a kustomization names, all at once. Errors are those of the step that needs a copy.

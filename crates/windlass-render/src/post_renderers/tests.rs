@@ -7,12 +7,13 @@ use std::path::Path;
 use chart_compat::chart::{File, load_files};
 use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
-use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
+use chart_compat::render::{Capabilities, CompiledChart, Hook, Options, Release};
 use chart_compat::template::Limits;
+use chart_compat::yaml;
 use kustomize_compat::selector::Selector;
 
 use super::*;
-use crate::SystemWorld;
+use crate::{RenderBounds, SystemWorld, convert};
 
 fn text(data: &Data, key: &str) -> String {
     data.get(key).and_then(Data::as_str).unwrap_or_default().to_owned()
@@ -57,8 +58,8 @@ fn post_renderers(settings: &Data) -> Option<PostRenderers> {
     })
 }
 
-/// The release of a case before post-rendering.
-fn release(dir: &Path) -> RenderedRelease {
+/// What the chart of a case renders.
+fn rendered(dir: &Path) -> Rendered {
     let mut files =
         vec![File::new("Chart.yaml".to_owned(), "{apiVersion: v2, name: c, version: 0.1.0}".as_bytes())];
     for entry in fs::read_dir(dir.join("templates")).unwrap() {
@@ -75,8 +76,7 @@ fn release(dir: &Path) -> RenderedRelease {
         limits: Limits::default(),
     };
     let compiled = CompiledChart::new(chart, Profile::Helm4);
-    let rendered = compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {}).unwrap();
-    convert::release(&rendered, &RenderBounds::default()).unwrap()
+    compiled.render(&Map::new(), &options, &SystemWorld::default(), &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -93,9 +93,10 @@ fn charts_are_stored_as_helm_stores_them() {
         // A strategy that does not exist has no value here.
         let Some(renderers) = post_renderers(&settings) else { continue };
         run += 1;
-        let mut release = release(dir);
-        let outcome = renderers.apply(&mut release, &RenderBounds::default());
+        let mut rendered = rendered(dir);
+        let outcome = renderers.apply(&mut rendered);
         let ours = outcome.map_err(|error| error.text).map(|()| {
+            let release = convert::release(&rendered, &RenderBounds::default()).unwrap();
             let mut hooks = String::new();
             for hook in &release.hooks {
                 write!(hooks, "---\n# Source: {}\n{}\n", hook.path, hook.text).unwrap();
@@ -114,36 +115,24 @@ fn charts_are_stored_as_helm_stores_them() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-#[test]
-fn crds_get_the_labels_of_the_origin_alone() {
-    let crd = "kind: CustomResourceDefinition\nmetadata:\n  name: x\n";
-    let files =
-        vec![chart_compat::chart::Crd { path: "crds/x.yaml".to_owned(), data: crd.as_bytes().into() }];
-    let mut release = RenderedRelease { crds: convert::crds(&files).unwrap(), ..RenderedRelease::default() };
-    let map = |key: &str| Some(BTreeMap::from([(key.to_owned(), "v".to_owned())]));
-    let renderers = PostRenderers {
-        common_metadata: Some(CommonMetadata { labels: map("common"), annotations: None }),
-        origin_labels: map("origin"),
-        ..PostRenderers::default()
-    };
-    renderers.apply(&mut release, &RenderBounds::default()).unwrap();
-    assert_eq!(release.crds[0].objects[0]["metadata"]["labels"], serde_json::json!({ "origin": "v" }));
-}
-
 /// Objects as a template rendered them, each with whether it is a hook.
-fn release_of(objects: &[(&str, bool)]) -> RenderedRelease {
-    let mut release = RenderedRelease::default();
-    for (text, is_hook) in objects {
-        let (text, object) = ((*text).to_owned(), convert::parse_manifest(text).unwrap());
-        let path = "c/templates/x.yaml".to_owned();
+fn rendered_of(objects: &[(&str, bool)]) -> Rendered {
+    let mut rendered = Rendered::default();
+    for (number, (text, is_hook)) in objects.iter().enumerate() {
+        let (source, head) = ("c/templates/x.yaml".to_owned(), yaml::head(text.as_bytes()).unwrap());
+        let manifest = Manifest { source, text: (*text).to_owned(), head, number };
         match is_hook {
-            true => {
-                release.hooks.push(windlass_engine::ChartHook { path, text, object, ..Default::default() });
-            }
-            false => release.manifests.push(windlass_engine::Manifest { source: path, text, object }),
+            true => rendered.hooks.push(Hook {
+                manifest,
+                events: Vec::new(),
+                weight: 0,
+                delete_policies: Vec::new(),
+                output_log_policies: Vec::new(),
+            }),
+            false => rendered.manifests.push(manifest),
         }
     }
-    release
+    rendered
 }
 
 #[test]
@@ -162,7 +151,7 @@ fn failures_have_hints_beside_the_text_of_the_tool() {
     let failed = |objects: &[(&str, bool)], renderer: &KustomizePostRenderer, strategy| {
         let renderers =
             PostRenderers { kustomize: vec![renderer.clone()], strategy, ..PostRenderers::default() };
-        renderers.apply(&mut release_of(objects), &RenderBounds::default()).err()
+        renderers.apply(&mut rendered_of(objects)).err()
     };
     let both = [(account, false), (hook, true)];
     let error = failed(&both, &image, PostRenderStrategy::Combined).unwrap();

@@ -2,20 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use chart_compat::data::{Data, Map};
 use serde_json::Value;
 
 use super::Operator;
 use super::converge::Phase;
 use super::settings_verdicts::SectionVerdict;
-use crate::addon::config::{Config, Problem, REFERENCES_SUFFIX};
+use crate::addon::config::{Config, Problem};
 use crate::addon::enabled_flags::Flags;
 use crate::addon::events;
 use crate::addon::module_name::ModuleName;
 use crate::addon::values::GLOBAL;
+use windlass_cluster::ObjectMeta;
 use windlass_controller::resolve_values;
 use windlass_controller::serve::runtime_config::LOG_CONFIG_MAP;
-use windlass_render::to_json;
 
 /// Stands for the ConfigMap where modules are named that something has changed for: no module is called so.
 pub(super) const REFERENCES: &str = "";
@@ -33,19 +32,17 @@ impl Operator {
         if !converge {
             self.cycle.activation = "KubeConfigChanged";
         }
-        let mut data = BTreeMap::new();
-        for (key, value) in object.and_then(|o| o["data"].as_object()).into_iter().flatten() {
-            data.insert(key.clone(), value.as_str().unwrap_or_default().to_owned());
-        }
         // What hooks have written themselves is known before it comes back.
         while let Ok(change) = self.changes.try_recv() {
             self.on_hook_change(&change);
         }
         if self.state.runtime.value(LOG_CONFIG_MAP) == "true" {
-            let version = object.and_then(|o| o["metadata"]["resourceVersion"].as_str());
-            tracing::info!(version, keys = ?data.keys().collect::<Vec<_>>(), "event of the ConfigMap");
+            let version = object.map(|object| ObjectMeta::of(object).resource_version());
+            let data = object.and_then(|object| object["data"].as_object()).into_iter().flatten();
+            let keys: Vec<&String> = data.map(|(key, _)| key).collect();
+            tracing::info!(version, ?keys, "event of the ConfigMap");
         }
-        let mut config = Config::parse(&data, &self.modules.names());
+        let mut config = Config::of_object(object, &self.modules.names());
         self.config_map.object = object.cloned();
         let referred = self.follow_references(&mut config).await;
         let global = self.apply_sections(&mut config, &referred);
@@ -73,7 +70,7 @@ impl Operator {
 
     /// Takes in the sections; one that is broken, or breaks its schema, leaves the last good one in force; returns whether the
     /// global values have changed.
-    fn apply_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Map>) -> bool {
+    fn apply_sections(&mut self, config: &mut Config, referred: &BTreeMap<String, Value>) -> bool {
         let mut global = false;
         self.config_map.rejected.clear();
         let names: Vec<Option<ModuleName>> =
@@ -83,12 +80,8 @@ impl Operator {
             if config.problems.iter().any(|p| p.concerns(&key)) {
                 continue;
             }
-            let section = match &name {
-                None => Some(to_json(&Data::Map(config.global.clone()))),
-                Some(_) => config.sections.get(&key).map(to_json),
-            };
-            let from =
-                referred.get(&key).map_or_else(|| serde_json::json!({}), |m| to_json(&Data::Map(m.clone())));
+            let section = config.section(&key);
+            let from = referred.get(&key).cloned().unwrap_or_else(|| serde_json::json!({}));
             if let Some(name) = name.as_ref().filter(|name| self.is_enabled(name, config)) {
                 match self.section_verdict(name, section.as_ref(), &from) {
                     SectionVerdict::Take => {}
@@ -153,7 +146,7 @@ impl Operator {
     }
 
     /// Reads what sections refer to, and follows it from now on; what cannot be read is a problem of its key.
-    pub(super) async fn follow_references(&mut self, config: &mut Config) -> BTreeMap<String, Map> {
+    pub(super) async fn follow_references(&mut self, config: &mut Config) -> BTreeMap<String, Value> {
         self.workers.stop_watching(REFERENCES);
         if config.references.is_empty() {
             return BTreeMap::new();
@@ -161,18 +154,6 @@ impl Operator {
         let cluster = self.releases.engine().operator_client();
         let referred = resolve_values(cluster, &self.options.namespace, &config.references).await;
         self.workers.watch_answers(cluster, REFERENCES, referred.seen);
-        let mut good = BTreeMap::new();
-        for (section, values) in referred.lists {
-            match values {
-                Ok(values) => drop(good.insert(section, values)),
-                Err(text) => {
-                    let key = format!("{section}{REFERENCES_SUFFIX}");
-                    let text = format!("key {key}: {text}");
-                    let module = Some(section).filter(|s| s != GLOBAL);
-                    config.problems.push(Problem { key, module, text });
-                }
-            }
-        }
-        good
+        config.take_referred(referred.lists)
     }
 }

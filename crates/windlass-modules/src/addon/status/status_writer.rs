@@ -164,7 +164,7 @@ impl Writer {
         if before.is_some_and(|b| b.status == *status) {
             return Ok(());
         }
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = windlass_cluster::api_now();
         let old = before.map_or(&Value::Null, |b| &b.value);
         let value = status.to_value(old, &now);
         let news = status.error.clone().or_else(|| status.files.clone());
