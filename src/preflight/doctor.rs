@@ -266,8 +266,9 @@ impl Found {
         }
         let set = match HookSet::load(directory, module, prefix, scope, CONFIG_TIMEOUT).await {
             Ok((set, problems)) => {
-                for text in problems {
-                    self.add(Weight::Breaks, module, directory, &text);
+                // Sources in Go are no hooks, whatever their mode, and are reported as such.
+                for text in problems.iter().filter(|text| !text.contains(".go: ")) {
+                    self.add(Weight::Breaks, module, directory, text);
                 }
                 set
             }
