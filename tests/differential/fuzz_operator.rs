@@ -12,7 +12,7 @@ use serde_json::json;
 use windlass_differential::Family;
 use windlass_engine::record::{decode_secret, encode_secret, split_manifest};
 use windlass_modules::addon::{Config, ModuleName};
-use windlass_modules::shell_hooks::config::HookConfig;
+use windlass_modules::shell_hooks::config::{BatchConfig, HookConfig};
 use windlass_modules::shell_hooks::values_patch::{Patch, Root};
 use windlass_modules::shell_hooks::{Scope, metrics_file, operations, webhook_responses};
 
@@ -89,6 +89,31 @@ fn configurations_of_hooks() {
     fuzz("hook configurations", &seeds, &[Family::Yaml], |text| {
         for scope in [Scope::Module, Scope::Global] {
             drop(HookConfig::parse(text, scope));
+        }
+    });
+}
+
+#[test]
+fn configurations_of_batch_programs() {
+    let hook = json!({
+        "configVersion": "v1", "metadata": {"name": "h", "path": "hooks"}, "onStartup": 1, "beforeHelm": 2, "allowFailure": true,
+        "schedule": [{"name": "s", "crontab": "*/5 * * * * *", "queue": "q"}],
+        "kubernetes": [{
+            "name": "k", "apiVersion": "v1", "kind": "Pod", "nameSelector": {"matchNames": ["a"]},
+            "namespace": {"nameSelector": {"matchNames": ["n"]}}, "labelSelector": {"matchLabels": {"a": "b"}},
+            "executeHookOnEvent": false, "keepFullObjectsInMemory": true, "jqFilter": ".metadata", "includeSnapshotsFrom": ["k"],
+        }],
+        "settings": {"executionMinInterval": 3_000_000_000_u64, "executionBurst": 1}, "logLevel": "info",
+    });
+    let seeds = [
+        json!({"version": "v1", "hooks": [hook], "readiness": hook, "has_settings_check": true}),
+        json!([hook]),
+        json!({"level": "error", "msg": "no", "error": "because"}),
+    ];
+    let seeds: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_string().into_bytes()).collect();
+    fuzz("batch programs", &seeds, &[], |text| {
+        for scope in [Scope::Module, Scope::Global] {
+            drop(BatchConfig::parse(text, scope));
         }
     });
 }
