@@ -7,7 +7,7 @@ use super::schemas::Schemas;
 use super::{Failure, fetch, print, tell};
 use windlass_base::causes::of_the_system;
 use windlass_fetch::http::TIMEOUT;
-use windlass_render::kustomize::{self, Built, ChartSettings, Settings};
+use windlass_render::kustomize::{self, BuildPermit, Built, ChartSettings, Settings};
 
 const RESTRICTIONS: [&str; 2] = ["LoadRestrictionsRootOnly", "LoadRestrictionsNone"];
 const ORDERS: [&str; 2] = ["legacy", "none"];
@@ -132,6 +132,7 @@ impl BuildFlags {
             budget: None,
             root: None,
             inputs: globals.inputs.clone(),
+            permit: BuildPermit::default(),
             warn: &|line| tell(line),
         };
         kustomize::build(target, settings)

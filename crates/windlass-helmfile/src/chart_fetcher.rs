@@ -35,7 +35,7 @@ pub struct ChartFetcher {
     pub profile: Profile,
     /// Bounds of the charts that kustomizations render.
     pub bounds: RenderBounds,
-    /// What a build of a kustomization waits for: its objects take as much memory as a render's.
+    /// What a build of a kustomization waits for: its objects take as much memory as a render's. It waits for no server meanwhile.
     pub renders: RenderShare,
     /// Loads documents that schemas refer to; `None` refuses them.
     pub documents: Option<Box<dyn Documents>>,
@@ -61,7 +61,6 @@ impl ChartStore for ChartFetcher {
     }
 
     fn kustomization(&self, dir: &Path) -> Result<String, String> {
-        let _permit = self.renders.acquire();
         let settings = kustomize::Settings {
             unrestricted: true,
             keep_order: false,
@@ -78,6 +77,7 @@ impl ChartStore for ChartFetcher {
             budget: self.budget.clone(),
             root: self.root.clone(),
             inputs: self.fetcher.inputs.clone(),
+            permit: kustomize::BuildPermit::acquire(self.renders.permits.clone()),
             warn: &|line| (self.warn)(line),
         };
         kustomize::build(&dir.to_string_lossy(), settings)?.text()

@@ -16,6 +16,7 @@ use chart_compat::render::{
 };
 use kustomize_compat::load::{Chart, ReadFile};
 
+use super::build_permit::BuildPermit;
 use crate::{Documents, RenderBounds, RenderRequest, release_name};
 use windlass_base::blocking;
 use windlass_fetch::Loaded;
@@ -108,11 +109,12 @@ impl ChartSettings<'_> {
         &self,
         chart: &Chart,
         read: &ReadFile<'_>,
+        permit: &BuildPermit,
         warn: &dyn Fn(&str),
     ) -> Result<String, String> {
         let item = Item { chart };
         let failed = |e: String| format!("helmCharts: chart {:?}: {e}", item.text("name"));
-        let loaded = self.load(&item, warn)?;
+        let loaded = self.load(&item, permit, warn)?;
         loaded.warnings.iter().for_each(|line| warn(line));
         check_installable(&loaded.chart, self.profile, &mut |line| warn(line)).map_err(failed)?;
         let values = chart_values::of(&item, &loaded.chart, read, self.profile).map_err(failed)?;
@@ -162,7 +164,7 @@ impl ChartSettings<'_> {
     }
 
     /// The chart: from its directory, or fetched.
-    fn load(&self, item: &Item<'_>, warn: &dyn Fn(&str)) -> Result<Loaded, String> {
+    fn load(&self, item: &Item<'_>, permit: &BuildPermit, warn: &dyn Fn(&str)) -> Result<Loaded, String> {
         let directory = item.directory();
         if directory.is_dir() {
             if let Some(store) = &self.fetcher.inputs {
@@ -174,7 +176,7 @@ impl ChartSettings<'_> {
             let path = directory.display();
             return Err(format!("no repo specified for pull, no chart found at '{path}'"));
         }
-        let (bytes, file_name) = self.fetch(item, warn)?;
+        let (bytes, file_name) = permit.without(|| self.fetch(item, warn))?;
         windlass_fetch::load_package(&bytes, Path::new(&file_name), self.profile).map_err(|e| e.to_string())
     }
 

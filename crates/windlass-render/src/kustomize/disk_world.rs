@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use kustomize_compat::kustomization::{FILE_NAMES, KustomizationFile};
 use kustomize_compat::load::{Chart, FetchError, Place, ReadFile, Repository, World, base};
 
+use super::build_permit::BuildPermit;
 use super::chart_inflation::{self, ChartSettings};
 use super::remote_base::RemoteBases;
 use windlass_base::bounded_read;
@@ -25,6 +26,7 @@ pub(super) struct DiskWorld<'s> {
     pub(super) charts: Option<ChartSettings<'s>>,
     pub(super) root: Option<PathBuf>,
     pub(super) inputs: Option<&'s dyn InputStore>,
+    pub(super) permit: BuildPermit,
     pub(super) warn: &'s dyn Fn(&str),
 }
 
@@ -59,25 +61,26 @@ impl World for DiskWorld<'_> {
     }
 
     fn fetch(&self, url: &str) -> Result<Vec<u8>, FetchError> {
-        let Some(store) = self.inputs else { return self.remote.fetch(url) };
+        let Some(store) = self.inputs else { return self.permit.without(|| self.remote.fetch(url)) };
         let input = RemoteInput::new(InputKind::File, url, "");
         if let Some(path) = store.find(&input).map_err(FetchError::Other)? {
             return read(&path).map_err(FetchError::Other);
         }
-        let content = self.remote.fetch(url)?;
+        let content = self.permit.without(|| self.remote.fetch(url))?;
         store.take_files(&input, &[("file", &content)]).map_err(FetchError::Other)?;
         Ok(content)
     }
 
     fn clone_repository(&self, repository: &Repository) -> Result<String, String> {
-        let Some(store) = self.inputs else { return self.remote.clone_repository(repository) };
+        let cloned = || self.permit.without(|| self.remote.clone_repository(repository));
+        let Some(store) = self.inputs else { return cloned() };
         let submodules = if repository.submodules { " with submodules" } else { "" };
         let reference = format!("{}{submodules}", repository.reference);
         let input = RemoteInput::new(InputKind::Repository, &repository.clone_spec(), &reference);
         if let Some(path) = store.find(&input)? {
             return Ok(path.to_string_lossy().into_owned());
         }
-        let copy = self.remote.clone_repository(repository)?;
+        let copy = cloned()?;
         store.take_copy(&input, Path::new(&copy), Path::new(&copy))?;
         Ok(copy)
     }
@@ -90,7 +93,7 @@ impl World for DiskWorld<'_> {
         match &self.charts {
             Some(charts) => {
                 self.check_chart(chart)?;
-                charts.inflate(chart, read, self.warn)
+                charts.inflate(chart, read, &self.permit, self.warn)
             }
             None => Err("must specify --enable-helm".to_owned()),
         }

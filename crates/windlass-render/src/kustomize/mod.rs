@@ -1,8 +1,9 @@
 //! Kustomizations on disk and in repositories, built to manifests.
 //!
 //! Owns what the pure builder asks of the outside: files (`disk_world`), repositories and files of the network (`remote_base`),
-//! charts (`chart_inflation`). Knows no release and no cluster.
+//! charts (`chart_inflation`), and when a build counts among renders (`build_permit`). Knows no release and no cluster.
 
+mod build_permit;
 mod chart_inflation;
 mod disk_world;
 mod remote_base;
@@ -16,6 +17,7 @@ use kustomize_compat::resource::{Id, Objects};
 use kustomize_compat::schema::Schemas;
 use kustomize_compat::target;
 
+pub use build_permit::BuildPermit;
 pub use chart_inflation::{ChartSettings, Fetched};
 use disk_world::DiskWorld;
 use remote_base::RemoteBases;
@@ -45,6 +47,8 @@ pub struct Settings<'s> {
     pub root: Option<PathBuf>,
     /// Keeps what is read and fetched, or has it in place of servers.
     pub inputs: Option<Arc<dyn InputStore>>,
+    /// The permit of the build.
+    pub permit: BuildPermit,
     /// Takes lines for the user.
     pub warn: &'s dyn Fn(&str),
 }
@@ -74,6 +78,7 @@ pub fn build(target: &str, settings: Settings<'_>) -> Result<Built, String> {
         charts: settings.charts,
         root: settings.root,
         inputs: settings.inputs.as_deref(),
+        permit: settings.permit,
         warn: settings.warn,
     };
     let target::Built { objects, name, namespace } =
