@@ -36,14 +36,14 @@ pub fn read(text: &str) -> Result<Vec<Node>, Error> {
     read_each(text, &Room::default(), |_| Ok(()))
 }
 
-/// Like [`read`], with each document's index in annotations, which [`write`] removes
-/// (`kio.ParseAll`).
+/// Like [`read`], with each document's index in annotations, which [`write`] removes (`kio.ParseAll`), within the room of all streams
+/// that are read together.
 ///
 /// # Errors
 /// As [`read`], and a document that is not an object, or whose metadata or annotations are not a map.
-pub fn read_numbered(text: &str) -> Result<Vec<Node>, Error> {
+pub fn read_numbered(text: &str, room: &Room) -> Result<Vec<Node>, Error> {
     let mut number = 0;
-    read_each(text, &Room::default(), |node| {
+    read_each(text, room, |node| {
         for (old, new) in TWINS {
             let value = |key| annotation(node, key).map(str::to_owned);
             match (value(old), value(new)) {

@@ -163,6 +163,12 @@ fn charts() -> Vec<(String, Vec<u8>)> {
     let many =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: many}\nx:\n{{ range 1200000 }}- a\n{{ end }}";
     all.push(("objects".to_owned(), packed("chart/", &chart("demo", &[("templates/a.yaml", many.into())]))));
+    // Each of these takes little; a post-renderer reads them all.
+    let split = "{{ range 23 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m{{ . }}}\nx: [{{ repeat 85000 \"a,\" }}]\n{{ end }}";
+    all.push((
+        "documents".to_owned(),
+        packed("chart/", &chart("demo", &[("templates/a.yaml", split.into())])),
+    ));
     let references: String =
         (0..40_000).map(|at| format!("\"d{at}\": {{\"$ref\": \"#/d{}\"}},", at + 1)).collect();
     let schema = format!("{{{references}\"d40000\": {{}}, \"$ref\": \"#/d0\"}}");

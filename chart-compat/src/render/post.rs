@@ -168,7 +168,7 @@ fn merge_files(files: &BTreeMap<String, String>) -> Result<String, Error> {
 
 /// Merges documents into one stream, each with its file's name in an annotation (`annotateAndMerge`).
 fn merge<'d>(documents: impl Iterator<Item = (&'d str, &'d str)>) -> Result<String, Error> {
-    let mut nodes = Vec::new();
+    let (mut nodes, room) = (Vec::new(), Room::default());
     for (source, text) in documents {
         let base = source.rsplit('/').next().unwrap_or(source);
         if base.starts_with('_') || text.trim().is_empty() {
@@ -176,7 +176,7 @@ fn merge<'d>(documents: impl Iterator<Item = (&'d str, &'d str)>) -> Result<Stri
         }
         let failed =
             |what: &str, e: kyaml::Error| Error::manifest(source, text, format!("{what} {source}: {e}"));
-        for mut node in kyaml::read_numbered(text).map_err(|e| failed("parsing", e))? {
+        for mut node in kyaml::read_numbered(text, &room).map_err(|e| failed("parsing", e))? {
             kyaml::annotate(&mut node, FILE, source).map_err(|e| failed("annotating", e))?;
             nodes.push(node);
         }
@@ -189,7 +189,8 @@ fn merge<'d>(documents: impl Iterator<Item = (&'d str, &'d str)>) -> Result<Stri
 fn split_stream(text: &str, group: &str) -> Result<BTreeMap<String, String>, Error> {
     const SOURCE: &str = "post-renderer";
     let failed = |reason: String| Error::manifest(SOURCE, text, reason);
-    let nodes = kyaml::read_numbered(text).map_err(|e| failed(format!("error parsing YAML: {e}")))?;
+    let nodes = kyaml::read_numbered(text, &Room::default());
+    let nodes = nodes.map_err(|e| failed(format!("error parsing YAML: {e}")))?;
     let mut files: BTreeMap<String, Vec<Node>> = BTreeMap::new();
     let group = if group.is_empty() { String::new() } else { format!("{group}-") };
     for (number, mut node) in nodes.into_iter().enumerate() {

@@ -213,7 +213,11 @@ impl Renders<'_> {
                 let Replayed { rendered, memory, renewed, renew_at, lookups } = done;
                 let reads_revision = rendered.reads_revision;
                 let (rendered, checksum) = match &post_render {
-                    Some(post_render) => post_render(rendered, &bounds)?,
+                    Some(post_render) => {
+                        // A post-renderer parses all manifests.
+                        rendering::check_size(&rendered, &bounds)?;
+                        post_render(rendered, &bounds)?
+                    }
                     None => (rendering::release(&rendered, &bounds)?, String::new()),
                 };
                 let chart = rendering::chart_record(chart.chart());

@@ -137,8 +137,13 @@ fn crds_within(files: &[Crd], room: &Room) -> Result<Vec<CrdFile>, render::Error
 /// The memory of a node of a document as a parsed object, in bytes.
 const NODE: usize = 64;
 
-/// Refuses manifests whose objects exceed the render's memory limit: a text of a few bytes can become an object of a hundred.
-fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
+/// Refuses manifests whose objects exceed the render's memory limit: a text of a few bytes can become an object of a hundred. Whoever
+/// parses the manifests of a chart before [`release`] does asks this first.
+///
+/// # Errors
+/// The objects exceed it.
+pub fn check_size(rendered: &Rendered, bounds: &RenderBounds) -> Result<(), render::Error> {
+    let memory = bounds.memory;
     let all = || rendered.manifests.iter().chain(rendered.hooks.iter().map(|hook| &hook.manifest));
     let text: usize = all().map(|m| m.text.len()).sum();
     if text < memory / NODE {
@@ -157,7 +162,7 @@ fn check_size(rendered: &Rendered, memory: usize) -> Result<(), render::Error> {
 /// # Errors
 /// A CRD file or manifest that is not YAML, or objects that exceed the render's memory limit.
 pub fn release(rendered: &Rendered, bounds: &RenderBounds) -> Result<RenderedRelease, render::Error> {
-    check_size(rendered, bounds.memory)?;
+    check_size(rendered, bounds)?;
     let room = Room::default();
     let crds = crds_within(&rendered.crds, &room)?;
     Ok(RenderedRelease {

@@ -18,7 +18,7 @@ mod secrets;
 mod world;
 
 pub use bounds::{Deadline, RenderBounds, bound_input};
-pub use convert::{chart_record, crds, parse_manifest, release, to_json};
+pub use convert::{chart_record, check_size, crds, parse_manifest, release, to_json};
 pub use finished_manifests::{contains_namespace, finished_chart, finished_release};
 pub use labels::{add_labels, label_crds};
 pub use name_template::release_name;
