@@ -85,7 +85,6 @@ enum Readiness {
 struct ObjectFacts {
     dependencies: Dependencies,
     related: BTreeSet<ObjectRef>,
-    suspended: bool,
     /// Whether it is ready, if its status says so.
     shows_ready: Option<bool>,
 }
@@ -244,7 +243,8 @@ impl<F: FrontEnd> Controller<F> {
     /// Fails if an object is not ready.
     fn check_ready(&self) -> Result<(), ClusterError> {
         let unready = |(key, known): (&String, &ObservedObject)| {
-            (!known.facts.suspended && known.readiness != Readiness::Ready).then(|| key.clone())
+            let suspended = || self.front_end.is_suspended(&self.front_end.read(&known.object.value()));
+            (known.readiness != Readiness::Ready && !suspended()).then(|| key.clone())
         };
         let unready: Vec<String> = self.objects.iter().filter_map(unready).collect();
         match unready.is_empty() {
@@ -265,7 +265,6 @@ impl<F: FrontEnd> Controller<F> {
         let facts = ObjectFacts {
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
-            suspended: self.front_end.is_suspended(&object),
             shows_ready: self.front_end.shows_ready(&object),
         };
         (self.front_end.releases(&object), facts)

@@ -9,7 +9,7 @@ use super::commands::{self, NeedsRule};
 use super::deploy_order::{self, Item, Scope};
 use super::release_options;
 use helmfile_compat::hooks::{self, Event};
-use helmfile_compat::host::{Forbidden, Host};
+use helmfile_compat::host::Host;
 use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::{Record, Slot};
@@ -44,6 +44,10 @@ pub struct PlanOptions<'o> {
     pub rule: NeedsRule,
     /// Where `needs` lead.
     pub scope: Scope,
+    /// Whether releases that are to be uninstalled run their `prepare` hooks, too: who refuses hooks refuses those.
+    pub prepares_uninstalled: bool,
+    /// The most releases.
+    pub most: usize,
     /// Changes fields of each release.
     pub change: &'o dyn Fn(&mut Record),
 }
@@ -78,11 +82,14 @@ impl DeployPlan {
             hooks::trigger(host, state, None, event)?;
             lock::apply(host, state)?;
         }
-        for (number, release) in chosen(states, options)? {
+        let chosen_releases = chosen(states, options)?;
+        if chosen_releases.len() > options.most {
+            return Err(format!("the state files have more than {} releases", options.most).into());
+        }
+        for (number, release) in chosen_releases {
             let Some(state) = states.get(number) else { continue };
             let planned = planned(state, (number, release), options);
-            // Where hooks are refused, also those of what is uninstalled.
-            let runs_hooks = planned.installed || host.forbids(Forbidden::Hooks).is_some();
+            let runs_hooks = planned.installed || options.prepares_uninstalled;
             if planned.installed {
                 self.prepared.insert(self.releases.len());
             }

@@ -158,6 +158,8 @@ impl Session<'_> {
                 NeedsScope::All => Scope::All,
                 NeedsScope::File => Scope::File,
             },
+            prepares_uninstalled: false,
+            most: usize::MAX,
             change: &|release| self.shared.fields.apply(release),
         };
         let done = self.plan.prepare(self.charts.host, &mut self.states, &options);

@@ -17,6 +17,7 @@ use flux_api::GoDuration;
 use flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY, RECONCILING, STALLED, Truth};
+use windlass_base::cel_expression::off_runtime;
 use windlass_base::redact;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{
@@ -127,9 +128,20 @@ fn read_spec(spec: &Value) -> Result<ReceiverSpec, (&'static str, String)> {
     if let Some(text) = unsupported(&spec) {
         return Err(("ValidationFailed", text));
     }
-    match invalid_filter(&spec) {
-        Some(text) => Err(("InvalidCELExpression", text)),
-        None => Ok(spec),
+    Ok(spec)
+}
+
+/// Refuses a spec with an expression that cannot be used. Expressions take time: they are compiled in passes alone, off the runtime.
+async fn check_filters(spec: &ReceiverSpec) -> Result<(), ReconcileError> {
+    let spec = spec.clone();
+    let invalid = off_runtime(move || Ok(invalid_filter(&spec))).await.map_err(ReconcileError::Task)?;
+    match invalid {
+        Some(text) => Err(ReconcileError::Reason {
+            reason: "InvalidCELExpression",
+            text,
+            disposition: Disposition::Stall,
+        }),
+        None => Ok(()),
     }
 }
 
@@ -222,6 +234,7 @@ impl FrontEnd for Receivers {
         object: &ReceiverObject,
     ) -> Result<Reconciled, ReconcileError> {
         let (spec, generation) = (object.spec()?, object.generation);
+        check_filters(spec).await?;
         let mut status = object.status(&pass.object["status"]);
         let name = pass.reference.name.clone();
         let namespace = pass.reference.namespace.clone().unwrap_or_default();

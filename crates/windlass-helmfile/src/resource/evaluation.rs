@@ -46,6 +46,8 @@ use windlass_render::{RenderBounds, SystemWorld, from_json};
 
 /// The most releases of one object.
 const MAX_RELEASES: usize = 1000;
+/// The most releases of all state files, those that no selector chooses included.
+const MAX_STATED: usize = 5 * MAX_RELEASES;
 /// How long the evaluation of an object may take; what git and servers take is bounded by itself.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// The name of a state file in `spec.state`.
@@ -308,14 +310,24 @@ fn releases(
     states: &mut [State],
     context: &SpecContext<'_>,
 ) -> Result<(Vec<EvaluatedRelease>, Vec<Vec<usize>>), Error> {
+    // What follows compares all releases with each other.
+    let count: usize = states.iter().map(|state| state.fields.records(key!("releases")).count()).sum();
+    if count > MAX_STATED {
+        return Err(
+            format!("the state files have {count} releases, chosen or not: at most {MAX_STATED}").into()
+        );
+    }
     let mut plan = DeployPlan::default();
     // What hooks there are is an error.
-    let options =
-        PlanOptions { command: "apply", rule: NeedsRule::Include, scope: Scope::All, change: &|_| () };
+    let options = PlanOptions {
+        command: "apply",
+        rule: NeedsRule::Include,
+        scope: Scope::All,
+        prepares_uninstalled: true,
+        most: MAX_RELEASES,
+        change: &|_| (),
+    };
     plan.prepare(host, states, &options)?;
-    if plan.releases.len() > MAX_RELEASES {
-        return Err(format!("the state files have more than {MAX_RELEASES} releases").into());
-    }
     let mut releases = Vec::with_capacity(plan.releases.len());
     for planned in plan.releases {
         let PlannedRelease { state, release, name, key, needs, installed, reuses_values, .. } = planned;

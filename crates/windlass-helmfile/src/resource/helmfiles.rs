@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::api::{HelmfileSpec, HelmfileStatus, ReleaseStatus};
@@ -60,7 +61,7 @@ pub struct DefaultBundle {
 pub struct Helmfiles {
     options: HelmfileOptions,
     /// A kind of users; `None`: Helmfiles themselves.
-    custom: Option<(CustomKind, RenderBounds)>,
+    custom: Option<(Arc<CustomKind>, RenderBounds)>,
 }
 
 /// Whose a record is: an object's kind, namespace and name.
@@ -112,7 +113,7 @@ impl Helmfiles {
     /// The front end of a kind of users, whose objects stand for Helmfiles. `bounds`: those of the template of one.
     #[must_use]
     pub fn of_kind(options: HelmfileOptions, kind: CustomKind, bounds: RenderBounds) -> Self {
-        Self { options, custom: Some((kind, bounds)) }
+        Self { options, custom: Some((Arc::new(kind), bounds)) }
     }
 
     fn context(&self, pass: &ReconcilePass, generation: i64, labels: &OwnerLabels) -> EvaluationContext {
@@ -156,7 +157,17 @@ pub struct HelmfileObject {
     generation: i64,
     /// Its releases, as its status says.
     releases: BTreeSet<ReleaseId>,
-    spec: Result<HelmfileSpec, String>,
+    source: SpecSource,
+    /// Read when it is first asked for: the template of a kind takes time, and most events need no spec.
+    spec: OnceLock<Result<HelmfileSpec, String>>,
+}
+
+/// What a spec is read from.
+enum SpecSource {
+    /// The spec of a Helmfile.
+    Helmfile(Value),
+    /// An object of users, its kind, and the bounds of the kind's template.
+    Custom(Value, Arc<CustomKind>, RenderBounds),
 }
 
 impl HelmfileObject {
@@ -165,7 +176,11 @@ impl HelmfileObject {
     /// # Errors
     /// A field has a value of the wrong type, or the template of the kind fails.
     fn spec(&self) -> Result<&HelmfileSpec, ReconcileError> {
-        self.spec.as_ref().map_err(|text| ReconcileError::Config(text.clone()))
+        let read = || match &self.source {
+            SpecSource::Helmfile(spec) => HelmfileSpec::deserialize(spec).map_err(|e| format!("spec: {e}")),
+            SpecSource::Custom(object, kind, bounds) => kind.spec(object, *bounds),
+        };
+        self.spec.get_or_init(read).as_ref().map_err(|text| ReconcileError::Config(text.clone()))
     }
 }
 
@@ -233,10 +248,11 @@ impl FrontEnd for Helmfiles {
             namespace: meta.namespace().map(str::to_owned),
             generation: meta.generation(),
             releases: releases.iter().filter(is_own).map(id_of).collect(),
-            spec: match &self.custom {
-                None => serde_json::from_value(object["spec"].clone()).map_err(|e| format!("spec: {e}")),
-                Some((kind, bounds)) => kind.spec(object, *bounds),
+            source: match &self.custom {
+                None => SpecSource::Helmfile(object["spec"].clone()),
+                Some((kind, bounds)) => SpecSource::Custom(object.clone(), Arc::clone(kind), *bounds),
             },
+            spec: OnceLock::new(),
         }
     }
 
@@ -276,11 +292,11 @@ impl FrontEnd for Helmfiles {
     }
 
     fn interval(&self, object: &HelmfileObject) -> Option<Duration> {
-        object.spec.as_ref().ok().map(interval_of)
+        object.spec().ok().map(interval_of)
     }
 
     fn is_suspended(&self, object: &HelmfileObject) -> bool {
-        object.spec.as_ref().is_ok_and(|spec| spec.suspend)
+        object.spec().is_ok_and(|spec| spec.suspend)
     }
 
     /// An evaluation that fails has changed nothing.
