@@ -236,8 +236,11 @@ impl HookSource<'_> {
 /// What files have answered, each in one state: a file is asked once a change.
 #[derive(Debug, Default)]
 pub struct ConfigCache {
-    files: Mutex<BTreeMap<PathBuf, Arc<tokio::sync::Mutex<Option<Cached>>>>>,
+    files: Mutex<BTreeMap<PathBuf, CacheEntry>>,
 }
+
+/// What one file has answered; locked while it is asked.
+type CacheEntry = Arc<tokio::sync::Mutex<Option<Cached>>>;
 
 #[derive(Debug)]
 struct Cached {
@@ -253,12 +256,27 @@ impl ConfigCache {
     /// # Errors
     /// As [`HookSource::ask`]. Failures are not kept.
     pub async fn get(&self, source: &HookSource<'_>, files: u64) -> Result<Arc<HookFile>, HookError> {
-        let entry = {
-            let mut all = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(all.entry(source.path.to_owned()).or_default())
-        };
         // Whoever else wants to know it waits, and asks nothing.
-        let mut cached = entry.lock().await;
+        Self::fill(&mut *self.entry(source.path).lock().await, source, files).await
+    }
+
+    /// Asks a file ahead of who needs its answer, unless somebody asks it already.
+    pub async fn prefetch(&self, source: &HookSource<'_>, files: u64) {
+        if let Ok(mut cached) = self.entry(source.path).try_lock() {
+            drop(Self::fill(&mut cached, source, files).await);
+        }
+    }
+
+    fn entry(&self, path: &Path) -> CacheEntry {
+        let mut all = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(path.to_owned()).or_default())
+    }
+
+    async fn fill(
+        cached: &mut Option<Cached>,
+        source: &HookSource<'_>,
+        files: u64,
+    ) -> Result<Arc<HookFile>, HookError> {
         if let Some(known) = cached.as_ref()
             && FileState::of(source.path).is_ok_and(|state| state == known.file.state)
             && (known.files == files || is_native(source.path))

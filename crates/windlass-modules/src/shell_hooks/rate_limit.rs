@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+/// What an interval counts as whose end no clock shows.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// A token bucket: `burst` runs at once, and one more for each `interval`.
 #[derive(Clone, Debug)]
 pub(super) struct RateLimit {
@@ -19,9 +22,10 @@ impl RateLimit {
 
     /// Takes a run out of the allowance; returns how long it has to wait.
     pub(super) fn take(&mut self, now: Instant) -> Duration {
-        let full_at = self.full_at.map_or(now, |at| at.max(now)) + self.interval;
+        let begin = self.full_at.map_or(now, |at| at.max(now));
+        let full_at = begin.checked_add(self.interval).or_else(|| now.checked_add(LONGEST)).unwrap_or(begin);
         self.full_at = Some(full_at);
-        (full_at - now).saturating_sub(self.interval * self.burst)
+        (full_at - now).saturating_sub(self.interval.saturating_mul(self.burst))
     }
 }
 
@@ -37,5 +41,10 @@ mod tests {
         let waits: Vec<u64> =
             [0, 0, 0, 1, 100, 100, 105].iter().map(|s| limit.take(at(*s)).as_secs()).collect();
         assert_eq!(waits, [0, 0, 10, 19, 0, 0, 5]);
+        // As long as a configuration can say.
+        let mut limit = RateLimit::new(Duration::from_nanos(u64::MAX / 2), u32::MAX);
+        assert_eq!([limit.take(start), limit.take(start)], [Duration::ZERO; 2]);
+        let mut limit = RateLimit::new(Duration::MAX, 1);
+        assert_eq!(limit.take(start), Duration::ZERO);
     }
 }

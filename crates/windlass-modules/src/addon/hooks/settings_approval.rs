@@ -16,6 +16,8 @@ use crate::shell_hooks::{HookSet, HookSource, Scope, is_native};
 
 /// How many programs are asked for their hooks before their modules run, at a time.
 const ASKED_AT_ONCE: usize = 4;
+/// How many texts are kept that were reported.
+const MAX_NOTED: usize = 1_000;
 
 impl ModuleHooks {
     fn is_approved(&self, settings: &Value) -> bool {
@@ -92,6 +94,9 @@ impl Hooks {
     fn warn_once(&self, module: &str, text: &str) {
         let text = format!("module {module}: {text}");
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() >= MAX_NOTED {
+            noted.clear();
+        }
         if noted.insert(text.clone()) {
             events::settings_warning(&self.events, &self.config_map, module, text);
         }
@@ -117,7 +122,7 @@ impl Hooks {
                     let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
                     let (module, files) = (module.name.as_str(), module.hooks);
                     let source = HookSource { path: &path, name: &name, module, scope: Scope::Module, limit };
-                    drop(configs.get(&source, files).await);
+                    configs.prefetch(&source, files).await;
                 }
             });
             futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE).collect::<()>().await;

@@ -3,7 +3,7 @@
 //!
 //! Owns these objects as far as no other operator does. What a probe has written stays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ pub(super) fn start(cluster: Cluster, options: &Options, statuses: watch::Receiv
         operator: options.config_map.clone(),
         current: BTreeMap::new(),
         reported: String::new(),
+        foreign: BTreeSet::new(),
     };
     tokio::spawn(writer.run(statuses));
 }
@@ -45,6 +46,8 @@ struct Writer {
     current: BTreeMap<String, Option<Status>>,
     /// The failure that was logged last.
     reported: String,
+    /// Objects of other operators that were logged.
+    foreign: BTreeSet<String>,
 }
 
 fn gvk() -> Gvk {
@@ -115,31 +118,54 @@ impl Writer {
         if statuses.is_empty() {
             return Ok(());
         }
+        // One object that cannot be written does not keep the others from it.
+        let mut result = Ok(());
         let gone: Vec<String> = self.current.keys().filter(|n| !statuses.contains_key(*n)).cloned().collect();
         for name in gone {
-            self.cluster.delete(&object(&name), DeleteOptions::default()).await?;
-            self.current.remove(&name);
+            match self.delete(&name).await {
+                Ok(()) => drop(self.current.remove(&name)),
+                Err(error) => result = result.and(Err(error)),
+            }
         }
         for (name, status) in statuses.iter() {
             let status = status.masked();
-            if self.current.get(name).and_then(Option::as_ref) != Some(&status) {
-                self.write(name, &status).await?;
-                self.current.insert(name.clone(), Some(status));
+            if self.current.get(name).and_then(Option::as_ref) == Some(&status) {
+                continue;
+            }
+            match self.write(name, &status).await {
+                Ok(true) => drop(self.current.insert(name.clone(), Some(status))),
+                Ok(false) => drop(self.current.remove(name)),
+                Err(error) => result = result.and(Err(error)),
             }
         }
-        Ok(())
+        result
     }
 
-    /// Writes the status of a module; a probe may be writing it, too.
-    async fn write(&self, name: &str, status: &Status) -> Result<(), ClusterError> {
+    /// Deletes the object of a module that is gone, if it is this operator's as it is read.
+    async fn delete(&self, name: &str) -> Result<(), ClusterError> {
+        let Some(live) = self.cluster.get(&object(name)).await? else { return Ok(()) };
+        if !self.is_own(&live) {
+            return Ok(());
+        }
+        let options = DeleteOptions { uid: live["metadata"]["uid"].as_str(), ..DeleteOptions::default() };
+        self.cluster.delete(&object(name), options).await.map(drop)
+    }
+
+    fn is_own(&self, live: &Value) -> bool {
+        let labels = &live["metadata"]["labels"];
+        labels[OPERATOR] == self.operator.as_str() && labels[NAMESPACE] == self.namespace.as_str()
+    }
+
+    /// Writes the status of a module; a probe may be writing it, too. Returns whether the object is this operator's.
+    async fn write(&mut self, name: &str, status: &Status) -> Result<bool, ClusterError> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let Some(live) = self.own(name).await? else { return Ok(()) };
+            let Some(live) = self.own(name).await? else { return Ok(false) };
             let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             let new = new_status(&live["status"], status, &now);
             if live["status"] == new {
-                return Ok(());
+                return Ok(true);
             }
             let version = &live["metadata"]["resourceVersion"];
             let patch = json!({"metadata": {"resourceVersion": version}, "status": new});
@@ -148,13 +174,13 @@ impl Writer {
                 self.cluster.patch_subresource(&object, "status", PatchKind::Merge, &patch, STATUS_MANAGER);
             match patched.await {
                 Err(e) if e.is_conflict() && tries < TRIES => {}
-                done => return done.map(drop),
+                done => return done.map(|_| true),
             }
         }
     }
 
     /// The object of a module, which is created; `None` if it is another operator's.
-    async fn own(&self, name: &str) -> Result<Option<Value>, ClusterError> {
+    async fn own(&mut self, name: &str) -> Result<Option<Value>, ClusterError> {
         let labels = json!({OPERATOR: self.operator, NAMESPACE: self.namespace});
         let Some(live) = self.cluster.get(&object(name)).await? else {
             let body = json!({
@@ -162,9 +188,8 @@ impl Writer {
             });
             return self.cluster.create(&object(name), &body, STATUS_MANAGER).await.map(Some);
         };
-        let of = &live["metadata"]["labels"];
-        let ours = of[OPERATOR] == labels[OPERATOR] && of[NAMESPACE] == labels[NAMESPACE];
-        if !ours {
+        let ours = self.is_own(&live);
+        if !ours && self.foreign.insert(name.to_owned()) {
             tracing::warn!(
                 module = name,
                 "modules.deckhouse.io {name} is another operator's: its status is left alone"

@@ -16,6 +16,8 @@ use crate::shell_hooks::{Moment, Scope};
 
 /// The group of all bindings of a hook: its contexts hold the snapshots of all of them.
 const GROUP: &str = "main";
+/// Most keys that are not known and named.
+const MAX_NOTES: usize = 20;
 /// Longest part of the output in an error, in characters.
 const MAX_SHOWN: usize = 200;
 
@@ -71,7 +73,11 @@ impl BatchConfig {
         };
         config.note_names();
         let ignored = |path: &String| format!("{path}: no such key is known here; it is ignored");
-        config.notes.extend(unknown.borrow().iter().map(ignored));
+        let unknown = unknown.borrow();
+        config.notes.extend(unknown.iter().take(MAX_NOTES).map(ignored));
+        if let Some(more) = unknown.len().checked_sub(MAX_NOTES).filter(|more| *more > 0) {
+            config.notes.push(format!("{more} more keys are not known here; they are ignored"));
+        }
         Ok(config)
     }
 
