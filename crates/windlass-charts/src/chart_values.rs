@@ -74,7 +74,7 @@ pub(crate) fn spec_schema(
 ) -> Result<Object, DefinitionError> {
     let (root, from_values) = match &chart.schema {
         Some(text) => (declared(chart, text)?, false),
-        None => (inferred(chart, at, warnings)?, true),
+        None => (inferred(chart, defaults, at, warnings)?, true),
     };
     let mut spec = structural(&root, Some(defaults), at, warnings);
     if spec.get("type") != Some(&json!("object")) {

@@ -11,20 +11,22 @@ use crate::chart_values::to_json;
 use crate::structural_schema::type_of;
 use crate::{Object, Warning, value_comments};
 
-/// The schema of a chart's values. `at`: where the values are, for warnings.
+/// The schema of a chart's values. `defaults`: the values with what a parent sets of them, whose types count; `at`: where the values are, for warnings.
 ///
 /// # Errors
 /// `values.yaml` is not YAML, or its numbers have no JSON form.
 pub(crate) fn inferred(
     chart: &Chart,
+    defaults: &Value,
     at: &str,
     warnings: &mut Vec<Warning>,
 ) -> Result<Value, DefinitionError> {
     let text = chart.values_text.clone().unwrap_or_default();
     let error = |error: String| DefinitionError::Values { chart: chart.name().to_owned(), error };
-    let values = yaml::from_slice(&text)
+    let mut values = yaml::from_slice(&text)
         .map_err(|e| error(e.to_string()))
         .and_then(|data| to_json(&data).map_err(error))?;
+    replace_set(&mut values, defaults);
     let document = tree::read(&String::from_utf8_lossy(&text)).map_err(|e| error(e.to_string()))?;
     let root = document.as_ref().and_then(|document| document.content.first());
     let mut reader = Reader { at, warnings };
@@ -32,6 +34,19 @@ pub(crate) fn inferred(
         Value::Object(map) => reader.map(map, root, ""),
         _ => json!({"type": "object"}),
     })
+}
+
+/// Replaces values by those that a parent sets.
+fn replace_set(own: &mut Value, set: &Value) {
+    match (own, set) {
+        (_, Value::Null) => {}
+        (Value::Object(own), Value::Object(set)) => {
+            for (key, value) in own {
+                replace_set(value, set.get(key).unwrap_or(&Value::Null));
+            }
+        }
+        (own, set) => *own = set.clone(),
+    }
 }
 
 struct Reader<'a> {
