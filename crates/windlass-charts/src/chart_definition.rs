@@ -3,11 +3,11 @@
 use chart_compat::chart::Chart;
 use serde_json::{Value, json};
 
-use crate::chart_values::{defaults, spec_schema};
 use crate::example_object::example;
 use crate::kind_names::KindNames;
 use crate::schema_overlay::{Overlay, OverlayError};
 use crate::structural_schema::anything;
+use crate::subchart_values::{defaults, spec_schema};
 use crate::{Object, Warning};
 
 /// The largest CustomResourceDefinition, in bytes of JSON: etcd's limit of a request is 1.5 MiB.

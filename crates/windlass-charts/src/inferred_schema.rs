@@ -7,8 +7,8 @@ use chart_compat::yaml::{self, tree};
 use serde_json::{Value, json};
 
 use crate::chart_definition::DefinitionError;
-use crate::chart_values::to_json;
 use crate::structural_schema::type_of;
+use crate::subchart_values::to_json;
 use crate::{Object, Warning, value_comments};
 
 /// The schema of a chart's values. `defaults`: the values with what a parent sets of them, whose types count; `at`: where the values are, for warnings.

@@ -5,7 +5,7 @@
 //! - `structural_schema`: JSON Schema to the structural schemas that the API server takes; with `schema_document` (references),
 //!   `schema_fold` (`allOf`), `schema_alternatives` (`oneOf`, `anyOf`, `not`)
 //! - `inferred_schema`: a JSON Schema from `values.yaml`; with `value_comments`
-//! - `chart_values`: the values that a chart brings itself; what the schema of its subcharts adds
+//! - `subchart_values`: the values that a chart brings itself; what the schema of its subcharts adds
 //! - `structural_rules`: what the API server requires of a schema; `schema_overlay`: edits by hand
 //! - `chart_definition`, `kind_names`, `example_object`: the objects
 
@@ -13,7 +13,6 @@
 #![deny(missing_docs)]
 
 mod chart_definition;
-mod chart_values;
 mod example_object;
 mod inferred_schema;
 mod kind_names;
@@ -23,6 +22,7 @@ mod schema_fold;
 mod schema_overlay;
 mod structural_rules;
 mod structural_schema;
+mod subchart_values;
 mod value_comments;
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use chart_compat::yaml;
 use serde_json::Value;
 
 use crate::Object;
-use crate::chart_values::to_json;
 use crate::structural_rules::violations;
+use crate::subchart_values::to_json;
 
 /// A part of the schema of `spec`. Maps are merged, `null` removes, all else replaces.
 #[derive(Clone, Debug, PartialEq)]

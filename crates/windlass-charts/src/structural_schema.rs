@@ -421,7 +421,7 @@ fn merged_entries(defaults: &Object) -> Option<Value> {
     let mut entries = defaults.values().filter(|value| !value.is_null()).cloned();
     let first = entries.next()?;
     Some(entries.fold(first, |mut all, entry| {
-        crate::chart_values::overlay(&mut all, &entry);
+        crate::subchart_values::overlay(&mut all, &entry);
         all
     }))
 }

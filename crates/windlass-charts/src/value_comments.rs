@@ -7,7 +7,7 @@ use chart_compat::yaml;
 use serde_json::Value;
 
 use crate::Object;
-use crate::chart_values::to_json;
+use crate::subchart_values::to_json;
 
 /// Longest description, in bytes.
 const MAX_DESCRIPTION: usize = 4096;

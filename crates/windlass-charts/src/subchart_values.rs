@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::chart_definition::DefinitionError;
 use crate::inferred_schema::inferred;
-use crate::structural_schema::{PRESERVE, anything, object_of, permit_null, structural};
+use crate::structural_schema::{INT_OR_STRING, PRESERVE, anything, object_of, permit_null, structural};
 use crate::{Object, Warning};
 
 /// How deep subcharts may be.
@@ -77,14 +77,13 @@ pub(crate) fn spec_schema(
         None => (inferred(chart, defaults, at, warnings)?, true),
     };
     let mut spec = structural(&root, Some(defaults), at, warnings);
-    if spec.get("type") != Some(&json!("object")) {
-        warnings.push(Warning {
-            path: at.to_owned(),
-            text: "the schema is of no map, and values are one: not checked".to_owned(),
-        });
+    let typed = spec.contains_key("type") || spec.contains_key(INT_OR_STRING);
+    if typed && spec.get("type") != Some(&json!("object")) {
+        let text = "the schema is of no map, and values are one: not checked".to_owned();
+        warnings.push(Warning { path: at.to_owned(), text });
         spec = anything();
-        spec.insert("type".to_owned(), json!("object"));
     }
+    spec.insert("type".to_owned(), json!("object"));
     spec.remove("nullable");
     let subs = subcharts(chart);
     if spec.contains_key("additionalProperties") || subs.is_empty() || depth >= MAX_SUBCHARTS {
