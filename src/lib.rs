@@ -10,6 +10,7 @@
 //! - `chart-compat`: charts, values and templates, as Helm renders them; pure
 //! - `kustomize-compat`: kustomizations to manifests, as kustomize builds them; pure
 //! - `helmfile-compat`: state files to releases, as helmfile evaluates them; pure
+//! - `windlass-charts`: charts as custom resources: their CustomResourceDefinitions; pure
 //! - `windlass-base`: secrets and their masks, bounded reads, child processes, CEL
 //! - `windlass-fetch`: repositories, registries, Git, HTTP, buckets, signatures
 //! - `windlass-cluster`: the Kubernetes client

@@ -10,6 +10,7 @@ mod chart;
 mod compare;
 mod completion;
 mod cosign;
+mod crd;
 mod crds;
 mod create;
 mod debug;
@@ -187,6 +188,8 @@ enum Command {
     Flux(Box<flux::Command>),
     /// Print the RBAC rules that an operator needs for its controllers
     Rbac(rbac::Args),
+    /// Print the CustomResourceDefinition of a chart: a kind whose spec is the chart's values
+    Crd(Box<crd::Args>),
     /// Print CustomResourceDefinitions
     #[command(subcommand)]
     Crds(crds::Command),
@@ -274,6 +277,7 @@ pub fn main() -> ExitCode {
             flux::run(globals, command).map(|code| status = code).map_err(Explained::from)
         }
         Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
+        Command::Crd(args) => crd::run(globals, args),
         Command::Crds(command) => crds::run(command).map_err(Explained::from),
         Command::Doctor(command) => {
             doctor::run(globals, command).map(|code| status = code).map_err(Explained::from)

@@ -461,18 +461,11 @@ fn resource(gvk: &Gvk, defined: &BTreeMap<(String, String), Defined>) -> (String
         return (gvk.group.clone(), found.plural.clone(), found.everywhere);
     }
     let built_in = !gvk.group.contains('.') || gvk.group.ends_with(".k8s.io");
-    (gvk.group.clone(), plural(&gvk.kind), built_in && CLUSTER_WIDE.contains(&gvk.kind.as_str()))
-}
-
-/// The resource of a kind by Kubernetes' rule (`meta.UnsafeGuessKindToResource`), which is correct for all kinds of Kubernetes.
-fn plural(kind: &str) -> String {
-    let lower = kind.to_lowercase();
-    match lower.strip_suffix('y') {
-        _ if lower == "endpoints" => lower,
-        Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
-        _ if lower.ends_with(['s', 'x']) || lower.ends_with("ch") => format!("{lower}es"),
-        _ => format!("{lower}s"),
-    }
+    (
+        gvk.group.clone(),
+        windlass_charts::plural(&gvk.kind),
+        built_in && CLUSTER_WIDE.contains(&gvk.kind.as_str()),
+    )
 }
 
 /// The resources that the CRDs among the objects define.
@@ -596,7 +589,7 @@ mod tests {
             ("Pod", "pods"),
         ];
         for (kind, want) in table {
-            assert_eq!(plural(kind), want);
+            assert_eq!(windlass_charts::plural(kind), want);
         }
     }
 

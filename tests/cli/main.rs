@@ -5,6 +5,7 @@
 
 mod client_apply;
 mod compare;
+mod crd;
 mod crds;
 mod doctor;
 mod drop_in;

@@ -105,7 +105,9 @@ fn kind(api_version: &str, word: &str, defined: &BTreeMap<(String, String), Defi
     }
     let known = KNOWN.iter().find(|(group, kind, short)| {
         is(group)
-            && (kind.to_lowercase() == lower || super::plural(kind) == lower || short.contains(&&*lower))
+            && (kind.to_lowercase() == lower
+                || windlass_charts::plural(kind) == lower
+                || short.contains(&&*lower))
     });
     match known {
         Some((group, kind, _)) => Some(Gvk { group: (*group).to_owned(), kind: (*kind).to_owned(), ..own }),

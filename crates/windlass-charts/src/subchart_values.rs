@@ -1,0 +1,159 @@
+//! What a chart and its subcharts bring: their values, and the schema of all of them.
+
+use chart_compat::chart::Chart;
+use chart_compat::data::Data;
+use chart_compat::json;
+use serde_json::{Value, json};
+
+use crate::chart_definition::DefinitionError;
+use crate::inferred_schema::inferred;
+use crate::structural_schema::{INT_OR_STRING, PRESERVE, anything, object_of, permit_null, structural};
+use crate::{Object, Warning};
+
+/// How deep subcharts may be.
+const MAX_SUBCHARTS: usize = 8;
+
+/// Lays a value over another one as Helm does: maps are merged, all else is replaced.
+pub(crate) fn overlay(base: &mut Value, over: &Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                match base.get_mut(key) {
+                    Some(own) => overlay(own, value),
+                    None => drop(base.insert(key.clone(), value.clone())),
+                }
+            }
+        }
+        (base, over) => *base = over.clone(),
+    }
+}
+
+/// Values as JSON. Whole numbers are integers, as in Go.
+pub(crate) fn to_json(data: &Data) -> Result<Value, String> {
+    let text = json::to_string(data).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+/// The subcharts of a chart, by the key of their values: alias or name. Those of one chart under several aliases are several.
+fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
+    let mut found = Vec::new();
+    for sub in &chart.dependencies {
+        let entries = chart.metadata.dependencies.iter().flatten().filter(|entry| entry.name == sub.name());
+        let before = found.len();
+        for entry in entries {
+            let key = if entry.alias.is_empty() { sub.name() } else { entry.alias.as_str() };
+            if !found.iter().any(|(known, _)| *known == key) {
+                found.push((key, sub));
+            }
+        }
+        if found.len() == before {
+            found.push((sub.name(), sub));
+        }
+    }
+    found
+}
+
+/// The values of a chart with those of its subcharts below.
+pub(crate) fn defaults(chart: &Chart, depth: usize) -> Result<Value, String> {
+    let mut all = json!({});
+    for (key, sub) in subcharts(chart).into_iter().filter(|_| depth < MAX_SUBCHARTS) {
+        all[key] = defaults(sub, depth + 1)?;
+    }
+    let own = to_json(&Data::Map((*chart.values).clone()))?;
+    overlay(&mut all, &own);
+    Ok(all)
+}
+
+/// The structural schema of a chart's values. `defaults`: the values of the chart, with what a parent sets of them.
+pub(crate) fn spec_schema(
+    chart: &Chart,
+    defaults: &Value,
+    at: &str,
+    depth: usize,
+    warnings: &mut Vec<Warning>,
+) -> Result<Object, DefinitionError> {
+    let (root, from_values) = match &chart.schema {
+        Some(text) => (declared(chart, text)?, false),
+        None => (inferred(chart, defaults, at, warnings)?, true),
+    };
+    let mut spec = structural(&root, Some(defaults), at, warnings);
+    let typed = spec.contains_key("type") || spec.contains_key(INT_OR_STRING);
+    if typed && spec.get("type") != Some(&json!("object")) {
+        let text = "the schema is of no map, and values are one: not checked".to_owned();
+        warnings.push(Warning { path: at.to_owned(), text });
+        spec = anything();
+    }
+    spec.insert("type".to_owned(), json!("object"));
+    spec.remove("nullable");
+    let subs = subcharts(chart);
+    if spec.contains_key("additionalProperties") || subs.is_empty() || depth >= MAX_SUBCHARTS {
+        return Ok(spec);
+    }
+    let mut properties = match spec.remove("properties") {
+        Some(Value::Object(properties)) => properties,
+        _ => Object::new(),
+    };
+    if !properties.contains_key("global") {
+        let text = "Values that the chart and all its subcharts read.";
+        let global =
+            object_of([("type", json!("object")), ("description", json!(text)), (PRESERVE, json!(true))]);
+        properties.insert("global".to_owned(), Value::Object(global));
+    }
+    for (key, sub) in subs {
+        if properties.contains_key(key) && !from_values {
+            continue;
+        }
+        let at = format!("{at}.{key}");
+        let mut schema = spec_schema(sub, &defaults[key], &at, depth + 1, warnings)?;
+        without_requirements(&mut schema);
+        permit_null(&mut schema);
+        if !schema.contains_key("description") {
+            let text = format!("Values of the subchart {} {}.", sub.name(), sub.metadata.version);
+            schema.insert("description".to_owned(), json!(text));
+        }
+        match properties.get_mut(key) {
+            Some(Value::Object(own)) => complete(own, &schema),
+            _ => drop(properties.insert(key.to_owned(), Value::Object(schema))),
+        }
+    }
+    spec.insert("properties".to_owned(), Value::Object(properties));
+    Ok(spec)
+}
+
+fn declared(chart: &Chart, text: &[u8]) -> Result<Value, DefinitionError> {
+    serde_json::from_slice(text)
+        .map_err(|error| DefinitionError::Schema { chart: chart.name().to_owned(), error })
+}
+
+/// A subchart that is turned off requires nothing.
+fn without_requirements(schema: &mut Object) {
+    for key in ["required", "oneOf", "anyOf", "allOf", "not", "minProperties"] {
+        schema.remove(key);
+    }
+    for node in schema
+        .get_mut("properties")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(|map| map.values_mut())
+    {
+        if let Value::Object(node) = node {
+            without_requirements(node);
+        }
+    }
+}
+
+/// Adds the fields of a subchart to those that are inferred from its parent's values.
+fn complete(own: &mut Object, sub: &Object) {
+    let Some(Value::Object(fields)) = sub.get("properties") else { return };
+    if own.get("type") != Some(&json!("object")) || own.contains_key("additionalProperties") {
+        return;
+    }
+    let Value::Object(properties) = own.entry("properties").or_insert_with(|| json!({})) else { return };
+    for (name, field) in fields {
+        match (properties.get_mut(name), field) {
+            (Some(Value::Object(own)), Value::Object(field)) => complete(own, field),
+            (Some(_), _) => {}
+            (None, _) => drop(properties.insert(name.clone(), field.clone())),
+        }
+    }
+}
