@@ -165,7 +165,11 @@ fn streams_of_manifests() {
     fuzz("manifests", &seeds, &[Family::Manifests, Family::Yaml], |text| {
         let text = String::from_utf8_lossy(text);
         drop(kyaml::with_labels(&text, &[("a".to_owned(), "b".to_owned())].into(), &yaml::Room::default()));
-        let Ok(written) = kyaml::read_numbered(&text).and_then(|nodes| kyaml::write(&nodes)) else { return };
+        let Ok(written) =
+            kyaml::read_numbered(&text, &yaml::Room::default()).and_then(|nodes| kyaml::write(&nodes))
+        else {
+            return;
+        };
         drop(kyaml::read(&written));
     });
 }

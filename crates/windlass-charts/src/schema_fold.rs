@@ -72,10 +72,10 @@ fn fold_keyword(key: &str, own: &mut Value, other: &Value) -> bool {
         }
         ("items" | "additionalProperties", Value::Object(_), Value::Object(_)) => *own = both(own, other),
         ("minLength" | "minItems" | "minProperties" | "minimum", _, _) => {
-            *own = chosen(own, other, |a, b| a < b)
+            *own = chosen(own, other, |a, b| a < b);
         }
         ("maxLength" | "maxItems" | "maxProperties" | "maximum", _, _) => {
-            *own = chosen(own, other, |a, b| a > b)
+            *own = chosen(own, other, |a, b| a > b);
         }
         _ => return false,
     }

@@ -14,9 +14,12 @@ pub struct Violation {
     pub text: String,
 }
 
+/// Whether the value of a key is permitted.
+type Check = fn(&Value) -> bool;
+
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 /// What checks a value, inside and outside of alternatives; with the type of each.
-const CHECKS: [(&str, fn(&Value) -> bool); 18] = [
+const CHECKS: [(&str, Check); 18] = [
     ("enum", is_filled),
     ("pattern", Value::is_string),
     ("format", Value::is_string),
@@ -37,7 +40,7 @@ const CHECKS: [(&str, fn(&Value) -> bool); 18] = [
     ("oneOf", is_filled),
 ];
 /// What declares the structure, outside of alternatives only.
-const DECLARATIONS: [(&str, fn(&Value) -> bool); 13] = [
+const DECLARATIONS: [(&str, Check); 13] = [
     ("type", is_type),
     ("description", Value::is_string),
     ("title", Value::is_string),
@@ -83,7 +86,7 @@ fn structure(schema: &Value, path: &str, found: &mut Vec<Violation>) {
         let known = CHECKS.iter().chain(&DECLARATIONS).find(|(name, _)| name == key);
         match known {
             Some((_, valid)) if !valid(value) => {
-                report(found, &format!("{path}.{key}"), format!("{value} is not permitted here"))
+                report(found, &format!("{path}.{key}"), format!("{value} is not permitted here"));
             }
             None if !matches!(key.as_str(), "properties" | "items" | "not") => {
                 report(found, &format!("{path}.{key}"), "a CustomResourceDefinition has no such keyword");
@@ -95,7 +98,7 @@ fn structure(schema: &Value, path: &str, found: &mut Vec<Violation>) {
     let either = node.get(INT_OR_STRING) == Some(&Value::Bool(true));
     match node.get("type") {
         None if !open && !either => {
-            report(found, path, format!("it needs a type, {PRESERVE} or {INT_OR_STRING}"))
+            report(found, path, format!("it needs a type, {PRESERVE} or {INT_OR_STRING}"));
         }
         Some(_) if either => report(found, path, format!("a type beside {INT_OR_STRING} is not permitted")),
         Some(Value::String(name)) if name == "array" && !node.contains_key("items") => {
@@ -157,7 +160,11 @@ fn checks(schema: &Value, outside: &Object, path: &str, found: &mut Vec<Violatio
             Some((_, valid)) if valid(value) => {}
             None if matches!(key.as_str(), "properties" | "items" | "not") => {}
             _ => {
-                report(found, &format!("{path}.{key}"), "not permitted inside of allOf, anyOf, oneOf and not")
+                report(
+                    found,
+                    &format!("{path}.{key}"),
+                    "not permitted inside of allOf, anyOf, oneOf and not",
+                );
             }
         }
     }

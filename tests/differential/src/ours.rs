@@ -182,10 +182,11 @@ fn rewrite(text: &[u8]) -> Answer {
 
 /// A stream of manifests written anew, and with labels.
 fn restream(text: &str) -> Answer {
-    let again = match kyaml::read_numbered(text).and_then(|nodes| kyaml::write(&nodes)) {
-        Ok(again) => again,
-        Err(e) => return failed(e),
-    };
+    let again =
+        match kyaml::read_numbered(text, &yaml::Room::default()).and_then(|nodes| kyaml::write(&nodes)) {
+            Ok(again) => again,
+            Err(e) => return failed(e),
+        };
     let labels = [("heritage", "windlass"), ("on", "yes")].map(|(k, v)| (k.to_owned(), v.to_owned()));
     match kyaml::with_labels(text, &labels.into(), &yaml::Room::default()) {
         Ok(labelled) => Answer { output: format!("{again}\n{labelled}"), error: None },
