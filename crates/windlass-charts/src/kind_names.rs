@@ -71,48 +71,48 @@ impl KindNames {
 
     fn check(&self) -> Result<(), NameError> {
         let label = |text: &str| text.len() <= MAX_LABEL && matches("^[a-z]([-a-z0-9]*[a-z0-9])?$", text);
-        let error = |flag, value: &str, rule| Err(NameError { flag, value: value.to_owned(), rule });
-        let group_parts = self.group.split('.').count();
         let domain = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-        if group_parts < 2 || !matches(domain, &self.group) || self.crd().len() > MAX_NAME {
-            return error(
+        let is_domain =
+            self.group.contains('.') && matches(domain, &self.group) && self.crd().len() <= MAX_NAME;
+        let is_own = |own: &str| self.group == own || self.group.ends_with(&format!(".{own}"));
+        let is_kind =
+            self.kind.starts_with(|c: char| c.is_ascii_uppercase()) && label(&self.kind.to_lowercase());
+        let rules = [
+            (
+                is_domain,
                 "--group",
                 &self.group,
                 "it must be a domain name in lower case, such as charts.example.com",
-            );
-        }
-        if ["k8s.io", "kubernetes.io"]
-            .iter()
-            .any(|own| self.group == *own || self.group.ends_with(&format!(".{own}")))
-        {
-            return error(
+            ),
+            (
+                !["k8s.io", "kubernetes.io"].into_iter().any(is_own),
                 "--group",
                 &self.group,
                 "the API server keeps such groups for Kubernetes itself: choose another one",
-            );
-        }
-        if !label(&self.version) {
-            return error(
+            ),
+            (
+                label(&self.version),
                 "--api-version",
                 &self.version,
                 "it must be of lower case letters, digits and dashes, such as v1alpha1",
-            );
-        }
-        if !self.kind.starts_with(|c: char| c.is_ascii_uppercase()) || !label(&self.kind.to_lowercase()) {
-            return error(
+            ),
+            (
+                is_kind,
                 "--kind",
                 &self.kind,
                 "it must be letters and digits that begin with a capital one, such as LibertyApp",
-            );
-        }
-        if !label(&self.plural) {
-            return error(
+            ),
+            (
+                label(&self.plural),
                 "--plural",
                 &self.plural,
                 "it must be of lower case letters, digits and dashes, such as libertyapps",
-            );
+            ),
+        ];
+        match rules.into_iter().find(|(fits, ..)| !fits) {
+            Some((_, flag, value, rule)) => Err(NameError { flag, value: value.clone(), rule }),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -15,6 +15,17 @@ const ALTERNATIVES: [&str; 2] = ["anyOf", "oneOf"];
 /// How often a schema with one alternative may have another one inside.
 const MAX_FOLDS: usize = 16;
 
+/// What an alternative stands in.
+#[derive(Clone, Copy)]
+pub(crate) struct Enclosing<'e> {
+    /// The structural schema outside of it.
+    pub(crate) structure: &'e Object,
+    /// The chart's own value there.
+    pub(crate) default: Option<&'e Value>,
+    /// The place in the values, for warnings.
+    pub(crate) at: &'e str,
+}
+
 /// One alternative, and the references that it consists of.
 struct Branch {
     flat: Object,
@@ -124,19 +135,13 @@ impl Converter<'_> {
     }
 
     /// The alternatives of a schema as checks of a structure. Also whether a check was lost.
-    pub(crate) fn alternatives(
-        &mut self,
-        flat: &Object,
-        structure: &Object,
-        default: Option<&Value>,
-        at: &str,
-    ) -> (Object, bool) {
+    pub(crate) fn alternatives(&mut self, flat: &Object, within: Enclosing<'_>) -> (Object, bool) {
         let mut made = Object::new();
         let mut conjuncts = Vec::new();
         let mut lossy = false;
         for key in ALTERNATIVES {
             if let Some(Value::Array(branches)) = flat.get(key) {
-                match self.one_of(key, branches, structure, default, at) {
+                match self.one_of(key, branches, within) {
                     Some((key, list, lost)) => {
                         lossy |= lost;
                         if made.contains_key(key) {
@@ -150,14 +155,14 @@ impl Converter<'_> {
             }
         }
         if let Some(schema) = flat.get("not") {
-            match self.negation(schema, structure, default, at) {
+            match self.negation(schema, within) {
                 Some(checks) => drop(made.insert("not".to_owned(), Value::Object(checks))),
                 None => lossy = true,
             }
         }
         for part in flat.get("allOf").and_then(Value::as_array).into_iter().flatten() {
-            let part = self.branch(part, at);
-            let (checks, lost) = self.restrict(&part, structure, default, at);
+            let part = self.branch(part, within.at);
+            let (checks, lost) = self.restrict(&part, within);
             lossy |= lost;
             if !checks.is_empty() {
                 conjuncts.push(Value::Object(checks));
@@ -174,47 +179,44 @@ impl Converter<'_> {
         &mut self,
         key: &'k str,
         branches: &[Value],
-        structure: &Object,
-        default: Option<&Value>,
-        at: &str,
+        within: Enclosing<'_>,
     ) -> Option<(&'k str, Vec<Value>, bool)> {
-        let branches: Vec<Branch> = branches.iter().map(|branch| self.branch(branch, at)).collect();
+        let branches: Vec<Branch> = branches.iter().map(|branch| self.branch(branch, within.at)).collect();
         // The structure says it all: alternatives of types alone.
         if branches.iter().all(|branch| branch.flat.keys().all(|key| key == "type" || is_annotation(key))) {
             return None;
         }
         let (mut list, mut lossy) = (Vec::new(), false);
         for branch in &branches {
-            let (checks, lost) = self.restrict(branch, structure, default, at);
+            let (checks, lost) = self.restrict(branch, within);
             lossy |= lost;
             list.push(checks);
         }
         if list.iter().any(Object::is_empty) {
-            self.warn(at, format!("{key} is not checked: a CRD cannot tell its alternatives apart"));
+            self.warn(within.at, format!("{key} is not checked: a CRD cannot tell its alternatives apart"));
             return None;
         }
         let list = list.into_iter().map(Value::Object).collect();
-        if key == "oneOf" && (lossy || branches.iter().any(|branch| names_defaults(&branch.flat, default))) {
-            self.warn(at, "oneOf is checked as anyOf: a CRD cannot see that no other alternative matches");
+        if key == "oneOf"
+            && (lossy || branches.iter().any(|branch| names_defaults(&branch.flat, within.default)))
+        {
+            self.warn(
+                within.at,
+                "oneOf is checked as anyOf: a CRD cannot see that no other alternative matches",
+            );
             return Some(("anyOf", list, true));
         }
         if lossy {
-            self.warn(at, format!("{key} is checked in part: a CRD cannot have types in it"));
+            self.warn(within.at, format!("{key} is checked in part: a CRD cannot have types in it"));
         }
         Some((key, list, lossy))
     }
 
-    fn negation(
-        &mut self,
-        schema: &Value,
-        structure: &Object,
-        default: Option<&Value>,
-        at: &str,
-    ) -> Option<Object> {
-        let branch = self.branch(schema, at);
-        let (checks, lossy) = self.restrict(&branch, structure, default, at);
-        if lossy || checks.is_empty() || names_defaults(&branch.flat, default) {
-            self.warn(at, "not is not checked: a CRD cannot, or the chart's own values count for it");
+    fn negation(&mut self, schema: &Value, within: Enclosing<'_>) -> Option<Object> {
+        let branch = self.branch(schema, within.at);
+        let (checks, lossy) = self.restrict(&branch, within);
+        if lossy || checks.is_empty() || names_defaults(&branch.flat, within.default) {
+            self.warn(within.at, "not is not checked: a CRD cannot, or the chart's own values count for it");
             return None;
         }
         Some(checks)
@@ -227,13 +229,7 @@ impl Converter<'_> {
     }
 
     /// A schema as checks of a structure that stands outside of it. Also whether a check was lost.
-    fn restrict(
-        &mut self,
-        branch: &Branch,
-        structure: &Object,
-        default: Option<&Value>,
-        at: &str,
-    ) -> (Object, bool) {
+    fn restrict(&mut self, branch: &Branch, within: Enclosing<'_>) -> (Object, bool) {
         if self.depth >= MAX_DEPTH {
             return (Object::new(), true);
         }
@@ -241,19 +237,14 @@ impl Converter<'_> {
         self.nodes += 1;
         let before = self.active.len();
         self.active.extend(branch.references.iter().cloned());
-        let checks = self.checks(&branch.flat, structure, default, at);
+        let checks = self.checks(&branch.flat, within);
         self.active.truncate(before);
         self.depth -= 1;
         checks
     }
 
-    fn checks(
-        &mut self,
-        flat: &Object,
-        structure: &Object,
-        default: Option<&Value>,
-        at: &str,
-    ) -> (Object, bool) {
+    fn checks(&mut self, flat: &Object, within: Enclosing<'_>) -> (Object, bool) {
+        let Enclosing { structure, default, at } = within;
         let mut out = Object::new();
         let mut lossy = self.validations(&mut out, flat, default, at);
         let required = required_of(flat, default);
@@ -272,7 +263,9 @@ impl Converter<'_> {
                 continue;
             };
             let value = default.and_then(|map| map.get(name));
-            let (checks, lost) = self.restrict_below(schema, inside, value, &format!("{at}.{name}"));
+            let at = format!("{at}.{name}");
+            let below = Enclosing { structure: inside, default: value, at: &at };
+            let (checks, lost) = self.restrict_below(schema, below);
             lossy |= lost;
             if !checks.is_empty() {
                 properties.insert(name.clone(), Value::Object(checks));
@@ -284,7 +277,9 @@ impl Converter<'_> {
         if let Some(schema) = flat.get("items") {
             match structure.get("items").and_then(Value::as_object) {
                 Some(inside) => {
-                    let (checks, lost) = self.restrict_below(schema, inside, None, &format!("{at}[]"));
+                    let at = format!("{at}[]");
+                    let below = Enclosing { structure: inside, default: None, at: &at };
+                    let (checks, lost) = self.restrict_below(schema, below);
                     lossy |= lost;
                     if !checks.is_empty() {
                         out.insert("items".to_owned(), Value::Object(checks));
@@ -297,23 +292,17 @@ impl Converter<'_> {
             "additionalProperties" => !matches!(value, Value::Bool(true)) && *value != json!({}),
             _ => is_unchecked(key, value),
         });
-        let (alternatives, lost) = self.alternatives(flat, structure, default, at);
+        let (alternatives, lost) = self.alternatives(flat, within);
         out.extend(alternatives);
         (out, lossy || lost)
     }
 
-    fn restrict_below(
-        &mut self,
-        schema: &Value,
-        structure: &Object,
-        default: Option<&Value>,
-        at: &str,
-    ) -> (Object, bool) {
+    fn restrict_below(&mut self, schema: &Value, within: Enclosing<'_>) -> (Object, bool) {
         if *schema == json!(false) {
             return (Object::new(), true);
         }
-        let branch = self.branch(schema, at);
-        self.restrict(&branch, structure, default, at)
+        let branch = self.branch(schema, within.at);
+        self.restrict(&branch, within)
     }
 }
 

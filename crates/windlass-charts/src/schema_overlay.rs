@@ -25,7 +25,7 @@ pub enum OverlayError {
         /// The reason.
         error: String,
     },
-    /// It is no map.
+    /// The overlay is not a map.
     #[error(
         "{file}: it must be a map, such as `properties: {{image: {{properties: {{pullSecret: {{type: string}}}}}}}}`"
     )]

@@ -116,7 +116,7 @@ fn structure(schema: &Value, path: &str, found: &mut Vec<Violation>) {
                 structure(inside, &format!("{path}.properties.{name}"), found);
             }
         }
-        Some(other) => report(found, path, format!("properties: {other} is no map")),
+        Some(other) => report(found, path, format!("properties must be a map, not {other}")),
         None => {}
     }
     for key in ["items", "additionalProperties"] {

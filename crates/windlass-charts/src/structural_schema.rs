@@ -7,6 +7,7 @@
 
 use serde_json::{Value, json};
 
+use crate::schema_alternatives::Enclosing;
 use crate::schema_document::Document;
 use crate::schema_fold::{ANNOTATIONS, fold};
 use crate::{Object, Warning};
@@ -84,10 +85,7 @@ pub(crate) struct Converter<'a> {
 
 impl Converter<'_> {
     pub(crate) fn warn(&mut self, at: &str, text: impl Into<String>) {
-        let warning = Warning { text: text.into(), path: at.to_owned() };
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
+        self.warnings.push(Warning { text: text.into(), path: at.to_owned() });
     }
 
     fn node(&mut self, schema: &Value, default: Option<&Value>, at: &str) -> Object {
@@ -200,8 +198,7 @@ impl Converter<'_> {
             }
         }
         self.validations(&mut out, &flat, default, at);
-        let structure = out.clone();
-        let (alternatives, _) = self.alternatives(&flat, &structure, default, at);
+        let (alternatives, _) = self.alternatives(&flat, Enclosing { structure: &out, default, at });
         out.extend(alternatives);
         if nullable {
             permit_null(&mut out);
@@ -289,7 +286,7 @@ impl Converter<'_> {
         out.insert("items".to_owned(), Value::Object(items));
     }
 
-    /// The types that are declared, or that other keywords imply; none if there is no hint.
+    /// The types that are declared, or that other keywords imply; empty if no keyword implies one.
     pub(crate) fn types(&mut self, flat: &Object, at: &str) -> Vec<&'static str> {
         let declared: Vec<&str> = match flat.get("type") {
             Some(Value::String(one)) => vec![one],

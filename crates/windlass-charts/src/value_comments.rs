@@ -67,7 +67,7 @@ impl KeyComment {
         match read {
             Ok(Value::Object(schema)) => self.schema.extend(schema),
             Ok(Value::Null) => {}
-            Ok(_) => self.error = Some("it is no map".to_owned()),
+            Ok(_) => self.error = Some("it is not a map".to_owned()),
             Err(error) => self.error = Some(error),
         }
     }
