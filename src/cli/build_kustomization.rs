@@ -7,7 +7,8 @@ use super::schemas::Schemas;
 use super::{Failure, fetch, print, tell};
 use windlass_base::causes::of_the_system;
 use windlass_fetch::http::TIMEOUT;
-use windlass_render::kustomize::{self, BuildPermit, Built, ChartSettings, Settings};
+use windlass_render::RenderPermit;
+use windlass_render::kustomize::{self, Built, ChartSettings, Settings};
 
 const RESTRICTIONS: [&str; 2] = ["LoadRestrictionsRootOnly", "LoadRestrictionsNone"];
 const ORDERS: [&str; 2] = ["legacy", "none"];
@@ -132,7 +133,7 @@ impl BuildFlags {
             budget: None,
             root: None,
             inputs: globals.inputs.clone(),
-            permit: BuildPermit::default(),
+            permit: RenderPermit::default(),
             warn: &|line| tell(line),
         };
         kustomize::build(target, settings)

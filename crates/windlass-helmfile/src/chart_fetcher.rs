@@ -21,7 +21,7 @@ use windlass_fetch::installable::{check_installable, missing_dependencies};
 use windlass_fetch::provenance::{default_keyring, verify_fetched, verify_file};
 use windlass_fetch::{Loaded, confined_files};
 use windlass_render::kustomize;
-use windlass_render::{Documents, RenderBounds};
+use windlass_render::{Documents, RenderBounds, RenderPermit};
 
 /// Opens charts with the state of Helm that a fetcher has.
 pub struct ChartFetcher {
@@ -77,7 +77,7 @@ impl ChartStore for ChartFetcher {
             budget: self.budget.clone(),
             root: self.root.clone(),
             inputs: self.fetcher.inputs.clone(),
-            permit: kustomize::BuildPermit::acquire(self.renders.permits.clone()),
+            permit: RenderPermit::acquire(self.renders.permits.clone()),
             warn: &|line| (self.warn)(line),
         };
         kustomize::build(&dir.to_string_lossy(), settings)?.text()

@@ -9,14 +9,14 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chart_compat::world::World;
-use futures::executor::block_on;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::value::Value;
 use windlass_base::bounded_read;
 use windlass_base::child_process::{self, ChildError, Group, Limits};
 use windlass_base::machine::input_limit;
+use windlass_render::RenderPermit;
 
 /// The maximal size of a file, in bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -74,14 +74,6 @@ pub struct RenderShare {
     pub permits: Option<Arc<Semaphore>>,
 }
 
-impl RenderShare {
-    /// Waits for a permit, which counts until it is dropped.
-    pub(crate) fn acquire(&self) -> Option<OwnedSemaphorePermit> {
-        // Nobody closes the semaphore.
-        self.permits.as_ref().and_then(|permits| block_on(Arc::clone(permits).acquire_owned()).ok())
-    }
-}
-
 /// This machine.
 pub struct LocalHost {
     renders: RenderShare,
@@ -126,8 +118,8 @@ impl Host for LocalHost {
     }
 
     fn render_memory(&self) -> RenderMemory {
-        let held = self.renders.acquire().map(|permit| Box::new(permit) as Box<dyn Send>);
-        RenderMemory { bytes: self.renders.memory, held }
+        let permit = RenderPermit::acquire(self.renders.permits.clone());
+        RenderMemory { bytes: self.renders.memory, held: Some(Box::new(permit)) }
     }
 
     fn without_logins(&self, text: &str) -> String {

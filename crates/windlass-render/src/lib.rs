@@ -12,6 +12,7 @@ mod labels;
 mod name_template;
 pub mod post_renderers;
 pub mod recorded_values;
+mod render_permit;
 mod render_request;
 pub mod replay;
 mod secrets;
@@ -22,6 +23,7 @@ pub use convert::{chart_record, check_size, crds, parse_manifest, release, to_js
 pub use finished_manifests::{contains_namespace, finished_chart, finished_release};
 pub use labels::{add_labels, label_crds};
 pub use name_template::release_name;
+pub use render_permit::RenderPermit;
 pub use render_request::RenderRequest;
 pub use secrets::note_secrets;
 pub use world::lookup_object;

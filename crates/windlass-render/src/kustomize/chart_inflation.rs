@@ -16,7 +16,7 @@ use chart_compat::render::{
 };
 use kustomize_compat::load::{Chart, ReadFile};
 
-use super::build_permit::BuildPermit;
+use crate::RenderPermit;
 use crate::{Documents, RenderBounds, RenderRequest, release_name};
 use windlass_base::blocking;
 use windlass_fetch::Loaded;
@@ -109,7 +109,7 @@ impl ChartSettings<'_> {
         &self,
         chart: &Chart,
         read: &ReadFile<'_>,
-        permit: &BuildPermit,
+        permit: &RenderPermit,
         warn: &dyn Fn(&str),
     ) -> Result<String, String> {
         let item = Item { chart };
@@ -164,7 +164,7 @@ impl ChartSettings<'_> {
     }
 
     /// The chart: from its directory, or fetched.
-    fn load(&self, item: &Item<'_>, permit: &BuildPermit, warn: &dyn Fn(&str)) -> Result<Loaded, String> {
+    fn load(&self, item: &Item<'_>, permit: &RenderPermit, warn: &dyn Fn(&str)) -> Result<Loaded, String> {
         let directory = item.directory();
         if directory.is_dir() {
             if let Some(store) = &self.fetcher.inputs {

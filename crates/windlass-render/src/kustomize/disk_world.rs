@@ -9,9 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use kustomize_compat::kustomization::{FILE_NAMES, KustomizationFile};
 use kustomize_compat::load::{Chart, FetchError, Place, ReadFile, Repository, World, base};
 
-use super::build_permit::BuildPermit;
 use super::chart_inflation::{self, ChartSettings};
 use super::remote_base::RemoteBases;
+use crate::RenderPermit;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
 use windlass_fetch::confined_files::check_tree;
@@ -26,7 +26,7 @@ pub(super) struct DiskWorld<'s> {
     pub(super) charts: Option<ChartSettings<'s>>,
     pub(super) root: Option<PathBuf>,
     pub(super) inputs: Option<&'s dyn InputStore>,
-    pub(super) permit: BuildPermit,
+    pub(super) permit: RenderPermit,
     pub(super) warn: &'s dyn Fn(&str),
 }
 

@@ -1,9 +1,8 @@
 //! Kustomizations on disk and in repositories, built to manifests.
 //!
 //! Owns what the pure builder asks of the outside: files (`disk_world`), repositories and files of the network (`remote_base`),
-//! charts (`chart_inflation`), and when a build counts among renders (`build_permit`). Knows no release and no cluster.
+//! charts (`chart_inflation`). Knows no release and no cluster.
 
-mod build_permit;
 mod chart_inflation;
 mod disk_world;
 mod remote_base;
@@ -17,11 +16,11 @@ use kustomize_compat::resource::{Id, Objects};
 use kustomize_compat::schema::Schemas;
 use kustomize_compat::target;
 
-pub use build_permit::BuildPermit;
 pub use chart_inflation::{ChartSettings, Fetched};
 use disk_world::DiskWorld;
 use remote_base::RemoteBases;
 
+use crate::RenderPermit;
 use windlass_fetch::absolute;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::http::Http;
@@ -48,7 +47,7 @@ pub struct Settings<'s> {
     /// Keeps what is read and fetched, or has it in place of servers.
     pub inputs: Option<Arc<dyn InputStore>>,
     /// The permit of the build.
-    pub permit: BuildPermit,
+    pub permit: RenderPermit,
     /// Takes lines for the user.
     pub warn: &'s dyn Fn(&str),
 }

@@ -1,7 +1,7 @@
-//! The place of a build among all renders of a process.
+//! The permit of one render, or of a build of a kustomization, among all of a process.
 //!
-//! Owns when it is held: while objects are in memory and work is done, and not while the build waits for the network. Whoever makes a
-//! server answer slowly delays nobody else.
+//! Owns when it is held: while objects are in memory, and not during a wait for the network, so that a slow server delays one build
+//! and not the renders of others.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A permit of one build.
+/// A permit.
 #[derive(Debug, Default)]
-pub struct BuildPermit {
+pub struct RenderPermit {
     permits: Option<Arc<Semaphore>>,
     held: RefCell<Option<OwnedSemaphorePermit>>,
 }
 
-impl BuildPermit {
+impl RenderPermit {
     /// Waits for a permit; `None`: nothing runs at the same time.
     #[must_use]
     pub fn acquire(permits: Option<Arc<Semaphore>>) -> Self {
@@ -26,7 +26,7 @@ impl BuildPermit {
     }
 
     fn take(&self) {
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         let permit = self.permits.as_ref().and_then(|all| block_on(Arc::clone(all).acquire_owned()).ok());
         *self.held.borrow_mut() = permit;
     }
@@ -47,12 +47,12 @@ mod tests {
     #[test]
     fn others_go_on_while_a_build_waits() {
         let permits = Arc::new(Semaphore::new(1));
-        let permit = BuildPermit::acquire(Some(Arc::clone(&permits)));
+        let permit = RenderPermit::acquire(Some(Arc::clone(&permits)));
         assert_eq!(permits.available_permits(), 0);
         assert_eq!(permit.without(|| permits.available_permits()), 1);
         assert_eq!(permits.available_permits(), 0);
         drop(permit);
         assert_eq!(permits.available_permits(), 1);
-        assert!(BuildPermit::acquire(None).without(|| true));
+        assert!(RenderPermit::acquire(None).without(|| true));
     }
 }
