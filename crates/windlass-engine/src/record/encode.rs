@@ -24,8 +24,6 @@ const MEMORY: &str = "windlass";
 const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
 /// What is unpacked at once, in bytes.
 const PIECE: usize = 64 << 10;
-/// Up to this size, in bytes, a record is kept as it is unpacked; a larger one is measured first.
-const UNMEASURED: u64 = 1 << 20;
 /// Size of a part.
 const PART: usize = 1_000_000;
 /// Packed, that is the manifest of some hundred thousand objects.
@@ -324,10 +322,10 @@ impl ParsedSize {
     }
 }
 
-/// What a record unpacks to. A large one is measured piece by piece before it takes memory: one that is too large costs none.
+/// What a record unpacks to. It is measured piece by piece before it takes memory: one that is too large costs none.
 fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
-    let (mut size, mut json) = (ParsedSize::default(), Vec::new());
-    let (mut reader, mut piece) = (GzDecoder::new(packed), vec![0; PIECE]);
+    let (mut size, mut piece) = (ParsedSize::default(), vec![0; PIECE]);
+    let mut reader = GzDecoder::new(packed);
     loop {
         let read = reader.read(&mut piece).map_err(|error| error.to_string())?;
         if read == 0 {
@@ -335,15 +333,10 @@ fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
         }
         size.add(&piece[..read]);
         size.check(limit)?;
-        if size.bytes <= UNMEASURED {
-            json.extend_from_slice(&piece[..read]);
-        }
     }
-    if size.bytes > UNMEASURED {
-        json = Vec::with_capacity(usize::try_from(size.bytes).unwrap_or(0));
-        #[expect(clippy::disallowed_methods, reason = "measured above")]
-        GzDecoder::new(packed).read_to_end(&mut json).map_err(|error| error.to_string())?;
-    }
+    let mut json = Vec::with_capacity(usize::try_from(size.bytes).unwrap_or(0));
+    #[expect(clippy::disallowed_methods, reason = "measured above")]
+    GzDecoder::new(packed).read_to_end(&mut json).map_err(|error| error.to_string())?;
     Ok(json)
 }
 
