@@ -389,12 +389,7 @@ impl Operator {
                 }
                 Some(change) = self.changes.recv() => self.on_hook_change(&change),
                 Some(step) = self.cycle.steps.join_next() => self.on_step(step),
-                Some(ended) = self.settings_checks.tasks.join_next() => {
-                    // One that was given up has no result.
-                    if let Ok(ended) = ended {
-                        self.on_settings_checked(ended).await;
-                    }
-                }
+                Some(joined) = self.settings_checks.tasks.join_next() => self.on_check_joined(joined).await,
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(name, job, result) => {
                         self.finish_job(&name, job, result.unwrap_or_else(|text| Err(Error::Task(text))));

@@ -1,6 +1,6 @@
 //! Sections of the ConfigMap that programs of a module's hooks check before they are taken.
 //!
-//! Owns what is known of settings that are not in force: a check that is under way, or an objection. The loop does not wait: until a
+//! Owns the settings that are not in force: a check of them is under way, or there is an objection. The loop does not wait: until a
 //! check has ended, the last good section stays in force.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet};
 
 use super::Operator;
 use crate::addon::module_name::ModuleName;
@@ -32,8 +32,8 @@ pub(super) struct EndedCheck {
     result: Result<Option<String>, String>,
 }
 
-/// What is known of the settings of one section.
-struct Known {
+/// Settings of one section that are not in force.
+struct PendingSettings {
     settings: Value,
     /// Why they are not taken; `None`: nothing is known yet.
     refusal: Option<String>,
@@ -47,14 +47,14 @@ struct Known {
 /// All sections that are not in force because of a check.
 #[derive(Default)]
 pub(super) struct SettingsChecks {
-    known: BTreeMap<String, Known>,
+    pending: BTreeMap<String, PendingSettings>,
     pub(super) tasks: JoinSet<EndedCheck>,
 }
 
 impl SettingsChecks {
-    /// Forgets what is known of a section.
+    /// Forgets the pending settings of a section.
     pub(super) fn forget(&mut self, key: &str) {
-        if let Some(known) = self.known.remove(key) {
+        if let Some(known) = self.pending.remove(key) {
             known.task.abort();
         }
     }
@@ -87,8 +87,8 @@ impl Operator {
             self.settings_checks.forget(key);
             return SectionVerdict::Take;
         }
-        match self.settings_checks.known.get(key).filter(|known| known.settings == settings) {
-            Some(Known { refusal: Some(text), .. }) => SectionVerdict::Refuse(text.clone()),
+        match self.settings_checks.pending.get(key).filter(|known| known.settings == settings) {
+            Some(PendingSettings { refusal: Some(text), .. }) => SectionVerdict::Refuse(text.clone()),
             Some(_) => SectionVerdict::Pending,
             None => {
                 self.settings_checks.forget(key);
@@ -102,7 +102,7 @@ impl Operator {
         let hooks = Arc::clone(&self.hooks);
         let (module, key, checked) = (name.name.clone(), name.key.clone(), settings.clone());
         let pause = if failures == 0 { Duration::ZERO } else { backoff::delay(failures) };
-        let refusal = self.settings_checks.known.remove(&name.key).and_then(|known| known.refusal);
+        let refusal = self.settings_checks.pending.remove(&name.key).and_then(|known| known.refusal);
         let task = self.settings_checks.tasks.spawn(async move {
             tokio::time::sleep(pause).await;
             let result = hooks.check_settings(&module, &checked).await;
@@ -110,14 +110,15 @@ impl Operator {
         });
         // A refusal stays until the next try has another result.
         let files = self.hooks.loaded_files(&name.name);
-        let known = Known { settings, refusal: refusal.filter(|_| failures > 0), failures, files, task };
-        self.settings_checks.known.insert(name.key.clone(), known);
+        let pending =
+            PendingSettings { settings, refusal: refusal.filter(|_| failures > 0), failures, files, task };
+        self.settings_checks.pending.insert(name.key.clone(), pending);
     }
 
     /// Checks refused settings of a module again where other hooks of it have been loaded since.
     pub(super) fn recheck_settings(&mut self, module: &str) {
         let Some(name) = self.module(module).map(|m| m.name.clone()) else { return };
-        let Some(known) = self.settings_checks.known.get(&name.key) else { return };
+        let Some(known) = self.settings_checks.pending.get(&name.key) else { return };
         if known.files != self.hooks.loaded_files(module) {
             known.task.abort();
             let settings = known.settings.clone();
@@ -125,15 +126,30 @@ impl Operator {
         }
     }
 
+    /// Takes in the result of a check. One that was cancelled has none; one that panicked has failed.
+    pub(super) async fn on_check_joined(&mut self, joined: Result<EndedCheck, JoinError>) {
+        let ended = joined.or_else(|error| {
+            let mut pending = self.settings_checks.pending.iter();
+            let of_task = |(_, pending): &(&String, &PendingSettings)| pending.task.id() == error.id();
+            let (key, pending) = pending.find(of_task).filter(|_| error.is_panic()).ok_or(())?;
+            let result = Err(format!("the check ended early: {error}"));
+            Ok::<_, ()>(EndedCheck { key: key.clone(), settings: pending.settings.clone(), result })
+        });
+        if let Ok(ended) = ended {
+            self.on_settings_checked(ended).await;
+        }
+    }
+
     /// Takes in the result of a check, and the ConfigMap with it.
-    pub(super) async fn on_settings_checked(&mut self, ended: EndedCheck) {
+    async fn on_settings_checked(&mut self, ended: EndedCheck) {
         let EndedCheck { key, settings, result } = ended;
-        let Some(known) = self.settings_checks.known.get_mut(&key).filter(|k| k.settings == settings) else {
+        let Some(known) = self.settings_checks.pending.get_mut(&key).filter(|k| k.settings == settings)
+        else {
             return;
         };
         let failed = result.is_err();
         match result {
-            Ok(None) => drop(self.settings_checks.known.remove(&key)),
+            Ok(None) => drop(self.settings_checks.pending.remove(&key)),
             Ok(Some(objection)) => known.refusal = Some(objection),
             Err(text) => {
                 known.failures += 1;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::status_writer::{LONG_PAUSE, OPERATOR, PAUSE};
+use super::status_writer::{LONG_PAUSE, OPERATOR, PAUSE, back_off};
 use super::{Phase, Status, Statuses};
 use crate::addon::Options;
 use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, PatchKind};
@@ -75,17 +75,9 @@ impl Writer {
                 self.reported.clear();
                 continue;
             };
-            let pause = self.failed(&error);
-            let rest = tokio::time::sleep(pause);
-            tokio::pin!(rest);
-            // Statuses that come meanwhile are written after that.
-            loop {
-                tokio::select! {
-                    () = &mut rest => break,
-                    changed = statuses.changed() => if changed.is_err() { return },
-                }
+            if back_off(&mut statuses, self.failed(&error)).await.is_break() {
+                return;
             }
-            statuses.mark_changed();
         }
     }
 

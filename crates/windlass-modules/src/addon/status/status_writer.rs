@@ -1,6 +1,7 @@
 //! Writes the statuses of modules to the cluster, and registers their kind.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -35,9 +36,23 @@ pub(super) fn start(
         operator: operator.to_owned(),
         written: BTreeMap::new(),
         since: BTreeMap::new(),
-        told: String::new(),
+        reported: String::new(),
     };
     tokio::spawn(writer.work(statuses));
+}
+
+/// Waits after a failure. Statuses that come meanwhile are written after that. Breaks off if the operator stops.
+pub(super) async fn back_off(statuses: &mut watch::Receiver<Statuses>, pause: Duration) -> ControlFlow<()> {
+    let rest = tokio::time::sleep(pause);
+    tokio::pin!(rest);
+    loop {
+        tokio::select! {
+            () = &mut rest => break,
+            changed = statuses.changed() => if changed.is_err() { return ControlFlow::Break(()) },
+        }
+    }
+    statuses.mark_changed();
+    ControlFlow::Continue(())
 }
 
 /// An object as it was last written.
@@ -56,7 +71,7 @@ struct Writer {
     /// Since when modules are in a phase that passes.
     since: BTreeMap<String, Instant>,
     /// The failure that was logged last.
-    told: String,
+    reported: String,
 }
 
 fn gvk() -> Gvk {
@@ -82,16 +97,9 @@ impl Writer {
                     () = sleep_until(next) => {}
                 }
             }
-            // Statuses that come meanwhile are written after that.
-            let rest = tokio::time::sleep(pause.unwrap_or(PAUSE));
-            tokio::pin!(rest);
-            loop {
-                tokio::select! {
-                    () = &mut rest => break,
-                    changed = statuses.changed() => if changed.is_err() { return },
-                }
+            if back_off(&mut statuses, pause.unwrap_or(PAUSE)).await.is_break() {
+                return;
             }
-            statuses.mark_changed();
         }
     }
 
@@ -99,7 +107,7 @@ impl Writer {
     fn failed(&mut self, error: &ClusterError) -> Duration {
         let text = error.to_string();
         let refused = error.is_forbidden();
-        if self.told != text {
+        if self.reported != text {
             if refused {
                 tracing::warn!(
                     "cannot write the status of modules: {text}; give the operator the rights (windlass rbac prints \
@@ -108,7 +116,7 @@ impl Writer {
             } else {
                 tracing::warn!("cannot write the status of modules: {text}");
             }
-            self.told = text;
+            self.reported = text;
         }
         if refused { LONG_PAUSE } else { PAUSE }
     }
@@ -125,7 +133,7 @@ impl Writer {
             let value = object["status"].take();
             self.written.insert(name, Written { status: Status::default(), value });
         }
-        self.told.clear();
+        self.reported.clear();
         Ok(())
     }
 
