@@ -480,11 +480,12 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     own.wait_all(&operator, "helmrelease", &["good-last".to_owned()], "True");
     helmfile("helmfile-good", "good.tar.gz");
     own.wait_all(&operator, "helmfiles.apps.mumoshu.github.io", &["helmfile-good".to_owned()], "True");
-    let peak = operator.peak_memory_kib();
+    let (peak, kept) = (operator.peak_memory_kib(), operator.heap_kib());
     println!(
-        "{} inputs, {started} KiB at first, {peak} KiB at most",
+        "{} inputs, {started} KiB at first, {peak} KiB at most, code included; {kept} KiB of memory of its own at the end",
         releases.len() + all.len() + hostile_modules.len()
     );
+    assert!(kept << 10 < MEMORY / 4 * 3, "{kept} KiB are kept of what hostile inputs took");
     cp.kubectl([
         "delete",
         "helmreleases,helmfiles.apps.mumoshu.github.io",

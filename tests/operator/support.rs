@@ -187,10 +187,19 @@ impl Operator {
         (operator, started.elapsed())
     }
 
-    /// The most memory that the process had at once, in KiB.
+    /// The most memory that the process had at once, the pages of its program included, in KiB.
     pub(crate) fn peak_memory_kib(&self) -> u64 {
+        self.memory_kib("VmHWM:")
+    }
+
+    /// The memory that the process has without the pages of files, in KiB.
+    pub(crate) fn heap_kib(&self) -> u64 {
+        self.memory_kib("RssAnon:")
+    }
+
+    fn memory_kib(&self, key: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect(key);
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
