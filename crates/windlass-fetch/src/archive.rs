@@ -30,7 +30,7 @@ pub enum ArchiveError {
     /// Its type holds a single file.
     #[error("{0} holds a single file and is not an archive; use tar.{0}")]
     SingleFile(String),
-    /// There is no such type.
+    /// The type is unknown.
     #[error("{0:?} is not a type of archives; there are tar, tar.gz, tar.xz, tar.zst and zip")]
     Unknown(String),
     /// It cannot be read.
@@ -56,7 +56,7 @@ pub enum ArchiveError {
     /// A symbolic link has no target.
     #[error("a symbolic link leads nowhere")]
     EmptyLink,
-    /// A name is no text.
+    /// A name is not UTF-8.
     #[error("a name is not UTF-8 text")]
     Name,
     /// A file cannot be written.

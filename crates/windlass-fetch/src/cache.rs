@@ -45,7 +45,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Why a text is no SHA-256, in Go's words.
+/// Why a text is not a SHA-256 digest, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DigestError {
     /// Its number of digits is odd.

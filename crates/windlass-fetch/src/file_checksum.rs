@@ -28,10 +28,10 @@ pub struct Checksum {
 /// Why a checksum cannot be used, or does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChecksumError {
-    /// There is no such algorithm.
+    /// The algorithm is unknown.
     #[error("unsupported checksum type {0:?}; there are md5, sha1, sha256 and sha512")]
     Algorithm(String),
-    /// It is no digest of its algorithm.
+    /// The digest does not fit its algorithm.
     #[error("invalid checksum {0:?}")]
     Invalid(String),
     /// The bytes hash to another one.

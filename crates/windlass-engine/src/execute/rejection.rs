@@ -22,7 +22,7 @@ use windlass_cluster::{ClusterError, Folded, ObjectRef};
 /// Attempts of a write that another write interferes with. A conflict may be left, then forced, then be invalid.
 pub(crate) const TRIES: u32 = 4;
 
-/// An object that is sent until the API server accepts it, or rejects it for good.
+/// A write that is repeated until the API server accepts it, or until no further attempt can succeed.
 pub(crate) struct Attempt<'a> {
     pub(crate) body: Cow<'a, Value>,
     /// Fields of other managers are taken over.
@@ -121,7 +121,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// The error of an apply that was rejected for good. `exists`: the object was there before.
+/// The error of a rejected apply that is not repeated. `exists`: the object existed before.
 pub(crate) fn error_of(
     source: ClusterError,
     target: &DesiredObject,

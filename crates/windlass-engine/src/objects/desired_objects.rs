@@ -11,10 +11,10 @@ use windlass_cluster::{ClusterError, Gvk, ObjectKey, ObjectRef, ServedKinds};
 
 pub(crate) type Digest = [u8; 32];
 
-/// Why a document is no object.
+/// Why a document cannot be an object.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// A document that is no object.
+    /// The document is not an object.
     #[error("{path}: {reason}")]
     Manifest { path: String, reason: String },
     /// The cluster serves no such kind.

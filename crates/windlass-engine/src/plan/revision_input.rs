@@ -42,7 +42,7 @@ impl RevisionInput<'_> {
             let data = file["data"].as_str().and_then(|data| STANDARD.decode(data).ok()).unwrap_or_default();
             let text = String::from_utf8_lossy(&data);
             for document in text.split("\n---") {
-                // What cannot be read is no CRD that anybody has applied.
+                // A CRD that cannot be parsed was never applied.
                 let object = (parser.0)(document).unwrap_or_default();
                 if object["kind"] == "CustomResourceDefinition" {
                     names.extend(object["metadata"]["name"].as_str().map(str::to_owned));

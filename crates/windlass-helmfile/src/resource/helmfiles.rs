@@ -241,7 +241,7 @@ impl FrontEnd for Helmfiles {
 
     fn read(&self, object: &Value) -> HelmfileObject {
         let meta = ObjectMeta::of(object);
-        // One that was never deployed, for want of rights for instance, is nobody's.
+        // A release that was never deployed, for lack of rights for instance, belongs to no object.
         let is_own = |release: &&ReleaseStatus| release.revision > 0 || release.status == PENDING;
         let releases = read_status(&object["status"]).releases;
         HelmfileObject {

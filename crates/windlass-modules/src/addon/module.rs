@@ -91,7 +91,7 @@ impl Modules {
     /// Reads one module alone, without the values of a root; `name` replaces that of its directory.
     ///
     /// # Errors
-    /// The directory is not there or is no module, or its chart cannot be used.
+    /// The directory does not exist or does not hold a module, or its chart is invalid.
     pub(crate) fn one(path: &Path, name: Option<&str>, profile: Profile) -> Result<Module, String> {
         let path = path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?;
         let directory = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

@@ -36,7 +36,7 @@ impl ModuleDirectory {
     /// Reads a module; `name` replaces that of its directory. `global` is a directory of global hooks, with schemas of global values.
     ///
     /// # Errors
-    /// The directory is no module, or a file of it cannot be used.
+    /// The directory does not hold a module, or a file in it is invalid.
     pub fn read(
         path: &Path,
         name: Option<&str>,
@@ -125,15 +125,7 @@ impl ModuleDirectory {
         let directory = self.module.path.join("hooks");
         let loaded = HookSet::load(&directory, name, "hooks/", Scope::Module, CONFIG_TIMEOUT).await;
         let (set, _) = loaded.map_err(|e| e.to_string())?;
-        let around = HookEnvironment {
-            scratch,
-            keep_files: false,
-            timeout: None,
-            group_metrics: false,
-            proxy_json: false,
-            kubeconfig: None,
-            own_directory: false,
-        };
+        let around = HookEnvironment { scratch, ..HookEnvironment::default() };
         let mut report = SettingsReport::default();
         for check in set.checks() {
             report.programs.push(check.name().to_owned());

@@ -1,4 +1,4 @@
-//! What an operator of modules is told at its start, with the defaults.
+//! The options of an operator of modules, with their defaults.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

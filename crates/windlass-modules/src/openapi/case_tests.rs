@@ -29,7 +29,7 @@ pub struct CaseResults {
     pub skipped: usize,
     /// Cases that failed, each with its place in the file.
     pub failures: Vec<String>,
-    /// What the file says that is no case.
+    /// Keys of the file that do not hold cases.
     pub notes: Vec<String>,
 }
 

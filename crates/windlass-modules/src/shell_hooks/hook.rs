@@ -25,7 +25,7 @@ pub const CONFIG_TIMEOUT: Duration = Duration::from_secs(60);
 static TASKS: AtomicU64 = AtomicU64::new(1);
 
 /// What all runs have in common.
-#[derive(Clone, Debug)]
+#[derive(Default, Clone, Debug)]
 pub struct HookEnvironment {
     /// Where files of runs are created.
     pub scratch: PathBuf,
@@ -63,7 +63,7 @@ pub struct Hook {
     pub scope: Scope,
     pub config: HookConfig,
     program: Program,
-    /// The state in which its batch program was asked for its hooks; `None`: it is no batch program.
+    /// The state in which its batch program was asked for its hooks; `None`: a plain hook.
     batch: Option<FileState>,
     limit: Mutex<Option<RateLimit>>,
     runs: Arc<Runs>,

@@ -20,15 +20,7 @@ impl TestHook {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let scratch = dir.path().join("tmp");
-        let around = HookEnvironment {
-            scratch,
-            keep_files: false,
-            timeout: None,
-            group_metrics: false,
-            proxy_json: false,
-            kubeconfig: None,
-            own_directory: false,
-        };
+        let around = HookEnvironment { scratch, ..HookEnvironment::default() };
         Self { dir, around }
     }
 

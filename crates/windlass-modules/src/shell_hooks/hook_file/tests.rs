@@ -18,7 +18,7 @@ impl Directory {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// A script; one that is no batch program fails at `hook`.
+    /// A script; a plain hook fails at `hook`.
     fn script(&self, name: &str, body: &str) -> &Self {
         let path = self.0.path().join("hooks").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -69,15 +69,8 @@ impl Directory {
     }
 
     fn around(&self) -> HookEnvironment {
-        HookEnvironment {
-            scratch: self.0.path().join("tmp"),
-            keep_files: false,
-            timeout: None,
-            group_metrics: false,
-            proxy_json: false,
-            kubeconfig: Some("/given/kubeconfig".into()),
-            own_directory: false,
-        }
+        let (scratch, kubeconfig) = (self.0.path().join("tmp"), Some("/given/kubeconfig".into()));
+        HookEnvironment { scratch, kubeconfig, ..HookEnvironment::default() }
     }
 }
 
@@ -193,7 +186,7 @@ async fn a_program_that_cannot_be_used_says_why() {
     ];
     for (body, part) in table {
         let dir = Directory::new();
-        // It knows `hook list`, which nobody asks.
+        // It answers `hook list`, which Windlass does not call.
         let text = format!(
             "case \"$1 $2\" in\n'hook list') echo 'Found 1 items:';;\n'hook config') {body};;\n*) exit 1;;\nesac"
         );
