@@ -154,6 +154,37 @@ fn readiness_is_probed_and_kept_where_the_library_reads_it() {
 }
 
 #[test]
+fn objects_of_another_operator_are_left_alone() {
+    let cp = control_plane();
+    let ns = cp.namespace("batch-foreign").unwrap();
+    let crd = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["crds", "modules", "--group", "deckhouse.io"])
+        .output()
+        .unwrap();
+    let crd = String::from_utf8(crd.stdout).unwrap();
+    cp.kubectl_with(["apply", "--server-side", "-f", "-"], &crd).unwrap();
+    cp.kubectl(["wait", "--for=condition=Established", "crd/modules.deckhouse.io", "--timeout=30s"]).unwrap();
+    let foreign = "apiVersion: deckhouse.io/v1alpha1\nkind: Module\nmetadata: {name: foreign}\n";
+    cp.kubectl_with(["create", "-f", "-"], foreign).unwrap();
+    let modules = Modules::new();
+    modules.write("modules/values.yaml", "ownEnabled: true\nforeignEnabled: true\n");
+    modules.small("modules/010-own").small("modules/020-foreign");
+    let operator =
+        start_example(ns.name(), &modules, &["--module-status=deckhouse.io", "--modules-scan-interval=1s"]);
+    operator.wait_log(&["\"level\":\"WARN\"", "modules.deckhouse.io foreign is another operator's"]);
+    fs::remove_dir_all(modules.path().join("modules/020-foreign")).unwrap();
+    wait_for("its module is gone", || object(cp, ns.name(), "modules.windlass.dev", "foreign").is_none());
+    // What is written after that is written after the deletions.
+    edit(ns.name(), "addon-operator", "ownEnabled", "false");
+    let kept = |name: &str| object(cp, "", "modules.deckhouse.io", name);
+    wait_for("the other one is off", || kept("own").is_some_and(|own| own["status"]["phase"] == "Available"));
+    let left = kept("foreign").expect("the object of another operator");
+    assert!(left["status"].is_null(), "{left}");
+    operator.stop();
+    cp.kubectl(["delete", "modules.deckhouse.io", "own", "foreign"]).unwrap();
+}
+
+#[test]
 fn settings_are_checked_before_they_are_taken() {
     let cp = control_plane();
     let ns = cp.namespace("batch-check").unwrap();
