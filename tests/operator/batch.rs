@@ -172,8 +172,10 @@ fn objects_of_another_operator_are_left_alone() {
     let operator =
         start_example(ns.name(), &modules, &["--module-status=deckhouse.io", "--modules-scan-interval=1s"]);
     operator.wait_log(&["\"level\":\"WARN\"", "modules.deckhouse.io foreign is another operator's"]);
+    let reported = || object(cp, ns.name(), "modules.windlass.dev", "foreign").is_some();
+    wait_for("its module is reported", reported);
     fs::remove_dir_all(modules.path().join("modules/020-foreign")).unwrap();
-    wait_for("its module is gone", || object(cp, ns.name(), "modules.windlass.dev", "foreign").is_none());
+    wait_for("its module is gone", || !reported());
     // What is written after that is written after the deletions.
     edit(ns.name(), "addon-operator", "ownEnabled", "false");
     let kept = |name: &str| object(cp, "", "modules.deckhouse.io", name);
