@@ -236,11 +236,8 @@ impl HookSource<'_> {
 /// What files have answered, each in one state: a file is asked once a change.
 #[derive(Debug, Default)]
 pub struct ConfigCache {
-    files: Mutex<BTreeMap<PathBuf, CacheEntry>>,
+    files: Mutex<BTreeMap<PathBuf, Arc<tokio::sync::Mutex<Option<Cached>>>>>,
 }
-
-/// What one file has answered; locked while it is asked.
-type CacheEntry = Arc<tokio::sync::Mutex<Option<Cached>>>;
 
 #[derive(Debug)]
 struct Cached {
@@ -256,27 +253,12 @@ impl ConfigCache {
     /// # Errors
     /// As [`HookSource::ask`]. Failures are not kept.
     pub async fn get(&self, source: &HookSource<'_>, files: u64) -> Result<Arc<HookFile>, HookError> {
+        let entry = {
+            let mut all = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(all.entry(source.path.to_owned()).or_default())
+        };
         // Whoever else wants to know it waits, and asks nothing.
-        Self::fill(&mut *self.entry(source.path).lock().await, source, files).await
-    }
-
-    /// Asks a file ahead of who needs its answer, unless somebody asks it already.
-    pub async fn prefetch(&self, source: &HookSource<'_>, files: u64) {
-        if let Ok(mut cached) = self.entry(source.path).try_lock() {
-            drop(Self::fill(&mut cached, source, files).await);
-        }
-    }
-
-    fn entry(&self, path: &Path) -> CacheEntry {
-        let mut all = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(path.to_owned()).or_default())
-    }
-
-    async fn fill(
-        cached: &mut Option<Cached>,
-        source: &HookSource<'_>,
-        files: u64,
-    ) -> Result<Arc<HookFile>, HookError> {
+        let mut cached = entry.lock().await;
         if let Some(known) = cached.as_ref()
             && FileState::of(source.path).is_ok_and(|state| state == known.file.state)
             && (known.files == files || is_native(source.path))
@@ -297,8 +279,7 @@ impl ConfigCache {
 }
 
 /// Whether a file is a native program.
-#[must_use]
-pub fn is_native(path: &Path) -> bool {
+fn is_native(path: &Path) -> bool {
     let begins = File::open(path).and_then(|file| bounded_read::first_bytes(file, ELF.len() as u64));
     begins.is_ok_and(|bytes| bytes == ELF)
 }

@@ -31,7 +31,7 @@ use std::fmt;
 
 pub use deletion_grace::{DeletionGrace, HookActivity};
 pub use hook::{About, CONFIG_TIMEOUT, Hook, HookEnvironment, HookError, Input, Output};
-pub use hook_file::{ConfigCache, HookSource, is_native};
+pub use hook_file::{ConfigCache, HookSource};
 pub use hook_set::{HookSet, ReadinessProbe, Synchronization, WatchedView, next_tick};
 pub use monitor::Changes;
 pub use run_history::{Printed, RunResult, RunView, dump_runs};

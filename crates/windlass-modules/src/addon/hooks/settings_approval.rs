@@ -2,20 +2,15 @@
 //!
 //! Owns which settings were found good last, and that a warning is reported once. Who waits for a check is its caller's.
 
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use futures::StreamExt as _;
 use serde_json::Value;
 
 use super::module_hooks::ModuleHooks;
-use super::{Hooks, ModuleRef};
+use super::Hooks;
 use crate::addon::events;
-use crate::shell_hooks::discover::discover;
-use crate::shell_hooks::{HookSet, HookSource, Scope, is_native};
+use crate::shell_hooks::HookSet;
 
-/// How many programs are asked for their hooks before their modules run, at a time.
-const ASKED_AT_ONCE: usize = 4;
 /// How many texts are kept that were reported.
 const MAX_NOTED: usize = 1_000;
 
@@ -101,38 +96,4 @@ impl Hooks {
             events::settings_warning(&self.events, &self.config_map, module, text);
         }
     }
-
-    /// Asks the native programs of modules that are about to run for their hooks, several at a time: the modules of higher numbers need
-    /// not wait for each in turn. Failures are those of the modules' own runs.
-    pub(in crate::addon) fn prefetch_configs(&self, modules: Vec<ModuleRef>) {
-        let outdated =
-            |module: &ModuleRef| self.module(&module.name).is_none_or(|known| known.print != module.hooks);
-        let modules: Vec<ModuleRef> = modules.into_iter().filter(outdated).collect();
-        if modules.is_empty() {
-            return;
-        }
-        let (configs, limit) = (Arc::clone(&self.configs), self.limit());
-        tokio::spawn(async move {
-            let found = tokio::task::spawn_blocking(move || modules.into_iter().flat_map(programs).collect());
-            let found: Vec<(ModuleRef, PathBuf)> = found.await.unwrap_or_default();
-            let asked = found.into_iter().map(|(module, path)| {
-                let configs = Arc::clone(&configs);
-                async move {
-                    let root = module.path.parent().unwrap_or(&module.path);
-                    let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-                    let (module, files) = (module.name.as_str(), module.hooks);
-                    let source = HookSource { path: &path, name: &name, module, scope: Scope::Module, limit };
-                    configs.prefetch(&source, files).await;
-                }
-            });
-            futures::stream::iter(asked).buffer_unordered(ASKED_AT_ONCE).collect::<()>().await;
-        });
-    }
-}
-
-/// The native programs among the hooks of a module.
-fn programs(module: ModuleRef) -> impl Iterator<Item = (ModuleRef, PathBuf)> {
-    let files = discover(&module.path.join("hooks"), Scope::Module).hooks.into_iter();
-    let native = files.filter(|path| path.extension().is_none() && is_native(path));
-    native.map(move |path| (module.clone(), path))
 }

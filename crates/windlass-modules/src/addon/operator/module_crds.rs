@@ -8,7 +8,7 @@ use chart_compat::chart::Crd;
 use futures::StreamExt as _;
 
 use super::converge::{Phase, Step};
-use super::{ModuleRef, Operator};
+use super::Operator;
 use windlass_controller::ReleaseTarget;
 
 /// How many modules' CRDs are applied at a time.
@@ -22,7 +22,6 @@ impl Operator {
     pub(super) fn begin_modules(&mut self, all: bool) {
         self.cycle.prepared = true;
         self.enqueue_changes(all);
-        self.prefetch_configs();
         self.cycle.phase = Phase::Modules;
         let mut found: Vec<(String, ReleaseTarget, Vec<Crd>)> = Vec::new();
         for module in &self.modules.modules {
@@ -55,13 +54,5 @@ impl Operator {
             futures::stream::iter(found.into_iter().map(one)).buffer_unordered(AT_ONCE).count().await;
             Step::Crds
         });
-    }
-
-    /// Lets programs of the modules that are on be asked for their hooks before the modules run.
-    fn prefetch_configs(&self) {
-        let on = |module: &&crate::addon::Module| {
-            self.module_states.get(&module.name.name).is_some_and(|w| w.enabled)
-        };
-        self.hooks.prefetch_configs(self.modules.modules.iter().filter(on).map(ModuleRef::of).collect());
     }
 }
