@@ -10,7 +10,7 @@ use super::server::Server;
 use super::support::{User, chart};
 
 /// Every command that takes a chart and these flags.
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 12] = [
     &["template", "x"],
     &["install", "x"],
     &["install", "x", "--dependency-update"],
@@ -18,6 +18,7 @@ const COMMANDS: [&[&str]; 11] = [
     &["upgrade", "--install", "x"],
     &["plan", "x"],
     &["pull"],
+    &["crd"],
     &["show", "chart"],
     &["show", "all"],
     &["show", "values"],
@@ -65,6 +66,7 @@ fn every_command_with_such_flags_is_known_here() {
         found
     };
     let charts = [
+        "crd",
         "install",
         "plan",
         "pull",
