@@ -167,7 +167,7 @@ impl Found {
             let text = "while it fails its module stays as it is, and the others go on; with addon-operator nothing converges";
             self.add(Weight::Differs, name, &module.path.join("enabled"), text);
         }
-        if !module.crds().is_empty() {
+        if !module.crds.is_empty() {
             let text = "a change that takes fields or versions from existing objects is refused here unless the CRD has the annotation \
                         windlass.dev/allow-data-loss: \"true\"; addon-operator makes it";
             self.add(Weight::Differs, name, &module.path.join("crds"), text);

@@ -351,7 +351,7 @@ impl Observer<'_> {
             }
             _ => values.for_chart(&name.key).map_err(Error::Values)?,
         };
-        let request = own.preview(&name.name, chart, values.into()).await?;
+        let request = own.preview(&name.name, (chart, &module.crds), values.into()).await?;
         let preview = own.engine().plan(&request).await?;
         Ok(if preview.keeps() { Finding::Unchanged } else { Finding::Change(Box::new(preview)) })
     }

@@ -260,7 +260,7 @@ impl Needs {
         let mut tell = |text: String| unknown.push(format!("module {name}: {text}"));
         let chart = match &module.chart {
             Ok(Some(chart)) => chart,
-            Ok(None) => return kinds.extend(module.crds().iter().flat_map(|c| made(&text_of(c), home))),
+            Ok(None) => return kinds.extend(module.crds.iter().flat_map(|c| made(&text_of(c), home))),
             Err(text) => return tell(text.clone()),
         };
         let mut charts = vec![chart.chart()];
@@ -320,7 +320,7 @@ impl Needs {
         let manifests =
             rendered.iter().flat_map(|r| r.manifests.iter().chain(r.hooks.iter().map(|h| &h.manifest)));
         let texts = manifests.map(|m| m.text.clone());
-        for text in texts.chain(module.crds().iter().map(text_of)) {
+        for text in texts.chain(module.crds.iter().map(text_of)) {
             kinds.extend(made(&text, home));
         }
     }

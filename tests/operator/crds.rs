@@ -28,9 +28,16 @@ fn crds_of_all_modules_are_there_before_the_first_one_runs() {
     };
     modules
         .small("010-user")
-        .write("010-user/templates/cr.yaml", &format!("{}---\n{}", one("Chartly"), one("Hookly")))
+        .write(
+            "010-user/templates/cr.yaml",
+            &[one("Chartly"), one("Hookly"), one("Templately")].join("---\n"),
+        )
         .small("020-chart")
         .write("020-chart/crds/c.yaml", &crd("Chartly"))
+        // The chart's own rules leave the directory out, as those of public modules do.
+        .write("020-chart/.helmignore", "crds\n")
+        .write("025-templates/templates/none.yaml", "{{/* No Chart.yaml. */}}\n")
+        .write("025-templates/crds/t.yaml", &crd("Templately"))
         // No chart: hooks are all there is beside the CRDs.
         .hook("030-hooks/hooks/up", "configVersion: v1\nonStartup: 1", "note up")
         .write("030-hooks/crds/doc-x.yaml", "not: a CRD\n")
@@ -38,9 +45,9 @@ fn crds_of_all_modules_are_there_before_the_first_one_runs() {
         .write("030-hooks/crds/h.yaml", &crd("Hookly"))
         .write("040-off/crds/o.yaml", &crd("Offly"))
         .hook("040-off/hooks/up", "configVersion: v1\nonStartup: 1", "note up")
-        .enable(&["user", "chart", "hooks"]);
+        .enable(&["user", "chart", "templates", "hooks"]);
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
-    for kind in ["chartly", "hookly"] {
+    for kind in ["chartly", "templately", "hookly"] {
         let found = object(cp, ns.name(), &format!("{kind}s.{group}"), kind);
         assert!(found.is_some(), "{kind}\n{}", operator.log_end());
     }

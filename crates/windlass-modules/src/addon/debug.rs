@@ -225,7 +225,7 @@ impl DebugApi {
         };
         let releases = self.releases.at(&view.target).map_err(|e| failed(e.to_string()))?;
         let request = releases
-            .preview(&view.module.name, chart, Arc::new(values))
+            .preview(&view.module.name, (chart, &view.module.crds), Arc::new(values))
             .await
             .map_err(|e| failed(e.to_string()))?;
         if !diff {

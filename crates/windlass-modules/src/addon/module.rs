@@ -33,7 +33,8 @@ pub struct Module {
     pub flag: Option<bool>,
     /// Its chart, or why it has none; `None` for a module without chart and templates.
     pub chart: Result<Option<Arc<CompiledChart>>, String>,
-    /// CRDs of a module without a chart; those of a chart are in it.
+    /// The files of its CRDs: of its directory, also where `.helmignore` excludes them, as addon-operator reads them, and of the
+    /// subcharts of its chart.
     pub crds: Vec<Crd>,
     /// Where its release lives.
     pub target: ReleaseTarget,
@@ -41,16 +42,6 @@ pub struct Module {
     pub hooks: u64,
     /// Why it is not as its files are now: they cannot be used, and those before can.
     pub broken_files: Option<String>,
-}
-
-impl Module {
-    /// The files of its CRDs.
-    pub fn crds(&self) -> Vec<Crd> {
-        match &self.chart {
-            Ok(Some(chart)) => chart.chart().crds(),
-            _ => self.crds.clone(),
-        }
-    }
 }
 
 /// All that the roots hold.
@@ -226,13 +217,11 @@ impl Modules {
             Ok(values) => (values, load_chart(&path, &name, profile)),
             Err(text) => (Map::new(), Err(text)),
         };
-        let (chart, crds) = match chart {
-            Ok(None) => match crds_of(&path, &name.name) {
-                Ok(crds) => (Ok(None), crds),
+        let (chart, crds) =
+            match chart.and_then(|chart| Ok((crds_of(&path, &name.name, chart.as_deref())?, chart))) {
+                Ok((crds, chart)) => (Ok(chart), crds),
                 Err(text) => (Err(text), Vec::new()),
-            },
-            chart => (chart, Vec::new()),
-        };
+            };
         let (chart, target) = match chart.and_then(|chart| Ok((target_of(&path, chart.as_deref())?, chart))) {
             Ok((target, chart)) => (Ok(chart), target),
             Err(text) => (Err(text), ReleaseTarget::default()),
@@ -288,15 +277,21 @@ fn load_chart(
     Ok(Some(Arc::new(compiled)))
 }
 
-/// The CRDs of a module that has no chart.
-fn crds_of(path: &Path, name: &str) -> Result<Vec<Crd>, String> {
-    let path = path.join("crds");
-    if !path.is_dir() {
-        return Ok(Vec::new());
+/// The CRDs of a module: the files of its directory, and what its chart has besides.
+fn crds_of(path: &Path, name: &str, chart: Option<&CompiledChart>) -> Result<Vec<Crd>, String> {
+    let directory = path.join("crds");
+    let mut crds = Vec::new();
+    if directory.is_dir() {
+        let files = windlass_fetch::directory_files(&directory);
+        let mut files = files.map_err(|e| format!("{}: {e}", directory.display()))?;
+        files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|end| f.name.ends_with(end)));
+        crds.extend(files.into_iter().map(|f| Crd { path: format!("{name}/crds/{}", f.name), data: f.data }));
     }
-    let mut files = windlass_fetch::directory_files(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    files.retain(|f| [".yaml", ".yml", ".json"].iter().any(|end| f.name.ends_with(end)));
-    Ok(files.into_iter().map(|f| Crd { path: format!("{name}/crds/{}", f.name), data: f.data }).collect())
+    if let Some(chart) = chart {
+        let own = format!("{}/crds/", chart.chart().name());
+        crds.extend(chart.chart().crds().into_iter().filter(|crd| !crd.path.starts_with(&own)));
+    }
+    Ok(crds)
 }
 
 /// The chart of a module that has templates and no `Chart.yaml`.

@@ -134,15 +134,15 @@ impl Releases {
         ReleaseId::new(&self.namespace, module)
     }
 
-    /// Renders a module with its values and reconciles its release.
+    /// Renders a module, a chart and its CRDs, with its values and reconciles its release.
     pub(crate) async fn run(
         &self,
         module: &str,
-        chart: Arc<CompiledChart>,
+        (chart, crds): (Arc<CompiledChart>, &[Crd]),
         values: Arc<Map>,
         cause: String,
     ) -> Result<Done, Error> {
-        let spec = ReleaseSpec { cause, ..self.spec(module, chart, values)? };
+        let spec = ReleaseSpec { cause, ..self.spec(module, (chart, crds), values)? };
         self.runner.run(spec).await
     }
 
@@ -160,13 +160,18 @@ impl Releases {
     pub async fn preview(
         &self,
         module: &str,
-        chart: Arc<CompiledChart>,
+        chart: (Arc<CompiledChart>, &[Crd]),
         values: Arc<Map>,
     ) -> Result<ReleaseRequest, Error> {
         self.runner.preview(self.spec(module, chart, values)?).await
     }
 
-    fn spec(&self, module: &str, chart: Arc<CompiledChart>, values: Arc<Map>) -> Result<ReleaseSpec, Error> {
+    fn spec(
+        &self,
+        module: &str,
+        (chart, crds): (Arc<CompiledChart>, &[Crd]),
+        values: Arc<Map>,
+    ) -> Result<ReleaseSpec, Error> {
         let annotations = chart.chart().metadata.annotations.as_deref();
         let drift = drift_policy_of(&self.drift, annotations).map_err(Error::Chart)?;
         let labels = Arc::clone(&self.labels);
@@ -179,7 +184,7 @@ impl Releases {
         Ok(ReleaseSpec {
             skip_schema_validation: false,
             id: self.id(module),
-            crds: self.crds_of(&chart.chart().crds())?,
+            crds: self.crds_of(crds)?,
             chart,
             values,
             owner: self.owner.clone(),

@@ -87,7 +87,7 @@ pub(in crate::addon) struct ModuleRef {
     pub(in crate::addon) path: PathBuf,
     /// `None` for a module of hooks only.
     pub(in crate::addon) chart: Option<Arc<CompiledChart>>,
-    /// CRDs of a module without a chart.
+    /// The files of its CRDs.
     pub(in crate::addon) crds: Vec<Crd>,
     /// Why it is run.
     pub(in crate::addon) cause: String,
@@ -242,7 +242,7 @@ impl Hooks {
         let Some(set) = hooks.set.get() else {
             return Err(Error::Hook("its hooks were unloaded".to_owned()));
         };
-        if !module.crds.is_empty() && module.maintenance != Maintenance::On {
+        if module.chart.is_none() && !module.crds.is_empty() && module.maintenance != Maintenance::On {
             releases.apply_crds(&module.name, &module.crds).await?;
         }
         let mut progress = hooks.turn.lock().await;
@@ -268,7 +268,9 @@ impl Hooks {
                     let began = Instant::now();
                     let mut own = releases.clone();
                     own.held |= module.maintenance == Maintenance::On;
-                    let done = own.run(&module.name, Arc::clone(chart), Arc::new(values), cause).await;
+                    let done = own
+                        .run(&module.name, (Arc::clone(chart), &module.crds), Arc::new(values), cause)
+                        .await;
                     let labels = [("module", module.name.as_str()), ("activation", module.activation)];
                     self.state.measures.observe("module_helm_seconds", &labels, began.elapsed());
                     let done = done?;

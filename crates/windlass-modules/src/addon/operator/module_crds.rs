@@ -7,8 +7,8 @@ use std::time::Duration;
 use chart_compat::chart::Crd;
 use futures::StreamExt as _;
 
-use super::converge::{Phase, Step};
 use super::Operator;
+use super::converge::{Phase, Step};
 use windlass_controller::ReleaseTarget;
 
 /// How many modules' CRDs are applied at a time.
@@ -30,7 +30,7 @@ impl Operator {
             if !wanted.enabled || wanted.maintenance || std::mem::replace(&mut wanted.crds_known, true) {
                 continue;
             }
-            found.push((name.clone(), module.target.clone(), module.crds()));
+            found.push((name.clone(), module.target.clone(), module.crds.clone()));
         }
         found.retain(|(.., crds)| !crds.is_empty());
         if found.is_empty() {
