@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use chart_compat::chart::Chart;
 use chart_compat::data::{Data, Map};
-use chart_compat::render::{Capabilities, CompiledChart, Options, Release, Rendered};
+use chart_compat::render::{Capabilities, CompiledChart, Options, Rendered};
 use serde_json::{Value, json};
 
 use super::{Defined, Kind, LOOK, LookupScope, Needs, looked_up, made, resource, text_of, written};
@@ -242,7 +242,7 @@ fn render(subject: &ChartSubject<'_>, values: &Value, versions: &[String]) -> Re
     capabilities.helm_version = subject.chart.profile().helm_version().to_owned();
     capabilities.api_versions.extend(versions.iter().cloned());
     let options = |at: RevisionView| Options {
-        release: Release { ..at.release(subject.release, subject.namespace) },
+        release: at.release(subject.release, subject.namespace),
         capabilities: capabilities.clone(),
         skip_schema_validation: true,
         subchart_notes: false,
