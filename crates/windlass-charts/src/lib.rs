@@ -36,7 +36,7 @@ pub use kind_names::{DEFAULT_GROUP, DEFAULT_VERSION, KindNames, NameError, plura
 pub use pairwise::{Choice, Pairwise};
 pub use schema_overlay::{Overlay, OverlayError};
 pub use structural_rules::{Violation, violations};
-pub use value_switches::{MAX_SWITCHES, Switch, Switches};
+pub use value_switches::{MAX_SWITCHES, Setting, Switch, Switches};
 
 /// What a schema loses on its way into a CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

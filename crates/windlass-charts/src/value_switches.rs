@@ -27,9 +27,32 @@ const MAX_SETTINGS: usize = 8;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Switch {
     /// A value, with settings besides its default.
-    Value(Path, Vec<Value>),
+    Value(Path, Vec<Setting>),
     /// Whether the cluster serves an API version.
     ApiVersion(String),
+}
+
+/// A setting of a value, in several forms where its type is not known: the first one that a chart renders with is used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    forms: Vec<Value>,
+    used: usize,
+}
+
+impl From<Value> for Setting {
+    fn from(value: Value) -> Self {
+        Self { forms: vec![value], used: 0 }
+    }
+}
+
+impl Setting {
+    fn of(forms: Vec<Value>) -> Self {
+        Self { forms, used: 0 }
+    }
+
+    fn value(&self) -> &Value {
+        self.forms.get(self.used).unwrap_or(&Value::Null)
+    }
 }
 
 /// The switches of a chart.
@@ -56,7 +79,7 @@ impl Switch {
     pub fn setting_text(&self, setting: usize) -> String {
         match self {
             Self::Value(path, settings) => {
-                format!("{path}={}", settings.get(setting).unwrap_or(&Value::Null))
+                format!("{path}={}", settings.get(setting).map_or(&Value::Null, Setting::value))
             }
             Self::ApiVersion(version) => version.clone(),
         }
@@ -80,6 +103,14 @@ impl Switches {
         Ok(Self { all, left_out, is_complete: found.is_complete })
     }
 
+    /// Goes on to the next form of a setting. After the last one it is the first one again, and the answer is no.
+    pub fn use_next_form(&mut self, (switch, setting): Choice) -> bool {
+        let Some(Switch::Value(_, settings)) = self.all.get_mut(switch) else { return false };
+        let Some(setting) = settings.get_mut(setting) else { return false };
+        setting.used = (setting.used + 1) % setting.forms.len().max(1);
+        setting.used > 0
+    }
+
     /// The number of settings of each switch.
     #[must_use]
     pub fn counts(&self) -> Vec<usize> {
@@ -94,7 +125,7 @@ impl Switches {
         for (switch, setting) in row {
             match self.all.get(*switch) {
                 Some(Switch::Value(path, settings)) => {
-                    chosen.extend(settings.get(*setting).map(|value| (path, value)));
+                    chosen.extend(settings.get(*setting).map(|setting| (path, setting.value())));
                 }
                 Some(Switch::ApiVersion(version)) => versions.push(version.clone()),
                 None => {}
@@ -166,48 +197,57 @@ fn schema_at(schema: &Object, path: &Path) -> Option<Object> {
 }
 
 /// The settings of a value besides its default.
-fn settings(default: Option<&Value>, compared: &BTreeSet<String>, schema: Option<&Object>) -> Vec<Value> {
+fn settings(default: Option<&Value>, compared: &BTreeSet<String>, schema: Option<&Object>) -> Vec<Setting> {
     let listed = schema.and_then(|schema| schema.get("enum")).and_then(Value::as_array);
-    let mut out: Vec<Value> = listed.into_iter().flatten().cloned().collect();
+    let listed = listed.into_iter().flatten().filter(|value| default != Some(value) && !value.is_null());
+    let mut out: Vec<Setting> = listed.cloned().map(Setting::from).collect();
     let is_listed = !out.is_empty();
-    let texts = compared.iter().map(|text| json!(text));
+    let texts =
+        compared.iter().map(|text| json!(text)).filter(|text| default != Some(text)).map(Setting::from);
     match default {
-        Some(Value::Bool(on)) => out.push(json!(!on)),
+        Some(Value::Bool(on)) if !is_listed => out.push(json!(!on).into()),
         Some(Value::Number(number)) if !is_listed => {
-            out.push(json!(i64::from(number.as_f64() == Some(0.0))));
+            out.push(json!(i64::from(number.as_f64() == Some(0.0))).into());
         }
         Some(Value::String(text)) if !is_listed => {
             out.extend(texts);
-            out.push(json!(if text.is_empty() { "example" } else { "" }));
+            let other = json!(if text.is_empty() { "example" } else { "" }).into();
+            out.extend((!out.contains(&other)).then_some(other));
         }
-        Some(Value::Array(items)) if items.is_empty() => out.push(one_item(schema)),
-        Some(Value::Object(map)) if map.is_empty() => out.push(json!({"example": "example"})),
+        Some(Value::Array(items)) if items.is_empty() => out.push(Setting::of(lists(schema))),
+        Some(Value::Object(map)) if map.is_empty() => out.push(Setting::of(maps())),
         Some(Value::Null) | None if !is_listed => match schema.and_then(|s| s.get("type")?.as_str()) {
             _ if !compared.is_empty() => out.extend(texts),
-            Some("string") => out.push(json!("example")),
-            Some("integer" | "number") => out.push(json!(1)),
-            Some("array") => out.push(one_item(schema)),
-            Some("object") => out.push(json!({"example": "example"})),
-            _ => out.push(json!(true)),
+            Some("string") => out.push(json!("example").into()),
+            Some("integer" | "number") => out.push(json!(1).into()),
+            Some("array") => out.push(Setting::of(lists(schema))),
+            Some("object") => out.push(Setting::of(maps())),
+            Some("boolean") => out.push(json!(true).into()),
+            _ => {
+                let scalars = vec![json!(true), json!("example"), json!(1)];
+                out.push(Setting::of([scalars, maps(), lists(schema)].concat()));
+            }
         },
         _ => {}
     }
-    let mut seen = Vec::new();
-    out.retain(|value| {
-        default != Some(value) && !value.is_null() && !seen.contains(value) && {
-            seen.push(value.clone());
-            true
-        }
-    });
     out.truncate(MAX_SETTINGS);
     out
 }
 
-/// A list with one item, as the schema has it; without one a text.
-fn one_item(schema: Option<&Object>) -> Value {
+/// Lists with one item: as the schema has it; without one a text or a map.
+fn lists(schema: Option<&Object>) -> Vec<Value> {
     let items = schema.and_then(|schema| schema.get("items")).and_then(Value::as_object);
-    let item = items.filter(|items| items.contains_key("type"));
-    json!([item.map_or_else(|| json!("example"), |item| example(item, "$", &mut Vec::<Warning>::new()))])
+    match items.filter(|items| items.contains_key("type")) {
+        Some(item) => vec![json!([example(item, "$", &mut Vec::<Warning>::new())])],
+        None => vec![json!(["example"]), json!([{"name": "example"}])],
+    }
+}
+
+/// Maps with one entry: a text, a map, a list.
+fn maps() -> Vec<Value> {
+    [json!("example"), json!({"example": "example"}), json!(["example"])]
+        .map(|value| json!({"example": value}))
+        .into()
 }
 
 /// API versions that are not Kubernetes' own: an API server may serve them or not.
@@ -259,8 +299,33 @@ mod tests {
             (Some(Value::Null), &[], json!({"type": "string"}), json!(["example"])),
         ] {
             let found = settings(default.as_ref(), &compared(texts), schema.as_object());
+            let found: Vec<&Value> = found.iter().map(Setting::value).collect();
             assert_eq!(json!(found), expected, "{default:?} {texts:?} {schema}");
         }
+    }
+
+    #[test]
+    fn a_value_of_no_type_has_several_forms() {
+        let all = vec![Switch::Value(Path::parse("a").unwrap(), settings(None, &BTreeSet::new(), None))];
+        let mut switches = Switches { all, ..Switches::default() };
+        let mut texts = vec![switches.all[0].setting_text(0)];
+        while switches.use_next_form((0, 0)) {
+            texts.push(switches.all[0].setting_text(0));
+        }
+        assert_eq!(
+            texts,
+            [
+                "a=true",
+                "a=\"example\"",
+                "a=1",
+                "a={\"example\":\"example\"}",
+                "a={\"example\":{\"example\":\"example\"}}",
+                "a={\"example\":[\"example\"]}",
+                "a=[\"example\"]",
+                "a=[{\"name\":\"example\"}]",
+            ]
+        );
+        assert_eq!(switches.all[0].setting_text(0), "a=true");
     }
 
     #[test]
@@ -287,8 +352,8 @@ mod tests {
     #[test]
     fn a_value_is_set_before_what_is_below_it() {
         let path = |text: &str| Path::parse(text).unwrap();
-        let deep = Switch::Value(path("a.b"), vec![json!(true)]);
-        let all = vec![deep, Switch::Value(path("a"), vec![json!({"example": "example"})])];
+        let deep = Switch::Value(path("a.b"), vec![json!(true).into()]);
+        let all = vec![deep, Switch::Value(path("a"), vec![json!({"example": "example"}).into()])];
         let switches = Switches { all, ..Switches::default() };
         let (values, _) = switches.combination(&json!({}), &[(0, 0), (1, 0)]);
         assert_eq!(values, json!({"a": {"b": true, "example": "example"}}));

@@ -228,10 +228,11 @@ mod tests {
         let own = MissingRights { account, is_operator: true, chart: "it's", version: "", ..message };
         let command = r"windlass rbac 'it'\''s' --namespace windlass --service-account windlass --release-namespace shop | kubectl apply -f -";
         assert_eq!(own.command(), command);
+        let mut all = missing.clone();
         for n in 0..40 {
-            missing.add(None, "", &format!("r{n:02}"), &["get"]);
+            all.add(None, "", &format!("r{n:02}"), &["get"]);
         }
-        let many = MissingRights { missing: &missing, ..own };
+        let many = MissingRights { missing: &all, ..own };
         assert!(many.to_string().contains("; and 12 more. Grant"), "{many}");
     }
 }

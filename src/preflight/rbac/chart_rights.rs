@@ -1,14 +1,14 @@
 //! The rights to install a chart with any values: those of all objects that it renders over a matrix of values.
 //!
 //! Owns the renders. Which values make a difference, and which of them are tried together, is `windlass-charts`'; what an object takes
-//! is `windlass-controller`'s. Templates that no combination renders are reported, not guessed.
+//! is `windlass-controller`'s. Kinds in the text of templates that no combination renders are added and reported.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use chart_compat::chart::Chart;
 use chart_compat::data::{Data, Map};
-use chart_compat::render::{Capabilities, CompiledChart, Options, Rendered};
+use chart_compat::render::{Capabilities, CompiledChart, Options, Rendered, default_api_versions};
 use serde_json::{Value, json};
 
 use super::{Defined, Kind, LOOK, LookupScope, Needs, looked_up, made, resource, text_of, written};
@@ -61,8 +61,8 @@ struct Objects {
     seen: HashSet<u64>,
     /// One object of each kind and namespace; of roles, bindings and definitions all of them.
     kept: BTreeMap<(Gvk, String, String), Value>,
-    /// Namespaces that a value of the matrix names.
-    elsewhere: BTreeSet<String>,
+    /// Whether a placeholder of the matrix names a namespace.
+    is_elsewhere: bool,
 }
 
 /// The rights to install, upgrade and uninstall releases of a chart, whatever their values.
@@ -79,13 +79,13 @@ pub fn chart_needs(subject: &ChartSubject<'_>) -> Result<(Needs, MatrixSize), St
         switches.all.retain(|switch| matches!(switch, windlass_charts::Switch::Value(..)));
     }
     let mut objects = Objects::default();
-    let size = render_all(subject, &base, &switches, &mut objects, &mut needs.unknown)?;
+    let size = render_all(subject, &base, &mut switches, &mut objects, &mut needs.unknown)?;
     for crd in chart.crds() {
         objects.add(made(&text_of(&crd), subject.namespace));
     }
     report_switches(&switches, &mut needs.unknown);
+    objects.add_unrendered(chart, subject.namespace, &mut needs.unknown);
     let defined = objects.defined();
-    report_unrendered(chart, &objects, &mut needs.unknown);
     needs.lookups(subject, chart, &defined);
     needs.objects(subject, &objects, &defined);
     needs.rights.extend(record_rights(subject.namespace));
@@ -122,7 +122,7 @@ pub fn chart_kind_needs(names: &KindNames, namespace: &str) -> Needs {
 fn render_all(
     subject: &ChartSubject<'_>,
     base: &Value,
-    switches: &Switches,
+    switches: &mut Switches,
     objects: &mut Objects,
     unknown: &mut Vec<String>,
 ) -> Result<MatrixSize, String> {
@@ -132,9 +132,17 @@ fn render_all(
     let end = Instant::now() + MAX_TIME;
     while size.renders < MAX_RENDERS && Instant::now() < end {
         let Some(row) = pairs.next_combination() else { break };
-        size.renders += 1;
-        let (values, versions) = switches.combination(base, &row);
-        let result = render(subject, &values, &versions);
+        let mut render = |switches: &Switches| {
+            size.renders += 1;
+            let (values, versions) = switches.combination(base, &row);
+            render(subject, &values, &versions)
+        };
+        let mut result = render(switches);
+        if let [choice] = row[..] {
+            while result.is_err() && switches.use_next_form(choice) {
+                result = render(switches);
+            }
+        }
         pairs.report(&row, result.is_ok());
         match result {
             Ok(rendered) => {
@@ -205,23 +213,6 @@ fn report_switches(switches: &Switches, unknown: &mut Vec<String>) {
     }
 }
 
-/// Kinds in the text of templates that no combination rendered.
-fn report_unrendered(chart: &Chart, objects: &Objects, unknown: &mut Vec<String>) {
-    let rendered: BTreeSet<(&str, &str)> =
-        objects.kept.keys().map(|(gvk, ..)| (gvk.group.as_str(), gvk.kind.as_str())).collect();
-    for (chart, template, text) in templates(chart) {
-        for gvk in written(&text) {
-            if !rendered.contains(&(gvk.group.as_str(), gvk.kind.as_str())) {
-                unknown.push(format!(
-                    "{chart}/{template}: no combination of values renders {} {}: no rights for it; try --set, or add rules with --add-rules FILE",
-                    gvk.api_version(),
-                    gvk.kind
-                ));
-            }
-        }
-    }
-}
-
 /// The templates of a chart and its subcharts: name of the chart, path, text.
 fn templates(chart: &Chart) -> Vec<(&str, &str, String)> {
     let mut found = Vec::new();
@@ -273,7 +264,7 @@ impl Objects {
             for kind in made(&manifest.text, home) {
                 // A placeholder of the matrix names no namespace.
                 if kind.namespace != home && has_text(&values, &kind.namespace) {
-                    self.elsewhere.insert(format!("{} {}", kind.gvk.api_version(), kind.gvk.kind));
+                    self.is_elsewhere = true;
                     self.add([Kind { namespace: home.to_owned(), ..kind }]);
                 } else {
                     self.add([kind]);
@@ -295,6 +286,29 @@ impl Objects {
                 Some(kept) if by_name => merge_rules(kept, &object),
                 Some(_) => {}
                 None => drop(self.kept.insert((gvk, namespace, name), object)),
+            }
+        }
+    }
+
+    /// Adds the kinds in the text of templates that no combination rendered: with some values they are.
+    fn add_unrendered(&mut self, chart: &Chart, home: &str, unknown: &mut Vec<String>) {
+        for (chart, template, text) in templates(chart) {
+            for gvk in written(&text) {
+                let rendered =
+                    self.kept.keys().any(|(own, ..)| own.group == gvk.group && own.kind == gvk.kind);
+                // Of an old cluster.
+                let unserved =
+                    is_built_in(&gvk.group) && !default_api_versions().contains(&gvk.api_version());
+                if rendered || unserved {
+                    continue;
+                }
+                unknown.push(format!(
+                    "{chart}/{template}: no combination of values renders {} {}: the rights are those of its text, without what roles grant",
+                    gvk.api_version(),
+                    gvk.kind
+                ));
+                let object = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind});
+                self.add([Kind { gvk, namespace: home.to_owned(), object: Some(object) }]);
             }
         }
     }
@@ -401,12 +415,11 @@ impl Needs {
             .map(|(object, resource, scope)| PlacedObject { object, resource, scope: *scope })
             .collect();
         self.rights.extend(object_rights(&placed));
-        if !objects.elsewhere.is_empty() {
-            let kinds: Vec<&str> = objects.elsewhere.iter().map(String::as_str).collect();
-            self.unknown.push(format!(
-                "a value names the namespace of {}: the rights are those of the release's own; set it with --set for others",
-                kinds.join(", ")
-            ));
+        if objects.is_elsewhere {
+            self.unknown.push(
+                "a value names the namespace of objects: the rights are those of the release's own; set it with --set for another one"
+                    .to_owned(),
+            );
         }
     }
 }
