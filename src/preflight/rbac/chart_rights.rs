@@ -3,7 +3,7 @@
 //! Owns the renders. Which values make a difference, and which of them are tried together, is `windlass-charts`'; what an object takes
 //! is `windlass-controller`'s. Kinds in the text of templates that no combination renders are added and reported.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use chart_compat::chart::Chart;
