@@ -17,7 +17,7 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Values};
 use super::output::{Format, structured};
 use super::{Failure, chart, print, rbac, rbac_chart, tell, values};
-use crate::preflight::{ChartSubject, chart_kind_needs};
+use crate::preflight::{ChartSubject, chart_operator_needs};
 use windlass_base::causes::of_the_system;
 use windlass_charts::{Definition, DefinitionOptions, KindNames, define};
 use windlass_fetch::chart_package::{Times, pack, write_directory};
@@ -146,7 +146,7 @@ fn rights(globals: &Globals, compiled: &CompiledChart, names: &Names<'_>) -> Res
         cluster: None,
         bounds: globals.render_bounds(),
     })?;
-    let needs = needs.and(chart_kind_needs(names.kind, &names.namespace));
+    let needs = needs.and(chart_operator_needs(names.kind, &names.namespace));
     rbac::manifests(
         &needs,
         &rbac_chart::role(&names.operator, names.chart),

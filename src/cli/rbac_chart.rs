@@ -90,7 +90,8 @@ pub(super) fn needs(
         cluster: served.as_ref().map(|(kinds, capabilities)| (&**kinds, capabilities)),
         bounds: globals.render_bounds(),
     })?;
-    let needs = if flags.impersonated { needs } else { needs.and(preflight::chart_kind_needs(&names, own)) };
+    let needs =
+        if flags.impersonated { needs } else { needs.and(preflight::chart_operator_needs(&names, own)) };
     Ok((needs, compiled.chart().name().to_owned()))
 }
 

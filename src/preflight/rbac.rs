@@ -32,7 +32,7 @@ use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
-pub use chart_rights::{ChartSubject, MatrixSize, chart_kind_needs, chart_needs};
+pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs};
 pub use helm_release_rights::helm_release_needs;
 pub use helmfile_rights::helmfile_needs;
 pub use notification_rights::notification_needs;

@@ -96,7 +96,7 @@ pub fn chart_needs(subject: &ChartSubject<'_>) -> Result<(Needs, MatrixSize), St
 
 /// What an operator of a chart's kind needs besides the rights to install the chart.
 #[must_use]
-pub fn chart_kind_needs(names: &KindNames, namespace: &str) -> Needs {
+pub fn chart_operator_needs(names: &KindNames, namespace: &str) -> Needs {
     let mut needs = Needs::default();
     needs.watch_definitions();
     let rights = &mut needs.rights;
@@ -111,6 +111,8 @@ pub fn chart_kind_needs(names: &KindNames, namespace: &str) -> Needs {
     for crd in [names.crd().as_str(), "chartresources.windlass.dev"] {
         rights.add_to(None, "apiextensions.k8s.io", crds, Some(crd), &["get", "patch"]);
     }
+    // It goes with its ChartResource.
+    rights.add_to(None, "apiextensions.k8s.io", crds, Some(&names.crd()), &["delete"]);
     for group in ["", "events.k8s.io"] {
         rights.add(None, group, "events", &["create", "patch"]);
     }
