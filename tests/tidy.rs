@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders, each with those that it may use besides itself. What is absent here is forbidden.
-const RENDERER: [(&str, &[&str]); 19] = [
+const RENDERER: [(&str, &[&str]); 20] = [
     ("data.rs", &[]),
     ("profile.rs", &[]),
     ("memory.rs", &[]),
@@ -31,9 +31,13 @@ const RENDERER: [(&str, &[&str]); 19] = [
         ],
     ),
     ("functions.rs", &["go", "render", "sprig", "template"]),
+    ("analysis", &["chart", "data", "path", "profile", "render", "template"]),
     (
         "lint",
-        &["chart", "data", "explain", "go", "json", "path", "profile", "render", "template", "world", "yaml"],
+        &[
+            "analysis", "chart", "data", "explain", "go", "json", "path", "profile", "render", "template",
+            "world", "yaml",
+        ],
     ),
     ("explain", &["chart", "data", "path", "profile", "render", "template"]),
 ];

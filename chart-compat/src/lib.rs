@@ -10,7 +10,8 @@
 //! - [`values`]: values on a command line (`--set`); [`path`]: the path to one of them
 //! - [`render`]: a chart and values to manifests, hooks, CRDs and notes, `values.schema.json`; [`profile`]: Helm 3 or Helm 4;
 //!   [`world`]: the interface to clock, randomness and cluster
-//! - [`explain`], [`lint`]: the origin of values, the context of errors, findings in a chart
+//! - [`explain`], [`lint`]: the origin of values, the context of errors, findings in a chart; [`analysis`]: the values that decide what
+//!   templates write
 //! - [`template`]: Go's `text/template`; [`yaml`], [`json`]: the formats, as Go decodes and encodes them; [`data`]: their values
 //! - [`kyaml`]: manifests as kustomize's library serializes them, for post-renderers
 //! - [`functions`]: sprig's functions, for templates that are not charts
@@ -22,6 +23,7 @@
 #![deny(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod analysis;
 pub mod certificate;
 pub mod chart;
 pub mod data;

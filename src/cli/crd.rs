@@ -12,11 +12,9 @@ use super::flags::Globals;
 use super::output::{Format, structured};
 use super::{Failure, chart, print, tell};
 
-/// Flags of `crd`.
+/// Flags for the kind of a chart.
 #[derive(clap::Args)]
-pub(super) struct Args {
-    /// The chart
-    chart: String,
+pub(super) struct KindFlags {
     /// API group of the kind; by default charts.windlass.dev
     #[arg(long)]
     group: Option<String>,
@@ -31,7 +29,27 @@ pub(super) struct Args {
     plural: Option<String>,
     /// YAML that is merged over the schema of spec; null removes
     #[arg(long, value_name = "FILE")]
-    overlay: Option<PathBuf>,
+    pub(super) overlay: Option<PathBuf>,
+}
+
+impl KindFlags {
+    /// What the definition of a chart is made with.
+    pub(super) fn options(&self, chart: &str) -> Result<DefinitionOptions, Failure> {
+        let [group, version, kind, plural] =
+            [&self.group, &self.api_version, &self.kind, &self.plural].map(|name| name.as_deref());
+        let names = KindNames::new(chart, group, version, kind, plural).map_err(|e| e.to_string())?;
+        let overlay = self.overlay.as_deref().map(overlay).transpose()?;
+        Ok(DefinitionOptions { names, overlay })
+    }
+}
+
+/// Flags of `crd`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The chart
+    chart: String,
+    #[command(flatten)]
+    of: KindFlags,
     /// Print an object that the schema accepts, instead of the definition
     #[arg(long)]
     example: bool,
@@ -42,12 +60,8 @@ pub(super) struct Args {
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let loaded = chart::find(&args.chart, globals, &args.path, chart::PullNotes::Stderr)?;
     loaded.warnings.iter().for_each(|line| tell(line));
-    let [group, version, kind, plural] =
-        [&args.group, &args.api_version, &args.kind, &args.plural].map(|name| name.as_deref());
-    let names =
-        KindNames::new(loaded.chart.name(), group, version, kind, plural).map_err(|e| e.to_string())?;
-    let overlay = args.overlay.as_deref().map(overlay).transpose()?;
-    let made = define(&loaded.chart, &DefinitionOptions { names, overlay }).map_err(|e| e.to_string())?;
+    let options = args.of.options(loaded.chart.name())?;
+    let made = define(&loaded.chart, &options).map_err(|e| e.to_string())?;
     warning_lines(&made.warnings).iter().for_each(|line| tell(line));
     let object = if args.example { &made.example } else { &made.crd };
     Ok(print(structured(object, Format::Yaml)?.as_bytes())?)
@@ -59,7 +73,7 @@ fn overlay(path: &Path) -> Result<Overlay, Failure> {
 }
 
 /// A line for each text, with all its paths.
-fn warning_lines(warnings: &[Warning]) -> Vec<String> {
+pub(super) fn warning_lines(warnings: &[Warning]) -> Vec<String> {
     let mut paths = BTreeMap::<&str, Vec<&str>>::new();
     for warning in warnings {
         paths.entry(&warning.text).or_default().push(&warning.path);

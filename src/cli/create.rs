@@ -136,7 +136,7 @@ fn failed(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Writes a file of the chart, and tells if there was one.
-fn write(target: &Path, name: &str, data: &[u8]) -> Result<(), Failure> {
+pub(super) fn write(target: &Path, name: &str, data: &[u8]) -> Result<(), Failure> {
     let path: PathBuf = target.join(name);
     if path.exists() {
         print(

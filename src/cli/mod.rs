@@ -31,6 +31,7 @@ mod helmfile;
 mod hints;
 mod history;
 mod hook_lines;
+mod init;
 mod install;
 mod jq;
 mod jsonpath;
@@ -54,6 +55,7 @@ mod progress;
 mod prompt;
 mod pull;
 mod rbac;
+mod rbac_chart;
 mod registry;
 mod release_flags;
 mod release_location;
@@ -119,6 +121,9 @@ enum Command {
     Install(Box<install::InstallArgs>),
     /// Create a new chart with the given name
     Create(create::Args),
+    /// Write a new repository
+    #[command(subcommand)]
+    Init(init::Command),
     /// Examine a chart for possible issues
     Lint(lint::Args),
     /// Explain values
@@ -186,8 +191,8 @@ enum Command {
     /// HelmReleases and sources of Flux: get, reconcile, suspend, resume, events, export, tree, trace, diff
     #[command(subcommand)]
     Flux(Box<flux::Command>),
-    /// Print the RBAC rules that an operator needs for its controllers
-    Rbac(rbac::Args),
+    /// Print the RBAC rules that an operator needs for its controllers, or for a chart
+    Rbac(Box<rbac::Args>),
     /// Print the CustomResourceDefinition of a chart: a kind whose spec is the chart's values
     Crd(Box<crd::Args>),
     /// Print CustomResourceDefinitions
@@ -250,6 +255,7 @@ pub fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(globals, args).map(|code| status = code),
         Command::Apply(args) => plan::apply(globals, args).map_err(Explained::from),
         Command::Create(args) => create::run(globals, args).map_err(Explained::from),
+        Command::Init(command) => init::run(globals, command),
         Command::Lint(args) => lint::run(globals, args),
         Command::Values(command) => explain::run(globals, command),
         Command::Uninstall(args) => uninstall::run(globals, args).map_err(Explained::from),
@@ -276,7 +282,7 @@ pub fn main() -> ExitCode {
         Command::Flux(command) => {
             flux::run(globals, command).map(|code| status = code).map_err(Explained::from)
         }
-        Command::Rbac(args) => rbac::run(globals, args).map_err(Explained::from),
+        Command::Rbac(args) => rbac::run(globals, args),
         Command::Crd(args) => crd::run(globals, args),
         Command::Crds(command) => crds::run(command).map_err(Explained::from),
         Command::Doctor(command) => {

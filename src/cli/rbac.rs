@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::failure::Explained;
 use super::flags::Globals;
 use super::output::{Format, structured};
+use super::rbac_chart::{self, ChartFlags};
 use super::{Failure, block_on, print, tell};
 use crate::preflight::{self, Needs};
 use crate::runtime::{self, Controller, ControllerMode};
@@ -13,7 +15,7 @@ use windlass_modules::addon;
 /// Flags of `rbac`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Directories of modules, separated by colons
+    /// Directories of modules, separated by colons; or a chart, to install which with any values takes the rights that are printed
     #[arg(env = "MODULES_DIR")]
     modules_dir: Option<String>,
     /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles; * for all
@@ -55,10 +57,57 @@ pub(super) struct Args {
     /// Print values for the chart that installs Windlass instead of roles and bindings
     #[arg(long)]
     values: bool,
+    #[command(flatten)]
+    chart: ChartFlags,
 }
 
-pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Explained> {
     let namespace = globals.namespace.as_deref().unwrap_or("default");
+    let account = &args.service_account;
+    let (needs, role) = match args.modules_dir.as_deref().filter(|argument| rbac_chart::is_chart(argument)) {
+        Some(chart) => {
+            let (needs, name) = rbac_chart::needs(globals, chart, &args.chart)?;
+            (needs, rbac_chart::role(account, &name))
+        }
+        None => (of_controllers(args, namespace)?, account.clone()),
+    };
+    let mut added = preflight::AddedRules::default();
+    for file in &args.add_rules {
+        added.read(file)?;
+    }
+    let needs = needs.with(added);
+    let text = if args.values {
+        comments(&needs) + &structured(&needs.values(namespace), Format::Yaml)?
+    } else {
+        manifests(&needs, &role, account, namespace)?
+    };
+    Ok(print(text.as_bytes())?)
+}
+
+/// Roles and bindings as YAML, with what is not known as comments and warnings.
+pub(super) fn manifests(
+    needs: &Needs,
+    role: &str,
+    account: &str,
+    namespace: &str,
+) -> Result<String, Failure> {
+    let manifests = needs.manifests(role, account, namespace);
+    let texts: Result<Vec<String>, Failure> = manifests.iter().map(|m| structured(m, Format::Yaml)).collect();
+    Ok(comments(needs) + &texts?.join("---\n"))
+}
+
+/// The output can be redirected to a file, so it must contain the warnings, too.
+fn comments(needs: &Needs) -> String {
+    let mut comments = String::new();
+    for text in &needs.unknown {
+        tell(&format!("WARNING: {text}"));
+        text.lines().for_each(|line| comments.push_str(&format!("# {line}\n")));
+    }
+    comments
+}
+
+/// The needs for the controllers of an operator.
+fn of_controllers(args: &Args, namespace: &str) -> Result<Needs, Failure> {
     let mut needs = Needs::default();
     if args.controllers.has(Controller::Modules) {
         needs = of_modules(args, namespace)?;
@@ -75,26 +124,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     if args.controllers.has(Controller::Helmfiles) {
         needs = needs.and(preflight::helmfile_needs(args.default_service_account.is_some()));
     }
-    let mut added = preflight::AddedRules::default();
-    for file in &args.add_rules {
-        added.read(file)?;
-    }
-    let needs = needs.with(added);
-    let mut comments = String::new();
-    for text in &needs.unknown {
-        tell(&format!("WARNING: {text}"));
-        // The output can be redirected to a file, so it must contain the warnings, too.
-        text.lines().for_each(|line| comments.push_str(&format!("# {line}\n")));
-    }
-    let text = if args.values {
-        structured(&needs.values(namespace), Format::Yaml)?
-    } else {
-        let manifests = needs.manifests(&args.service_account, namespace);
-        let texts: Result<Vec<String>, Failure> =
-            manifests.iter().map(|m| structured(m, Format::Yaml)).collect();
-        texts?.join("---\n")
-    };
-    print((comments + &text).as_bytes())
+    Ok(needs)
 }
 
 /// The needs for modules.

@@ -5,10 +5,10 @@
 //! searched for in their text. The writes of hooks cannot be determined: their modules are reported, and users can add rules.
 
 mod added;
+mod chart_rights;
 mod helm_release_rights;
 mod helmfile_rights;
 mod notification_rights;
-mod rights;
 mod watches;
 mod webhook_rules;
 
@@ -21,7 +21,9 @@ use chart_compat::render::{Capabilities, Options, Rendered};
 use serde_json::{Value, json};
 
 use windlass_cluster::{Gvk, ObjectMeta};
-use windlass_controller::RevisionView;
+use windlass_controller::{
+    NAMED_VERBS as NAMED, OBJECT_VERBS as OWN, RevisionView, RightSet, UNNAMED_VERBS as UNNAMED,
+};
 use windlass_modules::addon::hooks::global_directory;
 use windlass_modules::addon::module::{Module, Modules};
 use windlass_modules::addon::values::Values;
@@ -30,13 +32,11 @@ use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
+pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs};
 pub use helm_release_rights::helm_release_needs;
 pub use helmfile_rights::helmfile_needs;
 pub use notification_rights::notification_needs;
-use rights::Scoped;
 
-/// Verbs for the objects of a release.
-const OWN: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 /// Verbs for objects that templates look up.
 const LOOK: [&str; 3] = ["get", "list", "watch"];
 
@@ -68,15 +68,10 @@ const CLUSTER_WIDE: [&str; 24] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// Verbs for objects with known names, limited to these names because other objects of the kind are not ours.
-const NAMED: [&str; 4] = ["get", "update", "patch", "delete"];
-/// Verbs that cannot be limited to names: a new object has no name yet, and a watch covers a whole kind.
-const UNNAMED: [&str; 3] = ["list", "watch", "create"];
-
 /// The rights that an operator needs for its modules.
 #[derive(Default)]
 pub struct Needs {
-    rights: Scoped,
+    rights: RightSet,
     /// Additional rules from the user.
     added: Added,
     /// Rights that could not be determined. Each text names the module.
@@ -379,18 +374,18 @@ impl Needs {
         }
     }
 
-    /// Roles and bindings for the ServiceAccount `name` in `namespace`.
+    /// Roles called `role`, and their bindings for the ServiceAccount `account` in `namespace`.
     #[must_use]
-    pub fn manifests(&self, name: &str, namespace: &str) -> Vec<Value> {
+    pub fn manifests(&self, role: &str, account: &str, namespace: &str) -> Vec<Value> {
         let api = "rbac.authorization.k8s.io/v1";
-        let subject = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
+        let subject = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
         let mut out = Vec::new();
         let mut grant = |scope: Option<&str>, rules: Vec<Value>| {
             if rules.is_empty() {
                 return;
             }
             // In other scopes the name of the role includes the operator's namespace.
-            let own = if scope == Some(namespace) { name.to_owned() } else { format!("{namespace}-{name}") };
+            let own = if scope == Some(namespace) { role.to_owned() } else { format!("{namespace}-{role}") };
             let prefix = if scope.is_none() { "Cluster" } else { "" };
             let mut metadata = json!({"name": own});
             if let Some(scope) = scope {
@@ -577,6 +572,16 @@ mod tests {
 
     use super::*;
 
+    /// The rights of a scope in a short form: `GROUP/RESOURCE [NAME] COUNT-OF-VERBS`.
+    pub(super) fn summary(rights: &RightSet, scope: Option<&str>) -> Vec<String> {
+        let here = rights.iter().filter(|right| right.scope == scope);
+        let shown = here.map(|right| {
+            let name = right.name.map_or_else(String::new, |name| format!("{name} "));
+            format!("{}/{} {name}{}", right.group, right.resource, right.verbs.len())
+        });
+        shown.collect()
+    }
+
     #[test]
     fn resources_are_named_as_kubernetes_names_them() {
         let table = [
@@ -657,7 +662,7 @@ mod tests {
             assert!(text.starts_with(start), "{text}");
         }
         assert_eq!(
-            needs.rights.summary(Some("ns")),
+            summary(&needs.rights, Some("ns")),
             [
                 "/configmaps 7",
                 "/events 2",
@@ -677,7 +682,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            needs.rights.summary(None),
+            summary(&needs.rights, None),
             [
                 "/nodes 3",
                 "apiextensions.k8s.io/customresourcedefinitions 3",
@@ -694,10 +699,11 @@ mod tests {
             ]
         );
         assert_eq!(
-            needs.rights.summary(Some("other")),
+            summary(&needs.rights, Some("other")),
             ["/events 2", "/secrets 7", "events.k8s.io/events 2"]
         );
-        let kinds: Vec<Value> = needs.manifests("windlass", "ns").iter().map(|m| m["kind"].clone()).collect();
+        let kinds: Vec<Value> =
+            needs.manifests("windlass", "windlass", "ns").iter().map(|m| m["kind"].clone()).collect();
         assert_eq!(
             kinds,
             ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role", "RoleBinding"]

@@ -3,6 +3,7 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod chart_rights;
 mod client_apply;
 mod compare;
 mod crd;
@@ -15,6 +16,7 @@ mod flux_verbs;
 mod helmfile;
 mod helmfile_secrets;
 mod hook_logs;
+mod init;
 mod kustomize;
 mod matrix;
 mod matrix_corpus;

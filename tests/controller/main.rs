@@ -5,6 +5,8 @@
 
 mod helmfile_tenants;
 mod helmfiles;
+mod missing_rights;
+mod pull_secrets;
 mod release_sample;
 
 use std::path::Path;

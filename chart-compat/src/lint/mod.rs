@@ -10,7 +10,6 @@ mod documents;
 mod findings;
 mod manifests;
 mod names;
-mod reads;
 mod templates;
 mod unread;
 

@@ -1,104 +1,20 @@
 //! Finds unread keys of `values.yaml`.
 //!
-//! Owns the readers of values besides templates: conditions, tags and imports of dependencies, and texts passed to `tpl`.
+//! Owns what is a finding, and the readers of values that the analysis of templates does not follow: texts passed to `tpl`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use super::findings::Finding;
-use super::reads::{Reader, Scope, ValuePath};
+use crate::analysis::{ChartTree, Reader, Scope, ValuePath};
 use crate::chart::{Chart, ValuesLines};
 use crate::data::Data;
 use crate::path::{Path, Step};
 use crate::profile::Profile;
-use crate::render::parse_template;
-use crate::template::Outline;
-
-/// A chart's tree, with the templates of all charts.
-#[derive(Default)]
-struct Tree<'c> {
-    scopes: Vec<Scope>,
-    charts: Vec<&'c Chart>,
-    templates: HashMap<String, Vec<Outline>>,
-    /// Template files to analyze: name and index of the chart.
-    files: Vec<(String, usize)>,
-    whole: BTreeSet<ValuePath>,
-}
-
-impl<'c> Tree<'c> {
-    fn add(&mut self, chart: &'c Chart, value_path: &ValuePath, path: &str, profile: Profile) -> usize {
-        let number = self.scopes.len();
-        self.scopes.push(Scope { value_path: value_path.clone(), subcharts: Vec::new() });
-        self.charts.push(chart);
-        for (name, sub) in subcharts(chart) {
-            let mut below = value_path.clone();
-            below.push(name.to_owned());
-            let sub = self.add(sub, &below, &format!("{path}/charts/{name}"), profile);
-            self.scopes[number].subcharts.push((name.to_owned(), sub));
-        }
-        // A chart's own templates replace those of its subcharts.
-        for file in &chart.templates {
-            let name = format!("{path}/{}", file.name);
-            let Ok(parsed) = parse_template(&name, &file.data, profile) else { continue };
-            for template in &parsed {
-                self.templates.insert(template.name().to_owned(), template.outline());
-            }
-            let base = name.rsplit('/').next().unwrap_or(&name);
-            if !base.starts_with('_') && !chart.metadata.is_library() {
-                self.files.push((name, number));
-            }
-        }
-        self.dependencies(chart, value_path);
-        number
-    }
-
-    /// Marks the values that the chart's dependencies read.
-    fn dependencies(&mut self, chart: &Chart, value_path: &ValuePath) {
-        let mut read = |keys: &mut dyn Iterator<Item = &str>| {
-            let keys = keys.filter(|k| !k.is_empty()).map(str::to_owned);
-            self.whole.insert(value_path.iter().cloned().chain(keys).collect());
-        };
-        for d in chart.metadata.dependencies.iter().flatten() {
-            let name = if d.alias.is_empty() { &d.name } else { &d.alias };
-            for condition in d.condition.split(',').map(str::trim).filter(|c| !c.is_empty()) {
-                read(&mut condition.split('.'));
-            }
-            for import in d.import_values.iter().flatten() {
-                match import {
-                    Data::String(export) => {
-                        read(&mut [name.as_str(), "exports"].into_iter().chain(export.split('.')));
-                    }
-                    other => {
-                        let child = other.get("child").and_then(Data::as_str).unwrap_or_default();
-                        read(&mut std::iter::once(name.as_str()).chain(child.split('.')));
-                    }
-                }
-            }
-        }
-        read(&mut std::iter::once("tags"));
-    }
-}
-
-/// A chart's subcharts with the names of their values.
-fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
-    let declared = || chart.metadata.dependencies.iter().flatten();
-    let mut found = Vec::new();
-    for sub in &chart.dependencies {
-        let before = found.len();
-        for d in declared().filter(|d| d.name == sub.name()) {
-            found.push((if d.alias.is_empty() { d.name.as_str() } else { d.alias.as_str() }, sub));
-        }
-        if found.len() == before {
-            found.push((sub.name(), sub));
-        }
-    }
-    found
-}
 
 /// Unread keys of the chart's `values.yaml`; a map without any key that is read is reported once.
 pub(super) fn find(chart: &Chart, profile: Profile) -> Vec<Finding> {
     let Some(text) = &chart.values_text else { return Vec::new() };
-    let mut tree = Tree::default();
-    tree.add(chart, &ValuePath::new(), chart.name(), profile);
+    let mut tree = ChartTree::of(chart, profile);
     for (number, chart) in tree.charts.iter().enumerate() {
         let mut texts = Vec::new();
         chart.values.values().for_each(|v| strings(v, &mut texts));

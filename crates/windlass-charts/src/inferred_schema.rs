@@ -29,7 +29,8 @@ pub(crate) fn inferred(
     replace_set(&mut values, defaults);
     let document = tree::read(&String::from_utf8_lossy(&text)).map_err(|e| error(e.to_string()))?;
     let root = document.as_ref().and_then(|document| document.content.first());
-    let mut reader = Reader { at, warnings };
+    let parameters = value_comments::parameters(&String::from_utf8_lossy(&text));
+    let mut reader = Reader { at, parameters, warnings };
     Ok(match &values {
         Value::Object(map) => reader.map(map, root, ""),
         _ => json!({"type": "object"}),
@@ -51,6 +52,8 @@ fn replace_set(own: &mut Value, set: &Value) {
 
 struct Reader<'a> {
     at: &'a str,
+    /// Descriptions that stand elsewhere than above their keys, by path.
+    parameters: BTreeMap<String, String>,
     warnings: &'a mut Vec<Warning>,
 }
 
@@ -79,8 +82,9 @@ impl Reader<'_> {
                 required.push(json!(key));
             }
             declare(&mut schema, comment.schema);
-            if !comment.description.is_empty() && !schema.contains_key("description") {
-                schema.insert("description".to_owned(), json!(comment.description));
+            let description = self.parameters.remove(&path).unwrap_or(comment.description);
+            if !description.is_empty() && !schema.contains_key("description") {
+                schema.insert("description".to_owned(), json!(description));
             }
             properties.insert(key.clone(), Value::Object(schema));
         }

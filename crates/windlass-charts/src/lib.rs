@@ -8,6 +8,7 @@
 //! - `subchart_values`: the values that a chart brings itself; what the schema of its subcharts adds
 //! - `structural_rules`: what the API server requires of a schema; `schema_overlay`: edits by hand
 //! - `chart_definition`, `kind_names`, `example_object`: the objects
+//! - `value_switches`: the values that decide which objects a chart makes; `pairwise`: combinations of their settings
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(missing_docs)]
@@ -16,6 +17,7 @@ mod chart_definition;
 mod example_object;
 mod inferred_schema;
 mod kind_names;
+mod pairwise;
 mod schema_alternatives;
 mod schema_document;
 mod schema_fold;
@@ -24,14 +26,17 @@ mod structural_rules;
 mod structural_schema;
 mod subchart_values;
 mod value_comments;
+mod value_switches;
 
 #[cfg(test)]
 mod tests;
 
 pub use chart_definition::{Definition, DefinitionError, DefinitionOptions, define};
 pub use kind_names::{DEFAULT_GROUP, DEFAULT_VERSION, KindNames, NameError, plural};
+pub use pairwise::{Choice, Pairwise};
 pub use schema_overlay::{Overlay, OverlayError};
 pub use structural_rules::{Violation, violations};
+pub use value_switches::{MAX_SWITCHES, Setting, Switch, Switches};
 
 /// What a schema loses on its way into a CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

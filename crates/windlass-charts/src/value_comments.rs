@@ -1,7 +1,9 @@
 //! What the comments of a `values.yaml` say of its keys: descriptions, and schemas of helm-schema.
 //!
 //! Plain text directly above a key describes it. helm-docs' `# -- text` does so with the lines that follow it; a blank comment line and `@`
-//! end it. helm-schema's `# @schema` blocks are YAML.
+//! end it. helm-schema's `# @schema` blocks are YAML. Bitnami's `## @param path text` describes a key wherever it stands.
+
+use std::collections::BTreeMap;
 
 use chart_compat::yaml;
 use serde_json::Value;
@@ -85,6 +87,28 @@ fn helm_docs<'t>(text: &'t str, path: &str) -> Option<&'t str> {
     Some(without_type.map_or(rest, |(_, text)| text.trim()))
 }
 
+/// The texts of all `## @param path [modifiers] text` lines of a `values.yaml`, by path; `@extra` is the same for keys that it has not.
+pub(crate) fn parameters(text: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for line in text.lines().filter_map(|line| line.trim_start().strip_prefix('#')) {
+        let line = line.trim_start_matches('#').trim_start();
+        let Some(rest) = line.strip_prefix("@param ").or_else(|| line.strip_prefix("@extra ")) else {
+            continue;
+        };
+        let (path, rest) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+        // Modifiers are in brackets: `[string, nullable]`, `[default: x]`.
+        let rest = rest.trim();
+        let text =
+            rest.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(rest, |(_, text)| text);
+        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        truncate(&mut text);
+        if !text.is_empty() {
+            found.entry(path.to_owned()).or_insert(text);
+        }
+    }
+    found
+}
+
 /// Lines and boxes of one character.
 fn is_decoration(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| "-=*#~_+".contains(c))
@@ -120,6 +144,25 @@ mod tests {
             assert_eq!(read(head, "a.replicas").description, expected, "{head:?}");
         }
         assert_eq!(read(&format!("# {}", "ä".repeat(5000)), "a").description.len(), 4096 - 1);
+    }
+
+    #[test]
+    fn parameters_are_described_wherever_they_stand() {
+        let text = "## @section Image\n## @param image.tag Tag of the image\n## @param image.digest [string, nullable] Digest  of it\n\
+            ## @extra image.debug Debug\n# @param image.tag Another text\n## @param image.empty\nimage:\n  ## @param replicas [default: 1] Servers\n\
+            \x20 tag: '## @param no.comment x'\n";
+        let found = parameters(text);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        assert_eq!(
+            found,
+            [
+                ("image.debug", "Debug"),
+                ("image.digest", "Digest of it"),
+                ("image.tag", "Tag of the image"),
+                ("replicas", "Servers"),
+            ]
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod access_review;
 mod api_client;
 mod api_time;
 mod discovery;
@@ -29,6 +30,7 @@ mod retry;
 mod service_proxy;
 mod subresource;
 
+pub use access_review::AccessQuery;
 pub use api_client::{Cluster, ConnectOptions};
 pub use api_time::{api_now, api_time};
 pub use discovery::{ServedKinds, ServedResource};

@@ -20,12 +20,16 @@ mod finalizer;
 mod front_end;
 mod hints;
 mod log_progress;
+mod missing_rights;
+mod object_rights;
+mod pull_secrets;
 mod reconcile_loop;
 mod reconcile_pass;
 mod related_objects;
 mod release_claims;
 mod release_runner;
 mod render_revision;
+mod rights;
 mod secret_data;
 pub mod serve;
 mod target;
@@ -50,12 +54,18 @@ pub use front_end::{
     Dependencies, DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
 pub use hints::{HintsFor, engine_text};
+pub use missing_rights::{MissingRights, missing_rights, release_rights};
+pub use object_rights::{
+    NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,
+};
+pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState, service_accounts};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
 pub use render_revision::RevisionView;
+pub use rights::{RBAC_GROUP, Right, RightScope, RightSet};
 pub use secret_data::{SecretData, SecretReadError};
 pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
 pub use tenant_account::{AccountName, TenantAccount};

@@ -249,6 +249,12 @@ impl ReleaseRunner {
         Arc::clone(&self.renders)
     }
 
+    /// Whether CRDs are applied with the operator's own rights, also for releases with a ServiceAccount.
+    #[must_use]
+    pub fn applies_crds_as_operator(&self) -> bool {
+        self.crds_as_operator
+    }
+
     /// Bounds of one render.
     #[must_use]
     pub fn render_bounds(&self) -> RenderBounds {

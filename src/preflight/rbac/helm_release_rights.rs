@@ -65,6 +65,7 @@ pub fn helm_release_needs(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::summary;
     use super::*;
 
     #[test]
@@ -73,7 +74,7 @@ mod tests {
         let needs = helm_release_needs("flux-system", false, false);
         assert_eq!(needs.unknown.len(), 3);
         assert_eq!(
-            needs.rights.summary(None),
+            summary(&needs.rights, None),
             [
                 "/configmaps 3",
                 "/events 2",
@@ -96,7 +97,7 @@ mod tests {
     #[test]
     fn own_sources_are_written() {
         let needs = helm_release_needs("flux-system", true, true);
-        let shown = needs.rights.summary(None);
+        let shown = summary(&needs.rights, None);
         for expected in [
             "/serviceaccounts 2",
             "apiextensions.k8s.io/customresourcedefinitions 4",

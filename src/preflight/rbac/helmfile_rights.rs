@@ -35,6 +35,7 @@ pub fn helmfile_needs(default_service_account: bool) -> Needs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::summary;
     use super::*;
 
     #[test]
@@ -42,7 +43,7 @@ mod tests {
         assert_eq!(helmfile_needs(true).unknown.len(), 1);
         let needs = helmfile_needs(false);
         assert_eq!(needs.unknown.len(), 2);
-        let shown = needs.rights.summary(None);
+        let shown = summary(&needs.rights, None);
         for expected in
             ["/secrets 7", "apps.mumoshu.github.io/helmfiles 4", "apps.mumoshu.github.io/helmfiles/status 1"]
         {

@@ -40,12 +40,13 @@ pub fn notification_needs() -> Needs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::summary;
     use super::*;
 
     #[test]
     fn receivers_are_written_and_the_others_read() {
         let needs = notification_needs();
-        let shown = needs.rights.summary(None);
+        let shown = summary(&needs.rights, None);
         for expected in [
             "/secrets 3",
             "notification.toolkit.fluxcd.io/alerts 3",

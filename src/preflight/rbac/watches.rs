@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::rights::Scoped;
 use super::{Defined, LOOK, resource};
 use windlass_cluster::Gvk;
+use windlass_controller::RightSet;
 use windlass_modules::shell_hooks::config::{Kubernetes, Namespaces};
 
 /// Kinds of Kubernetes that hooks use without a group, each with its group and short names.
@@ -56,7 +56,7 @@ const KNOWN: [(&str, &str, &[&str]); 40] = [
 /// # Errors
 /// The group of the kind is unknown.
 pub(super) fn add_rights(
-    rights: &mut Scoped,
+    rights: &mut RightSet,
     binding: &Kubernetes,
     defined: &BTreeMap<(String, String), Defined>,
 ) -> Result<(), String> {
@@ -117,6 +117,7 @@ fn kind(api_version: &str, word: &str, defined: &BTreeMap<(String, String), Defi
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::summary;
     use super::*;
     use windlass_modules::shell_hooks::Scope;
     use windlass_modules::shell_hooks::config::HookConfig;
@@ -128,14 +129,14 @@ mod tests {
             let config = HookConfig::parse(text.as_bytes(), Scope::Module).unwrap();
             let quota = Defined { plural: "quotas".to_owned(), everywhere: true };
             let defined = BTreeMap::from([(("t.test".to_owned(), "Quota".to_owned()), quota)]);
-            let mut rights = Scoped::default();
+            let mut rights = RightSet::default();
             if let Err(text) = add_rights(&mut rights, &config.kubernetes[0], &defined) {
                 return text;
             }
             let scopes = rights.namespaces().map(Some).chain([None]);
             let shown = |scope: Option<&str>| -> Vec<String> {
                 let place = scope.unwrap_or("everywhere");
-                rights.summary(scope).into_iter().map(|right| format!("{place} {right}")).collect()
+                summary(&rights, scope).into_iter().map(|right| format!("{place} {right}")).collect()
             };
             scopes.flat_map(shown).collect::<Vec<_>>().join(", ")
         };

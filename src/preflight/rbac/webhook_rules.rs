@@ -5,9 +5,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::rights::Scoped;
 use super::{LOOK, OWN};
 use windlass_base::bounded_read::first_bytes;
+use windlass_controller::RightSet;
 use windlass_modules::shell_hooks::Scope;
 use windlass_modules::shell_hooks::config::HookConfig;
 use windlass_modules::shell_hooks::discover::discover;
@@ -49,7 +49,7 @@ impl Kinds {
 }
 
 /// Adds the rights for webhooks; `configuration` is the prefix of the configurations' names.
-pub(super) fn add_rights(rights: &mut Scoped, kinds: &Kinds, configuration: &str) {
+pub(super) fn add_rights(rights: &mut RightSet, kinds: &Kinds, configuration: &str) {
     if kinds.admission {
         for resource in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
             // `check` is only for dry runs.
@@ -68,13 +68,14 @@ pub(super) fn add_rights(rights: &mut Scoped, kinds: &Kinds, configuration: &str
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::summary;
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
     fn kind_names(kinds: &Kinds) -> Vec<String> {
-        let mut rights = Scoped::default();
+        let mut rights = RightSet::default();
         add_rights(&mut rights, kinds, "own");
-        rights.summary(None).iter().map(|r| r.split_once('/').unwrap().1.to_owned()).collect()
+        summary(&rights, None).iter().map(|r| r.split_once('/').unwrap().1.to_owned()).collect()
     }
 
     #[test]

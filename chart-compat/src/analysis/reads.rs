@@ -1,4 +1,4 @@
-//! Static analysis of which values a chart's templates read, without running them.
+//! Static analysis of which values a chart's templates read, and which decide what they write, without running them.
 //!
 //! Owns the effect of each function on values. Over-approximates: a value passed to an unknown place counts as read, with
 //! all values below it.
@@ -17,7 +17,7 @@ const MAX_PATH: usize = 16;
 const MAX_DEPTH: usize = 100;
 
 /// A path in the root chart's values; `*` matches any key.
-pub(super) type ValuePath = Vec<String>;
+pub(crate) type ValuePath = Vec<String>;
 
 /// An abstract value of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,49 +37,61 @@ enum Abstract {
 }
 
 /// A chart in the tree of charts.
-pub(super) struct Scope {
+pub(crate) struct Scope {
     /// The path to its values.
-    pub(super) value_path: ValuePath,
+    pub(crate) value_path: ValuePath,
     /// Subcharts: name and index.
-    pub(super) subcharts: Vec<(String, usize)>,
+    pub(crate) subcharts: Vec<(String, usize)>,
 }
 
 /// Analyzes templates.
-pub(super) struct Reader<'t> {
+pub(crate) struct Reader<'t> {
     scopes: &'t [Scope],
     templates: &'t HashMap<String, Vec<Outline>>,
-    seen: HashSet<(String, Abstract)>,
+    seen: HashSet<(String, Abstract, bool)>,
     steps: usize,
     depth: usize,
+    /// Whether the expression at hand is a condition.
+    in_condition: bool,
     /// Values that are read completely, with all values below them.
-    pub(super) whole: BTreeSet<ValuePath>,
+    pub(crate) whole: BTreeSet<ValuePath>,
     /// Values of which templates only test existence or kind.
-    pub(super) tested: BTreeSet<ValuePath>,
+    pub(crate) tested: BTreeSet<ValuePath>,
+    /// Values in conditions of `if`, `with`, `range` and `ternary`.
+    pub(crate) gates: BTreeSet<ValuePath>,
+    /// The constants that templates compare values with.
+    pub(crate) compared: BTreeMap<ValuePath, BTreeSet<String>>,
+    /// The constants given to `.Capabilities.APIVersions.Has`.
+    pub(crate) api_versions: BTreeSet<String>,
 }
 
 /// The abstract values of one template's variables.
 type Variables = HashMap<String, Abstract>;
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(scopes: &'t [Scope], templates: &'t HashMap<String, Vec<Outline>>) -> Self {
+    pub(crate) fn new(scopes: &'t [Scope], templates: &'t HashMap<String, Vec<Outline>>) -> Self {
         Self {
             scopes,
             templates,
             seen: HashSet::new(),
             steps: 0,
             depth: 0,
+            in_condition: false,
             whole: BTreeSet::new(),
             tested: BTreeSet::new(),
+            gates: BTreeSet::new(),
+            compared: BTreeMap::new(),
+            api_versions: BTreeSet::new(),
         }
     }
 
     /// Whether all nodes were visited.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.steps < MAX_STEPS
     }
 
     /// Analyzes a template file of a chart.
-    pub(super) fn file(&mut self, name: &str, scope: usize) {
+    pub(crate) fn file(&mut self, name: &str, scope: usize) {
         self.template(name, Abstract::Context(scope));
     }
 
@@ -90,7 +102,7 @@ impl<'t> Reader<'t> {
             self.read(&dot);
             return;
         }
-        if !self.seen.insert((name.to_owned(), dot.clone())) {
+        if !self.seen.insert((name.to_owned(), dot.clone(), self.in_condition)) {
             return;
         }
         self.depth += 1;
@@ -113,20 +125,17 @@ impl<'t> Reader<'t> {
                     }
                 }
                 Outline::If(p, then, otherwise) => {
-                    let value = self.pipeline(p, dot, variables);
-                    self.test(&value);
+                    self.condition(p, dot, variables);
                     self.list(then, dot, variables);
                     self.list(otherwise, dot, variables);
                 }
                 Outline::With(p, then, otherwise) => {
-                    let value = self.pipeline(p, dot, variables);
-                    self.test(&value);
+                    let value = self.condition(p, dot, variables);
                     self.list(then, &value, variables);
                     self.list(otherwise, dot, variables);
                 }
                 Outline::Range(p, then, otherwise) => {
-                    let value = self.pipeline(p, dot, variables);
-                    self.test(&value);
+                    let value = self.condition(p, dot, variables);
                     let item = element(&value);
                     if let Some(last) = p.variables.last() {
                         variables.insert(last.clone(), item.clone());
@@ -143,6 +152,15 @@ impl<'t> Reader<'t> {
                 }
             }
         }
+    }
+
+    /// The value of a condition.
+    fn condition(&mut self, p: &Pipeline, dot: &Abstract, variables: &mut Variables) -> Abstract {
+        let outer = std::mem::replace(&mut self.in_condition, true);
+        let value = self.pipeline(p, dot, variables);
+        self.test(&value);
+        self.in_condition = outer;
+        value
     }
 
     fn pipeline(&mut self, p: &Pipeline, dot: &Abstract, variables: &mut Variables) -> Abstract {
@@ -173,6 +191,9 @@ impl<'t> Reader<'t> {
         let Some((first, rest)) = command.split_first() else { return Abstract::Other };
         let Expr::Function(name) = first else {
             // With arguments this is a method call, such as `.Files.Get`.
+            if is_api_version_test(first) {
+                self.api_versions.extend(rest.iter().flat_map(texts));
+            }
             for arg in rest {
                 let value = self.expr(arg, dot, variables);
                 self.read(&value);
@@ -186,6 +207,10 @@ impl<'t> Reader<'t> {
             args.push((text, self.expr(arg, dot, variables)));
         }
         args.extend(last.map(|value| (None, value)));
+        if COMPARISONS.contains(name) {
+            let constants: Vec<String> = rest.iter().flat_map(texts).collect();
+            args.iter().for_each(|(_, value)| self.compare(value, &constants));
+        }
         let result = self.call(name, args);
         if let ("set", Some(Expr::Variable(variable, fields))) = (*name, rest.first())
             && fields.is_empty()
@@ -286,7 +311,12 @@ impl<'t> Reader<'t> {
                 }
                 Abstract::Other
             }
-            "and" | "or" | "default" | "coalesce" | "ternary" | "merge" | "mergeOverwrite" | "mustMerge"
+            "ternary" => {
+                args.last().iter().for_each(|condition| self.gate(&condition.1));
+                args.iter().for_each(|a| self.test(&a.1));
+                values(args)
+            }
+            "and" | "or" | "default" | "coalesce" | "merge" | "mergeOverwrite" | "mustMerge"
             | "mustMergeOverwrite" | "deepCopy" | "mustDeepCopy" | "required" => {
                 args.iter().for_each(|a| self.test(&a.1));
                 values(args)
@@ -351,8 +381,32 @@ impl<'t> Reader<'t> {
             }
             _ => {
                 args.iter().for_each(|a| self.read(&a.1));
-                Abstract::Other
+                // A condition that a variable holds.
+                if COMPARISONS.contains(&name) || CONVERSIONS.contains(&name) {
+                    values(args)
+                } else {
+                    Abstract::Other
+                }
             }
+        }
+    }
+
+    /// Notes that a value decides what is written.
+    fn gate(&mut self, value: &Abstract) {
+        match value {
+            Abstract::Value(value_path) => drop(self.gates.insert(value_path.clone())),
+            Abstract::Any(values) => values.iter().for_each(|v| self.gate(v)),
+            _ => {}
+        }
+    }
+
+    fn compare(&mut self, value: &Abstract, constants: &[String]) {
+        match value {
+            Abstract::Value(value_path) => {
+                self.compared.entry(value_path.clone()).or_default().extend(constants.iter().cloned());
+            }
+            Abstract::Any(values) => values.iter().for_each(|v| self.compare(v, constants)),
+            _ => {}
         }
     }
 
@@ -367,6 +421,9 @@ impl<'t> Reader<'t> {
 
     /// Marks a value as read, with all values below it.
     fn read(&mut self, value: &Abstract) {
+        if self.in_condition {
+            self.gate(value);
+        }
         match value {
             Abstract::Value(value_path) => drop(self.whole.insert(value_path.clone())),
             Abstract::Context(scope) => drop(self.whole.insert(self.scopes[*scope].value_path.clone())),
@@ -383,12 +440,40 @@ impl<'t> Reader<'t> {
 
     /// Marks a value as tested for existence.
     fn test(&mut self, value: &Abstract) {
+        if self.in_condition {
+            self.gate(value);
+        }
         match value {
             Abstract::Value(value_path) => drop(self.tested.insert(value_path.clone())),
             Abstract::Any(values) => values.iter().for_each(|v| self.test(v)),
             _ => {}
         }
     }
+}
+
+/// Functions that compare a value with constants.
+const COMPARISONS: [&str; 6] = ["eq", "ne", "has", "contains", "hasPrefix", "hasSuffix"];
+/// Functions that keep what a condition makes of a value.
+const CONVERSIONS: [&str; 8] = ["toString", "lower", "upper", "trim", "int", "int64", "quote", "squote"];
+
+/// The constants of an expression: a text, or a list of texts.
+fn texts(expr: &Expr) -> Vec<String> {
+    match expr {
+        Expr::Text(text) => vec![text.clone()],
+        Expr::Pipeline(p) => match &p.commands[..] {
+            [command] if command.first() == Some(&Expr::Function("list")) => {
+                command[1..].iter().flat_map(texts).collect()
+            }
+            _ => Vec::new(),
+        },
+        _ => Vec::new(),
+    }
+}
+
+/// Whether it is `.Capabilities.APIVersions.Has`.
+fn is_api_version_test(expr: &Expr) -> bool {
+    let (Expr::Field(fields) | Expr::Variable(_, fields)) = expr else { return false };
+    fields.ends_with(&["Capabilities".to_owned(), "APIVersions".to_owned(), "Has".to_owned()])
 }
 
 /// The number of parts of a value, counted up to `most`.
