@@ -99,10 +99,10 @@ impl ReconcilePass {
         let finished = match result {
             Ok(finished) => finished,
             Err(mut error) => {
-                let retry_in = error.retry_delay(self.failures + 1, front_end.interval(&object));
-                if let Err(failure) =
-                    self.report(&*front_end, &object, &Report::Failed { error: &error, retry_in }).await
-                {
+                let failures = self.failures + 1;
+                let retry_in = error.retry_delay(failures, front_end.interval(&object));
+                let report = Report::Failed { error: &error, retry_in, failures };
+                if let Err(failure) = self.report(&*front_end, &object, &report).await {
                     tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
                 }
                 let inputs = self.inputs_with(error.take_inputs());
@@ -118,6 +118,9 @@ impl ReconcilePass {
         object: &F::Object,
         task: Task,
     ) -> Result<Finished, ReconcileError> {
+        if front_end.belongs_elsewhere(object) {
+            return Ok(Finished::Suspended);
+        }
         let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
         if !deletes && front_end.is_suspended(object) {
             self.report(front_end, object, &Report::Suspended).await?;

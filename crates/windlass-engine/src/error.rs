@@ -243,6 +243,12 @@ impl EngineError {
         text
     }
 
+    /// Whether immutable fields of objects are all that is wrong: objects that are created anew do not have them.
+    #[must_use]
+    pub fn is_immutable_field(&self) -> bool {
+        self.leaves().iter().all(|error| matches!(error, Self::Immutable { .. }))
+    }
+
     /// Whether field conflicts are the cause, or one of the causes.
     pub(crate) fn is_field_conflict(&self) -> bool {
         match self {
