@@ -6,8 +6,8 @@ use std::sync::PoisonError;
 
 use serde_json::Value;
 
-use super::Hooks;
 use super::module_hooks::ModuleHooks;
+use super::Hooks;
 use crate::addon::events;
 use crate::shell_hooks::HookSet;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use chart_compat::chart::Crd;
 use futures::StreamExt as _;
 
-use super::Operator;
 use super::converge::{Phase, Step};
+use super::Operator;
 use windlass_controller::ReleaseTarget;
 
 /// How many modules' CRDs are applied at a time.
