@@ -50,7 +50,8 @@ pub(crate) fn of(spec: &HelmChartSpec, api_server: &str, stable: &str) -> Result
             "spec.chartContent is not valid base64: write the output of `base64 CHART.tgz`".to_owned()
         });
     }
-    let of_api_server = spec.chart.starts_with(&format!("https://{API_SERVER}/"));
+    // A repository is another server: what is for the API server alone is not for it.
+    let of_api_server = spec.repo.is_empty() && spec.chart.starts_with(&format!("https://{API_SERVER}/"));
     let reference = if spec.chart.contains(API_SERVER) {
         spec.chart.replace(API_SERVER, &host_and_port(api_server)?)
     } else {
@@ -114,6 +115,11 @@ mod tests {
                 "https://%{KUBERNETES_API}%/static/charts/traefik.tgz",
                 "",
                 "https://[fd00::1]:6443/static/charts/traefik.tgz  true",
+            ),
+            (
+                "https://%{KUBERNETES_API}%/static/charts/x.tgz",
+                "http://127.0.0.1:9000",
+                "https://[fd00::1]:6443/static/charts/x.tgz http://127.0.0.1:9000 false",
             ),
             // The cluster's certificates are for the API server alone.
             (

@@ -97,7 +97,11 @@ impl HelmCharts {
         pass: &mut ReconcilePass,
         chart: &ManagedChart,
     ) -> Result<Reconciled, ReconcileError> {
-        claim(pass, chart, &self.options.managed_by).await?;
+        if chart.management == Management::Unclaimed {
+            claim(pass, &self.options.managed_by).await?;
+            // The annotation triggers the pass over what is ours.
+            return Ok(Reconciled::new(false, Requeue::Never));
+        }
         self.announce(pass, chart).await?;
         let runner = self.release_runner(pass, chart, &chart.release())?;
         let reader = runner.engine().cluster().clone();
@@ -177,13 +181,21 @@ impl HelmCharts {
         }
         let done = runner.run(spec.clone()).await;
         let Err(ReconcileError::Engine(error)) = &done else { return done };
-        if !reinstalls || !error.is_immutable_field() || !self.may_recreate(chart, &change) {
+        let is_curable = error.is_immutable_field() || error.is_unreadable_record();
+        if !reinstalls || as_k3s || !is_curable || !self.may_reinstall(chart, &change) {
             return done;
         }
-        let text = format!("objects that cannot be changed are deleted and created again: {error}");
-        pass.record_event(note(EventType::Warning, "Recreating", text));
         let mut spec = spec;
-        spec.options.objects.immutable = Immutable::Recreate;
+        if error.is_unreadable_record() {
+            let text =
+                format!("records that cannot be read are deleted, and the release is made again: {error}");
+            pass.record_event(note(EventType::Warning, "DeletingRecords", text));
+            runner.engine().delete_unreadable_records(&spec.id).await?;
+        } else {
+            let text = format!("objects that cannot be changed are deleted and created again: {error}");
+            pass.record_event(note(EventType::Warning, "Recreating", text));
+            spec.options.objects.immutable = Immutable::Recreate;
+        }
         runner.run(spec).await
     }
 
@@ -283,18 +295,12 @@ fn read_config(config: Option<&Value>) -> Result<HelmChartConfigSpec, ReconcileE
     }
 }
 
-/// Writes whose the object is, unless it says so. Who claims it at the same time makes the write fail.
-async fn claim(pass: &mut ReconcilePass, chart: &ManagedChart, manager: &str) -> Result<(), ReconcileError> {
-    if chart.management != Management::Unclaimed {
-        return Ok(());
-    }
+/// Writes whose the object is. Who claims it at the same time makes the write fail.
+async fn claim(pass: &mut ReconcilePass, manager: &str) -> Result<(), ReconcileError> {
     let version = ObjectMeta::of(&pass.object).resource_version();
     let patch = json!({"metadata": {"annotations": {MANAGED_BY: manager}, "resourceVersion": version}});
-    let claimed = pass
-        .client()
-        .patch_subresource(&pass.reference, "", PatchKind::Merge, &patch, STATUS_MANAGER)
-        .await?;
-    pass.object = claimed;
+    let client = pass.client();
+    client.patch_subresource(&pass.reference, "", PatchKind::Merge, &patch, STATUS_MANAGER).await?;
     Ok(())
 }
 

@@ -22,7 +22,8 @@ pub const DEFAULT_MANAGER: &str = "helm-controller";
 /// When a failed release is made anew under the failure policy `reinstall`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReinstallMode {
-    /// Objects whose immutable fields change are created anew, once a change. Everything else is retried.
+    /// Objects whose immutable fields change are created anew, and records that cannot be read are deleted, once a change. Everything
+    /// else is retried.
     #[default]
     AsNeeded,
     /// As k3s: a release whose newest revision has failed is uninstalled first.
@@ -66,8 +67,8 @@ pub struct HelmCharts {
     pub(crate) clients: ChartClients,
     /// Objects whose release in another namespace was deployed with their own rights: until then they may not keep others from it.
     proven: Mutex<BTreeSet<String>>,
-    /// The change for which objects were created anew last, by the key of the object.
-    recreated: Mutex<BTreeMap<String, String>>,
+    /// The change for which a release was made anew last, by the key of the object.
+    reinstalled: Mutex<BTreeMap<String, String>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -82,7 +83,7 @@ impl HelmCharts {
             clients: ChartClients::new(options.allow_local_addresses),
             options,
             proven: Mutex::default(),
-            recreated: Mutex::default(),
+            reinstalled: Mutex::default(),
         }
     }
 
@@ -115,9 +116,9 @@ impl HelmCharts {
         lock(&self.proven).insert(key_of(chart));
     }
 
-    /// Whether objects may be created anew for a change; true once.
-    pub(crate) fn may_recreate(&self, chart: &ManagedChart, change: &str) -> bool {
-        let before = lock(&self.recreated).insert(key_of(chart), change.to_owned());
+    /// Whether a release may be made anew for a change; true once.
+    pub(crate) fn may_reinstall(&self, chart: &ManagedChart, change: &str) -> bool {
+        let before = lock(&self.reinstalled).insert(key_of(chart), change.to_owned());
         before.as_deref() != Some(change)
     }
 
@@ -125,7 +126,7 @@ impl HelmCharts {
     pub(crate) fn forget(&self, chart: &ManagedChart) {
         let key = key_of(chart);
         lock(&self.proven).remove(&key);
-        lock(&self.recreated).remove(&key);
+        lock(&self.reinstalled).remove(&key);
     }
 }
 
