@@ -152,8 +152,14 @@ impl ReconcilePass {
             Task::CorrectDrift(requests) => {
                 for request in requests {
                     let runner = front_end.release_runner(self, object, &request.id)?;
-                    let done = runner.correct_drift(request).await?;
-                    self.note_released(front_end, object, &done).await?;
+                    match runner.correct_drift(request).await {
+                        Ok(done) => self.note_released(front_end, object, &done).await?,
+                        // What becomes of the release is the front end's decision.
+                        Err(ReconcileError::Engine(error)) if error.is_unreadable_record() => {
+                            return Box::pin(self.reconcile(front_end, object)).await;
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 Ok(Finished::Corrected)
             }

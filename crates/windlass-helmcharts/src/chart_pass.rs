@@ -181,6 +181,14 @@ impl HelmCharts {
         }
         let done = runner.run(spec.clone()).await;
         let Err(ReconcileError::Engine(error)) = &done else { return done };
+        if policy == FailurePolicy::Abort && error.failed_a_revision() {
+            return Err(aborted(&format!("release {}: {error}", spec.id)));
+        }
+        if reinstalls && as_k3s && error.failed_a_revision() {
+            // The next try is another one: it uninstalls the release first.
+            let (reason, disposition) = ("ReleaseFailed", Disposition::Retry);
+            return Err(ReconcileError::Reason { reason, text: error.to_string(), disposition });
+        }
         let is_curable = error.is_immutable_field() || error.is_unreadable_record();
         if !reinstalls || as_k3s || !is_curable || !self.may_reinstall(chart, &change) {
             return done;
@@ -190,7 +198,7 @@ impl HelmCharts {
             let text =
                 format!("records that cannot be read are deleted, and the release is made again: {error}");
             pass.record_event(note(EventType::Warning, "DeletingRecords", text));
-            runner.engine().delete_unreadable_records(&spec.id).await?;
+            runner.engine().records().delete_unreadable(&spec.id).await?;
         } else {
             let text = format!("objects that cannot be changed are deleted and created again: {error}");
             pass.record_event(note(EventType::Warning, "Recreating", text));

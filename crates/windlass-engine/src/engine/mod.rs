@@ -8,7 +8,6 @@ pub(crate) mod reconcile_trigger;
 pub(crate) mod release_testing;
 mod rollback;
 mod uninstall;
-mod unreadable_records;
 
 use crate::{
     context::{Context, EngineOptions},

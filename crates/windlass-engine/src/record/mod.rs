@@ -50,7 +50,7 @@ pub enum RecordError {
 impl RecordError {
     /// Whether what is stored cannot be decoded.
     pub(crate) fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Decode { .. } | Self::Manifest { .. } | Self::Parts(_))
+        matches!(self, Self::Decode { .. } | Self::Manifest { .. })
     }
 }
 
