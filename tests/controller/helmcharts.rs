@@ -206,6 +206,10 @@ impl Running {
         self.cp.kubectl(["get", "events", "-n", self.ns.name(), &selector, "-o", path]).unwrap()
     }
 
+    fn wait_event(&self, name: &str, text: &str) {
+        self.wait(&format!("an Event says {text:?}"), || self.events(name).contains(text));
+    }
+
     /// A command of the binary in the test's namespace.
     fn run(&self, words: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -228,7 +232,8 @@ async fn a_helmchart_is_a_release_from_its_creation_to_its_deletion() {
     assert_eq!(running.condition("web", "Failed"), "False Deployed");
     let manager = "{.metadata.annotations.helmcharts\\.cattle\\.io/managed-by} {.metadata.finalizers[*]}";
     assert_eq!(running.get("helmchart", "web", manager), format!("helm-controller {FINALIZER}"));
-    assert!(running.events("web").contains("FieldsIgnored: no effect, since there is no Job: spec.jobImage"));
+    running.wait_event("web", "FieldsIgnored: no effect, since there is no Job: spec.jobImage");
+    assert_eq!(running.kubectl("get jobs,pods -o name"), "", "there is no Job");
 
     // A configuration goes over the chart's values, below its set.
     running.apply("HelmChartConfig", "web", &json!({}), &json!({"valuesContent": "size: 7\nmore: config"}));
@@ -243,6 +248,21 @@ async fn a_helmchart_is_a_release_from_its_creation_to_its_deletion() {
     running.kubectl("delete configmap web");
     running.wait("the deleted object is back", || running.size("web") == "2");
     assert_eq!(running.revisions("web"), 3);
+
+    // A new version of the chart, and a namespace of its own.
+    let target = format!("{}-made", running.ns.name());
+    let update =
+        json!({"chartContent": content(&chart("1.1.0", &[])), "set": {"size": 2}, "timeout": "15m0s"});
+    running.chart("web", &update);
+    running.wait_revision("web", 4);
+    assert!(running.message("web").contains("of web-1.1.0 is deployed"), "{}", running.message("web"));
+    let made =
+        json!({"chartContent": update["chartContent"], "targetNamespace": target, "createNamespace": true});
+    running.chart("made", &made);
+    running.wait_revision("made", 1);
+    running.cp.kubectl(["get", "configmap", "made", "-n", &target]).unwrap();
+    running.kubectl("delete helmchart made");
+    running.cp.kubectl(["delete", "namespace", &target, "--wait=false"]).unwrap();
 
     // A restart with nothing to do writes nothing.
     running.stop().await;
@@ -399,6 +419,14 @@ async fn a_release_of_helm_is_taken_over_without_a_revision() {
     running.chart("three", &json!({"chartContent": content(&package), "set": {"size": 33}}));
     running.wait_revision("three", 2);
     assert_eq!(running.size("three"), "33");
+    // What another front end of an operator owns stays its own, also when the object is deleted.
+    running.cp.helm4(["install", "owned", path, "-n", &ns]).unwrap();
+    running.kubectl("label secret sh.helm.release.v1.owned.v1 windlass.dev/owner=helmreleases");
+    running.chart("owned", &json!({"chartContent": content(&package), "set": {"size": 9}}));
+    running.wait_ready("owned", "False ConfigInvalid");
+    assert!(running.message("owned").contains("belongs to the operator's helmreleases"));
+    running.kubectl("delete helmchart owned");
+    assert_eq!(running.size("owned"), "one");
     // And back: Helm goes on with the release.
     running.stop().await;
     running.cp.helm3(["upgrade", "three", path, "-n", &ns, "--set", "size=34"]).unwrap();
@@ -435,8 +463,8 @@ async fn failures_follow_the_policy() {
     // Other Helms are refused.
     running.chart("two", &json!({"chartContent": package, "helmVersion": "v2"}));
     running.wait_ready("two", "False UnsupportedVersion");
-    assert_eq!(running.condition("two", "Failed"), "True UnsupportedVersion");
-    running.wait("an Event says so", || running.events("two").contains("Only Helm v3 charts are supported"));
+    assert_eq!(running.condition("two", "Failed"), "True Unsupported version");
+    running.wait_event("two", "UnsupportedVersion: Only Helm v3 charts are supported");
     running.stop().await;
 }
 
@@ -466,7 +494,7 @@ async fn objects_that_cannot_be_changed_are_created_anew_once_a_change() {
     running.wait_ready("web", "True Deployed");
     assert_ne!(running.uid("deployment", "fixed"), deployment);
     assert_eq!(running.uid("configmap", "web"), config, "the rest of the release stays");
-    assert!(running.events("web").contains("Recreating: objects that cannot be changed"));
+    running.wait_event("web", "Recreating: objects that cannot be changed");
     running.stop().await;
 
     // As k3s: the release is uninstalled first.
@@ -476,7 +504,7 @@ async fn objects_that_cannot_be_changed_are_created_anew_once_a_change() {
     running.wait("the release is made anew", || {
         running.condition("web", "Ready") == "True Deployed" && running.uid("configmap", "web") != config
     });
-    assert!(running.events("web").contains("Reinstalling: revision "));
+    running.wait_event("web", "Reinstalling: revision ");
     running.stop().await;
 }
 
@@ -699,6 +727,10 @@ async fn hostile_charts_fail_alone() {
         "chartContent": content(&chart("1.0.0", &[])),
         "valuesContent": format!("a0: &a0 [x]\n{}", (1..40).map(|n| format!("a{n}: &a{n} [*a{}, *a{}]\n", n - 1, n - 1)).collect::<String>()),
     }));
+    let good = content(&chart("1.0.0", &[]));
+    running.chart("target", &json!({"chartContent": good, "targetNamespace": "../kube-system"}));
+    let long = "x".repeat(60);
+    running.chart(&long, &json!({"chartContent": good}));
     running
         .chart("secret", &json!({"chartContent": content(&chart("1.0.0", &[])), "authSecret": {"name": ""}}));
     running.chart("good", &json!({"chartContent": content(&chart("1.0.0", &[]))}));
@@ -713,6 +745,9 @@ async fn hostile_charts_fail_alone() {
     ] {
         running.wait_ready(name, expected);
         assert!(running.condition(name, "Failed").starts_with("True "), "{name}");
+    }
+    for name in ["target", long.as_str()] {
+        running.wait(name, || running.condition(name, "Ready").starts_with("False "));
     }
     // They can all be deleted.
     running.kubectl("delete helmchart --all");
@@ -757,8 +792,7 @@ async fn what_others_break_is_made_again() {
     let patch = format!(r#"{{"data":{{"release":"{}"}}}}"#, STANDARD.encode("garbage"));
     let record = ["patch", "secret", "sh.helm.release.v1.web.v4", "-n", running.ns.name(), "-p", &patch];
     running.cp.kubectl(record).unwrap();
-    let event = "DeletingRecords: records that cannot be read";
-    running.wait("an Event says so", || running.events("web").contains(event));
+    running.wait_event("web", "DeletingRecords: records that cannot be read");
     running.wait("the release is listed again", || {
         running.cp.helm4(["list", "-n", running.ns.name(), "-q", "--deployed"]).unwrap().trim() == "web"
     });

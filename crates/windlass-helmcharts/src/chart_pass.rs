@@ -25,7 +25,7 @@ use windlass_controller::{
     Done, EventType, FrontEnd as _, ReconcileError, ReconcilePass, Reconciled, References, ReleaseRunner,
     ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
 };
-use windlass_engine::record::ReleaseStatus;
+use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{
     Disposition, EngineError, Immutable, ReleaseAction, ReleaseOptions, UninstallRequest, Wait,
 };
@@ -150,6 +150,48 @@ impl HelmCharts {
         StatusOf { chart, before: &object["status"], keeps_own: self.options.keeps_own_status }
     }
 
+    /// Refuses a release of another front end, and one that the policy aborts. As k3s, uninstalls one that has failed.
+    async fn follow_record(
+        &self,
+        pass: &ReconcilePass,
+        chart: &ManagedChart,
+        runner: &ReleaseRunner,
+        prepared: &PreparedChart,
+    ) -> Result<(), ReconcileError> {
+        let (id, drift) = (&prepared.spec.id, prepared.spec.options.drift.mode);
+        // What this process has deployed, and nobody has changed since, has neither failed nor another owner.
+        if runner.engine().unchanged_revision(id, drift).is_some() {
+            return Ok(());
+        }
+        let history = match runner.engine().history_of(id).await {
+            // The operation reports it.
+            Err(error) if error.is_unreadable_record() => return Ok(()),
+            history => history?,
+        };
+        let Some(newest) = history.newest() else { return Ok(()) };
+        if let Some(owner) = self.other_owner(newest) {
+            let text = format!("release {id} belongs to the operator's {owner}: choose another name");
+            return Err(ReconcileError::Config(text));
+        }
+        if newest.info.status != ReleaseStatus::Failed {
+            return Ok(());
+        }
+        let failed = format!("revision {} has failed ({})", newest.version, newest.info.description);
+        if prepared.policy == FailurePolicy::Abort {
+            return Err(aborted(&format!("release {id}: {failed}")));
+        }
+        if self.reinstalls_as_k3s(prepared.policy) {
+            let text = format!("{failed}: the release is uninstalled, and installed again");
+            pass.record_event(note(EventType::Warning, "Reinstalling", text));
+            runner.uninstall(&uninstall_request(chart)).await?;
+        }
+        Ok(())
+    }
+
+    fn reinstalls_as_k3s(&self, policy: FailurePolicy) -> bool {
+        policy == FailurePolicy::Reinstall && self.options.reinstall == ReinstallMode::AsK3s
+    }
+
     /// Makes the release by the failure policy.
     async fn release(
         &self,
@@ -158,39 +200,21 @@ impl HelmCharts {
         runner: &ReleaseRunner,
         prepared: PreparedChart,
     ) -> Result<Done, ReconcileError> {
+        self.follow_record(pass, chart, runner, &prepared).await?;
         let PreparedChart { spec, policy, change } = prepared;
-        let reinstalls = policy == FailurePolicy::Reinstall;
-        let as_k3s = self.options.reinstall == ReinstallMode::AsK3s;
-        if policy == FailurePolicy::Abort || reinstalls && as_k3s {
-            let newest = runner.engine().history_of(&spec.id).await?;
-            let failed = newest.newest().filter(|newest| newest.info.status == ReleaseStatus::Failed);
-            if let Some(failed) = failed {
-                let (revision, why) = (failed.version, &failed.info.description);
-                if policy == FailurePolicy::Abort {
-                    return Err(aborted(&format!(
-                        "release {}: revision {revision} has failed ({why})",
-                        spec.id
-                    )));
-                }
-                let text = format!(
-                    "revision {revision} has failed ({why}): the release is uninstalled, and installed again"
-                );
-                pass.record_event(note(EventType::Warning, "Reinstalling", text));
-                runner.uninstall(&uninstall_request(chart)).await?;
-            }
-        }
         let done = runner.run(spec.clone()).await;
         let Err(ReconcileError::Engine(error)) = &done else { return done };
         if policy == FailurePolicy::Abort && error.failed_a_revision() {
             return Err(aborted(&format!("release {}: {error}", spec.id)));
         }
-        if reinstalls && as_k3s && error.failed_a_revision() {
+        if self.reinstalls_as_k3s(policy) && error.failed_a_revision() {
             // The next try is another one: it uninstalls the release first.
             let (reason, disposition) = ("ReleaseFailed", Disposition::Retry);
             return Err(ReconcileError::Reason { reason, text: error.to_string(), disposition });
         }
         let is_curable = error.is_immutable_field() || error.is_unreadable_record();
-        if !reinstalls || as_k3s || !is_curable || !self.may_reinstall(chart, &change) {
+        let reinstalls = policy == FailurePolicy::Reinstall && !self.reinstalls_as_k3s(policy);
+        if !(reinstalls && is_curable && self.may_reinstall(chart, &change)) {
             return done;
         }
         let mut spec = spec;
@@ -205,6 +229,12 @@ impl HelmCharts {
             spec.options.objects.immutable = Immutable::Recreate;
         }
         runner.run(spec).await
+    }
+
+    /// The other front end that owns the release of a record, if there is one.
+    fn other_owner<'r>(&self, newest: &'r Record) -> Option<&'r str> {
+        let is_there = newest.info.status != ReleaseStatus::Uninstalled;
+        newest.owner().filter(|owner| is_there && *owner != self.name())
     }
 
     /// Reports a release that was deployed, and waits until its objects are ready.
@@ -286,8 +316,13 @@ impl HelmCharts {
             tracing::info!(object = %pass.reference, "not uninstalled: the namespace is deleted");
         } else {
             let runner = self.release_runner(pass, chart, &chart.release())?;
-            let deleted = runner.uninstall(&uninstall_request(chart)).await?.deleted;
-            tracing::info!(object = %pass.reference, deleted = deleted.len(), "uninstalled");
+            let newest = runner.engine().records().newest(&chart.release()).await?;
+            if let Some(owner) = newest.as_ref().and_then(|newest| self.other_owner(newest)) {
+                tracing::info!(object = %pass.reference, owner, "not uninstalled: the release belongs to another owner");
+            } else {
+                let deleted = runner.uninstall(&uninstall_request(chart)).await?.deleted;
+                tracing::info!(object = %pass.reference, deleted = deleted.len(), "uninstalled");
+            }
         }
         self.forget(chart);
         Ok(())

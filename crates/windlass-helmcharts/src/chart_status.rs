@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::managed_chart::ManagedChart;
+use super::managed_chart::{ManagedChart, UNSUPPORTED_VERSION};
 use windlass_cluster::api_now;
 use windlass_controller::{Condition, EventNote, EventType, ReconcileError, Report, set_conditions};
 use windlass_engine::{Disposition, ReleaseAction, ReleaseId};
@@ -109,7 +109,12 @@ impl StatusOf<'_> {
             return self.with(&[ready], json!({}));
         }
         let is_final = error.disposition() == Disposition::Stall || failures >= self.chart.back_off_limit();
-        let reason = if is_final { error.reason() } else { "Retrying" };
+        let reason = match error.reason() {
+            // k3s' word, which is not one of CamelCase.
+            UNSUPPORTED_VERSION => "Unsupported version",
+            reason if is_final => reason,
+            _ => "Retrying",
+        };
         self.with(&[condition("Failed", Some(is_final), reason, text.as_str()), ready], json!({}))
     }
 

@@ -139,6 +139,17 @@ mod tests {
             (&[("a", "l: [{n: 1}]")], json!({"l[0].n": 5, "l[1].n": "x"}), r#"{"l":[{"n":5},{"n":"x"}]}"#),
             (&[], json!({"a": "{x,y}"}), r#"{"a":["x,y"]}"#),
         ];
+        for (text, typed) in [
+            ("", false),
+            (" ", false),
+            ("1.0", false),
+            ("0", false),
+            ("TrUe", true),
+            ("FaLsE", true),
+            ("NuLl", true),
+        ] {
+            assert_eq!(is_word(text), typed, "{text:?}");
+        }
         for (layers, set, expected) in rows {
             assert_eq!(of(layers, set.clone()).as_deref(), Ok(expected), "{layers:?} {set}");
         }

@@ -25,6 +25,8 @@ pub(crate) const MANAGED_BY: &str = "helmcharts.cattle.io/managed-by";
 pub(crate) const DEPENDS_ON: &str = "windlass.dev/depends-on";
 /// The longest list of these.
 const MAX_DEPENDENCIES: usize = 100;
+/// The longest address, version and path of a value, in bytes.
+const MAX_TEXT: usize = 2048;
 /// Time limit of a wait, unless the chart has one.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Failed tries after which condition Failed is true, unless the chart says otherwise: as k3s.
@@ -171,6 +173,19 @@ pub(crate) fn check(spec: &HelmChartSpec) -> Result<(), ReconcileError> {
             text: format!("Only Helm v3 charts are supported: spec.helmVersion is {:?}", spec.helm_version),
             disposition: Disposition::Stall,
         });
+    }
+    // They stand in messages.
+    for (field, text) in
+        [("spec.chart", &spec.chart), ("spec.repo", &spec.repo), ("spec.version", &spec.version)]
+    {
+        if text.len() > MAX_TEXT {
+            let text = format!("{field} has {} characters: no more than {MAX_TEXT} are read", text.len());
+            return Err(ReconcileError::Config(text));
+        }
+    }
+    if spec.set.keys().any(|path| path.len() > MAX_TEXT) {
+        let text = format!("spec.set: a path has more than {MAX_TEXT} characters");
+        return Err(ReconcileError::Config(text));
     }
     one_of("spec.driver", &spec.driver, &["secret", "secrets", "configmap", "configmaps"])
 }
@@ -334,6 +349,10 @@ mod tests {
                 .unwrap_err()
                 .starts_with("Only Helm v3 charts are supported")
         );
+        for spec in [json!({"chart": "x".repeat(3000)}), json!({"set": {"x".repeat(3000): 1}})] {
+            let error = refused(spec).unwrap_err();
+            assert!(error.contains("2048 ") && error.len() < 100, "{error}");
+        }
         assert!(
             refused(json!({"driver": "sql"})).unwrap_err().starts_with("spec.driver: \"sql\" is none of")
         );
