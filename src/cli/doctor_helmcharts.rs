@@ -124,7 +124,7 @@ pub(super) fn plans_text(found: &[PlannedHelmChart], painted: bool) -> String {
     for PlannedHelmChart { object, finding } in found {
         match finding {
             ChartFinding::NotManaged(why) => {
-                out.push_str(&format!("HelmChart {object}: not managed: {why}\n"))
+                out.push_str(&format!("HelmChart {object}: not managed: {why}\n"));
             }
             ChartFinding::Unchanged => out.push_str(&format!("HelmChart {object}: unchanged\n")),
             ChartFinding::Failed(why) => out.push_str(&format!("HelmChart {object}: cannot tell: {why}\n")),
