@@ -27,7 +27,8 @@ use windlass_controller::{
 };
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{
-    Disposition, EngineError, Immutable, ReleaseAction, ReleaseOptions, UninstallRequest, Wait,
+    Disposition, EngineError, Immutable, ReleaseAction, ReleaseOptions, ReleaseRequest, UninstallRequest,
+    Wait,
 };
 
 /// A release whose objects are not ready is looked at again after this time.
@@ -115,9 +116,14 @@ impl HelmCharts {
             let metadata = &prepared.spec.chart.chart().metadata;
             (metadata.name.clone(), metadata.version.clone())
         };
-        match self.release(pass, chart, &runner, prepared).await {
+        // From here on the release may be another one: no error may leave drift to be corrected to what was there before.
+        let concluded = match self.release(pass, chart, &runner, prepared).await {
             Ok(done) => self.conclude(pass, chart, &runner, (done, deployed)).await,
-            Err(error) => self.fail(pass, chart, error).await,
+            Err(error) => Err(error),
+        };
+        match concluded {
+            Ok(reconciled) => Ok(reconciled),
+            Err(error) => Ok(self.fail(pass, chart, error).await),
         }
     }
 
@@ -217,7 +223,7 @@ impl HelmCharts {
         if !(reinstalls && is_curable && self.may_reinstall(chart, &change)) {
             return done;
         }
-        let mut spec = spec;
+        let (options, mut spec) = (spec.options.clone(), spec);
         if error.is_unreadable_record() {
             let text =
                 format!("records that cannot be read are deleted, and the release is made again: {error}");
@@ -228,7 +234,10 @@ impl HelmCharts {
             pass.record_event(note(EventType::Warning, "Recreating", text));
             spec.options.objects.immutable = Immutable::Recreate;
         }
-        runner.run(spec).await
+        let done = runner.run(spec).await?;
+        // Drift is corrected later, and deletes nothing.
+        let request = Arc::new(ReleaseRequest { options, ..(*done.request).clone() });
+        Ok(Done { request, ..done })
     }
 
     /// The other front end that owns the release of a record, if there is one.
@@ -289,16 +298,18 @@ impl HelmCharts {
         pass: &mut ReconcilePass,
         chart: &ManagedChart,
         error: ReconcileError,
-    ) -> Result<Reconciled, ReconcileError> {
+    ) -> Reconciled {
         let failures = pass.failures + 1;
         let report = Report::Failed { error: &error, retry_in: error.retry_delay(failures, None), failures };
         let status = self.status_of(chart, &pass.object).of(&report);
-        if pass.write_status(&status).await?
-            && let Some(event) = self.event(&report)
-        {
-            pass.record_event(event);
+        match pass.write_status(&status).await {
+            Ok(true) => self.event(&report).into_iter().for_each(|event| pass.record_event(event)),
+            Ok(false) => {}
+            Err(failure) => {
+                tracing::warn!(object = %pass.reference, "the status cannot be written: {failure}");
+            }
         }
-        Ok(Reconciled::failed(error))
+        Reconciled::failed(error)
     }
 
     /// Uninstalls the release of a deleted object, unless its namespace is deleted with it.
