@@ -19,6 +19,7 @@
 //! - `windlass-controller`: the operator runtime, and what it serves
 //! - `api-types`, `flux-api`: types of custom resources
 //! - `windlass-flux`: HelmReleases, sources, notifications
+//! - `windlass-helmcharts`: HelmCharts of k3s and RKE2
 //! - `windlass-helmfile`: helmfile's releases, and the Helmfile resource
 //! - `windlass-modules`: addon-operator's modules with hooks
 //!

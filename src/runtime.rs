@@ -4,6 +4,7 @@
 
 mod flux;
 mod flux_notifications;
+mod helmchart_process;
 mod helmfile_process;
 #[cfg(test)]
 mod retry_table;
@@ -20,6 +21,7 @@ use windlass_modules::addon;
 
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
+pub use helmchart_process::{HelmChartProcess, register_helmcharts};
 pub use helmfile_process::{HelmfileProcess, register_helmfiles};
 use stop_signal::StopSignal;
 
@@ -32,14 +34,21 @@ pub enum Controller {
     HelmReleases,
     /// Helmfiles, and kinds of users that stand for them.
     Helmfiles,
+    /// k3s' HelmCharts.
+    HelmCharts,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 3] =
-        [("modules", Self::Modules), ("helmreleases", Self::HelmReleases), ("helmfiles", Self::Helmfiles)];
+    const ALL: [(&str, Self); 4] = [
+        ("modules", Self::Modules),
+        ("helmreleases", Self::HelmReleases),
+        ("helmfiles", Self::Helmfiles),
+        ("helmcharts", Self::HelmCharts),
+    ];
 }
 
-/// The front ends of a process: names separated by commas, or `*` for all.
+/// The front ends of a process: names separated by commas, or `*` for all but HelmCharts. Clusters of k3s have a controller of these: who
+/// has switched it off names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(BTreeSet<Controller>);
 
@@ -50,7 +59,8 @@ impl FromStr for Controllers {
         let mut chosen = BTreeSet::new();
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             if name == "*" {
-                chosen.extend(Controller::ALL.map(|(_, controller)| controller));
+                let all = Controller::ALL.map(|(_, controller)| controller);
+                chosen.extend(all.into_iter().filter(|controller| *controller != Controller::HelmCharts));
                 continue;
             }
             let known = Controller::ALL.iter().find(|(known, _)| *known == name);
@@ -89,6 +99,8 @@ pub struct Options {
     pub flux: FluxProcess,
     /// How Helmfiles are reconciled.
     pub helmfiles: HelmfileProcess,
+    /// How HelmCharts are reconciled.
+    pub helmcharts: HelmChartProcess,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -101,12 +113,12 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, flux, helmfiles } = options;
+    let Options { controllers, election, context, modules, flux, helmfiles, helmcharts } = options;
     let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         let election = FluxElection { gone, ..flux.election.clone() };
         let flux = FluxProcess { election, ..flux };
-        run_controllers(controllers, (modules, flux, helmfiles), context, stop)
+        run_controllers(controllers, (modules, flux, helmfiles, helmcharts), context, stop)
     };
     let Some(election) = election else { return start(None, Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -141,7 +153,7 @@ pub async fn run(
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
     Controllers(controllers): Controllers,
-    (modules, flux, helmfiles): (addon::Options, FluxProcess, HelmfileProcess),
+    (modules, flux, helmfiles, helmcharts): (addon::Options, FluxProcess, HelmfileProcess, HelmChartProcess),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
@@ -152,6 +164,9 @@ async fn run_controllers(
             Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopping.stopped()).await,
             Controller::Helmfiles => {
                 helmfile_process::run(context.clone(), helmfiles.clone(), stopping.stopped()).await
+            }
+            Controller::HelmCharts => {
+                helmchart_process::run(context.clone(), helmcharts.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();
@@ -172,9 +187,13 @@ mod tests {
         assert_eq!("modules".parse(), Ok(modules));
         let all = Controllers([Controller::Modules, Controller::HelmReleases, Controller::Helmfiles].into());
         assert_eq!("modules, helmreleases,helmfiles".parse(), Ok(all.clone()));
+        assert_eq!("helmcharts".parse(), Ok(Controllers([Controller::HelmCharts].into())));
         assert_eq!("*".parse(), Ok(all));
         for (text, part) in [
-            ("modules,helm", "there is no controller \"helm\"; there are modules, helmreleases, helmfiles"),
+            (
+                "modules,helm",
+                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts",
+            ),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),
         ] {

@@ -190,7 +190,7 @@ const ENGINE: [(&str, &[&str]); 21] = [
 ];
 
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     ("chart-compat", &[]),
     ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
@@ -245,6 +245,19 @@ const CRATES: [(&str, &[&str]); 16] = [
         ],
     ),
     (
+        "windlass-helmcharts",
+        &[
+            "api-types",
+            "chart-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-render",
+        ],
+    ),
+    (
         "windlass-modules",
         &[
             "chart-compat",
@@ -269,6 +282,7 @@ const CRATES: [(&str, &[&str]); 16] = [
             "windlass-engine",
             "windlass-fetch",
             "windlass-flux",
+            "windlass-helmcharts",
             "windlass-helmfile",
             "windlass-modules",
             "windlass-render",

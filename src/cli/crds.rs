@@ -15,6 +15,9 @@ pub(super) enum Command {
     Flux(FluxArgs),
     /// Print that of Helmfiles
     Helmfile,
+    /// Print those of HelmCharts and HelmChartConfigs, for clusters without k3s: k3s and RKE2 have their own
+    #[command(name = "helmcharts")]
+    HelmCharts,
     /// Print that of modules' status
     Modules(ModuleArgs),
 }
@@ -39,6 +42,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
     let crds = match command {
         Command::Flux(args) => chosen(flux_api::crds::all(), &args.kinds)?,
         Command::Helmfile => vec![definition::crd()],
+        Command::HelmCharts => windlass_helmcharts::crds::all(),
         Command::Modules(args) => {
             let own = args.group == "windlass.dev";
             vec![parse_manifest(if own { addon::OWN_CRD } else { addon::DECKHOUSE_CRD })?]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::flags::Globals;
 use super::output::{Format, structured};
-use super::{Failure, block_on, doctor_helmreleases, doctor_records, print};
+use super::{Failure, block_on, doctor_helmcharts, doctor_helmreleases, doctor_records, print};
 use crate::preflight::{self, Diagnosis, Weight};
 use windlass_modules::addon;
 
@@ -18,6 +18,10 @@ pub(super) enum Command {
     /// get a new revision
     #[command(name = "helmreleases", visible_alias = "hr")]
     HelmReleases(doctor_helmreleases::Args),
+    /// Check HelmCharts of k3s and RKE2 before the switch: exit status 1 if something does not work here, 2 if a release would get a
+    /// new revision
+    #[command(name = "helmcharts", visible_alias = "hc")]
+    HelmCharts(doctor_helmcharts::Args),
     /// Find release records of HelmReleases that name the wrong namespace, and repair them with --fix: exit status 2 if there are any
     Records(doctor_records::Args),
 }
@@ -40,6 +44,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<ExitCode, Fail
     match command {
         Command::Modules(args) => modules(args).map(|()| ExitCode::SUCCESS),
         Command::HelmReleases(args) => doctor_helmreleases::run(globals, args),
+        Command::HelmCharts(args) => doctor_helmcharts::run(globals, args),
         Command::Records(args) => doctor_records::run(globals, args),
     }
 }

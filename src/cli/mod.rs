@@ -16,6 +16,7 @@ mod create;
 mod debug;
 mod dependency;
 mod doctor;
+mod doctor_helmcharts;
 mod doctor_helmreleases;
 mod doctor_records;
 mod env;

@@ -4,8 +4,11 @@ use std::process::ExitCode;
 
 use super::hints;
 use super::output::{Format, structured};
-use super::{Failure, doctor_helmreleases, print};
-use crate::preflight::{self, Finding, HelmReleaseChecks, Observation, PlannedHelmRelease};
+use super::{Failure, doctor_helmcharts, doctor_helmreleases, print};
+use crate::preflight::{
+    self, Finding, HelmChartChecks, HelmReleaseChecks, Observation, PlannedHelmChart, PlannedHelmRelease,
+};
+use crate::runtime::HelmChartProcess;
 use windlass_base::redact;
 use windlass_cluster::Cluster;
 use windlass_controller::ContextOptions;
@@ -21,6 +24,8 @@ pub(super) struct Observed<'a> {
     pub(super) modules: Option<&'a addon::Options>,
     /// Options of the HelmReleases, if they are reconciled.
     pub(super) helm_releases: Option<HelmReleaseOptions>,
+    /// How HelmCharts are reconciled, if they are.
+    pub(super) helmcharts: Option<HelmChartProcess>,
 }
 
 pub(super) async fn run(
@@ -37,6 +42,14 @@ pub(super) async fn run(
         differs |= found.iter().any(PlannedHelmRelease::differs);
         out.push_str(&doctor_helmreleases::plans_text(&found, painted));
         values.insert("helmReleases".to_owned(), json(&found)?);
+    }
+    if let Some(HelmChartProcess { options, controller }) = observed.helmcharts {
+        let namespace = controller.namespace.as_deref();
+        let checks = HelmChartChecks { context, options, namespace, impersonates: true };
+        let found = preflight::plan_helmcharts(&cluster, checks).await.map_err(|e| e.to_string())?;
+        differs |= found.iter().any(PlannedHelmChart::differs);
+        out.push_str(&doctor_helmcharts::plans_text(&found, painted));
+        values.insert("helmCharts".to_owned(), json(&found)?);
     }
     if let Some(options) = observed.modules {
         let (mut observations, problems) =

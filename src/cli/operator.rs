@@ -27,7 +27,7 @@ use windlass_controller::ContextOptions;
 use windlass_controller::serve::body::Budget;
 use windlass_controller::serve::runtime_config::{LOG_LEVEL, Runtime};
 use windlass_controller::serve::{self, State};
-use windlass_engine::{Adoption, DriftPolicy};
+use windlass_engine::Adoption;
 use windlass_flux::helmrelease::HelmReleaseOptions;
 use windlass_flux::sources::SourceOptions;
 use windlass_modules::addon;
@@ -161,6 +161,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         .map_err(|e| format!("cannot start: {e}"))?;
     // A bundle of a registry is pulled by a runtime of its own.
     let helmfiles = args.helmfiles.process(globals, &args.controllers, &args.helm_releases)?;
+    let helmcharts = args.helmcharts.process(&args.releases, &args.helm_releases)?;
     runtime.block_on(async {
         let cluster = cluster(globals).await?;
         let counting = Arc::clone(&state);
@@ -182,7 +183,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             history_max: args.releases.helm_history_max,
             timeout: args.releases.helm_timeout,
             profile: globals.profile(),
-            drift: DriftPolicy { mode: args.releases.drift, ignore: args.releases.drift_ignore.clone() },
+            drift: args.releases.drift_policy(),
             adoption: if args.releases.take_ownership { Adoption::Any } else { Adoption::Unowned },
             extra_labels: labels(&args.releases.crd_extra_labels)?,
             crd_filters: list(&args.releases.crd_filters),
@@ -222,6 +223,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             let observed = observe::Observed {
                 modules: args.controllers.has(Controller::Modules).then_some(&modules),
                 helm_releases: args.controllers.has(Controller::HelmReleases).then_some(helm_releases),
+                helmcharts: args.controllers.has(Controller::HelmCharts).then_some(helmcharts),
             };
             return observe::run(cluster, &context, observed, args.output, globals.paints()).await;
         }
@@ -267,6 +269,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 notifications: args.helm_releases.notifications()?,
             },
             helmfiles,
+            helmcharts,
             election: args.election.leader_election.then_some(election),
             context,
             modules,

@@ -16,10 +16,11 @@ use windlass_base::bounded_read;
 use windlass_controller::serve;
 use windlass_controller::serve::body::DEFAULT_MEMORY;
 use windlass_controller::{AccountName, ControllerOptions};
-use windlass_engine::DriftMode;
+use windlass_engine::{DriftMode, DriftPolicy};
 use windlass_fetch::location::Location;
 use windlass_fetch::private_directory;
 use windlass_flux::notifications::NotifyOptions;
+use windlass_helmcharts::{DEFAULT_MANAGER, HelmChartOptions, ReinstallMode, STABLE_REPOSITORY};
 use windlass_helmfile::resource::{CustomKind, HelmfileOptions, KindsFile};
 use windlass_modules::addon;
 
@@ -34,7 +35,8 @@ pub(super) enum LogType {
 /// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles; * for all
+    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, helmcharts; * for all but
+    /// helmcharts, which k3s reconciles itself unless that is disabled
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
@@ -43,6 +45,8 @@ pub(super) struct Args {
     pub(super) helm_releases: HelmReleaseFlags,
     #[command(flatten)]
     pub(super) helmfiles: HelmfileFlags,
+    #[command(flatten)]
+    pub(super) helmcharts: HelmChartFlags,
     #[command(flatten)]
     pub(super) releases: ReleaseFlags,
     #[command(flatten)]
@@ -121,7 +125,7 @@ pub(super) struct ModuleFlags {
 /// Flags of the HelmRelease controller, with helm-controller's names.
 #[derive(clap::Args)]
 pub(super) struct HelmReleaseFlags {
-    /// ServiceAccount of HelmReleases and Helmfiles that name none
+    /// ServiceAccount of HelmReleases and Helmfiles that name none, and of HelmCharts
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     pub(super) default_service_account: Option<AccountName>,
     /// ServiceAccount whose token goes to other clusters where a ConfigMap of kubeConfig names none
@@ -130,14 +134,14 @@ pub(super) struct HelmReleaseFlags {
     /// Refuse references of HelmReleases, Alerts and Receivers to objects in other namespaces
     #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) no_cross_namespace_refs: bool,
-    /// Number of HelmReleases, and of Helmfiles, that are reconciled at a time; those that wait for the cluster do not count
+    /// Number of HelmReleases, of Helmfiles and of HelmCharts that are reconciled at a time; those that wait for the cluster do not count
     #[arg(long, env = "WINDLASS_CONCURRENT", default_value_t = 8)]
     pub(super) concurrent: usize,
     /// Reconcile objects of all namespaces; otherwise only those of the namespace in the environment variable
     /// RUNTIME_NAMESPACE
     #[arg(long, env = "WINDLASS_WATCH_ALL_NAMESPACES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
     pub(super) watch_all_namespaces: bool,
-    /// Reconcile only objects of Flux and Helmfiles with these labels, such as sharding.fluxcd.io/key=shard1
+    /// Reconcile only objects of Flux, Helmfiles and HelmCharts with these labels, such as sharding.fluxcd.io/key=shard1
     #[arg(long, env = "WINDLASS_WATCH_LABEL_SELECTOR", default_value = "", hide_default_value = true)]
     pub(super) watch_label_selector: String,
     /// Who reconciles Flux's sources: own is this process, flux a source-controller, auto this process unless there is a
@@ -245,7 +249,8 @@ impl HelmfileFlags {
         shared: &HelmReleaseFlags,
     ) -> Result<runtime::HelmfileProcess, String> {
         let alone = |controller| !controllers.has(controller);
-        if self.once && !(alone(Controller::Modules) && alone(Controller::HelmReleases)) {
+        let others = [Controller::Modules, Controller::HelmReleases, Controller::HelmCharts];
+        if self.once && !others.into_iter().all(alone) {
             return Err("--once works with --controllers=helmfiles only".to_owned());
         }
         let kinds = match &self.config {
@@ -274,6 +279,56 @@ impl HelmfileFlags {
                 selector: shared.watch_label_selector.clone(),
                 concurrency: shared.concurrent,
                 once: self.once,
+            },
+        })
+    }
+}
+
+/// Flags of the controller of k3s' HelmCharts, beside those that it shares with HelmReleases.
+#[derive(clap::Args)]
+pub(super) struct HelmChartFlags {
+    /// Name in the annotation helmcharts.cattle.io/managed-by of the HelmCharts to reconcile; those without the annotation get it
+    #[arg(long, env = "WINDLASS_MANAGED_BY", default_value = DEFAULT_MANAGER, value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) managed_by: String,
+    /// What the failure policy reinstall of HelmCharts does: as-needed creates objects anew that cannot be changed, as-k3s uninstalls a
+    /// release whose newest revision has failed
+    #[arg(
+        long,
+        env = "WINDLASS_FAILURE_POLICY_REINSTALL",
+        default_value = "as-needed",
+        value_name = "as-needed|as-k3s"
+    )]
+    failure_policy_reinstall: ReinstallMode,
+    /// URL of the repository of HelmCharts whose chart is stable/NAME
+    #[arg(long, env = "STABLE_REPO_URL", default_value = STABLE_REPOSITORY)]
+    stable_repo_url: String,
+}
+
+impl HelmChartFlags {
+    /// How HelmCharts are reconciled.
+    ///
+    /// # Errors
+    /// No namespace is named where one is watched.
+    pub(super) fn process(
+        &self,
+        releases: &ReleaseFlags,
+        shared: &HelmReleaseFlags,
+    ) -> Result<runtime::HelmChartProcess, String> {
+        Ok(runtime::HelmChartProcess {
+            options: HelmChartOptions {
+                managed_by: self.managed_by.clone(),
+                default_service_account: shared.default_service_account.clone(),
+                allow_local_addresses: shared.allow_local_sources,
+                stable_repository: self.stable_repo_url.clone(),
+                drift: releases.drift_policy(),
+                reinstall: self.failure_policy_reinstall,
+                keeps_own_status: false,
+            },
+            controller: ControllerOptions {
+                namespace: shared.watched_namespace()?,
+                selector: shared.watch_label_selector.clone(),
+                concurrency: shared.concurrent,
+                once: false,
             },
         })
     }
@@ -322,6 +377,13 @@ pub(super) struct ReleaseFlags {
     /// Prefixes of file names in crds/ to skip, separated by commas
     #[arg(long, env = "ADDON_OPERATOR_CRD_FILTER_PREFIXES", default_value = "doc-,_")]
     pub(super) crd_filters: String,
+}
+
+impl ReleaseFlags {
+    /// What happens to drift.
+    pub(super) fn drift_policy(&self) -> DriftPolicy {
+        DriftPolicy { mode: self.drift, ignore: self.drift_ignore.clone() }
+    }
 }
 
 /// Flags for shell hooks.

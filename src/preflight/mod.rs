@@ -1,10 +1,11 @@
-//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator and helm-controller.
+//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator, helm-controller and k3s.
 //!
 //! Owns `windlass rbac`, `windlass doctor`, `windlass values explain` of modules and `operator --observe`, except for their flags
 //! and output. Reads files and the cluster. Writes nothing.
 
 mod doctor;
 mod helm_release_plans;
+mod helmchart_plans;
 mod observe;
 mod rbac;
 mod referred_values;
@@ -15,10 +16,14 @@ pub use helm_release_plans::{
     HeldControllerLease, HelmReleaseChecks, HelmReleaseDiagnosis, HelmReleaseReport, PassFinding,
     PlannedHelmRelease, helm_release_report, plan_helm_releases,
 };
+pub use helmchart_plans::{
+    ChartFinding, HelmChartChecks, HelmChartDiagnosis, HelmChartReport, PlannedHelmChart, helmchart_report,
+    plan_helmcharts,
+};
 pub use observe::{Finding, Observation, observe};
 pub use rbac::{
     Added as AddedRules, ChartSubject, MatrixSize, Needs, chart_needs, chart_operator_needs,
-    helm_release_needs, helmfile_needs, needs, notification_needs,
+    helm_release_needs, helmchart_needs, helmfile_needs, needs, notification_needs,
 };
 pub use referred_values::{ReferredValues, referred_values};
 pub use values_layers::layers;

@@ -1,8 +1,9 @@
-//! Front ends of custom resources on a real control plane: a sample beside modules in one process, and Helmfiles.
+//! Front ends of custom resources on a real control plane: a sample beside modules in one process, Helmfiles and HelmCharts.
 
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
 mod missing_rights;

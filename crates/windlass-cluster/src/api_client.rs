@@ -197,6 +197,12 @@ impl Cluster {
         self.inner.config.cluster_url.to_string()
     }
 
+    /// The certificates that the API server's is checked against, as PEM; `None`: those of the system.
+    pub fn authorities(&self) -> Option<String> {
+        let all = self.inner.config.root_cert.as_ref()?;
+        Some(all.iter().map(|certificate| pem(certificate)).collect())
+    }
+
     pub(crate) fn discovery(&self) -> &Discovery {
         &self.inner.discovery
     }
@@ -397,6 +403,21 @@ fn certificates(text: &str) -> Option<Vec<Vec<u8>>> {
         })
         .collect();
     decoded.filter(|all| !all.is_empty())
+}
+
+/// A certificate as PEM, in lines of 64 characters.
+fn pem(certificate: &[u8]) -> String {
+    const LINE: usize = 64;
+    let body = STANDARD.encode(certificate);
+    let mut out = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    let mut rest = body.as_str();
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(rest.len().min(LINE));
+        out.push_str(line);
+        out.push('\n');
+        rest = after;
+    }
+    out + "-----END CERTIFICATE-----\n"
 }
 
 /// kube's own client uses HTTP/1.1, one connection for each watch, and repeats POSTs; this one does not. `begins`:

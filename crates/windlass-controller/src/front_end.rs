@@ -113,6 +113,16 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         BTreeSet::new()
     }
 
+    /// Among objects that are due at the same time those of a lower order are reconciled first. None waits for another one.
+    fn order(&self, _object: &Self::Object) -> u32 {
+        0
+    }
+
+    /// Whether the object is another controller's, or nobody's: it is not written at all, not even when it is deleted.
+    fn belongs_elsewhere(&self, _object: &Self::Object) -> bool {
+        false
+    }
+
     /// What of a related object triggers a reconcile when it changes.
     fn related_state(&self, related: &Value) -> Value {
         ObjectMeta::of(related).generation().into()
@@ -260,5 +270,7 @@ pub enum Report<'a> {
         error: &'a ReconcileError,
         /// When it is tried again.
         retry_in: Duration,
+        /// Failed passes in a row, this one included.
+        failures: u32,
     },
 }

@@ -87,6 +87,8 @@ struct ObjectFacts {
     related: BTreeSet<ObjectRef>,
     /// Whether it is ready, if its status says so.
     shows_ready: Option<bool>,
+    /// Its place among objects that are due at the same time.
+    order: u32,
 }
 
 /// An object as it was last seen.
@@ -243,8 +245,11 @@ impl<F: FrontEnd> Controller<F> {
     /// Fails if an object is not ready.
     fn check_ready(&self) -> Result<(), ClusterError> {
         let unready = |(key, known): (&String, &ObservedObject)| {
-            let suspended = || self.front_end.is_suspended(&self.front_end.read(&known.object.value()));
-            (known.readiness != Readiness::Ready && !suspended()).then(|| key.clone())
+            let left_alone = || {
+                let object = self.front_end.read(&known.object.value());
+                self.front_end.is_suspended(&object) || self.front_end.belongs_elsewhere(&object)
+            };
+            (known.readiness != Readiness::Ready && !left_alone()).then(|| key.clone())
         };
         let unready: Vec<String> = self.objects.iter().filter_map(unready).collect();
         match unready.is_empty() {
@@ -266,6 +271,7 @@ impl<F: FrontEnd> Controller<F> {
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
             shows_ready: self.front_end.shows_ready(&object),
+            order: self.front_end.order(&object),
         };
         (self.front_end.releases(&object), facts)
     }
@@ -286,6 +292,7 @@ impl<F: FrontEnd> Controller<F> {
         // What the running job waits for may not be desired any more; a trigger annotation changes nothing of it.
         let generation = |known: &ObservedObject| known.fingerprint.generation;
         let is_newer = deleted || before.as_ref().map(generation) != Some(fingerprint.generation);
+        let order = facts.order;
         let (memo, requests) = before.map(|known| (known.memo, known.requests)).unwrap_or_default();
         let known = ObservedObject {
             fingerprint,
@@ -302,7 +309,7 @@ impl<F: FrontEnd> Controller<F> {
         self.workers.queue.cancel_retry(key);
         self.workers.queue.reset_failures(key);
         let job = if deleted { Job::Uninstall } else { Job::Reconcile };
-        self.workers.queue.request(key, 0, job);
+        self.workers.queue.request(key, order, job);
         if is_newer {
             self.workers.cancel_wait(key);
         }
@@ -404,7 +411,8 @@ impl<F: FrontEnd> Controller<F> {
         if !self.front_end.keeps_state_on_error() {
             known.requests.clear();
         }
-        self.workers.queue.request(key, 0, Job::Reconcile);
+        let order = known.facts.order;
+        self.workers.queue.request(key, order, Job::Reconcile);
     }
 
     /// Objects or records of a release were written from outside.
@@ -416,8 +424,8 @@ impl<F: FrontEnd> Controller<F> {
         tracing::info!(controller = self.front_end.name(), object = key, reason = %trigger, "correcting drift");
         let rendered = known.requests.contains_key(id);
         known.drifted.insert(id.clone());
-        let job = if rendered { Job::CorrectDrift } else { Job::Reconcile };
-        self.workers.queue.request(&key, 0, job);
+        let (job, order) = (if rendered { Job::CorrectDrift } else { Job::Reconcile }, known.facts.order);
+        self.workers.queue.request(&key, order, job);
     }
 
     /// The object of a key.

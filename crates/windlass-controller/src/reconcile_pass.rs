@@ -99,10 +99,10 @@ impl ReconcilePass {
         let finished = match result {
             Ok(finished) => finished,
             Err(mut error) => {
-                let retry_in = error.retry_delay(self.failures + 1, front_end.interval(&object));
-                if let Err(failure) =
-                    self.report(&*front_end, &object, &Report::Failed { error: &error, retry_in }).await
-                {
+                let failures = self.failures + 1;
+                let retry_in = error.retry_delay(failures, front_end.interval(&object));
+                let report = Report::Failed { error: &error, retry_in, failures };
+                if let Err(failure) = self.report(&*front_end, &object, &report).await {
                     tracing::warn!(object = %self.reference, "the status cannot be written: {failure}");
                 }
                 let inputs = self.inputs_with(error.take_inputs());
@@ -118,6 +118,9 @@ impl ReconcilePass {
         object: &F::Object,
         task: Task,
     ) -> Result<Finished, ReconcileError> {
+        if front_end.belongs_elsewhere(object) {
+            return Ok(Finished::Suspended);
+        }
         let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
         if !deletes && front_end.is_suspended(object) {
             self.report(front_end, object, &Report::Suspended).await?;
@@ -149,8 +152,14 @@ impl ReconcilePass {
             Task::CorrectDrift(requests) => {
                 for request in requests {
                     let runner = front_end.release_runner(self, object, &request.id)?;
-                    let done = runner.correct_drift(request).await?;
-                    self.note_released(front_end, object, &done).await?;
+                    match runner.correct_drift(request).await {
+                        Ok(done) => self.note_released(front_end, object, &done).await?,
+                        // What becomes of the release is the front end's decision.
+                        Err(ReconcileError::Engine(error)) if error.is_unreadable_record() => {
+                            return Box::pin(self.reconcile(front_end, object)).await;
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 Ok(Finished::Corrected)
             }

@@ -16,6 +16,7 @@ use super::render_revision::RenderedRevision;
 use super::target::{Impersonation, ReleaseTarget};
 use super::worker_slot::WorkerSlot;
 use windlass_cluster::{Cluster, ClusterError};
+use windlass_engine::record::Storage;
 use windlass_engine::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
     UninstallRequest, Uninstalled,
@@ -171,6 +172,13 @@ impl ReleaseRunner {
     #[must_use]
     pub fn with_storage_namespace(mut self, namespace: &str, as_actor: bool) -> Self {
         self.engine = self.engine.with_storage_namespace(namespace, as_actor);
+        self
+    }
+
+    /// The same runner, with the records of its releases in objects of another kind.
+    #[must_use]
+    pub fn with_storage(mut self, storage: Storage) -> Self {
+        self.engine = self.engine.with_storage(storage);
         self
     }
 

@@ -243,6 +243,18 @@ impl EngineError {
         text
     }
 
+    /// Whether immutable fields of objects are all that is wrong: objects that are created anew do not have them.
+    #[must_use]
+    pub fn is_immutable_field(&self) -> bool {
+        self.leaves().iter().all(|error| matches!(error, Self::Immutable { .. }))
+    }
+
+    /// Whether a record cannot be decoded: no operation on the release succeeds while it is there.
+    #[must_use]
+    pub fn is_unreadable_record(&self) -> bool {
+        matches!(self, Self::Record(error) if error.is_unreadable())
+    }
+
     /// Whether field conflicts are the cause, or one of the causes.
     pub(crate) fn is_field_conflict(&self) -> bool {
         match self {

@@ -2,6 +2,7 @@
 //!
 //! Owns the order of an operation's steps; the steps are folders below.
 
+mod readiness_check;
 mod reconcile;
 pub(crate) mod reconcile_trigger;
 pub(crate) mod release_testing;
@@ -72,6 +73,13 @@ impl Engine {
     pub fn with_storage_namespace(mut self, namespace: &str, as_actor: bool) -> Self {
         self.context.storage_namespace = Some(namespace.into());
         self.context.own_record_client = as_actor.then(|| self.context.cluster.clone());
+        self
+    }
+
+    /// The same engine, with the records of its releases in objects of another kind.
+    #[must_use]
+    pub fn with_storage(mut self, storage: Storage) -> Self {
+        self.context.options = Arc::new(EngineOptions { storage, ..(*self.context.options).clone() });
         self
     }
 

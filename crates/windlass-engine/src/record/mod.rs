@@ -47,6 +47,13 @@ pub enum RecordError {
     Cluster(#[from] ClusterError),
 }
 
+impl RecordError {
+    /// Whether what is stored cannot be decoded.
+    pub(crate) fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Decode { .. } | Self::Manifest { .. })
+    }
+}
+
 /// Status of a revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,0 +1,30 @@
+//! Records that cannot be decoded, which stop every operation on their release.
+//!
+//! Owns which records these are, and their deletion. Touches no object of the release: it belongs to the release still.
+
+use crate::{
+    error::Result, record::RecordError, report::release_records::ReleaseRecords, request::ReleaseId,
+};
+
+impl ReleaseRecords<'_> {
+    /// Deletes the revisions of a release whose records cannot be decoded, and returns them. No lock is needed: records are written
+    /// whole, and no operation gets past one of these.
+    ///
+    /// # Errors
+    /// The API server refuses a request.
+    pub async fn delete_unreadable(&self, id: &ReleaseId) -> Result<Vec<u64>> {
+        let store = self.context.store();
+        let mut deleted = Vec::new();
+        for revision in store.history(id).await? {
+            match store.get(id, revision.revision).await {
+                Err(RecordError::Cluster(error)) => return Err(error.into()),
+                Err(error) if error.is_unreadable() => {
+                    store.delete(id, revision.revision).await?;
+                    deleted.push(revision.revision);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(deleted)
+    }
+}

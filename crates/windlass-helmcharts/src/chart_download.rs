@@ -1,0 +1,115 @@
+//! The chart of a HelmChart, out of the object or from its server.
+//!
+//! Owns what a download may use: neither files nor logins of this process, and no address of this machine unless the operator allows
+//! it. The API server of the cluster is one that the object may name.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use chart_compat::profile::Profile;
+use chart_compat::render::CompiledChart;
+use sha2::{Digest as _, Sha256};
+
+use super::chart_address::ChartAddress;
+use super::chart_inputs::ChartAccess;
+use windlass_base::redact;
+use windlass_controller::ReconcileError;
+use windlass_engine::Disposition;
+use windlass_fetch::fetch::Fetcher;
+use windlass_fetch::helm_paths::Home;
+use windlass_fetch::http::{Http, TIMEOUT};
+use windlass_fetch::installable::check_installable;
+
+/// Name of the package in `chartContent`, for errors.
+const CONTENT: &str = "chartContent.tgz";
+
+/// Clients for charts. Clones share connections.
+#[derive(Clone)]
+pub(crate) struct ChartClients {
+    servers: Http,
+    api_server: Http,
+}
+
+/// A chart that was loaded.
+pub(crate) struct DownloadedChart {
+    pub(crate) chart: Arc<CompiledChart>,
+    /// SHA-256 of its package in hexadecimal digits.
+    pub(crate) digest: String,
+}
+
+impl ChartClients {
+    /// Clients. `allow_local`: charts may be on this machine.
+    pub(crate) fn new(allow_local: bool) -> Self {
+        let http = Http::new(TIMEOUT, false);
+        let servers = if allow_local { http.clone() } else { http.clone().without_local_addresses() };
+        Self { servers, api_server: http }
+    }
+
+    /// Gets and loads a chart.
+    ///
+    /// # Errors
+    /// Its server does not return it, or it is not a chart that can be installed.
+    pub(crate) async fn chart(
+        &self,
+        address: ChartAddress,
+        access: ChartAccess,
+    ) -> Result<DownloadedChart, ReconcileError> {
+        let (package, name) = match address {
+            ChartAddress::Content(package) => (package.into(), CONTENT.to_owned()),
+            ChartAddress::Remote { reference, repository, of_api_server } => {
+                let http = if of_api_server { &self.api_server } else { &self.servers };
+                self.download(http, &reference, repository, access).await?
+            }
+        };
+        let load = redact::spawn_blocking(move || load(&package, &name));
+        load.await.map_err(|e| ReconcileError::Task(e.to_string()))?
+    }
+
+    async fn download(
+        &self,
+        http: &Http,
+        reference: &str,
+        repository: Option<String>,
+        access: ChartAccess,
+    ) -> Result<(bytes::Bytes, String), ReconcileError> {
+        let scratch =
+            tempfile::tempdir().map_err(|e| ReconcileError::Task(format!("no temporary directory: {e}")))?;
+        let mut options = access.options;
+        options.repository = repository;
+        let fetcher = Fetcher::of_tenant(Home::below(scratch.path()), http.clone(), access.registries);
+        let fetched = fetcher.fetch(reference, &options, &mut |line| tracing::warn!("{line}")).await;
+        let fetched = fetched.map_err(|error| ReconcileError::Reason {
+            reason: "ChartUnavailable",
+            text: format!("spec.chart: {error}"),
+            disposition: Disposition::Retry,
+        })?;
+        Ok((fetched.bytes, fetched.file_name))
+    }
+}
+
+fn load(package: &[u8], name: &str) -> Result<DownloadedChart, ReconcileError> {
+    let digest: String = Sha256::digest(package).iter().map(|byte| format!("{byte:02x}")).collect();
+    let loaded = windlass_fetch::load_package(package, Path::new(name), Profile::Helm4)
+        .map_err(|error| ReconcileError::Chart(format!("spec.chart: {error}")))?;
+    loaded.warnings.iter().for_each(|line| tracing::warn!("{line}"));
+    check_installable(&loaded.chart, Profile::Helm4, &mut |line| tracing::warn!("{line}"))
+        .map_err(|error| ReconcileError::Chart(format!("spec.chart: {error}")))?;
+    Ok(DownloadedChart { chart: Arc::new(loaded.compile(Profile::Helm4)), digest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_that_are_no_charts_are_refused() {
+        for (package, part) in [
+            (&b"not an archive"[..], "does not appear to be a gzipped archive"),
+            (&[0x1f, 0x8b, 0x08, 0, 0, 0, 0, 0][..], "unable to load chart archive"),
+            (&[][..], "does not appear to be a gzipped archive"),
+        ] {
+            let error = load(package, CONTENT).err().unwrap().to_string();
+            assert!(error.starts_with("spec.chart: ") && error.contains(part), "{error}");
+        }
+    }
+}
