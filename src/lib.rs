@@ -19,6 +19,7 @@
 //! - `windlass-controller`: the operator runtime, and what it serves
 //! - `api-types`, `flux-api`: types of custom resources
 //! - `windlass-flux`: HelmReleases, sources, notifications
+//! - `windlass-chartresource`: kinds whose objects are releases of a chart
 //! - `windlass-helmfile`: helmfile's releases, and the Helmfile resource
 //! - `windlass-modules`: addon-operator's modules with hooks
 //!

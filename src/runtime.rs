@@ -2,6 +2,7 @@
 //!
 //! Knows every front end, so that nothing else has to.
 
+mod chart_process;
 mod flux;
 mod flux_notifications;
 mod helmfile_process;
@@ -11,6 +12,7 @@ mod stop_signal;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use windlass_cluster::{Cluster, ClusterError, Election};
@@ -18,6 +20,7 @@ use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext};
 use windlass_modules::addon;
 
+pub use chart_process::ChartProcess;
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
 pub use helmfile_process::{HelmfileProcess, register_helmfiles};
@@ -32,11 +35,17 @@ pub enum Controller {
     HelmReleases,
     /// Helmfiles, and kinds of users that stand for them.
     Helmfiles,
+    /// Kinds whose objects are releases of a chart.
+    Charts,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 3] =
-        [("modules", Self::Modules), ("helmreleases", Self::HelmReleases), ("helmfiles", Self::Helmfiles)];
+    const ALL: [(&str, Self); 4] = [
+        ("modules", Self::Modules),
+        ("helmreleases", Self::HelmReleases),
+        ("helmfiles", Self::Helmfiles),
+        ("charts", Self::Charts),
+    ];
 }
 
 /// The front ends of a process: names separated by commas, or `*` for all.
@@ -89,6 +98,8 @@ pub struct Options {
     pub flux: FluxProcess,
     /// How Helmfiles are reconciled.
     pub helmfiles: HelmfileProcess,
+    /// How objects of charts' kinds are reconciled.
+    pub charts: ChartProcess,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -101,12 +112,12 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, flux, helmfiles } = options;
+    let Options { controllers, election, context, modules, flux, helmfiles, charts } = options;
     let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         let election = FluxElection { gone, ..flux.election.clone() };
         let flux = FluxProcess { election, ..flux };
-        run_controllers(controllers, (modules, flux, helmfiles), context, stop)
+        run_controllers(controllers, (modules, flux, helmfiles, charts), context, stop)
     };
     let Some(election) = election else { return start(None, Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -141,10 +152,14 @@ pub async fn run(
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
     Controllers(controllers): Controllers,
-    (modules, flux, helmfiles): (addon::Options, FluxProcess, HelmfileProcess),
+    (modules, flux, helmfiles, charts): (addon::Options, FluxProcess, HelmfileProcess, ChartProcess),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
+    if !controllers.contains(&Controller::Modules) {
+        // Nothing has to converge before the process is ready.
+        context.state.converged.store(true, Ordering::Release);
+    }
     let stopping = StopSignal::new();
     let one = async |controller: Controller| {
         let result = match controller {
@@ -152,6 +167,9 @@ async fn run_controllers(
             Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopping.stopped()).await,
             Controller::Helmfiles => {
                 helmfile_process::run(context.clone(), helmfiles.clone(), stopping.stopped()).await
+            }
+            Controller::Charts => {
+                chart_process::run(context.clone(), charts.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();
@@ -170,11 +188,14 @@ mod tests {
     fn controllers_are_chosen_by_name() {
         let modules = Controllers([Controller::Modules].into());
         assert_eq!("modules".parse(), Ok(modules));
-        let all = Controllers([Controller::Modules, Controller::HelmReleases, Controller::Helmfiles].into());
-        assert_eq!("modules, helmreleases,helmfiles".parse(), Ok(all.clone()));
+        let all = Controllers(Controller::ALL.map(|(_, controller)| controller).into());
+        assert_eq!("modules, helmreleases,helmfiles,charts".parse(), Ok(all.clone()));
         assert_eq!("*".parse(), Ok(all));
         for (text, part) in [
-            ("modules,helm", "there is no controller \"helm\"; there are modules, helmreleases, helmfiles"),
+            (
+                "modules,helm",
+                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, charts",
+            ),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),
         ] {

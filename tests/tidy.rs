@@ -186,7 +186,7 @@ const ENGINE: [(&str, &[&str]); 21] = [
 ];
 
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
     ("chart-compat", &[]),
     ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
@@ -241,6 +241,20 @@ const CRATES: [(&str, &[&str]); 16] = [
         ],
     ),
     (
+        "windlass-chartresource",
+        &[
+            "api-types",
+            "chart-compat",
+            "windlass-base",
+            "windlass-charts",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-render",
+        ],
+    ),
+    (
         "windlass-modules",
         &[
             "chart-compat",
@@ -259,6 +273,7 @@ const CRATES: [(&str, &[&str]); 16] = [
             "flux-api",
             "helmfile-compat",
             "windlass-base",
+            "windlass-chartresource",
             "windlass-charts",
             "windlass-cluster",
             "windlass-controller",

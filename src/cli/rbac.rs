@@ -16,10 +16,10 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons
     #[arg(env = "MODULES_DIR")]
     modules_dir: Option<String>,
-    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles; * for all
+    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles, charts; * for all
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     controllers: runtime::Controllers,
-    /// The operator's --default-service-account for HelmReleases and Helmfiles
+    /// The operator's --default-service-account for HelmReleases, Helmfiles and objects of charts' kinds
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     default_service_account: Option<AccountName>,
     /// The operator's --sources: with flux it needs no rights to reconcile sources
@@ -74,6 +74,9 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
     if args.controllers.has(Controller::Helmfiles) {
         needs = needs.and(preflight::helmfile_needs(args.default_service_account.is_some()));
+    }
+    if args.controllers.has(Controller::Charts) {
+        needs = needs.and(preflight::chart_kind_needs(args.default_service_account.is_some()));
     }
     let mut added = preflight::AddedRules::default();
     for file in &args.add_rules {

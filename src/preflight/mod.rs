@@ -16,6 +16,9 @@ pub use helm_release_plans::{
     PlannedHelmRelease, helm_release_report, plan_helm_releases,
 };
 pub use observe::{Finding, Observation, observe};
-pub use rbac::{Added as AddedRules, Needs, helm_release_needs, helmfile_needs, needs, notification_needs};
+pub use rbac::{
+    Added as AddedRules, Needs, chart_kind_needs, helm_release_needs, helmfile_needs, needs,
+    notification_needs,
+};
 pub use referred_values::{ReferredValues, referred_values};
 pub use values_layers::layers;

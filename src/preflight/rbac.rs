@@ -5,6 +5,7 @@
 //! searched for in their text. The writes of hooks cannot be determined: their modules are reported, and users can add rules.
 
 mod added;
+mod chart_kind_rights;
 mod helm_release_rights;
 mod helmfile_rights;
 mod notification_rights;
@@ -30,6 +31,7 @@ use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
+pub use chart_kind_rights::chart_kind_needs;
 pub use helm_release_rights::helm_release_needs;
 pub use helmfile_rights::helmfile_needs;
 pub use notification_rights::notification_needs;

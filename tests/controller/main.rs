@@ -1,8 +1,10 @@
-//! Front ends of custom resources on a real control plane: a sample beside modules in one process, and Helmfiles.
+//! Front ends of custom resources on a real control plane: a sample beside modules in one process, Helmfiles, and objects of charts' kinds.
 
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod chart_objects;
+mod chart_resources;
 mod helmfile_tenants;
 mod helmfiles;
 mod release_sample;
