@@ -14,7 +14,7 @@ use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
 
 use super::{LIMIT, write};
 
-const GROUP: &str = "charts.test.windlass.dev";
+pub(crate) const GROUP: &str = "charts.test.windlass.dev";
 const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
 
 fn definition(kind: &str) -> Value {
@@ -36,7 +36,7 @@ fn definition(kind: &str) -> Value {
 }
 
 /// The shared control plane, with two kinds.
-fn control_plane() -> &'static ControlPlane {
+pub(crate) fn control_plane() -> &'static ControlPlane {
     static KINDS: Once = Once::new();
     let cp = shared().expect("a control plane");
     KINDS.call_once(|| {
@@ -50,7 +50,7 @@ fn control_plane() -> &'static ControlPlane {
 }
 
 /// A chart whose ConfigMap shows its values, with a random one, and a ClusterRole.
-fn chart(root: &Path) {
+pub(crate) fn chart(root: &Path) {
     write(root, "Chart.yaml", "apiVersion: v2\nname: cache\nversion: 0.1.0\n");
     write(root, "values.yaml", "size: 1\nimage: {name: web}\nport: 1000000\n");
     write(
@@ -604,5 +604,113 @@ async fn objects_are_applied_with_the_rights_of_the_account() {
     let message = own.condition("Cache", "web", "Ready").1;
     assert!(message.contains("forbidden") && message.contains("tenant"), "{message}");
     assert!(own.object("configmap", "web").is_none());
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_that_is_refused_for_now_is_tried_a_few_times() {
+    let mut own = Running::start(&["Cache"]).await;
+    own.apply("Cache", "web", &json!({"size": 1}));
+    own.ready("Cache", "web");
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": own.ns.name()},
+        "spec": {"hard": {"count/configmaps": "1"}},
+    });
+    own.cp.kubectl_with(["apply", "-f", "-"], &quota.to_string()).unwrap();
+    own.apply("Cache", "web", &json!({"size": 2, "fixed": "a"}));
+    let message = own.wait_condition("Cache", "web", "Stalled", "True UpgradeError");
+    assert!(message.contains("quota") && message.contains("windlass.dev/requested-at"), "{message}");
+    let revisions = own.history("web").len();
+    assert!(revisions <= 7, "{revisions}");
+    own.passes(4);
+    assert_eq!((own.history("web").len(), own.data("web", "size")), (revisions, "1".to_owned()));
+    // A restart tries no more either; the user may ask.
+    own.end().await;
+    own.resume(&["Cache"], &Setup::default()).await;
+    own.passes(4);
+    assert_eq!(own.history("web").len(), revisions);
+    own.cp.kubectl(["delete", "resourcequota", "few", "-n", own.ns.name()]).unwrap();
+    own.annotate("Cache", "web", "windlass.dev/requested-at=now");
+    own.ready("Cache", "web");
+    assert_eq!(own.data("web", "size"), "2");
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_status_that_names_another_release_leads_nowhere() {
+    let mut own = Running::start(&["Cache"]).await;
+    let (n, root) = (own.ns.name().to_owned(), own.root.path().to_str().unwrap().to_owned());
+    own.apply("Cache", "other", &json!({"size": 3}));
+    own.ready("Cache", "other");
+    own.cp.helm4(["install", "victim", &root, "-n", &n, "--set", "size=7"]).unwrap();
+    own.end().await;
+    for victim in ["victim", "other", "", "../x", "UPPER"] {
+        own.apply("Cache", "web", &json!({}));
+        let patch = json!({"status": {"deployedRelease": {"name": victim}, "chart": "cache"}}).to_string();
+        let kind = format!("caches.{GROUP}");
+        own.cp
+            .kubectl(["patch", &kind, "web", "-n", &n, "--subresource=status", "--type=merge", "-p", &patch])
+            .unwrap();
+        own.resume(&["Cache"], &Setup::default()).await;
+        own.ready("Cache", "web");
+        let object = own.object("Cache", "web").unwrap();
+        assert_eq!(object["status"]["deployedRelease"]["name"], "web", "{victim:?}");
+        own.end().await;
+        // Deleted before any pass has seen it.
+        own.cp
+            .kubectl(["patch", &kind, "web", "-n", &n, "--subresource=status", "--type=merge", "-p", &patch])
+            .unwrap();
+        own.cp.kubectl(["delete", &kind, "web", "-n", &n, "--wait=false"]).unwrap();
+        own.resume(&["Cache"], &Setup::default()).await;
+        own.wait("it is gone", || own.object("Cache", "web").is_none());
+        own.end().await;
+        assert_eq!(
+            (own.data("victim", "size"), own.data("other", "size")),
+            ("7".to_owned(), "3".to_owned()),
+            "{victim:?}"
+        );
+        assert_eq!((own.history("web"), own.data("web", "size")), (vec![], String::new()), "{victim:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_is_deep_or_huge_stops_no_other() {
+    let mut own = Running::start(&["Store"]).await;
+    // Deeper than a parser of JSON goes by default.
+    let text = format!(
+        r#"{{"apiVersion":"{GROUP}/v1","kind":"Store","metadata":{{"name":"deep","namespace":"{}"}},"spec":{}}}"#,
+        own.ns.name(),
+        format_args!("{}1{}", "{\"a\":".repeat(2000), "}".repeat(2000)),
+    );
+    let path = format!("/apis/{GROUP}/v1/namespaces/{}/stores", own.ns.name());
+    own.cp.kubectl_with(["create", "--raw", &path, "-f", "-"], &text).unwrap();
+    own.apply("Store", "huge", &json!({"image": {"name": "x".repeat(200_000)}}));
+    own.apply("Store", "good", &json!({"size": 4}));
+    own.ready("Store", "good");
+    assert_eq!(own.data("good", "size"), "4");
+    own.wait("the huge one has an outcome", || !own.condition("Store", "huge", "Ready").0.is_empty());
+    own.end().await;
+    own.resume(&["Store"], &Setup::default()).await;
+    own.passes(1);
+    own.apply("Store", "good", &json!({"size": 5}));
+    own.ready("Store", "good");
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passes_over_an_object_that_did_not_change_make_no_request() {
+    let mut own = Running::start(&["Cache"]).await;
+    own.apply("Cache", "web", &json!({}));
+    own.ready("Cache", "web");
+    own.passes(2);
+    let mark = own.cp.audit_mark().unwrap();
+    own.passes(4);
+    let ours = |e: &&windlass_test_cluster::AuditEvent| {
+        e.namespace == own.ns.name() && e.user_agent.contains("windlass") && e.verb != "watch"
+    };
+    let all = own.cp.audit_since(mark).unwrap();
+    let named: Vec<String> =
+        all.iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect();
+    assert_eq!(named, [""; 0]);
     own.end().await;
 }

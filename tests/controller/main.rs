@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chart_objects;
+mod chart_operator;
 mod chart_resources;
 mod helmfile_tenants;
 mod helmfiles;

@@ -11,15 +11,15 @@ use chart_compat::data::Map;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::chart_object::{self, ANNOTATIONS, ChartObject};
 use super::chart_rollout::{ChartRollout, Turn};
 use super::failed_attempts::FailedAttempts;
 use super::kind_settings::KindSettings;
 use super::loaded_chart::LoadedChart;
 use super::object_deployment::{Deployment, Kept, input_digest};
 use super::object_status::{DeployedRelease, ObjectState, ObjectStatus, Step};
-use super::release_choice::{BusyReleases, ChosenRelease, Claimant};
+use super::release_choice::{BusyReleases, ChosenRelease, Claimant, Ownership};
 use super::served_kind::{ObjectProgress, ServedKind};
+use super::values_object::{self, ANNOTATIONS, ChartObject};
 use windlass_cluster::Gvk;
 use windlass_controller::{
     AccountName, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
@@ -95,6 +95,13 @@ impl ChartObjects {
         Claimant { owner: name, gvk, name: &object.name, chart }
     }
 
+    /// The release that an object's status names, if it may be the object's: who writes the status cannot choose another one.
+    fn known_release<'o>(&self, object: &'o ChartObject) -> Option<&'o str> {
+        let known = object.status.deployed_release.as_ref().map(|known| known.name.as_str())?;
+        let names = self.claimant(object, "").names();
+        names.iter().any(|name| name == known).then_some(known)
+    }
+
     fn period(&self, object: &ChartObject) -> Duration {
         object.period().ok().flatten().unwrap_or(self.settings().reconcile_period)
     }
@@ -132,13 +139,8 @@ impl FrontEnd for ChartObjects {
     }
 
     fn releases(&self, object: &ChartObject) -> BTreeSet<ReleaseId> {
-        let namespace = object.namespace.as_deref();
-        let known = object.status.deployed_release.as_ref().filter(|known| !known.name.is_empty());
-        namespace
-            .zip(known)
-            .map(|(namespace, known)| ReleaseId::new(namespace, &known.name))
-            .into_iter()
-            .collect()
+        let id = object.namespace.as_deref().zip(self.known_release(object));
+        id.map(|(namespace, name)| ReleaseId::new(namespace, name)).into_iter().collect()
     }
 
     fn note_observed(&self, key: &str, object: &ChartObject) {
@@ -199,37 +201,24 @@ impl FrontEnd for ChartObjects {
     async fn uninstall(&self, pass: &mut ReconcilePass, object: &ChartObject) -> Result<(), ReconcileError> {
         let key = object.key();
         self.enter(&key, Step::Uninstall);
-        let (Some(namespace), Some(known)) = (object.namespace.as_deref(), object.known_release()) else {
-            return Ok(());
-        };
+        let Some(namespace) = object.namespace.as_deref() else { return Ok(()) };
         let runner = pass.runner(self, object)?;
-        let id = ReleaseId::new(namespace, known);
         let chart = self.kind.chart_name();
-        // The status, which others may write, is not a proof.
-        let newest = runner.engine().records().newest(&id).await?;
-        if !self.claimant(object, &chart).owns(newest.as_ref()) {
-            tracing::info!(object = %pass.reference, release = %id, "there is no release of this object");
-            return Ok(());
+        let claimant = self.claimant(object, &chart);
+        let known = self.known_release(object);
+        for name in claimant.names() {
+            let id = ReleaseId::new(namespace, &name);
+            let newest = runner.engine().records().newest(&id).await?;
+            // The status, which others may write, is not a proof.
+            let owns = match claimant.ownership(&name, newest.as_ref()) {
+                Ownership::Own => true,
+                Ownership::Unmarked => known == Some(&name),
+                Ownership::Absent | Ownership::Foreign(_) => false,
+            };
+            if owns {
+                self.uninstall_release(pass, object, &runner, id).await?;
+            }
         }
-        let wait = object.switch(chart_object::UNINSTALL_WAIT, false);
-        let request = UninstallRequest {
-            ignore_not_found: true,
-            run_hooks: !object.switch(chart_object::UNINSTALL_WITHOUT_HOOKS, false),
-            description: object.description(chart_object::UNINSTALL_DESCRIPTION),
-            timeout: UNINSTALL_TIMEOUT,
-            wait,
-            ..UninstallRequest::new(id)
-        };
-        if wait {
-            let status =
-                object.status.in_state(&pass.object["status"], object.generation, ObjectState::Uninstalling);
-            pass.write_status(&status).await?;
-        }
-        let done = runner.uninstall(&request).await?;
-        if !done.errors.is_empty() {
-            return Err(invalid(done.errors.join("; ")));
-        }
-        tracing::info!(object = %pass.reference, deleted = done.deleted.len(), "uninstalled");
         Ok(())
     }
 
@@ -246,8 +235,10 @@ impl FrontEnd for ChartObjects {
                 };
                 status.in_state(before, object.generation, ObjectState::Paused(why))
             }
-            // A newer generation ended the pass: its own one reports.
-            Report::Failed { error: ReconcileError::Engine(EngineError::Cancelled), .. } => json!({}),
+            // Another operation runs, or a newer generation ended this pass.
+            Report::Failed { error, .. } if error.is_wait() => {
+                status.in_state(before, object.generation, ObjectState::Progressing(&error.to_string()))
+            }
             Report::Failed { error, .. } => {
                 let step = self.step_of(&key);
                 status.failed_attempt = self.attempts.of(&key, status.failed_attempt.as_ref());
@@ -292,6 +283,35 @@ pub(crate) fn note(event_type: EventType, reason: &'static str, note: String) ->
 }
 
 impl ChartObjects {
+    async fn uninstall_release(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartObject,
+        runner: &ReleaseRunner,
+        id: ReleaseId,
+    ) -> Result<(), ReconcileError> {
+        let wait = object.switch(values_object::UNINSTALL_WAIT, false);
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            run_hooks: !object.switch(values_object::UNINSTALL_WITHOUT_HOOKS, false),
+            description: object.description(values_object::UNINSTALL_DESCRIPTION),
+            timeout: UNINSTALL_TIMEOUT,
+            wait,
+            ..UninstallRequest::new(id)
+        };
+        if wait {
+            let status =
+                object.status.in_state(&pass.object["status"], object.generation, ObjectState::Uninstalling);
+            pass.write_status(&status).await?;
+        }
+        let done = runner.uninstall(&request).await?;
+        if !done.errors.is_empty() {
+            return Err(invalid(done.errors.join("; ")));
+        }
+        tracing::info!(object = %pass.reference, deleted = done.deleted.len(), "uninstalled");
+        Ok(())
+    }
+
     /// A pass over an object: its chart and values, its release, and what follows.
     async fn reconcile_object(
         &self,
@@ -326,7 +346,7 @@ impl ChartObjects {
         let name = chart.as_ref().map_or_else(|| self.kind.chart_name(), |chart| chart.name().to_owned());
         let claimant = self.claimant(object, &name);
         let release = claimant
-            .choose(runner.engine(), namespace, object.known_release(), &self.options.releases)
+            .choose(runner.engine(), namespace, self.known_release(object), &self.options.releases)
             .await?;
         pass.claim_release(&release.id)?;
         self.enter(&key, Step::Reconcile);
@@ -421,8 +441,11 @@ impl ObjectPass<'_> {
                 chart: Some(chart.name().to_owned()),
                 ..status.clone()
             };
-            let named =
-                named.in_state(&pass.object["status"], self.object.generation, ObjectState::Progressing);
+            let named = named.in_state(
+                &pass.object["status"],
+                self.object.generation,
+                ObjectState::Progressing("the release is being deployed"),
+            );
             pass.replace_status(&named).await?;
         }
         let step = if self.release.newest.is_none() { Step::Install } else { Step::Upgrade };

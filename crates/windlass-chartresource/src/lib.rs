@@ -5,7 +5,7 @@
 //!
 //! - [`watches_file`]: operator-sdk's file of kinds; [`override_values`]: values that beat those of objects
 //! - [`kind_settings`]: a kind; [`loaded_chart`]: its chart
-//! - [`chart_objects`]: the front end of the objects of a kind; `chart_object`: an object as it is read
+//! - [`chart_objects`]: the front end of the objects of a kind; `values_object`: an object as it is read
 //! - `object_deployment`: an object's release; `served_kind`, `chart_rollout`: which object gets another chart, and when
 //! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
 //! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
@@ -15,7 +15,6 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod chart_download;
-mod chart_object;
 pub mod chart_objects;
 pub mod chart_resource_api;
 pub mod chart_resource_definition;
@@ -30,6 +29,7 @@ pub mod override_values;
 mod registered_kinds;
 mod release_choice;
 mod served_kind;
+mod values_object;
 pub mod watches_file;
 
 pub use chart_download::ChartSources;

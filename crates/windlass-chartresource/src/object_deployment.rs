@@ -10,10 +10,10 @@ use chart_compat::render::Capabilities;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::chart_object::{self, ChartObject};
 use super::kind_settings::KindSettings;
 use super::loaded_chart::LoadedChart;
 use super::release_choice::{ChosenRelease, Ownership};
+use super::values_object::{self, ChartObject};
 use windlass_cluster::Validation;
 use windlass_controller::{
     PostRender, ReconcileError, ReconcilePass, ReleaseRunner, ReleaseSpec, crd_files, drift_policy_of,
@@ -71,9 +71,12 @@ impl Deployment<'_> {
     fn options(&self, drift: DriftPolicy) -> ReleaseOptions {
         let object = self.object;
         let installs = self.release.newest.is_none();
-        let without_hooks =
-            if installs { chart_object::INSTALL_WITHOUT_HOOKS } else { chart_object::UPGRADE_WITHOUT_HOOKS };
-        let forces = object.switch(chart_object::UPGRADE_FORCE, false);
+        let without_hooks = if installs {
+            values_object::INSTALL_WITHOUT_HOOKS
+        } else {
+            values_object::UPGRADE_WITHOUT_HOOKS
+        };
+        let forces = object.switch(values_object::UPGRADE_FORCE, false);
         ReleaseOptions {
             // Another process may have taken the name since it was looked at.
             mode: if installs { Mode::Install } else { Mode::UpgradeInstall },
@@ -93,7 +96,7 @@ impl Deployment<'_> {
             },
             failure: FailureOptions {
                 on_failure: OnFailure::Undo,
-                recreate_on_rollback: object.switch(chart_object::ROLLBACK_FORCE, true),
+                recreate_on_rollback: object.switch(values_object::ROLLBACK_FORCE, true),
                 ..FailureOptions::default()
             },
             drift,
@@ -113,7 +116,7 @@ impl Deployment<'_> {
     ) -> Result<Kept, ReconcileError> {
         let installs = self.release.newest.is_none();
         let annotation =
-            if installs { chart_object::INSTALL_DESCRIPTION } else { chart_object::UPGRADE_DESCRIPTION };
+            if installs { values_object::INSTALL_DESCRIPTION } else { values_object::UPGRADE_DESCRIPTION };
         let annotations = chart.chart.chart().metadata.annotations.as_deref();
         let mut drift =
             drift_policy_of(&DriftPolicy::default(), annotations).map_err(ReconcileError::Chart)?;

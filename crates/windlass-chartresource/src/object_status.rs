@@ -47,8 +47,8 @@ pub(crate) struct DeployedRelease {
 /// The state of an object, as its conditions show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectState<'s> {
-    /// A pass runs.
-    Progressing,
+    /// A pass runs, or waits for something that ends by itself.
+    Progressing(&'s str),
     /// Deployed. `notes`: those of the chart, if they are known.
     Deployed { notes: Option<&'s str>, ready: bool },
     /// It stays at the chart that it has.
@@ -153,9 +153,9 @@ impl ObjectStatus {
         };
         let mut conditions = vec![of(INITIALIZED, Some(true), "Initialized", "")];
         let removed: &[&str] = match state {
-            ObjectState::Progressing => {
+            ObjectState::Progressing(text) => {
                 if !self.is_ready() {
-                    conditions.push(of(READY, None, "Progressing", "the object is being reconciled"));
+                    conditions.push(of(READY, None, "Progressing", text));
                 }
                 &[PAUSED]
             }
@@ -232,7 +232,11 @@ mod tests {
         let deployed = ObjectState::Deployed { notes: Some("hello"), ready: true };
         let failed = |step, stalled| ObjectState::Failed { step, text: "refused", stalled };
         for (revision, state, expected) in [
-            (0, ObjectState::Progressing, &["Initialized True Initialized", "Ready Unknown Progressing"][..]),
+            (
+                0,
+                ObjectState::Progressing("deploys"),
+                &["Initialized True Initialized", "Ready Unknown Progressing"][..],
+            ),
             (
                 1,
                 deployed,
@@ -300,7 +304,7 @@ mod tests {
         let before = json!({"deployedRelease": {"name": "web", "manifest": "---"}, "digest": "x"});
         let status: ObjectStatus = serde_json::from_value(before.clone()).unwrap();
         assert_eq!(status.digest.as_deref(), Some("x"));
-        let made = status.in_state(&before, 1, ObjectState::Progressing);
+        let made = status.in_state(&before, 1, ObjectState::Progressing("deploys"));
         assert_eq!(made["deployedRelease"], json!({"name": "web", "manifest": null}));
         assert!(made.as_object().unwrap().contains_key("failedAttempt") && made["failedAttempt"].is_null());
     }

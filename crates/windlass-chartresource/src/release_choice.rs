@@ -13,7 +13,7 @@ use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{Disposition, Engine, ReleaseId};
 
 /// Longest name of a release, as Helm has it.
-const MAX_NAME: usize = 53;
+const MAX_RELEASE: usize = 53;
 /// Longest value of a label.
 const MAX_LABEL: usize = 63;
 /// Label of records: the name of the object that a release belongs to.
@@ -47,8 +47,8 @@ impl Claimant<'_> {
     /// The names that its release may have, the preferred one first.
     pub(crate) fn names(&self) -> Vec<String> {
         let of = format!("{}.{}/{}", self.gvk.kind, self.gvk.group, self.name);
-        let own = Some(self.name.to_owned()).filter(|name| name.len() <= MAX_NAME);
-        own.into_iter().chain([with_digest(self.name, &of, MAX_NAME)]).collect()
+        let own = Some(self.name.to_owned()).filter(|name| name.len() <= MAX_RELEASE);
+        own.into_iter().chain([with_digest(self.name, &of, MAX_RELEASE)]).collect()
     }
 
     /// Labels of its records.
@@ -56,16 +56,17 @@ impl Claimant<'_> {
         BTreeMap::from([(OWNER_NAME.to_owned(), bounded(self.name, MAX_LABEL))])
     }
 
-    /// Whose the newest record of a name is.
-    pub(crate) fn ownership(&self, newest: Option<&Record>) -> Ownership {
+    /// Whose a release is, by its newest record.
+    pub(crate) fn ownership(&self, release: &str, newest: Option<&Record>) -> Ownership {
         let Some(record) = newest.filter(|newest| newest.info.status != ReleaseStatus::Uninstalled) else {
             return Ownership::Absent;
         };
         let Some(owner) = record.owner() else {
             let chart = record.chart["metadata"]["name"].as_str().unwrap_or_default();
-            return match chart == self.chart {
+            // A status may name any release: without a mark only one of the object's name can be its own.
+            return match chart == self.chart && self.names().iter().any(|own| own == release) {
                 true => Ownership::Unmarked,
-                false => Ownership::Foreign(format!("a release of the chart {chart:?}")),
+                false => Ownership::Foreign(format!("nobody: it is a release of the chart {chart:?}")),
             };
         };
         let name = record.labels.get(OWNER_NAME).map(String::as_str).unwrap_or_default();
@@ -87,12 +88,7 @@ pub(crate) struct ChosenRelease {
 }
 
 impl Claimant<'_> {
-    /// Whether a release may be uninstalled with the object.
-    pub(crate) fn owns(&self, newest: Option<&Record>) -> bool {
-        matches!(self.ownership(newest), Ownership::Own | Ownership::Unmarked)
-    }
-
-    /// Chooses the release of the object. `known`: the name that its status has.
+    /// Chooses the release of the object. `known`: the one of its names that its status has.
     ///
     /// # Errors
     /// All names belong to others, another pass works on one, or records cannot be read.
@@ -104,8 +100,9 @@ impl Claimant<'_> {
         busy: &BusyReleases,
     ) -> Result<ChosenRelease, ReconcileError> {
         let names = self.names();
-        let others = names.iter().map(String::as_str).filter(|name| Some(*name) != known);
         let mut refused = Vec::new();
+        // The name stays, also where the preferred one has become free.
+        let others = names.iter().map(String::as_str).filter(|name| Some(*name) != known);
         for name in known.into_iter().chain(others) {
             let id = ReleaseId::new(namespace, name);
             let Some(busy) = busy.begin(&id) else {
@@ -117,10 +114,8 @@ impl Claimant<'_> {
             };
             let history = engine.history_of(&id).await?;
             let newest = history.newest().cloned();
-            match self.ownership(newest.as_ref()) {
+            match self.ownership(name, newest.as_ref()) {
                 Ownership::Foreign(owner) => refused.push(format!("release {id} belongs to {owner}")),
-                // A status may name any release; only names of the object's own are free to take.
-                Ownership::Absent if !names.iter().any(|own| own == name) => {}
                 ownership => return Ok(ChosenRelease { id, ownership, newest, _busy: busy }),
             }
         }
@@ -186,7 +181,7 @@ mod tests {
         assert_ne!(claimant(&other, "web").names()[1], names[1]);
         let long = "a".repeat(200);
         let names = claimant(&one, &long).names();
-        assert_eq!((names.len(), names[0].len()), (1, MAX_NAME));
+        assert_eq!((names.len(), names[0].len()), (1, MAX_RELEASE));
         assert_ne!(claimant(&one, &"a".repeat(199)).names(), names);
     }
 
@@ -202,7 +197,7 @@ mod tests {
             (Some(record(None, "", "cache", Deployed)), Ownership::Unmarked),
             (
                 Some(record(None, "", "other", Deployed)),
-                Ownership::Foreign("a release of the chart \"other\"".to_owned()),
+                Ownership::Foreign("nobody: it is a release of the chart \"other\"".to_owned()),
             ),
             (
                 Some(record(Some("store.example.com"), "web", "cache", Deployed)),
@@ -213,8 +208,10 @@ mod tests {
                 Ownership::Foreign("Cache \"db\"".to_owned()),
             ),
         ] {
-            assert_eq!(own.ownership(record.as_ref()), expected);
+            assert_eq!(own.ownership("web", record.as_ref()), expected);
         }
+        let other = record(None, "", "cache", Deployed);
+        assert!(matches!(own.ownership("victim", Some(&other)), Ownership::Foreign(_)));
     }
 
     #[test]

@@ -83,12 +83,6 @@ impl ChartObject {
         }
     }
 
-    /// The release that its status names.
-    pub(crate) fn known_release(&self) -> Option<&str> {
-        let known = self.status.deployed_release.as_ref().map(|known| known.name.as_str());
-        known.filter(|name| !name.is_empty())
-    }
-
     /// Its values. Without a spec there are none.
     ///
     /// # Errors
