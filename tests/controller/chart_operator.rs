@@ -48,7 +48,13 @@ fn the_program_takes_operator_sdks_flags_and_environment() {
     let (metrics, probes) = (free_address(), free_address());
     let start = |flags: &[&str], log: Stdio| {
         Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["operator", "--controllers=charts", "--listen-port=0", "--debug-unix-socket="])
+            .args([
+                "operator",
+                "--controllers=charts",
+                "--listen-port=0",
+                "--debug-unix-socket",
+                "debug.socket",
+            ])
             .args(["--watch-label-selector", &format!("test={n}"), "-n", n])
             .args(["--leader-elect", "--leader-election-id=caches", "--leader-election-namespace", n])
             .args(flags)

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use sha2::{Digest as _, Sha256};
@@ -22,6 +23,19 @@ pub struct LoadedChart {
     pub chart: Arc<CompiledChart>,
     /// `sha256:` and the digest of its files, or of its package.
     pub digest: String,
+    /// Whether a file of it names the capabilities: what the API server serves is part of what it renders.
+    pub(crate) reads_capabilities: bool,
+}
+
+/// How templates name them.
+pub(crate) const CAPABILITIES: &str = "Capabilities";
+
+/// Whether templates, values or other files of a chart name the capabilities, those of subcharts included.
+fn reads_capabilities(chart: &Chart) -> bool {
+    let names = |data: &[u8]| data.windows(CAPABILITIES.len()).any(|part| part == CAPABILITIES.as_bytes());
+    chart.values_text.iter().any(|text| names(text))
+        || chart.templates.iter().chain(&chart.files).any(|file| names(&file.data))
+        || chart.dependencies.iter().any(reads_capabilities)
 }
 
 impl std::fmt::Debug for LoadedChart {
@@ -71,7 +85,8 @@ impl LoadedChart {
         let warn = |line: &str| tracing::warn!(chart = name, "{line}");
         loaded.warnings.iter().for_each(|line| warn(line));
         check_installable(&loaded.chart, PROFILE, &mut |line| warn(line))?;
-        Ok(Self { chart: Arc::new(loaded.compile(PROFILE)), digest })
+        let reads_capabilities = reads_capabilities(&loaded.chart);
+        Ok(Self { chart: Arc::new(loaded.compile(PROFILE)), digest, reads_capabilities })
     }
 
     /// Its name.
@@ -107,6 +122,10 @@ mod tests {
         assert_eq!(LoadedChart::of_path(root.path()).unwrap().digest, first.digest);
         write("values.yaml", "a: 2\n");
         assert_ne!(LoadedChart::of_path(root.path()).unwrap().digest, first.digest);
+        assert!(!first.reads_capabilities);
+        std::fs::create_dir(root.path().join("templates")).unwrap();
+        write("templates/_helpers.tpl", "{{ .Capabilities.KubeVersion }}");
+        assert!(LoadedChart::of_path(root.path()).unwrap().reads_capabilities);
         write("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.2.3\ntype: library\n");
         assert!(LoadedChart::of_path(root.path()).unwrap_err().contains("library"));
         assert!(LoadedChart::of_path(&root.path().join("absent")).is_err());

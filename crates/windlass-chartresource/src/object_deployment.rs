@@ -11,7 +11,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::kind_settings::KindSettings;
-use super::loaded_chart::LoadedChart;
+use super::loaded_chart::{CAPABILITIES, LoadedChart};
 use super::release_choice::{ChosenRelease, Ownership};
 use super::values_object::{self, ChartObject};
 use windlass_cluster::Validation;
@@ -28,13 +28,16 @@ use windlass_render::{ObjectOwner, add_owner};
 /// Revisions of a release that are kept.
 const MAX_REVISIONS: usize = 10;
 
-/// Digest of what a release is rendered from.
+/// Digest of what a release is rendered from. The capabilities are part of it where the chart or the values name them: each kind that
+/// anybody registers changes them.
 pub(crate) fn input_digest(chart: &LoadedChart, values: &Map, capabilities: &Capabilities) -> String {
+    let values = windlass_render::to_json(&Data::Map(values.clone())).to_string();
+    let read = chart.reads_capabilities || values.contains(CAPABILITIES);
     let inputs = json!({
         "chart": chart.digest,
-        "values": windlass_render::to_json(&Data::Map(values.clone())),
-        "kubeVersion": capabilities.kube_version.version,
-        "apiVersions": capabilities.api_versions,
+        "values": values,
+        "kubeVersion": read.then_some(&capabilities.kube_version.version),
+        "apiVersions": read.then_some(&capabilities.api_versions),
     });
     let digits: String =
         Sha256::digest(inputs.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
