@@ -2,6 +2,7 @@
 //!
 //! Knows every front end, so that nothing else has to.
 
+mod chart_process;
 mod flux;
 mod flux_notifications;
 mod helmchart_process;
@@ -12,6 +13,7 @@ mod stop_signal;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use windlass_cluster::{Cluster, ClusterError, Election};
@@ -19,6 +21,7 @@ use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext};
 use windlass_modules::addon;
 
+pub use chart_process::ChartProcess;
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
 pub use helmchart_process::{HelmChartProcess, register_helmcharts};
@@ -36,14 +39,17 @@ pub enum Controller {
     Helmfiles,
     /// k3s' HelmCharts.
     HelmCharts,
+    /// Kinds whose objects are releases of a chart.
+    Charts,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 4] = [
+    const ALL: [(&str, Self); 5] = [
         ("modules", Self::Modules),
         ("helmreleases", Self::HelmReleases),
         ("helmfiles", Self::Helmfiles),
         ("helmcharts", Self::HelmCharts),
+        ("charts", Self::Charts),
     ];
 }
 
@@ -101,6 +107,8 @@ pub struct Options {
     pub helmfiles: HelmfileProcess,
     /// How HelmCharts are reconciled.
     pub helmcharts: HelmChartProcess,
+    /// How objects of charts' kinds are reconciled.
+    pub charts: ChartProcess,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -113,12 +121,12 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, flux, helmfiles, helmcharts } = options;
+    let Options { controllers, election, context, modules, flux, helmfiles, helmcharts, charts } = options;
     let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         let election = FluxElection { gone, ..flux.election.clone() };
         let flux = FluxProcess { election, ..flux };
-        run_controllers(controllers, (modules, flux, helmfiles, helmcharts), context, stop)
+        run_controllers(controllers, (modules, flux, helmfiles, helmcharts, charts), context, stop)
     };
     let Some(election) = election else { return start(None, Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -153,10 +161,20 @@ pub async fn run(
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
     Controllers(controllers): Controllers,
-    (modules, flux, helmfiles, helmcharts): (addon::Options, FluxProcess, HelmfileProcess, HelmChartProcess),
+    (modules, flux, helmfiles, helmcharts, charts): (
+        addon::Options,
+        FluxProcess,
+        HelmfileProcess,
+        HelmChartProcess,
+        ChartProcess,
+    ),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
+    if !controllers.contains(&Controller::Modules) {
+        // Nothing has to converge before the process is ready.
+        context.state.converged.store(true, Ordering::Release);
+    }
     let stopping = StopSignal::new();
     let one = async |controller: Controller| {
         let result = match controller {
@@ -167,6 +185,9 @@ async fn run_controllers(
             }
             Controller::HelmCharts => {
                 helmchart_process::run(context.clone(), helmcharts.clone(), stopping.stopped()).await
+            }
+            Controller::Charts => {
+                chart_process::run(context.clone(), charts.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();
@@ -185,14 +206,15 @@ mod tests {
     fn controllers_are_chosen_by_name() {
         let modules = Controllers([Controller::Modules].into());
         assert_eq!("modules".parse(), Ok(modules));
-        let all = Controllers([Controller::Modules, Controller::HelmReleases, Controller::Helmfiles].into());
-        assert_eq!("modules, helmreleases,helmfiles".parse(), Ok(all.clone()));
+        let all = [Controller::Modules, Controller::HelmReleases, Controller::Helmfiles, Controller::Charts];
+        let all = Controllers(all.into());
+        assert_eq!("modules, helmreleases,helmfiles,charts".parse(), Ok(all.clone()));
         assert_eq!("helmcharts".parse(), Ok(Controllers([Controller::HelmCharts].into())));
         assert_eq!("*".parse(), Ok(all));
         for (text, part) in [
             (
                 "modules,helm",
-                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts",
+                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts",
             ),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),

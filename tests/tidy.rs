@@ -190,7 +190,7 @@ const ENGINE: [(&str, &[&str]); 21] = [
 ];
 
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("chart-compat", &[]),
     ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
@@ -258,6 +258,20 @@ const CRATES: [(&str, &[&str]); 17] = [
         ],
     ),
     (
+        "windlass-chartresource",
+        &[
+            "api-types",
+            "chart-compat",
+            "windlass-base",
+            "windlass-charts",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+            "windlass-render",
+        ],
+    ),
+    (
         "windlass-modules",
         &[
             "chart-compat",
@@ -276,6 +290,7 @@ const CRATES: [(&str, &[&str]); 17] = [
             "flux-api",
             "helmfile-compat",
             "windlass-base",
+            "windlass-chartresource",
             "windlass-charts",
             "windlass-cluster",
             "windlass-controller",

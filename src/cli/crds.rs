@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::output::{Format, structured};
 use super::{Failure, print};
+use windlass_chartresource::chart_resource_definition;
 use windlass_helmfile::resource::definition;
 use windlass_modules::addon;
 use windlass_render::parse_manifest;
@@ -18,6 +19,8 @@ pub(super) enum Command {
     /// Print those of HelmCharts and HelmChartConfigs, for clusters without k3s: k3s and RKE2 have their own
     #[command(name = "helmcharts")]
     HelmCharts,
+    /// Print that of ChartResources
+    Charts,
     /// Print that of modules' status
     Modules(ModuleArgs),
 }
@@ -43,6 +46,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
         Command::Flux(args) => chosen(flux_api::crds::all(), &args.kinds)?,
         Command::Helmfile => vec![definition::crd()],
         Command::HelmCharts => windlass_helmcharts::crds::all(),
+        Command::Charts => vec![chart_resource_definition::crd()],
         Command::Modules(args) => {
             let own = args.group == "windlass.dev";
             vec![parse_manifest(if own { addon::OWN_CRD } else { addon::DECKHOUSE_CRD })?]

@@ -7,6 +7,7 @@ mod arguments;
 mod build;
 mod build_kustomization;
 mod chart;
+mod chart_flags;
 mod compare;
 mod completion;
 mod cosign;

@@ -244,6 +244,14 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
         }
         let mut servers = serve_debug(args, &state, &stopped).await;
         servers.push(server);
+        for address in args.charts.listeners()? {
+            let mut stopped = stopped.clone();
+            let stop = async move { drop(stopped.wait_for(|s| *s).await) };
+            let served = serve::serve(address, Arc::clone(&state), stop).await;
+            let (address, server) = served.map_err(|e| format!("cannot listen on {address}: {e}"))?;
+            tracing::info!(%address, "serving probes and metrics");
+            servers.push(server);
+        }
         let stop = async move { ended.next().await };
         let election = election(args, &modules);
         let options = runtime::Options {
@@ -270,6 +278,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             },
             helmfiles,
             helmcharts,
+            charts: args.charts.process(&args.controllers, &args.helm_releases)?,
             election: args.election.leader_election.then_some(election),
             context,
             modules,
@@ -327,13 +336,17 @@ fn labels(text: &str) -> Result<BTreeMap<String, String>, Failure> {
 
 /// The Lease that the operators of one ConfigMap share.
 fn election(args: &Args, options: &addon::Options) -> Election {
-    let name = match options.config_map.as_str() {
-        "addon-operator" => "windlass-operator".to_owned(),
-        other => format!("windlass-operator-{other}"),
-    };
+    let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let name =
+        given(&args.election.leader_election_id).unwrap_or_else(|| match options.config_map.as_str() {
+            "addon-operator" => "windlass-operator".to_owned(),
+            other => format!("windlass-operator-{other}"),
+        });
     let identity = args.election.pod_name.clone().unwrap_or_else(|| {
         let started = jiff::Timestamp::now().as_nanosecond();
         format!("windlass-{}-{started:x}", std::process::id())
     });
-    Election { namespace: options.namespace.clone(), name, identity, gone: None }
+    let namespace =
+        given(&args.election.leader_election_namespace).unwrap_or_else(|| options.namespace.clone());
+    Election { namespace, name, identity, gone: None }
 }

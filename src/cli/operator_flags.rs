@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::addon_operator_env::WithoutEffect;
+use super::chart_flags::ChartFlags;
 use super::flags::Globals;
 use super::helmfile::bundle_place;
 use super::output::Format;
@@ -35,8 +36,8 @@ pub(super) enum LogType {
 /// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, helmcharts; * for all but
-    /// helmcharts, which k3s reconciles itself unless that is disabled
+    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts; * for all
+    /// but helmcharts, which k3s reconciles itself unless that is disabled
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
@@ -45,6 +46,8 @@ pub(super) struct Args {
     pub(super) helm_releases: HelmReleaseFlags,
     #[command(flatten)]
     pub(super) helmfiles: HelmfileFlags,
+    #[command(flatten)]
+    pub(super) charts: ChartFlags,
     #[command(flatten)]
     pub(super) helmcharts: HelmChartFlags,
     #[command(flatten)]
@@ -125,7 +128,7 @@ pub(super) struct ModuleFlags {
 /// Flags of the HelmRelease controller, with helm-controller's names.
 #[derive(clap::Args)]
 pub(super) struct HelmReleaseFlags {
-    /// ServiceAccount of HelmReleases and Helmfiles that name none, and of HelmCharts
+    /// ServiceAccount of HelmReleases, Helmfiles and objects of charts' kinds that name none, and of HelmCharts
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     pub(super) default_service_account: Option<AccountName>,
     /// ServiceAccount whose token goes to other clusters where a ConfigMap of kubeConfig names none
@@ -141,7 +144,8 @@ pub(super) struct HelmReleaseFlags {
     /// RUNTIME_NAMESPACE
     #[arg(long, env = "WINDLASS_WATCH_ALL_NAMESPACES", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "true", default_missing_value = "true", require_equals = true)]
     pub(super) watch_all_namespaces: bool,
-    /// Reconcile only objects of Flux, Helmfiles and HelmCharts with these labels, such as sharding.fluxcd.io/key=shard1
+    /// Reconcile only objects of Flux, Helmfiles, HelmCharts and objects of charts' kinds with these labels, such as
+    /// sharding.fluxcd.io/key=shard1
     #[arg(long, env = "WINDLASS_WATCH_LABEL_SELECTOR", default_value = "", hide_default_value = true)]
     pub(super) watch_label_selector: String,
     /// Who reconciles Flux's sources: own is this process, flux a source-controller, auto this process unless there is a
@@ -249,7 +253,8 @@ impl HelmfileFlags {
         shared: &HelmReleaseFlags,
     ) -> Result<runtime::HelmfileProcess, String> {
         let alone = |controller| !controllers.has(controller);
-        let others = [Controller::Modules, Controller::HelmReleases, Controller::HelmCharts];
+        let others =
+            [Controller::Modules, Controller::HelmReleases, Controller::Charts, Controller::HelmCharts];
         if self.once && !others.into_iter().all(alone) {
             return Err("--once works with --controllers=helmfiles only".to_owned());
         }
@@ -279,6 +284,7 @@ impl HelmfileFlags {
                 selector: shared.watch_label_selector.clone(),
                 concurrency: shared.concurrent,
                 once: self.once,
+                ..ControllerOptions::default()
             },
         })
     }
@@ -329,6 +335,7 @@ impl HelmChartFlags {
                 selector: shared.watch_label_selector.clone(),
                 concurrency: shared.concurrent,
                 once: false,
+                ..ControllerOptions::default()
             },
         })
     }
@@ -452,8 +459,14 @@ pub(super) struct ServerFlags {
 #[derive(clap::Args)]
 pub(super) struct ElectionFlags {
     /// Run only while this process holds the operator's Lease: of several replicas one is active
-    #[arg(long, env = "ADDON_OPERATOR_HA", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
+    #[arg(long, visible_alias = "leader-elect", alias = "enable-leader-election", env = "ADDON_OPERATOR_HA", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) leader_election: bool,
+    /// Name of the Lease [default: windlass-operator]
+    #[arg(long, env = "WINDLASS_LEADER_ELECTION_ID")]
+    pub(super) leader_election_id: Option<String>,
+    /// Namespace of the Lease [default: the operator's]
+    #[arg(long, env = "WINDLASS_LEADER_ELECTION_NAMESPACE")]
+    pub(super) leader_election_namespace: Option<String>,
     /// Identity of this process in the leader election
     #[arg(long, env = "ADDON_OPERATOR_POD")]
     pub(super) pod_name: Option<String>,

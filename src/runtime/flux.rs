@@ -66,7 +66,7 @@ impl FluxProcess {
             namespace: self.watched_namespace.clone(),
             selector: self.selector.clone(),
             concurrency: self.concurrency,
-            once: false,
+            ..ControllerOptions::default()
         }
     }
 }

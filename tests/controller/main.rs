@@ -1,8 +1,12 @@
-//! Front ends of custom resources on a real control plane: a sample beside modules in one process, Helmfiles and HelmCharts.
+//! Front ends of custom resources on a real control plane: a sample beside modules in one process, Helmfiles, HelmCharts, and objects of
+//! charts' kinds.
 
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod chart_objects;
+mod chart_operator;
+mod chart_resources;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;

@@ -324,7 +324,8 @@ impl Running {
     pub(crate) async fn start_shard(&mut self, selector: &str) {
         let context = self.context(self.cp.kubeconfig().to_owned()).await;
         let (namespace, selector) = (Some(self.ns.name().to_owned()), selector.to_owned());
-        let controller = ControllerOptions { namespace, selector, concurrency: 4, once: false };
+        let controller =
+            ControllerOptions { namespace, selector, concurrency: 4, ..ControllerOptions::default() };
         let mut all: Vec<FrontEndTask> = self.task.take().into_iter().collect();
         all.push(self.spawn(context, HelmReleaseOptions::default(), controller));
         self.join(all);

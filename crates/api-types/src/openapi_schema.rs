@@ -38,6 +38,8 @@ fn keyword(key: &str, value: Value) -> Option<(String, Value)> {
     let value = match (key, value) {
         // `readOnly` are fields that are not read; to the API server it means nothing.
         ("default" | "readOnly", _) => return None,
+        // The API server drops unknown fields anyway, and takes no schema that says so.
+        ("additionalProperties", Value::Bool(false)) => return None,
         ("format", Value::String(format)) if is_number_format(&format) => return None,
         (SERVER_DEFAULT, value) => return Some(("default".to_owned(), value)),
         // A paragraph of the source is one line.

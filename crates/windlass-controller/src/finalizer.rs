@@ -28,7 +28,7 @@ pub(super) async fn add_finalizer(
     write(client, reference, object, &finalizers).await
 }
 
-/// Removes a finalizer from an object; one that is gone already is fine.
+/// Removes finalizers from an object; one that is gone already is fine.
 ///
 /// # Errors
 /// The object was changed meanwhile, or the write fails.
@@ -36,9 +36,9 @@ pub(super) async fn remove_finalizer(
     client: &Cluster,
     reference: &ObjectRef,
     object: &Value,
-    finalizer: &str,
+    removed: impl Fn(&str) -> bool,
 ) -> Result<(), ClusterError> {
-    let finalizers: Vec<&str> = ObjectMeta::of(object).finalizers().filter(|f| *f != finalizer).collect();
+    let finalizers: Vec<&str> = ObjectMeta::of(object).finalizers().filter(|f| !removed(f)).collect();
     match write(client, reference, object, &finalizers).await {
         Err(e) if e.is_not_found() => Ok(()),
         result => result.map(drop),

@@ -32,6 +32,11 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     /// Keeps an object until [`FrontEnd::uninstall`] has succeeded.
     fn finalizer(&self) -> &'static str;
 
+    /// Finalizers of other operators of the kind, which mean the same as [`FrontEnd::finalizer`]: it is removed together with these.
+    fn legacy_finalizers(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// The histogram of how long passes over an object take, if there is one.
     fn duration_metric(&self) -> Option<DurationMetric> {
         None
@@ -58,6 +63,18 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
     /// # Errors
     /// A name that Kubernetes does not accept.
     fn target(&self, object: &Self::Object) -> Result<ReleaseTarget, ReconcileError>;
+
+    /// Receives each state of an object, as it is listed, watched or written by a pass.
+    fn note_observed(&self, _key: &str, _object: &Self::Object) {}
+
+    /// Receives the key of an object that does not exist any more.
+    fn note_gone(&self, _key: &str) {}
+
+    /// The key (`NAMESPACE/NAME`) of the next object whose pass the front end itself asks for: what it depends on outside of the cluster
+    /// has changed. Called again after each answer; a call may be dropped before it answers.
+    fn next_request(&self) -> impl Future<Output = String> + Send {
+        std::future::pending()
+    }
 
     /// Objects of the kind that must be ready before this one is reconciled.
     fn dependencies(&self, _object: &Self::Object) -> Dependencies {

@@ -19,6 +19,7 @@ mod failure_log;
 mod finalizer;
 mod front_end;
 mod hints;
+mod kind_events;
 mod log_progress;
 mod missing_rights;
 mod object_rights;

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::stream::BoxStream;
 use futures::{StreamExt as _, TryFutureExt as _};
 use serde_json::Value;
 
@@ -19,6 +18,7 @@ use super::error::ReconcileError;
 use super::failure_log::{FailureLog, PassFailure};
 use super::finalizer::has_finalizer;
 use super::front_end::{Dependencies, FrontEnd, Reconciled, Requeue};
+use super::kind_events::{self, KindEvents};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
 use super::release_claims::ReleaseClaims;
@@ -40,12 +40,21 @@ const FOLLOW_PAUSE: Duration = Duration::from_secs(10);
 pub struct ControllerOptions {
     /// Objects of this namespace only; `None`: of all.
     pub namespace: Option<String>,
+    /// Further namespaces, beside the one.
+    pub further_namespaces: Vec<String>,
     /// Label selector of the objects; an empty one selects all.
     pub selector: String,
     /// Objects reconciled at a time.
     pub concurrency: usize,
     /// Whether to end when each object was reconciled once; with an error if one is not ready then.
     pub once: bool,
+}
+
+impl ControllerOptions {
+    /// The namespaces; none for all.
+    fn namespaces(&self) -> Vec<String> {
+        self.namespace.iter().chain(&self.further_namespaces).cloned().collect()
+    }
 }
 
 /// What of an object triggers a reconcile.
@@ -150,10 +159,11 @@ impl<F: FrontEnd> Controller<F> {
     async fn work(mut self, stop: impl Future<Output = ()>) -> Result<(), ClusterError> {
         let engine = self.context.runner.engine().clone();
         let kind = self.front_end.kind();
-        let owners = BTreeSet::from([self.front_end.name().to_owned()]);
+        let front_end = Arc::clone(&self.front_end);
+        let owners = BTreeSet::from([front_end.name().to_owned()]);
         let client = engine.operator_client().clone();
-        let ControllerOptions { namespace, selector, .. } = &self.options;
-        let mut events = client.follow_selected(&kind, namespace.as_deref(), selector, "").await?.boxed();
+        let (namespaces, selector) = (self.options.namespaces(), &self.options.selector);
+        let mut events = kind_events::follow(&client, &kind, &namespaces, selector).await?;
         tracing::info!(controller = self.front_end.name(), "controller starts");
         let mut stop = std::pin::pin!(stop);
         let mut listed: Option<BTreeSet<String>> = None;
@@ -201,6 +211,7 @@ impl<F: FrontEnd> Controller<F> {
                     None => return Err(ClusterError::Other(format!("the watch of {} ended", kind.kind))),
                 },
                 changed = self.related.next() => self.take_related(changed),
+                key = front_end.next_request() => self.take_request(&key),
                 (id, trigger) = engine.next_trigger_for(&owners) => self.take_trigger(&id, &trigger),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(key, job, result) => self.finish(&key, job, result),
@@ -227,13 +238,13 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// The events of the kind after a pause, or as soon as other kinds are served.
-    fn follow_again(&self, client: Cluster) -> BoxStream<'static, Result<ObjectEvent, ClusterError>> {
-        let (kind, ControllerOptions { namespace, selector, .. }) =
-            (self.front_end.kind(), self.options.clone());
+    fn follow_again(&self, client: Cluster) -> KindEvents {
+        let (kind, namespaces) = (self.front_end.kind(), self.options.namespaces());
+        let selector = self.options.selector.clone();
         let mut kinds = client.kind_changes();
         let opened = async move {
             drop(tokio::time::timeout(FOLLOW_PAUSE, kinds.changed()).await);
-            client.follow_selected(&kind, namespace.as_deref(), &selector, "").await
+            kind_events::follow(&client, &kind, &namespaces, &selector).await
         };
         opened.try_flatten_stream().boxed()
     }
@@ -265,8 +276,9 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// The releases of an object, and what else the loop needs of it.
-    fn read(&self, object: &Value) -> (BTreeSet<ReleaseId>, ObjectFacts) {
+    fn read(&self, key: &str, object: &Value) -> (BTreeSet<ReleaseId>, ObjectFacts) {
         let object = self.front_end.read(object);
+        self.front_end.note_observed(key, &object);
         let facts = ObjectFacts {
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
@@ -280,7 +292,7 @@ impl<F: FrontEnd> Controller<F> {
     fn observe(&mut self, key: &str, object: &Value) {
         let fingerprint = Fingerprint::of(object, self.front_end.trigger_annotations());
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
-        let (releases, facts) = self.read(object);
+        let (releases, facts) = self.read(key, object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
             known.object = CompactObject::of(object);
             known.facts = facts;
@@ -392,6 +404,7 @@ impl<F: FrontEnd> Controller<F> {
             metrics.remove(metric.name, &duration_labels(&object));
         }
         self.objects.remove(key);
+        self.front_end.note_gone(key);
         self.set_releases(key, BTreeSet::new());
     }
 
@@ -400,6 +413,18 @@ impl<F: FrontEnd> Controller<F> {
         self.workers.queue.cancel_retry(key);
         self.workers.queue.reset_failures(key);
         self.reconcile(key, reason);
+    }
+
+    /// The front end asks for a pass over an object, deleted or not.
+    fn take_request(&mut self, key: &str) {
+        match self.objects.get(key) {
+            Some(known) if known.fingerprint.deleted => {
+                self.workers.queue.cancel_retry(key);
+                self.workers.queue.request(key, 0, Job::Uninstall);
+            }
+            Some(_) => self.reconcile_anew(key, "its front end asks for it"),
+            None => {}
+        }
     }
 
     /// Requests a reconcile of an object whose render may be out of date.
@@ -452,7 +477,7 @@ impl<F: FrontEnd> Controller<F> {
             let owned = known.releases.is_empty() || known.releases.iter().any(owned);
             let object = known.object.value();
             let task = match (job, requests) {
-                (Job::Uninstall, _) if !has_finalizer(&object, self.front_end.finalizer()) => {
+                (Job::Uninstall, _) if !self.is_kept(&object) => {
                     self.workers.queue.done(&key, true);
                     continue;
                 }
@@ -493,6 +518,12 @@ impl<F: FrontEnd> Controller<F> {
             };
             self.workers.spawn(key, job, work);
         }
+    }
+
+    /// Whether a finalizer keeps a deleted object until its pass.
+    fn is_kept(&self, object: &Value) -> bool {
+        let legacy = self.front_end.legacy_finalizers().iter();
+        legacy.chain([&self.front_end.finalizer()]).any(|finalizer| has_finalizer(object, finalizer))
     }
 
     /// What a reconcile has to do: it may have to wait, or be refused.
@@ -572,7 +603,7 @@ impl<F: FrontEnd> Controller<F> {
         if known.object.is_status_older_than(&written) {
             let written = without_managed_fields(written);
             known.object = CompactObject::of(&written);
-            let (releases, facts) = self.read(&written);
+            let (releases, facts) = self.read(key, &written);
             if let Some(known) = self.objects.get_mut(key) {
                 known.facts = facts;
             }

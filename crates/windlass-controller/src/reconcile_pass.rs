@@ -298,7 +298,8 @@ impl ReconcilePass {
     }
 
     async fn remove_finalizer<F: FrontEnd>(&self, front_end: &F) -> Result<Finished, ReconcileError> {
-        remove_finalizer(self.client(), &self.reference, &self.object, front_end.finalizer()).await?;
+        let own = |name: &str| name == front_end.finalizer() || front_end.legacy_finalizers().contains(&name);
+        remove_finalizer(self.client(), &self.reference, &self.object, own).await?;
         Ok(Finished::Uninstalled)
     }
 

@@ -104,6 +104,7 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
         failure: FailureOptions {
             on_failure: if undo { OnFailure::Undo } else { OnFailure::default() },
             cleanup: fields.flag(key!("cleanupOnFail")),
+            ..FailureOptions::default()
         },
         ..ReleaseOptions::default()
     })

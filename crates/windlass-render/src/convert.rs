@@ -48,8 +48,9 @@ pub fn from_json(value: &Value) -> Data {
     }
 }
 
-/// Converts a live object for `lookup`: integers stay integers.
-pub(super) fn object_data(value: &Value) -> Data {
+/// Converts a live object, or values in one: integers stay integers, as Go's clients decode them.
+#[must_use]
+pub fn object_data(value: &Value) -> Data {
     match value {
         Value::Number(n) => n.as_i64().map_or_else(|| Data::Float(n.as_f64().unwrap_or_default()), Data::Int),
         Value::Array(l) => Data::List(l.iter().map(object_data).collect()),

@@ -41,6 +41,7 @@ pub fn helmchart_needs(default_service_account: bool) -> Needs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::summary;
     use super::*;
 
     #[test]
@@ -48,7 +49,7 @@ mod tests {
         assert_eq!(helmchart_needs(true).unknown.len(), 1);
         let needs = helmchart_needs(false);
         assert_eq!(needs.unknown.len(), 2);
-        let shown = needs.rights.summary(None);
+        let shown = summary(&needs.rights, None);
         for expected in [
             "/secrets 7",
             "/configmaps 7",

@@ -20,7 +20,7 @@ use crate::{
     },
     record::{Record, ReleaseStatus, recorded_manifests::state_of},
     request::{
-        ApplyMethod, Mode, OnFailure, PruneConfig, ReleaseId, ReleaseOptions, RenderedRelease,
+        ApplyMethod, Immutable, Mode, OnFailure, PruneConfig, ReleaseId, ReleaseOptions, RenderedRelease,
         RollbackRequest, UninstallRequest,
     },
 };
@@ -164,6 +164,9 @@ async fn try_undo(engine: &Engine, id: &ReleaseId, options: &ReleaseOptions) -> 
             let cause = format!("undoes revision {}", newest.map_or(0, |r| r.version));
             let mut options = options.clone();
             options.failure.on_failure = OnFailure::Keep;
+            if options.failure.recreate_on_rollback {
+                options.objects.immutable = Immutable::Recreate;
+            }
             let (id, revision) = (id.clone(), last.revision);
             engine.rollback(&RollbackRequest { id, revision, options, description: None, cause }).await?;
             Ok(Some("rolled back"))

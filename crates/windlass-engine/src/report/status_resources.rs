@@ -35,14 +35,12 @@ fn selector(object: &Value) -> Option<String> {
     pairs.map(|pairs| pairs.join(","))
 }
 
-/// Reads the live objects of a revision: whole, or as the server's tables. As with Helm, objects that are missing
-/// or cannot be read are left out.
-pub(crate) async fn read(
+/// The objects of a revision, in versions that the server serves. Those of kinds that are not served are left out, with a log line.
+pub(crate) async fn targets(
     context: &Context,
     id: &ReleaseId,
     record: &Record,
-    tables: bool,
-) -> Result<Resources> {
+) -> Result<Vec<DesiredObject>> {
     let mut rendered = context.parser.rendered_of(record)?;
     let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
     let warnings = served_kinds::to_served(rendered.manifests.iter_mut().map(|m| &mut m.object), &kinds);
@@ -52,7 +50,18 @@ pub(crate) async fn read(
         tracing::warn!(release = %id, "{warning}");
     }
     let scopes = Scopes::new(&kinds, &[], rendered.objects());
-    let targets = resolve(rendered.documents(), id, &scopes)?;
+    Ok(resolve(rendered.documents(), id, &scopes)?)
+}
+
+/// Reads the live objects of a revision: whole, or as the server's tables. As with Helm, objects that are missing
+/// or cannot be read are left out.
+pub(crate) async fn read(
+    context: &Context,
+    id: &ReleaseId,
+    record: &Record,
+    tables: bool,
+) -> Result<Resources> {
+    let targets = targets(context, id, record).await?;
     let mut selected = BTreeSet::new();
     let selectors: Vec<Option<(String, Option<String>)>> = targets
         .iter()

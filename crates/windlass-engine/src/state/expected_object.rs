@@ -33,6 +33,8 @@ pub(crate) struct ExpectedObject {
     pub(crate) finished: bool,
     /// It was last observed with an owner reference.
     pub(crate) owned: bool,
+    /// The release itself sets its owner references: a deletion is no garbage collection by an owner that others gave it.
+    pub(crate) declares_owner: bool,
     /// It differs, and is left as it is.
     pub(crate) tolerated: Option<Tolerated>,
 }
@@ -71,6 +73,8 @@ impl ExpectedObject {
         applied: Option<u64>,
     ) -> Self {
         let fleeting = object.gvk.kind == "Job" && !body["spec"]["ttlSecondsAfterFinished"].is_null();
+        let declares_owner =
+            body["metadata"]["ownerReferences"].as_array().is_some_and(|all| !all.is_empty());
         Self {
             object,
             method,
@@ -82,6 +86,7 @@ impl ExpectedObject {
             fleeting,
             finished: false,
             owned: false,
+            declares_owner,
             tolerated: None,
         }
     }
@@ -144,7 +149,7 @@ pub(crate) fn judge(expected: &ExpectedObject, lookup: &CacheLookup, id: &Releas
             DriftVerdict::ExpectedDeletion("a Job with ttlSecondsAfterFinished")
         }
         CacheLookup::Absent if expected.finished => DriftVerdict::ExpectedDeletion("a finished Job"),
-        CacheLookup::Absent if expected.owned => {
+        CacheLookup::Absent if expected.owned && !expected.declares_owner => {
             DriftVerdict::ExpectedDeletion("it belonged to another object")
         }
         CacheLookup::Absent if expected.tolerated.is_some() => {

@@ -1,0 +1,615 @@
+//! The front end of the objects of a chart's kind: what is watched, and one pass over one object.
+//!
+//! Owns the order of a pass: which release, whether the digest of chart, values and capabilities asks for a revision, and whether what is
+//! deployed is ready. Everything else is in the modules beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chart_compat::data::Map;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::chart_rollout::{ChartRollout, Turn};
+use super::failed_attempts::FailedAttempts;
+use super::kind_settings::KindSettings;
+use super::loaded_chart::LoadedChart;
+use super::object_deployment::{Deployment, Kept, input_digest};
+use super::object_status::{DeployedRelease, ObjectState, ObjectStatus, Step};
+use super::release_choice::{BusyReleases, ChosenRelease, Claimant, Ownership};
+use super::served_kind::{ObjectProgress, ServedKind};
+use super::values_object::{self, ANNOTATIONS, ChartObject};
+use windlass_cluster::Gvk;
+use windlass_controller::{
+    AccountName, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
+    ReleaseTarget, Report, Requeue, capabilities, jittered,
+};
+use windlass_engine::record::Record;
+use windlass_engine::{
+    Disposition, DriftMode, EngineError, ReleaseId, ReleaseOptions, UninstallRequest, Unready, Wait,
+};
+
+/// The finalizer of objects, as operator-sdk has it.
+pub(crate) const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
+/// That of its earlier versions.
+const LEGACY_FINALIZERS: [&str; 1] = ["uninstall-helm-release"];
+/// How long a pass waits for readiness before the status says what it waits for, and afterwards.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const NEXT_WAIT: Duration = Duration::from_secs(10);
+/// How long objects may take to become ready before the release counts as failed, in seconds.
+const READY_WITHIN: i64 = 300;
+/// Pause between the passes that wait.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long an uninstall waits for hooks and, where an annotation asks for it, for objects.
+const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Options of the objects of all kinds of a process.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectOptions {
+    /// The ServiceAccount of objects of kinds that name none.
+    pub default_service_account: Option<AccountName>,
+    /// Whether Events hide the values of overrides.
+    pub suppress_override_values: bool,
+    /// The releases that a pass works on, shared by all kinds.
+    pub releases: BusyReleases,
+}
+
+/// The front end of one kind.
+pub struct ChartObjects {
+    kind: Arc<ServedKind>,
+    options: ObjectOptions,
+    attempts: FailedAttempts,
+    /// The step that each object's pass is at, or failed in.
+    steps: Mutex<BTreeMap<String, Step>>,
+}
+
+impl ChartObjects {
+    /// The front end of a kind whose chart stays.
+    #[must_use]
+    pub fn new(settings: KindSettings, chart: LoadedChart, options: ObjectOptions) -> Self {
+        Self::of_kind(ServedKind::new(settings, ChartRollout::new(chart, 1)), options)
+    }
+
+    /// The front end of a kind whose chart may be replaced.
+    pub(crate) fn of_kind(kind: Arc<ServedKind>, options: ObjectOptions) -> Self {
+        Self { kind, options, attempts: FailedAttempts::default(), steps: Mutex::default() }
+    }
+
+    /// Notes the step that an object's pass is at.
+    fn enter(&self, key: &str, step: Step) {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), step);
+    }
+
+    fn step_of(&self, key: &str) -> Step {
+        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.get(key).copied().unwrap_or(Step::Reconcile)
+    }
+
+    fn settings(&self) -> &KindSettings {
+        &self.kind.settings
+    }
+
+    fn claimant<'c>(&'c self, object: &'c ChartObject, chart: &'c str) -> Claimant<'c> {
+        let KindSettings { name, gvk, .. } = self.settings();
+        Claimant { owner: name, gvk, name: &object.name, chart }
+    }
+
+    /// The release that an object's status names, if it may be the object's: who writes the status cannot choose another one.
+    fn known_release<'o>(&self, object: &'o ChartObject) -> Option<&'o str> {
+        let known = object.status.deployed_release.as_ref().map(|known| known.name.as_str())?;
+        let names = self.claimant(object, "").names();
+        names.iter().any(|name| name == known).then_some(known)
+    }
+
+    fn period(&self, object: &ChartObject) -> Duration {
+        object.period().ok().flatten().unwrap_or(self.settings().reconcile_period)
+    }
+}
+
+fn invalid(text: String) -> ReconcileError {
+    ReconcileError::Config(text)
+}
+
+impl FrontEnd for ChartObjects {
+    type Object = ChartObject;
+
+    fn read(&self, object: &Value) -> ChartObject {
+        ChartObject::read(object)
+    }
+
+    fn name(&self) -> &str {
+        &self.settings().name
+    }
+
+    fn kind(&self) -> Gvk {
+        self.settings().gvk.clone()
+    }
+
+    fn finalizer(&self) -> &'static str {
+        FINALIZER
+    }
+
+    fn legacy_finalizers(&self) -> &[&'static str] {
+        &LEGACY_FINALIZERS
+    }
+
+    fn trigger_annotations(&self) -> &[&str] {
+        &ANNOTATIONS
+    }
+
+    fn releases(&self, object: &ChartObject) -> BTreeSet<ReleaseId> {
+        let id = object.namespace.as_deref().zip(self.known_release(object));
+        id.map(|(namespace, name)| ReleaseId::new(namespace, name)).into_iter().collect()
+    }
+
+    fn note_observed(&self, key: &str, object: &ChartObject) {
+        let status = &object.status;
+        let progress = ObjectProgress {
+            ready: status.is_ready(),
+            failed: status.is_stalled(),
+            chart_digest: status.chart_digest.clone().unwrap_or_default(),
+        };
+        self.kind.note_observed(key, progress);
+    }
+
+    fn note_gone(&self, key: &str) {
+        self.attempts.clear(key);
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.kind.note_gone(key);
+    }
+
+    fn next_request(&self) -> impl Future<Output = String> + Send {
+        self.kind.next_request()
+    }
+
+    fn target(&self, object: &ChartObject) -> Result<ReleaseTarget, ReconcileError> {
+        let own = self.settings().service_account.as_deref();
+        ReleaseTarget::of_tenant(
+            object.namespace.as_deref(),
+            own,
+            self.options.default_service_account.as_ref(),
+        )
+    }
+
+    fn interval(&self, object: &ChartObject) -> Option<Duration> {
+        Some(self.period(object))
+    }
+
+    fn is_suspended(&self, object: &ChartObject) -> bool {
+        self.settings().suspended || object.is_suspended()
+    }
+
+    /// What is deployed is known from the record, whatever a pass ends with.
+    fn keeps_state_on_error(&self) -> bool {
+        true
+    }
+
+    async fn reconcile(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartObject,
+    ) -> Result<Reconciled, ReconcileError> {
+        let result = self.reconcile_object(pass, object).await;
+        result.inspect_err(|error| {
+            if error.disposition() == Disposition::Stall {
+                self.kind.note_failed(&object.key(), &error.to_string());
+            }
+        })
+    }
+
+    async fn uninstall(&self, pass: &mut ReconcilePass, object: &ChartObject) -> Result<(), ReconcileError> {
+        let key = object.key();
+        self.enter(&key, Step::Uninstall);
+        let Some(namespace) = object.namespace.as_deref() else { return Ok(()) };
+        let runner = pass.runner(self, object)?;
+        let chart = self.kind.chart_name();
+        let claimant = self.claimant(object, &chart);
+        let known = self.known_release(object);
+        for name in claimant.names() {
+            let id = ReleaseId::new(namespace, &name);
+            let newest = runner.engine().records().newest(&id).await?;
+            // The status, which others may write, is not a proof.
+            let owns = match claimant.ownership(&name, newest.as_ref()) {
+                Ownership::Own => true,
+                Ownership::Unmarked => known == Some(&name),
+                Ownership::Absent | Ownership::Foreign(_) => false,
+            };
+            if owns {
+                self.uninstall_release(pass, object, &runner, id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn status(&self, object: &ChartObject, before: &Value, report: &Report<'_>) -> Value {
+        let key = object.key();
+        // As the pass has left it.
+        let mut status = ObjectStatus::deserialize(before).unwrap_or_default();
+        match report {
+            Report::Suspended => {
+                let why = if self.settings().suspended {
+                    "the kind is suspended"
+                } else {
+                    "the annotation windlass.dev/suspend is true"
+                };
+                status.in_state(before, object.generation, ObjectState::Paused(why))
+            }
+            // Another operation runs, or a newer generation ended this pass.
+            Report::Failed { error, .. } if error.is_wait() => {
+                status.in_state(before, object.generation, ObjectState::Progressing(&error.to_string()))
+            }
+            Report::Failed { error, .. } => {
+                let step = self.step_of(&key);
+                status.failed_attempt = self.attempts.of(&key, status.failed_attempt.as_ref());
+                let attempt = status.failed_attempt.as_ref().filter(|attempt| attempt.stalls());
+                let ends = error.disposition() == Disposition::Stall || attempt.is_some();
+                let stalled = ends.then_some(step.reason());
+                let text = failure_text(error, &status, attempt.is_some());
+                // A failed upgrade was rolled back: what the status names is still deployed.
+                status.in_state(before, object.generation, ObjectState::Failed { step, text: &text, stalled })
+            }
+            // A pass writes the others itself; there are no dependencies.
+            Report::Progressing | Report::Released(_) | Report::DependencyNotReady(_) => json!({}),
+        }
+    }
+
+    fn event(&self, report: &Report<'_>) -> Option<EventNote> {
+        match report {
+            Report::Failed { error, .. } if !error.is_wait() => {
+                Some(note(EventType::Warning, error.reason(), error.to_string()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What failed, and what stays and what to do.
+fn failure_text(error: &ReconcileError, status: &ObjectStatus, ended: bool) -> String {
+    let stays = match status.revision {
+        Some(_) => "; what was deployed before stays",
+        None => "",
+    };
+    let next = if ended {
+        "; change the spec, or annotate the object with windlass.dev/requested-at, for another try"
+    } else {
+        ""
+    };
+    format!("{error}{stays}{next}")
+}
+
+pub(crate) fn note(event_type: EventType, reason: &'static str, note: String) -> EventNote {
+    EventNote { event_type, reason, action: "Reconcile", note, annotations: BTreeMap::new() }
+}
+
+impl ChartObjects {
+    async fn uninstall_release(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartObject,
+        runner: &ReleaseRunner,
+        id: ReleaseId,
+    ) -> Result<(), ReconcileError> {
+        let wait = object.switch(values_object::UNINSTALL_WAIT, false);
+        let request = UninstallRequest {
+            ignore_not_found: true,
+            run_hooks: !object.switch(values_object::UNINSTALL_WITHOUT_HOOKS, false),
+            description: object.description(values_object::UNINSTALL_DESCRIPTION),
+            timeout: UNINSTALL_TIMEOUT,
+            wait,
+            ..UninstallRequest::new(id)
+        };
+        if wait {
+            let status =
+                object.status.in_state(&pass.object["status"], object.generation, ObjectState::Uninstalling);
+            pass.write_status(&status).await?;
+        }
+        let done = runner.uninstall(&request).await?;
+        if !done.errors.is_empty() {
+            return Err(invalid(done.errors.join("; ")));
+        }
+        tracing::info!(object = %pass.reference, deleted = done.deleted.len(), "uninstalled");
+        Ok(())
+    }
+
+    /// A pass over an object: its chart and values, its release, and what follows.
+    async fn reconcile_object(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartObject,
+    ) -> Result<Reconciled, ReconcileError> {
+        let key = object.key();
+        self.enter(&key, Step::Reconcile);
+        let Some(namespace) = object.namespace.as_deref() else {
+            let kind = &self.settings().gvk.kind;
+            return Err(invalid(format!(
+                "{kind} is cluster-scoped, and a release is in a namespace: use a namespaced kind"
+            )));
+        };
+        self.enter(&key, Step::Client);
+        let runner = pass.runner(self, object)?;
+        let (chart, upgrades) =
+            match self.kind.turn(&key, object.status.chart_digest.as_deref().unwrap_or_default()) {
+                Turn::Deploy(chart) => (Some(chart), true),
+                Turn::Wait(previous) => (previous, false),
+            };
+        let capabilities = capabilities(runner.engine().cluster()).await?;
+        let values = self.values_of(object);
+        let inputs = match (&chart, &values) {
+            (Some(chart), Ok(values)) => Some(input_digest(chart, values, &capabilities)),
+            _ => None,
+        };
+        if let Some(done) = self.unchanged(pass, object, &runner, inputs.as_deref()).await? {
+            return Ok(done);
+        }
+        self.enter(&key, Step::ReleaseState);
+        let name = chart.as_ref().map_or_else(|| self.kind.chart_name(), |chart| chart.name().to_owned());
+        let claimant = self.claimant(object, &name);
+        let release = claimant
+            .choose(runner.engine(), namespace, self.known_release(object), &self.options.releases)
+            .await?;
+        pass.claim_release(&release.id)?;
+        self.enter(&key, Step::Reconcile);
+        let work = ObjectPass { front_end: self, object, key, runner, release, upgrades };
+        match (chart, values, inputs) {
+            (_, Err((step, text)), _) => {
+                work.keep_beside_failure(pass).await;
+                self.enter(&work.key, step);
+                Err(invalid(text))
+            }
+            (Some(chart), Ok(values), Some(digest)) => work.with_chart(pass, chart, values, digest).await,
+            _ => work.without_chart(pass).await,
+        }
+    }
+
+    /// The values of an object, or the step that they fail and why.
+    fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, String)> {
+        object.check_annotations().map_err(|error| (Step::Reconcile, error))?;
+        let values = object.values().map_err(|error| (Step::Values, error))?;
+        let over = self.settings().overrides.over(values);
+        over.map_err(|error| (Step::Values, format!("overrideValues: {error}")))
+    }
+
+    /// The end of a pass over an object of which nothing has changed since the last one: it makes no request.
+    async fn unchanged(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartObject,
+        runner: &ReleaseRunner,
+        digest: Option<&str>,
+    ) -> Result<Option<Reconciled>, ReconcileError> {
+        let status = &object.status;
+        let memo = pass.memo.clone();
+        let same = memo.as_ref().is_some_and(|memo| digest.is_some_and(|digest| memo["digest"] == digest));
+        let (Some(id), true, true) = (self.releases(object).into_iter().next(), same, status.is_ready())
+        else {
+            return Ok(None);
+        };
+        let due = status.renew_at.is_some_and(|at| at <= seconds_now());
+        if due
+            || !self.settings().watches_dependents
+            || runner.engine().unchanged_revision(&id, DriftMode::Correct) != status.revision
+        {
+            return Ok(None);
+        }
+        let state = ObjectState::Deployed { notes: None, ready: true };
+        pass.replace_status(&status.in_state(&pass.object["status"], object.generation, state)).await?;
+        let requeue = Requeue::After(jittered(self.period(object)));
+        Ok(Some(Reconciled { memo, ..Reconciled::new(true, requeue) }))
+    }
+}
+
+/// A pass over an object whose release is known.
+struct ObjectPass<'o> {
+    front_end: &'o ChartObjects,
+    object: &'o ChartObject,
+    key: String,
+    runner: ReleaseRunner,
+    release: ChosenRelease,
+    /// Whether the object may have the chart of the kind; else it keeps the one before.
+    upgrades: bool,
+}
+
+impl ObjectPass<'_> {
+    /// Deploys a chart if its digest with values and capabilities is another one, else corrects drift.
+    async fn with_chart(
+        self,
+        pass: &mut ReconcilePass,
+        chart: LoadedChart,
+        values: Map,
+        digest: String,
+    ) -> Result<Reconciled, ReconcileError> {
+        let status = &self.object.status;
+        let due = status.renew_at.is_some_and(|at| at <= seconds_now());
+        if status.digest.as_ref() == Some(&digest) && !due {
+            if let Some(kept) = self.deployment().keep(pass, status.revision).await? {
+                self.front_end.attempts.clear(&self.key);
+                let kept_status = ObjectStatus { failed_attempt: None, ..status.clone() };
+                return self.conclude(pass, kept_status, kept).await;
+            }
+        } else if let Some(attempt) = self.front_end.attempts.of(&self.key, status.failed_attempt.as_ref())
+            && attempt.blocks(&digest, self.object.requested_at())
+        {
+            self.front_end.kind.note_failed(&self.key, "its upgrade failed");
+            return self.stay(pass).await;
+        }
+        let requested_at = self.object.requested_at();
+        if status.deployed_release.as_ref().is_none_or(|known| known.name != self.release.id.name) {
+            // What is deployed now must not be forgotten if the process ends.
+            let named = ObjectStatus {
+                deployed_release: Some(DeployedRelease { name: self.release.id.name.clone() }),
+                chart: Some(chart.name().to_owned()),
+                ..status.clone()
+            };
+            let named = named.in_state(
+                &pass.object["status"],
+                self.object.generation,
+                ObjectState::Progressing("the release is being deployed"),
+            );
+            pass.replace_status(&named).await?;
+        }
+        let step = if self.release.newest.is_none() { Step::Install } else { Step::Upgrade };
+        self.front_end.enter(&self.key, step);
+        self.note_overrides(pass);
+        let done = self.deployment().deploy(pass, &chart, values).await;
+        if done.as_ref().is_err_and(|error| !matches!(error, ReconcileError::Engine(_))) {
+            self.keep_beside_failure(pass).await;
+        }
+        let done = done.inspect_err(|error| {
+            let recorded = status.failed_attempt.as_ref();
+            let attempt = self.front_end.attempts.note(&self.key, recorded, (&digest, requested_at), error);
+            if attempt.is_some_and(|attempt| attempt.stalls()) {
+                self.front_end.kind.note_failed(&self.key, &error.to_string());
+            }
+        })?;
+        self.front_end.enter(&self.key, Step::Reconcile);
+        self.front_end.attempts.clear(&self.key);
+        let deployed = ObjectStatus {
+            deployed_release: Some(DeployedRelease { name: self.release.id.name.clone() }),
+            revision: Some(done.revision),
+            chart: Some(chart.name().to_owned()),
+            version: Some(chart.version().to_owned()),
+            digest: Some(digest),
+            chart_digest: Some(chart.digest.clone()),
+            renew_at: done.renew_at,
+            failed_attempt: None,
+            ..status.clone()
+        };
+        if !self.upgrades {
+            tracing::info!(object = %pass.reference, "deployed with the chart before the rollout");
+        }
+        if done.wrote_record {
+            let reason = if done.revision == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
+            pass.record_event(note(
+                EventType::Normal,
+                reason,
+                format!("revision {} of release {} is deployed", done.revision, self.release.id),
+            ));
+        }
+        self.conclude(pass, deployed, done).await
+    }
+
+    /// Corrects drift of what is deployed where something else fails: that is what is reported.
+    async fn keep_beside_failure(&self, pass: &ReconcilePass) {
+        if let Err(error) = self.deployment().keep(pass, None).await {
+            tracing::warn!(object = %pass.reference, "drift cannot be corrected: {error}");
+        }
+    }
+
+    /// The object waits for its turn in a rollout, and this process does not have its chart: drift is corrected.
+    async fn without_chart(self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        let status = &self.object.status;
+        if self.object.generation != status.observed_generation {
+            let text = "the spec has changed while a rollout of another chart has not reached the object: it is applied then";
+            let waits = status.in_state(
+                &pass.object["status"],
+                status.observed_generation,
+                ObjectState::WaitsForRollout(text),
+            );
+            pass.replace_status(&waits).await?;
+        }
+        self.deployment().keep(pass, None).await?;
+        Ok(Reconciled::new(false, Requeue::After(jittered(self.front_end.period(self.object)))))
+    }
+
+    /// The retries of this digest have ended: what is deployed stays, and its drift is corrected.
+    async fn stay(self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
+        let kept = self.deployment().keep(pass, None).await?;
+        let revision = kept.map(|kept| kept.revision);
+        let status = json!({"observedGeneration": self.object.generation, "revision": revision});
+        pass.write_status(&status).await?;
+        Ok(Reconciled::new(false, Requeue::After(jittered(self.front_end.period(self.object)))))
+    }
+
+    fn deployment(&self) -> Deployment<'_> {
+        let claimant = self.front_end.claimant(self.object, "");
+        Deployment {
+            settings: self.front_end.settings(),
+            object: self.object,
+            runner: &self.runner,
+            release: &self.release,
+            labels: claimant.labels(),
+        }
+    }
+
+    /// An Event for each value that beats the object's.
+    fn note_overrides(&self, pass: &ReconcilePass) {
+        for (key, value) in self.front_end.settings().overrides.shown() {
+            let value = if self.front_end.options.suppress_override_values { "(hidden)" } else { &value };
+            let text = format!(
+                "the operator sets the value {key:?} of the chart to {value:?}, whatever the spec says"
+            );
+            pass.record_event(note(EventType::Warning, "OverrideValuesInUse", text));
+        }
+    }
+
+    /// Writes the status of what is deployed, once it is known whether it is ready.
+    async fn conclude(
+        &self,
+        pass: &mut ReconcilePass,
+        mut status: ObjectStatus,
+        kept: Kept,
+    ) -> Result<Reconciled, ReconcileError> {
+        let period = Requeue::After(jittered(self.front_end.period(self.object)));
+        let notes = kept.notes.as_deref();
+        let was_ready = self.object.status.is_ready() && !kept.wrote;
+        let record = kept.record.as_ref().or(self.release.newest.as_ref());
+        let mut unready = match record {
+            Some(record) if !was_ready => self.unready(record, FIRST_WAIT).await?,
+            _ => Vec::new(),
+        };
+        let since =
+            pass.memo.as_ref().and_then(|memo| memo["waitsSince"].as_i64()).unwrap_or_else(seconds_now);
+        let late = seconds_now() - since >= READY_WITHIN;
+        if let Some(record) = record.filter(|_| !unready.is_empty()) {
+            self.write(pass, &mut status, &unready, notes).await?;
+            if !late {
+                unready = self.unready(record, NEXT_WAIT).await?;
+            }
+        }
+        self.write(pass, &mut status, &unready, notes).await?;
+        if unready.is_empty() {
+            self.front_end.kind.note_ready(&self.key, status.chart_digest.as_deref().unwrap_or_default());
+            let memo = Some(Arc::new(json!({"digest": status.digest})));
+            return Ok(Reconciled { memo, ..Reconciled::new(true, period) });
+        }
+        if late || unready.iter().any(|one| one.failed) {
+            let text = status.not_ready.as_deref().unwrap_or_default().join("; ");
+            self.front_end.kind.note_failed(&self.key, &text);
+        }
+        let requeue = if late { period } else { Requeue::After(PAUSE) };
+        let memo = Some(Arc::new(json!({"waitsSince": since})));
+        Ok(Reconciled { memo, ..Reconciled::new(false, requeue) })
+    }
+
+    async fn write(
+        &self,
+        pass: &mut ReconcilePass,
+        status: &mut ObjectStatus,
+        unready: &[Unready],
+        notes: Option<&str>,
+    ) -> Result<(), ReconcileError> {
+        status.note_unready(unready);
+        let state = ObjectState::Deployed { notes, ready: unready.is_empty() };
+        let written = status.in_state(&pass.object["status"], self.object.generation, state);
+        pass.replace_status(&written).await?;
+        Ok(())
+    }
+
+    /// The objects of a revision that are not ready after this time.
+    async fn unready(&self, record: &Record, timeout: Duration) -> Result<Vec<Unready>, ReconcileError> {
+        let options = ReleaseOptions { wait: Wait::ReadyAndJobs, timeout, ..ReleaseOptions::default() };
+        match self.runner.engine().wait_ready(&self.release.id, record, &options).await {
+            Ok(()) => Ok(Vec::new()),
+            Err(EngineError::NotReady { objects, .. }) => Ok(objects),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn seconds_now() -> i64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
+}

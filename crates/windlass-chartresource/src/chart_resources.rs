@@ -1,0 +1,508 @@
+//! The front end of ChartResources: a kind is registered, follows its chart, and is dropped with the object.
+//!
+//! Owns which definition in the cluster is whose, and what the status says. The controllers of the kinds are `registered_kinds`'.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::chart_download::{ChartAccess, ChartSources};
+use super::chart_objects::{ObjectOptions, note};
+use super::chart_resource_api::{
+    ChartResourceSpec, ChartResourceStatus, ObjectNumbers, RegisteredNames, StoppedAt,
+};
+use super::chart_resource_definition::KIND;
+use super::kind_settings::{KindSettings, owner_name};
+use super::loaded_chart::LoadedChart;
+use super::override_values::OverrideValues;
+use super::registered_kinds::{RegisteredKinds, WantedKind};
+use super::served_kind::ServedKind;
+use windlass_charts::{Definition, DefinitionOptions, KindNames, Overlay, define};
+use windlass_cluster::{DeleteOptions, Gvk, ObjectMeta, ObjectRef, api_now};
+use windlass_controller::{
+    AccountName, Condition, ControllerContext, ControllerOptions, EventNote, EventType, FrontEnd,
+    ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report, Requeue, SecretData, jittered,
+    set_conditions,
+};
+use windlass_engine::{Adoption, CrdFile, Disposition, OwnershipOptions, ReleaseId, ReleaseOptions};
+
+/// Name of the front end, and the owner of the definitions that it tracks.
+pub(crate) const NAME: &str = "charts";
+const FINALIZER: &str = "windlass.dev/chart-resource";
+/// Annotation of a definition: the ChartResource that registered it, or may take it over.
+const REGISTERED_BY: &str = "windlass.dev/chart-resource";
+const REQUESTED_AT: &str = "windlass.dev/requested-at";
+/// How often a newer version of a chart is looked for.
+const INTERVAL: Duration = Duration::from_secs(600);
+/// The shortest and the longest interval and period.
+const INTERVALS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(365 * 86_400));
+/// How often an object is reconciled if nothing changes.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Options of the ChartResources of a process.
+#[derive(Clone, Debug, Default)]
+pub struct ChartResourceOptions {
+    /// Where charts may be.
+    pub sources: ChartSources,
+    /// Options of the objects of all kinds.
+    pub objects: ObjectOptions,
+    /// Which objects of the kinds, and how many at a time.
+    pub controller: ControllerOptions,
+    /// Kinds that ChartResources may not register: the process has them from elsewhere.
+    pub reserved: Vec<Gvk>,
+}
+
+/// A chart that was downloaded, for the passes until the next look.
+struct Downloaded {
+    /// What it was downloaded by.
+    request: String,
+    at: Instant,
+    chart: LoadedChart,
+}
+
+/// The front end.
+pub struct ChartResources {
+    options: ChartResourceOptions,
+    kinds: Arc<RegisteredKinds>,
+    charts: Mutex<BTreeMap<String, Downloaded>>,
+}
+
+/// Runs the front end until `stop` resolves, and the controllers of all registered kinds.
+///
+/// # Errors
+/// As [`windlass_controller::run`].
+pub async fn run(
+    context: ControllerContext,
+    options: ChartResourceOptions,
+    stop: impl Future<Output = ()>,
+) -> Result<(), windlass_cluster::ClusterError> {
+    let (controller, objects) = (options.controller.clone(), options.objects.clone());
+    let kinds = Arc::new(RegisteredKinds::new(context.clone(), controller.clone(), objects));
+    let front_end = ChartResources { options, kinds: Arc::clone(&kinds), charts: Mutex::default() };
+    // ChartResources are cluster-scoped.
+    let own = ControllerOptions { namespace: None, further_namespaces: Vec::new(), ..controller };
+    let result = windlass_controller::run(front_end, context, own, stop).await;
+    kinds.stop_all().await;
+    result
+}
+
+/// A ChartResource as it is read.
+pub struct ChartResourceObject {
+    name: String,
+    generation: i64,
+    requested_at: String,
+    spec: Result<ChartResourceSpec, String>,
+    status: ChartResourceStatus,
+}
+
+impl ChartResourceObject {
+    fn spec(&self) -> Result<&ChartResourceSpec, ReconcileError> {
+        self.spec.as_ref().map_err(|error| ReconcileError::Config(format!("spec: {error}")))
+    }
+
+    fn interval(&self) -> Duration {
+        let own = self.spec.as_ref().ok().and_then(|spec| spec.chart.interval.as_ref());
+        own.map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1)
+    }
+}
+
+fn crd_reference(names: &RegisteredNames) -> ObjectRef {
+    let kind = Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    ObjectRef::new(kind, None, &format!("{}.{}", names.plural, names.group))
+}
+
+fn gvk_of(names: &RegisteredNames) -> Gvk {
+    Gvk { group: names.group.clone(), version: names.version.clone(), kind: names.kind.clone() }
+}
+
+impl FrontEnd for ChartResources {
+    type Object = ChartResourceObject;
+
+    fn read(&self, object: &Value) -> ChartResourceObject {
+        let meta = ObjectMeta::of(object);
+        ChartResourceObject {
+            name: meta.name().to_owned(),
+            generation: meta.generation(),
+            requested_at: meta.annotation(REQUESTED_AT).unwrap_or_default().to_owned(),
+            spec: ChartResourceSpec::deserialize(&object["spec"]).map_err(|error| error.to_string()),
+            status: ChartResourceStatus::deserialize(&object["status"]).unwrap_or_default(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn kind(&self) -> Gvk {
+        Gvk::new(KIND.0, KIND.1)
+    }
+
+    fn finalizer(&self) -> &'static str {
+        FINALIZER
+    }
+
+    fn releases(&self, object: &ChartResourceObject) -> std::collections::BTreeSet<ReleaseId> {
+        // Not a release: what the engine tracks the definition by.
+        [definition_id(&object.name)].into()
+    }
+
+    fn target(&self, _object: &ChartResourceObject) -> Result<ReleaseTarget, ReconcileError> {
+        Ok(ReleaseTarget::default())
+    }
+
+    fn interval(&self, object: &ChartResourceObject) -> Option<Duration> {
+        Some(object.interval())
+    }
+
+    fn keeps_state_on_error(&self) -> bool {
+        true
+    }
+
+    fn next_request(&self) -> impl Future<Output = String> + Send {
+        self.kinds.next_change()
+    }
+
+    async fn reconcile(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartResourceObject,
+    ) -> Result<Reconciled, ReconcileError> {
+        let spec = object.spec()?;
+        let chart = self.chart(pass, object, spec).await?;
+        let (definition, names) = definition_of(&object.name, spec, &chart)?;
+        if let Some(old) = object
+            .status
+            .kind
+            .as_ref()
+            .filter(|old| gvk_of(old) != gvk_of(&names) || old.plural != names.plural)
+        {
+            self.drop_kind(pass, object, old).await?;
+        }
+        self.register(pass, object, &definition, &names).await?;
+        let wanted = self.wanted(spec, &chart, &names, &object.status)?;
+        let kind = self.kinds.ensure(&object.name, wanted).await;
+        let status = ChartResourceStatus {
+            kind: Some(names),
+            chart: chart.name().to_owned(),
+            version: chart.version().to_owned(),
+            digest: chart.digest.clone(),
+            ..object.status.clone()
+        };
+        self.conclude(pass, object, status, &kind).await
+    }
+
+    async fn uninstall(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartResourceObject,
+    ) -> Result<(), ReconcileError> {
+        let Some(names) = &object.status.kind else { return Ok(()) };
+        if self.kinds.get(&object.name).await.is_none() && self.count(pass, names).await? > 0 {
+            // Objects that are deleted now need their controller to go.
+            let spec = object.spec()?;
+            let chart = self.chart(pass, object, spec).await?;
+            let wanted = self.wanted(spec, &chart, names, &object.status)?;
+            self.kinds.ensure(&object.name, wanted).await;
+        }
+        self.drop_kind(pass, object, names).await
+    }
+
+    fn note_gone(&self, key: &str) {
+        self.charts.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
+    fn status(&self, object: &ChartResourceObject, before: &Value, report: &Report<'_>) -> Value {
+        let Report::Failed { error, .. } = report else { return json!({}) };
+        let (reason, text) = (error.reason(), error.to_string());
+        let stalls = error.disposition() == Disposition::Stall;
+        let conditions = [
+            Condition { condition_type: "Ready", status: Some(false), reason, message: text.clone() },
+            stalled(stalls.then_some((reason, text.as_str()))),
+        ];
+        json!({
+            "observedGeneration": object.generation,
+            "conditions": set_conditions(&before["conditions"], &conditions, Some(object.generation), &api_now()),
+        })
+    }
+
+    fn event(&self, report: &Report<'_>) -> Option<EventNote> {
+        match report {
+            Report::Failed { error, .. } => Some(note(EventType::Warning, error.reason(), error.to_string())),
+            _ => None,
+        }
+    }
+}
+
+fn stalled(why: Option<(&'static str, &str)>) -> Condition {
+    let (status, (reason, message)) = (why.is_some(), why.unwrap_or(("Progressing", "")));
+    Condition { condition_type: "Stalled", status: Some(status), reason, message: message.to_owned() }
+}
+
+/// What the engine tracks the definition of a ChartResource by.
+fn definition_id(name: &str) -> ReleaseId {
+    ReleaseId::new("", name)
+}
+
+/// The definition of the kind, marked as this object's, and its names.
+fn definition_of(
+    object: &str,
+    spec: &ChartResourceSpec,
+    chart: &LoadedChart,
+) -> Result<(Value, RegisteredNames), ReconcileError> {
+    let field = |flag: &str| match flag {
+        "--api-version" => "version".to_owned(),
+        flag => flag.trim_start_matches('-').to_owned(),
+    };
+    let own = &spec.kind;
+    let given = [&own.group, &own.version, &own.kind, &own.plural].map(|name| name.as_deref());
+    let [group, version, kind, plural] = given;
+    let names = KindNames::new(chart.name(), group, version, kind, plural).map_err(|error| {
+        ReconcileError::Config(format!("spec.kind.{}: {:?}: {}", field(error.flag), error.value, error.rule))
+    })?;
+    let invalid = |error: &dyn std::fmt::Display| ReconcileError::Config(error.to_string());
+    let overlay = &spec.schema.overlay;
+    let overlay = match overlay.is_empty() {
+        true => None,
+        false => {
+            let text = Value::Object(overlay.clone()).to_string();
+            Some(Overlay::read("spec.schema.overlay", text.as_bytes()).map_err(|error| invalid(&error))?)
+        }
+    };
+    let options = DefinitionOptions { names: names.clone(), overlay };
+    let Definition { mut crd, warnings, .. } =
+        define(chart.chart.chart(), &options).map_err(|error| invalid(&error))?;
+    for warning in warnings {
+        tracing::debug!(object, path = warning.path, "{}", warning.text);
+    }
+    crd["metadata"]["annotations"][REGISTERED_BY] = object.into();
+    if !own.short_names.is_empty() {
+        crd["spec"]["names"]["shortNames"] = json!(own.short_names);
+    }
+    let KindNames { group, version, kind, plural, .. } = names;
+    Ok((crd, RegisteredNames { group, version, kind, plural }))
+}
+
+impl ChartResources {
+    /// The chart: that of the last look, unless something of it has changed or the interval has elapsed.
+    async fn chart(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartResourceObject,
+        spec: &ChartResourceSpec,
+    ) -> Result<LoadedChart, ReconcileError> {
+        let access = match &spec.chart.secret_ref {
+            Some(secret) => {
+                let client = pass.client().clone();
+                let read =
+                    SecretData::read_watched(&client, &mut pass.references, &secret.namespace, &secret.name)
+                        .await;
+                let secret = read.map_err(|error| {
+                    let name = format!("{}/{}", secret.namespace, secret.name);
+                    ReconcileError::Config(format!("spec.chart.secretRef: Secret {name}: {error}"))
+                })?;
+                Some(ChartAccess::of_secret(&secret)?)
+            }
+            None => None,
+        };
+        // With the digests of what was read: another login may see another chart.
+        let read: Vec<&String> = pass.references.values().collect();
+        let request = json!([spec.chart, read, object.requested_at]).to_string();
+        let known = {
+            let charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
+            let fresh =
+                |known: &&Downloaded| known.request == request && known.at.elapsed() < object.interval();
+            charts.get(&object.name).filter(fresh).map(|known| known.chart.clone())
+        };
+        if let Some(chart) = known {
+            return Ok(chart);
+        }
+        let chart = self.options.sources.chart(&spec.chart, access).await?;
+        let downloaded = Downloaded { request, at: Instant::now(), chart: chart.clone() };
+        self.charts.lock().unwrap_or_else(PoisonError::into_inner).insert(object.name.clone(), downloaded);
+        Ok(chart)
+    }
+
+    /// Applies the definition, unless it belongs to somebody else.
+    async fn register(
+        &self,
+        pass: &ReconcilePass,
+        object: &ChartResourceObject,
+        definition: &Value,
+        names: &RegisteredNames,
+    ) -> Result<(), ReconcileError> {
+        let gvk = gvk_of(names);
+        let reserved = |known: &Gvk| known.group == gvk.group && known.kind == gvk.kind;
+        if self.options.reserved.iter().any(reserved) {
+            return Err(ReconcileError::Config(format!(
+                "spec.kind: {} of {} is in --watches-file: remove one of them",
+                gvk.kind, gvk.group
+            )));
+        }
+        let reference = crd_reference(names);
+        if let Some(live) = pass.client().get(&reference).await?
+            && let owner = ObjectMeta::of(&live).annotation(REGISTERED_BY).unwrap_or_default()
+            && owner != object.name
+        {
+            let whose = if owner.is_empty() {
+                "was made by somebody else".to_owned()
+            } else {
+                format!("belongs to the ChartResource {owner}")
+            };
+            return Err(ReconcileError::Config(format!(
+                "spec.kind: {reference} exists and {whose}: choose other names, or annotate it with {REGISTERED_BY}={} to hand it over",
+                object.name
+            )));
+        }
+        let file =
+            CrdFile { name: reference.name.clone(), text: String::new(), objects: vec![definition.clone()] };
+        let options = ReleaseOptions {
+            // Whose it is was checked above.
+            ownership: OwnershipOptions { adoption: Adoption::Any, ..OwnershipOptions::default() },
+            ..ReleaseOptions::default()
+        };
+        let runner = pass.runner_of_operator();
+        runner.apply_crds(&definition_id(&object.name), NAME, vec![file], &options).await?;
+        match pass.client().kinds_with([gvk.clone()]).await?.get(&gvk) {
+            Some(_) => Ok(()),
+            None => Err(ReconcileError::Reason {
+                reason: "KindNotServed",
+                text: format!("{reference} is registered, and {} is not served yet", gvk.kind),
+                disposition: Disposition::Wait,
+            }),
+        }
+    }
+
+    /// What the controller of the kind is to be.
+    fn wanted(
+        &self,
+        spec: &ChartResourceSpec,
+        chart: &LoadedChart,
+        names: &RegisteredNames,
+        status: &ChartResourceStatus,
+    ) -> Result<WantedKind, ReconcileError> {
+        let account = spec.service_account_name.as_deref().filter(|name| !name.is_empty());
+        if let Some(wrong) = account.filter(|name| AccountName::parse(name).is_none()) {
+            return Err(ReconcileError::Config(format!("spec.serviceAccountName: {wrong:?} is not a name")));
+        }
+        let gvk = gvk_of(names);
+        let selector = spec.selector.to_query();
+        let settings = KindSettings {
+            name: owner_name(&gvk),
+            gvk,
+            overrides: OverrideValues::of_map(&spec.override_values),
+            selector: selector.map_err(|error| ReconcileError::Config(format!("spec.selector.{error}")))?,
+            reconcile_period: spec
+                .reconcile_period
+                .as_ref()
+                .map_or(PERIOD, |own| own.get())
+                .clamp(INTERVALS.0, INTERVALS.1),
+            watches_dependents: true,
+            concurrency: None,
+            service_account: account.map(str::to_owned),
+            suspended: spec.suspend,
+        };
+        let max_unavailable =
+            spec.rollout.max_unavailable.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
+        let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest);
+        let stopped = stopped.map(|stopped| (stopped.object.clone(), stopped.message.clone()));
+        Ok(WantedKind { settings, chart: chart.clone(), max_unavailable, stopped })
+    }
+
+    /// Writes the status of a kind that is registered.
+    async fn conclude(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &ChartResourceObject,
+        mut status: ChartResourceStatus,
+        kind: &ServedKind,
+    ) -> Result<Reconciled, ReconcileError> {
+        let counts = kind.counts();
+        status.observed_generation = object.generation;
+        status.objects = Some(ObjectNumbers {
+            total: counts.total,
+            ready: counts.ready,
+            failed: counts.failed,
+            updated: counts.updated,
+        });
+        status.stopped = kind.stop().map(|(object, message)| StoppedAt { object, message });
+        let (ready, reason, message) = match &status.stopped {
+            Some(StoppedAt { object, message }) => (
+                Some(false),
+                "RolloutStopped",
+                format!(
+                    "{} of {} objects have {} {}: the upgrade of {object} failed, and no others follow: {message}",
+                    counts.updated, counts.total, status.chart, status.version
+                ),
+            ),
+            None if counts.updated < counts.total => (
+                None,
+                "RollingOut",
+                format!(
+                    "{} of {} objects have {} {}",
+                    counts.updated, counts.total, status.chart, status.version
+                ),
+            ),
+            None if kind.settings.suspended => {
+                (Some(true), "Suspended", "spec.suspend is true: objects are left alone".to_owned())
+            }
+            None => (Some(true), "Registered", format!("{} objects", counts.total)),
+        };
+        let conditions = [
+            Condition { condition_type: "Ready", status: ready, reason, message: message.clone() },
+            stalled(status.stopped.is_some().then_some((reason, message.as_str()))),
+        ];
+        let mut written = serde_json::to_value(&status).unwrap_or_default();
+        let before = &pass.object["status"]["conditions"];
+        written["conditions"] = set_conditions(before, &conditions, Some(object.generation), &api_now());
+        if pass.replace_status(&written).await? && ready == Some(false) {
+            pass.record_event(note(EventType::Warning, reason, message));
+        }
+        Ok(Reconciled::new(ready == Some(true), Requeue::After(jittered(object.interval()))))
+    }
+
+    /// How many objects of a kind there are, up to a page.
+    async fn count(&self, pass: &ReconcilePass, names: &RegisteredNames) -> Result<usize, ReconcileError> {
+        let gvk = gvk_of(names);
+        if pass.client().current_kinds().await?.get(&gvk).is_none() {
+            return Ok(0);
+        }
+        Ok(pass.client().list_metadata_page(&gvk, None, None).await?.items.len())
+    }
+
+    /// Drops a kind, unless it has objects or its definition is somebody else's.
+    async fn drop_kind(
+        &self,
+        pass: &ReconcilePass,
+        object: &ChartResourceObject,
+        names: &RegisteredNames,
+    ) -> Result<(), ReconcileError> {
+        let reference = crd_reference(names);
+        let live = pass.client().get(&reference).await?;
+        let live = live.filter(|live| ObjectMeta::of(live).annotation(REGISTERED_BY) == Some(&object.name));
+        let Some(live) = live else {
+            self.kinds.stop(&object.name).await;
+            return Ok(());
+        };
+        let left = self.count(pass, names).await?;
+        if left > 0 {
+            return Err(ReconcileError::Reason {
+                reason: "KindInUse",
+                text: format!(
+                    "{} has {left} objects: it is dropped when they are deleted (kubectl delete {} --all -A)",
+                    names.kind, reference.name
+                ),
+                disposition: Disposition::Wait,
+            });
+        }
+        self.kinds.stop(&object.name).await;
+        let options = DeleteOptions { uid: Some(ObjectMeta::of(&live).uid()), ..DeleteOptions::default() };
+        // Before the deletion: its absence is no drift.
+        pass.runner_of_operator().engine().watch_crds_for(&definition_id(&object.name), NAME, &[]).await;
+        pass.client().delete(&reference, options).await?;
+        tracing::info!(object = object.name, crd = reference.name, "the kind is dropped");
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Which objects of a kind get another chart, and when. Pure.
+//!
+//! Owns the rule of a rollout: so many objects at a time, and none after the first that fails. Does not know how an object is upgraded.
+
+use std::collections::BTreeSet;
+
+use super::loaded_chart::LoadedChart;
+
+/// The chart of a kind, on its way to the kind's objects.
+#[derive(Debug)]
+pub(crate) struct ChartRollout {
+    /// The chart that objects are to have.
+    pub(crate) chart: LoadedChart,
+    /// The one before, if this process had it.
+    previous: Option<LoadedChart>,
+    /// Objects that may be unavailable at a time.
+    max_unavailable: usize,
+    /// Objects with the chart that are not ready, and those that are being upgraded to it.
+    running: BTreeSet<String>,
+    /// Objects with another chart.
+    waiting: BTreeSet<String>,
+    /// The object at which the rollout stopped, with the reason.
+    stopped: Option<(String, String)>,
+}
+
+/// What an object is to do.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// To have this chart.
+    Deploy(LoadedChart),
+    /// To stay at the chart that it has: this one, if this process has it.
+    Wait(Option<LoadedChart>),
+}
+
+impl ChartRollout {
+    /// The rollout of a chart.
+    pub(crate) fn new(chart: LoadedChart, max_unavailable: usize) -> Self {
+        Self {
+            chart,
+            previous: None,
+            max_unavailable: max_unavailable.max(1),
+            running: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            stopped: None,
+        }
+    }
+
+    /// The same, stopped at an object as a process before this one has noted it.
+    pub(crate) fn stopped_at(self, stopped: Option<(String, String)>) -> Self {
+        Self { stopped, ..self }
+    }
+
+    /// The object at which it stopped, with the reason.
+    pub(crate) fn stop(&self) -> Option<&(String, String)> {
+        self.stopped.as_ref()
+    }
+
+    /// Begins the rollout of a chart in place of this one. One with the same digest goes on.
+    pub(crate) fn replace(&mut self, chart: LoadedChart, max_unavailable: usize) {
+        self.max_unavailable = max_unavailable.max(1);
+        if chart.digest == self.chart.digest {
+            return;
+        }
+        self.previous = Some(std::mem::replace(&mut self.chart, chart));
+        self.running.clear();
+        self.waiting.clear();
+        self.stopped = None;
+    }
+
+    /// What an object is to do. `current`: the digest of the chart that it has; empty if it has none yet.
+    pub(crate) fn turn(&mut self, key: &str, current: &str) -> Turn {
+        let stopped_here = self.stopped.as_ref().is_some_and(|(object, _)| object == key);
+        let free = self.stopped.is_none() && self.running.len() < self.max_unavailable;
+        if current.is_empty() || current == self.chart.digest || self.running.contains(key) {
+            return Turn::Deploy(self.chart.clone());
+        }
+        if stopped_here || free {
+            self.running.insert(key.to_owned());
+            self.waiting.remove(key);
+            return Turn::Deploy(self.chart.clone());
+        }
+        self.waiting.insert(key.to_owned());
+        Turn::Wait(self.previous.clone().filter(|previous| previous.digest == current))
+    }
+
+    /// An object has the chart and is ready. Returns the objects whose turn it is.
+    pub(crate) fn note_ready(&mut self, key: &str) -> Vec<String> {
+        self.running.remove(key);
+        self.waiting.remove(key);
+        self.stopped.take_if(|(object, _)| object == key);
+        self.next()
+    }
+
+    /// An object has the chart and is not ready yet.
+    pub(crate) fn note_unready(&mut self, key: &str) {
+        self.running.insert(key.to_owned());
+    }
+
+    /// The upgrade of an object failed: no others follow. Nothing changes if it was not being upgraded.
+    pub(crate) fn note_failed(&mut self, key: &str, reason: &str) {
+        if self.running.remove(key) && self.stopped.is_none() {
+            self.stopped = Some((key.to_owned(), reason.to_owned()));
+        }
+    }
+
+    /// An object does not exist any more. Returns the objects whose turn it is.
+    pub(crate) fn note_gone(&mut self, key: &str) -> Vec<String> {
+        self.note_ready(key)
+    }
+
+    /// The objects whose turn it is.
+    fn next(&self) -> Vec<String> {
+        if self.stopped.is_some() {
+            return Vec::new();
+        }
+        let places = self.max_unavailable.saturating_sub(self.running.len());
+        self.waiting.iter().take(places).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(digest: &str) -> LoadedChart {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("Chart.yaml"), "apiVersion: v2\nname: web\nversion: 1.0.0\n")
+            .unwrap();
+        LoadedChart { digest: digest.to_owned(), ..LoadedChart::of_path(root.path()).unwrap() }
+    }
+
+    fn digest(turn: &Turn) -> &str {
+        match turn {
+            Turn::Deploy(chart) => &chart.digest,
+            Turn::Wait(Some(_)) => "waits with its chart",
+            Turn::Wait(None) => "waits",
+        }
+    }
+
+    #[test]
+    fn objects_follow_one_another() {
+        let mut rollout = ChartRollout::new(chart("1"), 1);
+        assert_eq!(digest(&rollout.turn("a", "")), "1");
+        rollout.replace(chart("2"), 2);
+        assert_eq!(digest(&rollout.turn("a", "1")), "2");
+        assert_eq!(digest(&rollout.turn("b", "1")), "2");
+        assert_eq!(digest(&rollout.turn("c", "1")), "waits with its chart");
+        assert_eq!(digest(&rollout.turn("d", "0")), "waits");
+        assert_eq!(digest(&rollout.turn("a", "1")), "2", "its turn goes on");
+        assert_eq!(digest(&rollout.turn("new", "")), "2", "a new object upgrades nothing");
+        assert_eq!(rollout.note_ready("a"), ["c"]);
+        assert_eq!(digest(&rollout.turn("c", "1")), "2");
+        assert_eq!(rollout.note_gone("b"), ["d"]);
+        rollout.note_unready("x");
+        assert_eq!(digest(&rollout.turn("d", "1")), "waits with its chart", "others are unavailable");
+        assert_eq!(rollout.note_ready("x"), ["d"]);
+    }
+
+    #[test]
+    fn the_first_failure_stops_it_until_that_object_is_ready() {
+        let mut rollout = ChartRollout::new(chart("1"), 1);
+        rollout.replace(chart("2"), 1);
+        assert_eq!(digest(&rollout.turn("a", "1")), "2");
+        assert_eq!(digest(&rollout.turn("b", "1")), "waits with its chart");
+        rollout.note_failed("b", "not upgraded");
+        assert_eq!(rollout.stop(), None);
+        rollout.note_failed("a", "refused");
+        assert_eq!(rollout.stop(), Some(&("a".to_owned(), "refused".to_owned())));
+        assert_eq!(rollout.note_gone("c"), [""; 0]);
+        assert_eq!(digest(&rollout.turn("b", "1")), "waits with its chart");
+        assert_eq!(digest(&rollout.turn("a", "1")), "2", "its own retry goes on");
+        assert_eq!(rollout.note_ready("a"), ["b"]);
+        // Another chart is another rollout.
+        assert_eq!(digest(&rollout.turn("b", "1")), "2");
+        rollout.note_failed("b", "refused");
+        rollout.replace(chart("2"), 1);
+        assert!(rollout.stop().is_some(), "the same chart goes on");
+        rollout.replace(chart("3"), 1);
+        assert!(rollout.stop().is_none());
+        let restarted = ChartRollout::new(chart("3"), 1).stopped_at(Some(("a".to_owned(), "no".to_owned())));
+        assert!(restarted.stop().is_some());
+    }
+}

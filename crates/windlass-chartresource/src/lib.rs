@@ -1,0 +1,42 @@
+//! Kinds whose objects are releases of a chart: the spec of an object is the chart's values.
+//!
+//! Owns which kind stands for which chart, and the way from an object to its release and to its status. When a pass is due is
+//! `controller`'s; the definition of a kind is `charts`'. Knows no manifest.
+//!
+//! - [`watches_file`]: operator-sdk's file of kinds; [`override_values`]: values that beat those of objects
+//! - [`kind_settings`]: a kind; [`loaded_chart`]: its chart
+//! - [`chart_objects`]: the front end of the objects of a kind; `values_object`: an object as it is read
+//! - `object_deployment`: an object's release; `served_kind`, `chart_rollout`: which object gets another chart, and when
+//! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
+//! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
+//! - `chart_download`: its chart; `registered_kinds`: controllers that come and go with kinds
+//! - `object_status`: status and conditions of an object
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+mod chart_download;
+pub mod chart_objects;
+pub mod chart_resource_api;
+pub mod chart_resource_definition;
+pub mod chart_resources;
+mod chart_rollout;
+mod failed_attempts;
+pub mod kind_settings;
+pub mod loaded_chart;
+mod object_deployment;
+mod object_status;
+pub mod override_values;
+mod registered_kinds;
+mod release_choice;
+mod served_kind;
+mod values_object;
+pub mod watches_file;
+
+pub use chart_download::ChartSources;
+pub use chart_objects::{ChartObjects, ObjectOptions};
+pub use chart_resources::ChartResourceOptions;
+pub use kind_settings::KindSettings;
+pub use loaded_chart::LoadedChart;
+pub use override_values::OverrideValues;
+pub use release_choice::BusyReleases;
+pub use watches_file::{WatchedKind, WatchesFile};

@@ -1,0 +1,158 @@
+//! A kind that this process reconciles: its settings, its chart, and what its objects report.
+//!
+//! Owns what the front end of the objects and whoever registered the kind share: the rollout of the chart, requests of passes, and counts.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use super::chart_rollout::{ChartRollout, Turn};
+use super::kind_settings::KindSettings;
+use super::loaded_chart::LoadedChart;
+
+/// How far an object is, as its status says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ObjectProgress {
+    pub(crate) ready: bool,
+    pub(crate) failed: bool,
+    /// Digest of the chart that it has.
+    pub(crate) chart_digest: String,
+}
+
+/// Numbers of objects of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ObjectCounts {
+    pub(crate) total: usize,
+    pub(crate) ready: usize,
+    pub(crate) failed: usize,
+    /// Those that have the chart of the kind.
+    pub(crate) updated: usize,
+}
+
+/// A kind, as front end and registration share it.
+pub(crate) struct ServedKind {
+    pub(crate) settings: KindSettings,
+    rollout: Mutex<ChartRollout>,
+    objects: Mutex<BTreeMap<String, ObjectProgress>>,
+    requests: UnboundedSender<String>,
+    requested: tokio::sync::Mutex<UnboundedReceiver<String>>,
+    /// Changes with counts and rollout.
+    changed: watch::Sender<u64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ServedKind {
+    pub(crate) fn new(settings: KindSettings, rollout: ChartRollout) -> Arc<Self> {
+        let (requests, requested) = unbounded_channel();
+        Arc::new(Self {
+            settings,
+            rollout: Mutex::new(rollout),
+            objects: Mutex::default(),
+            requests,
+            requested: tokio::sync::Mutex::new(requested),
+            changed: watch::Sender::new(0),
+        })
+    }
+
+    /// The next object that has to be reconciled: its turn has come.
+    pub(crate) async fn next_request(&self) -> String {
+        match self.requested.lock().await.recv().await {
+            Some(key) => key,
+            // The sender is this object's own.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn request(&self, keys: Vec<String>) {
+        for key in keys {
+            // The receiver is this object's own.
+            drop(self.requests.send(key));
+        }
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// What an object is to do ([`ChartRollout::turn`]).
+    pub(crate) fn turn(&self, key: &str, current: &str) -> Turn {
+        lock(&self.rollout).turn(key, current)
+    }
+
+    /// An object is ready with the chart of this digest.
+    pub(crate) fn note_ready(&self, key: &str, chart_digest: &str) {
+        let mut rollout = lock(&self.rollout);
+        if rollout.chart.digest != chart_digest {
+            return;
+        }
+        let next = rollout.note_ready(key);
+        drop(rollout);
+        self.request(next);
+    }
+
+    /// The name of the chart.
+    pub(crate) fn chart_name(&self) -> String {
+        lock(&self.rollout).chart.name().to_owned()
+    }
+
+    pub(crate) fn note_failed(&self, key: &str, reason: &str) {
+        lock(&self.rollout).note_failed(key, reason);
+        self.request(Vec::new());
+    }
+
+    /// Takes what the status of an object says.
+    pub(crate) fn note_observed(&self, key: &str, progress: ObjectProgress) {
+        let before = lock(&self.objects).insert(key.to_owned(), progress.clone());
+        if before.as_ref() == Some(&progress) {
+            return;
+        }
+        let mut rollout = lock(&self.rollout);
+        if progress.chart_digest == rollout.chart.digest && !progress.ready && !progress.failed {
+            rollout.note_unready(key);
+        }
+        drop(rollout);
+        self.request(Vec::new());
+    }
+
+    pub(crate) fn note_gone(&self, key: &str) {
+        lock(&self.objects).remove(key);
+        let next = lock(&self.rollout).note_gone(key);
+        self.request(next);
+    }
+}
+
+impl ServedKind {
+    /// Begins the rollout of another chart.
+    pub(crate) fn set_chart(&self, chart: LoadedChart, max_unavailable: usize) {
+        let digest = chart.digest.clone();
+        lock(&self.rollout).replace(chart, max_unavailable);
+        let others = lock(&self.objects);
+        let others = others.iter().filter(|(_, progress)| progress.chart_digest != digest);
+        let keys: Vec<String> = others.map(|(key, _)| key.clone()).collect();
+        self.request(keys);
+    }
+
+    /// The object at which the rollout stopped, with the reason.
+    pub(crate) fn stop(&self) -> Option<(String, String)> {
+        lock(&self.rollout).stop().cloned()
+    }
+
+    pub(crate) fn counts(&self) -> ObjectCounts {
+        let digest = lock(&self.rollout).chart.digest.clone();
+        let objects = lock(&self.objects);
+        let count = |fits: &dyn Fn(&ObjectProgress) -> bool| objects.values().filter(|one| fits(one)).count();
+        ObjectCounts {
+            total: objects.len(),
+            ready: count(&|one| one.ready),
+            failed: count(&|one| one.failed),
+            updated: count(&|one| one.chart_digest == digest),
+        }
+    }
+
+    /// Changes when counts or the rollout change.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}

@@ -1,0 +1,126 @@
+//! The program itself with operator-sdk's file, flags and environment.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use windlass_test_cluster::wait_until;
+
+use super::chart_objects::{GROUP, chart, control_plane};
+use super::{LIMIT, write};
+
+/// A running program; it ends with the test.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// A port that was free a moment ago.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+#[test]
+fn the_program_takes_operator_sdks_flags_and_environment() {
+    let cp = control_plane();
+    let (ns, other) = (cp.namespace("program").unwrap(), cp.namespace("program").unwrap());
+    let n = ns.name();
+    let root = tempfile::tempdir().unwrap();
+    chart(&root.path().join("helm-charts/cache"));
+    let file = format!(
+        "- group: {GROUP}\n  version: v1\n  kind: Cache\n  chart: helm-charts/cache\n  overrideValues: {{image.name: $RELATED_IMAGE}}\n"
+    );
+    write(root.path(), "watches.yaml", &file);
+    let (metrics, probes) = (free_address(), free_address());
+    let start = |flags: &[&str], log: Stdio| {
+        Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args([
+                "operator",
+                "--controllers=charts",
+                "--listen-port=0",
+                "--debug-unix-socket",
+                "debug.socket",
+            ])
+            .args(["--watch-label-selector", &format!("test={n}"), "-n", n])
+            .args(["--leader-elect", "--leader-election-id=caches", "--leader-election-namespace", n])
+            .args(flags)
+            .current_dir(root.path())
+            .env("KUBECONFIG", cp.kubeconfig())
+            .env("WATCH_NAMESPACE", format!("{n},{}", other.name()))
+            .env("RELATED_IMAGE", "cache:2")
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    // What it does not have is refused.
+    let refused = start(&["--metrics-secure=true"], Stdio::piped()).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && text.contains("--metrics-secure: metrics are served over HTTP"),
+        "{text}"
+    );
+
+    let log = std::fs::File::create(root.path().join("log")).unwrap();
+    let flags = [
+        "--metrics-bind-address",
+        &metrics,
+        "--health-probe-bind-address",
+        &probes,
+        "--reconcile-period=1s",
+        "--max-concurrent-reconciles=2",
+        "--suppress-override-values",
+        "--allow-local-sources",
+        "--log-type=json",
+    ];
+    let program = Program(start(&flags, log.into()));
+    for namespace in [n, other.name()] {
+        let object = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "Cache",
+            "metadata": {"name": "web", "namespace": namespace, "labels": {"test": n}}, "spec": {"size": 6},
+        });
+        cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
+        let path = "jsonpath={.data.size} {.data.image}";
+        let data =
+            || cp.kubectl(["get", "configmap", "web", "-n", namespace, "--ignore-not-found", "-o", path]);
+        let what = "the object is a release with the image of the environment";
+        wait_until(what, LIMIT, || Ok((data()? == "6 cache:2").then_some(()))).unwrap();
+    }
+    assert!(get(&metrics, "/metrics").contains("helm_operator_build_info{"));
+    assert!(
+        get(&probes, "/readyz").starts_with("HTTP/1.1 200")
+            && get(&probes, "/healthz").starts_with("HTTP/1.1 200")
+    );
+    let holder =
+        cp.kubectl(["get", "lease", "caches", "-n", n, "-o", "jsonpath={.spec.holderIdentity}"]).unwrap();
+    assert!(holder.starts_with("windlass-"), "{holder}");
+    let events = || {
+        cp.kubectl([
+            "get",
+            "events",
+            "-n",
+            n,
+            "-o",
+            "jsonpath={.items[?(@.reason==\"OverrideValuesInUse\")].message}",
+        ])
+    };
+    let event =
+        wait_until("an Event of the override", LIMIT, || Ok(Some(events()?).filter(|text| !text.is_empty())));
+    let event = event.unwrap();
+    assert!(event.contains("image.name") && !event.contains("cache:2"), "{event}");
+    drop(program);
+}
