@@ -1,6 +1,6 @@
 //! `windlass rbac CHART`: an account with the printed rights installs the chart with any values, and one with less does not.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use super::{control_plane, run, windlass};
@@ -12,7 +12,7 @@ fn liberty() -> String {
 }
 
 /// Runs a command as the user of a kubeconfig.
-fn run_as(kubeconfig: &PathBuf, args: &[&str]) -> Output {
+fn run_as(kubeconfig: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windlass")).args(args).env("KUBECONFIG", kubeconfig).output().unwrap()
 }
 

@@ -1,11 +1,28 @@
 //! CustomResourceDefinitions of charts: a real API server takes them, and objects with what they require.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::{chart, control_plane, fails, run, windlass};
 use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 use windlass_charts::{DefinitionOptions, KindNames, define};
+use windlass_test_cluster::wait_until;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits until definitions are established. New ones have no conditions yet, which `kubectl wait` takes for an error.
+pub(crate) fn wait_established(names: &[&str]) {
+    let cp = control_plane();
+    for name in names {
+        wait_until(&format!("{name} is established"), LIMIT, || {
+            let live = cp.get(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"))?;
+            let mut conditions = live["status"]["conditions"].as_array().into_iter().flatten();
+            Ok(conditions.any(|c| c["type"] == "Established" && c["status"] == "True").then_some(()))
+        })
+        .unwrap();
+    }
+}
 
 /// Applies the definition of a chart under a group of its own, and its example. Gives the resource.
 fn established(chart: &str, group: &str, namespace: &str) -> String {
@@ -14,7 +31,7 @@ fn established(chart: &str, group: &str, namespace: &str) -> String {
     let made = cp.kubectl_with(["apply", "--server-side", "-o", "json", "-f", "-"], &crd);
     let made: Value = serde_json::from_str(&made.unwrap_or_else(|e| panic!("{chart}: {e}"))).unwrap();
     let name = made["metadata"]["name"].as_str().unwrap().to_owned();
-    cp.kubectl(["wait", "--for=condition=Established", &format!("crd/{name}"), "--timeout=30s"]).unwrap();
+    wait_established(&[&name]);
     let live: Value =
         serde_json::from_str(&cp.kubectl(["get", "crd", &name, "-o", "json"]).unwrap()).unwrap();
     let refused =
@@ -65,7 +82,7 @@ fn objects_of_a_charts_kind_are_checked() {
     let crd = String::from_utf8(out.stdout).unwrap();
     cp.kubectl_with(["apply", "--server-side", "-f", "-"], &crd).unwrap();
     let name = format!("libertyapps.{group}");
-    cp.kubectl(["wait", "--for=condition=Established", &format!("crd/{name}"), "--timeout=30s"]).unwrap();
+    wait_established(&[&name]);
     let create = |name: &str, spec: &Value| {
         let object = json!({"apiVersion": format!("{group}/v1"), "kind": "LibertyApp",
             "metadata": {"name": name, "namespace": n}, "spec": spec});
@@ -136,12 +153,11 @@ fn definitions_of_the_corpus_are_established() {
         // A stream, not a List, which kubectl would check with schemas of its own.
         let stream = |items: Vec<Value>| items.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
         let names: Vec<String> =
-            crds.iter().map(|crd| format!("crd/{}", crd["metadata"]["name"].as_str().unwrap())).collect();
+            crds.iter().map(|crd| crd["metadata"]["name"].as_str().unwrap().to_owned()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         cp.kubectl_with(["create", "-f", "-"], &stream(crds)).unwrap();
-        let established = ["wait", "--for=condition=Established", "--timeout=60s"];
-        cp.kubectl([&established[..], &names].concat()).unwrap();
-        let live = cp.kubectl([&["get", "-o", "json"], &names[..]].concat()).unwrap();
+        wait_established(&names);
+        let live = cp.kubectl([&["get", "crd", "-o", "json"], &names[..]].concat()).unwrap();
         let live: Value = serde_json::from_str(&live).unwrap();
         for crd in live["items"].as_array().unwrap() {
             let conditions = crd["status"]["conditions"].as_array().unwrap();
@@ -149,6 +165,6 @@ fn definitions_of_the_corpus_are_established() {
             assert!(refused.is_none(), "{}: {refused:?}", crd["metadata"]["name"]);
         }
         cp.kubectl_with(["create", "-n", n, "-f", "-"], &stream(examples)).unwrap();
-        cp.kubectl([&["delete", "--wait=false"], &names[..]].concat()).unwrap();
+        cp.kubectl([&["delete", "crd", "--wait=false"], &names[..]].concat()).unwrap();
     }
 }

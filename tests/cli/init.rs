@@ -113,8 +113,8 @@ fn an_api_server_takes_what_a_repository_builds() {
     assert!(built.contains("image: libertyapp-operator:0.1.0\n"), "{built}");
     let crd = std::fs::read_to_string(target.join("config/crd.yaml")).unwrap();
     cp.kubectl_with(["apply", "--server-side", "-f", "-"], &crd).unwrap();
-    let name = format!("crd/libertyapps.{group}");
-    cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+    let name = format!("libertyapps.{group}");
+    super::crd::wait_established(&[&name]);
     let sample = target.join("samples/plants.yaml");
     cp.kubectl(["create", "-n", n, "-f", sample.to_str().unwrap()]).unwrap();
     let live: Value = serde_json::from_str(
@@ -123,5 +123,5 @@ fn an_api_server_takes_what_a_repository_builds() {
     .unwrap();
     assert_eq!(live["spec"]["image"]["pullSecret"], "my-pull-secret");
     assert_eq!(live["spec"]["service"]["targetPort"], 9080);
-    cp.kubectl(["delete", &name]).unwrap();
+    cp.kubectl(["delete", "crd", &name]).unwrap();
 }

@@ -63,7 +63,8 @@ async fn a_pull_secret_is_added_and_removed_with_its_last_object() {
     assert_eq!(plants.add("registry", &accounts).await.unwrap(), states(&AccountState::Unchanged));
     assert_eq!(listed(cp, n, "default"), ["of-a-user", "registry"]);
     assert_eq!(listed(cp, n, "declared"), ["of-the-chart"]);
-    let live = cp.get(&format!("/api/v1/namespaces/{n}/serviceaccounts/default")).unwrap();
+    // Of an object that nobody applied, such as `default`, the API server keeps no managers.
+    let live = cp.get(&format!("/api/v1/namespaces/{n}/serviceaccounts/own")).unwrap();
     let managers = live["metadata"]["managedFields"].as_array().unwrap();
     let own = managers.iter().find(|entry| entry["manager"] == MANAGER).unwrap();
     assert!(own["fieldsV1"].get("f:imagePullSecrets").is_some(), "{own}");

@@ -60,7 +60,7 @@ pub fn object_rights(objects: &[PlacedObject<'_>]) -> RightSet {
             }
             (RBAC_GROUP, "roles" | "clusterroles") => role_rights(&mut rights, placed, name),
             (RBAC_GROUP, "rolebindings" | "clusterrolebindings") => {
-                binding_rights(&mut rights, placed, objects)
+                binding_rights(&mut rights, placed, objects);
             }
             _ => {}
         }

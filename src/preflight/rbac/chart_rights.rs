@@ -148,7 +148,9 @@ fn render_all(
         pairs.report(&row, result.is_ok());
         match result {
             Ok(rendered) => {
-                rendered.iter().for_each(|one| objects.add_rendered(one, subject.namespace, &row, switches))
+                for one in &rendered {
+                    objects.add_rendered(one, subject.namespace, &row, switches);
+                }
             }
             Err(error) => {
                 size.failed += 1;
