@@ -75,6 +75,9 @@ fn content(package: &[u8]) -> String {
     STANDARD.encode(package)
 }
 
+/// A running front end.
+type FrontEndTask = tokio::task::JoinHandle<Result<(), ClusterError>>;
+
 /// A namespace with a running front end.
 struct Running {
     cp: &'static ControlPlane,
@@ -82,7 +85,7 @@ struct Running {
     options: HelmChartOptions,
     /// Metrics of the front end.
     state: Arc<State>,
-    process: Option<(watch::Sender<bool>, tokio::task::JoinHandle<Result<(), ClusterError>>)>,
+    process: Option<(watch::Sender<bool>, FrontEndTask)>,
 }
 
 impl Running {
