@@ -326,6 +326,8 @@ async fn a_tenant_acts_with_the_account_of_the_kind() {
     own.cp.kubectl(["create", "serviceaccount", "tenant", "-n", &n]).unwrap();
     let account = format!("--serviceaccount={n}:tenant");
     own.cp.kubectl(["create", "rolebinding", "tenant", "--clusterrole=admin", "-n", &n, &account]).unwrap();
+    // The retries may have ended.
+    own.cp.kubectl(["annotate", &kind, "one", "-n", &n, "windlass.dev/requested-at=now"]).unwrap();
     own.wait("it has the rights", || own.data("one") == "1 0.1.0");
     own.end().await;
 }

@@ -66,7 +66,7 @@ impl ChartAccess {
 }
 
 /// A reference that cannot be one.
-fn invalid(text: String) -> ReconcileError {
+fn invalid(text: &str) -> ReconcileError {
     ReconcileError::Config(format!("spec.chart: {text}"))
 }
 
@@ -87,7 +87,7 @@ impl ChartSources {
         access: Option<ChartAccess>,
     ) -> Result<LoadedChart, ReconcileError> {
         if chart.name.trim().is_empty() {
-            return Err(invalid("name: it is empty: name a chart".to_owned()));
+            return Err(invalid("name: it is empty: name a chart"));
         }
         let has_login = access.is_some();
         let is_url = chart.name.contains("://");
@@ -95,23 +95,23 @@ impl ChartSources {
             return self.on_disk(chart, has_login).await;
         }
         if !chart.repo.is_empty() && is_url {
-            return Err(invalid(format!(
+            return Err(invalid(&format!(
                 "name: {:?} is an address of its own: leave repo out, or name a chart in it",
                 chart.name
             )));
         }
         let as_user = chart.repo.is_empty()
-            && match ChartReference::parse(&chart.name).map_err(|error| invalid(format!("name: {error}")))? {
+            && match ChartReference::parse(&chart.name).map_err(|error| invalid(&format!("name: {error}")))? {
                 ChartReference::Path(_) => {
-                    return Err(invalid(
-                        "name: file:// is not possible: name a path below --charts-dir".to_owned(),
-                    ));
+                    return Err(invalid("name: file:// is not possible: name a path below --charts-dir"));
                 }
                 ChartReference::Git(_) | ChartReference::Bucket(_) => true,
                 ChartReference::Repository { .. } | ChartReference::Url(_) | ChartReference::Oci(_) => false,
             };
         if as_user && has_login {
-            return Err(invalid("secretRef: Git repositories and buckets are read with the operator's own login: leave it out".to_owned()));
+            return Err(invalid(
+                "secretRef: Git repositories and buckets are read with the operator's own login: leave it out",
+            ));
         }
         let access = access.unwrap_or_default();
         let options = Options {
@@ -137,13 +137,13 @@ impl ChartSources {
     async fn on_disk(&self, chart: &ChartLocation, has_login: bool) -> Result<LoadedChart, ReconcileError> {
         if has_login || !chart.version.is_empty() {
             let field = if has_login { "secretRef" } else { "version" };
-            return Err(invalid(format!(
+            return Err(invalid(&format!(
                 "{field}: {:?} is a chart on disk: leave it out, or set repo",
                 chart.name
             )));
         }
         let Some(root) = self.charts_dir.clone() else {
-            return Err(invalid(format!(
+            return Err(invalid(&format!(
                 "name: {:?} is a chart on disk, and the operator has no --charts-dir: set repo, or name an address such as oci://…",
                 chart.name
             )));

@@ -150,7 +150,7 @@ impl FrontEnd for ChartObjects {
             failed: status.is_stalled(),
             chart_digest: status.chart_digest.clone().unwrap_or_default(),
         };
-        self.kind.note_observed(key, progress);
+        self.kind.note_observed(key, &progress);
     }
 
     fn note_gone(&self, key: &str) {

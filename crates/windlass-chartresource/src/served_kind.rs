@@ -103,9 +103,9 @@ impl ServedKind {
     }
 
     /// Takes what the status of an object says.
-    pub(crate) fn note_observed(&self, key: &str, progress: ObjectProgress) {
+    pub(crate) fn note_observed(&self, key: &str, progress: &ObjectProgress) {
         let before = lock(&self.objects).insert(key.to_owned(), progress.clone());
-        if before.as_ref() == Some(&progress) {
+        if before.as_ref() == Some(progress) {
             return;
         }
         let mut rollout = lock(&self.rollout);
