@@ -15,6 +15,7 @@ mod git_logins;
 mod helm_charts;
 mod identity;
 mod lifecycle;
+mod nesting;
 mod notifications;
 mod outages;
 mod peer_cases;

@@ -6,7 +6,7 @@
 use super::{
     discovery::Discovery,
     error::{ApiStatus, ClusterError, Result},
-    kubeconfig_list,
+    kubeconfig_list, nesting_bound,
     request_metrics::{RequestMetrics, RequestObserver},
     retry::{self, RequestFailure, Throttle},
 };
@@ -432,7 +432,8 @@ fn new_client(
         // kube handles tunnels through a proxy, at the cost of HTTP/2.
         let mut config = config.clone();
         config.default_retry = false;
-        return Ok(ClientBuilder::try_from(config).map_err(failed)?.build());
+        let bound = tower::util::MapResponseLayer::new(nesting_bound::bounded);
+        return Ok(ClientBuilder::try_from(config).map_err(failed)?.with_layer(&bound).build());
     }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -460,6 +461,7 @@ fn new_client(
         .layer(config.extra_headers_layer().map_err(failed)?)
         .option_layer(begins.map(tower::timeout::TimeoutLayer::new))
         .map_err(Into::<tower::BoxError>::into)
+        .map_response(nesting_bound::bounded)
         .service(RequestMetrics { inner: http, observer: Arc::clone(observer) });
     Ok(Client::new(service, config.default_namespace.clone()))
 }

@@ -18,6 +18,7 @@ mod lease;
 mod logs_and_events;
 mod managed_fields;
 mod metadata_cache;
+mod nesting_bound;
 mod object_api;
 mod object_meta;
 mod object_ref;
@@ -45,6 +46,7 @@ pub use lease::{
 };
 pub use managed_fields::{Folded, fold_managers, needs_folding, without_orphans};
 pub use metadata_cache::{CacheEvent, CacheLookup, WatchScope, Watches};
+pub use nesting_bound::{MAX_NESTING, has_omitted_values};
 pub use object_api::{Applied, ApplyOptions, DeleteOptions, Deleted, Listed, Propagation, Validation};
 pub use object_meta::ObjectMeta;
 pub use object_ref::{Gvk, ObjectKey, ObjectRef};

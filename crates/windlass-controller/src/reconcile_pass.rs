@@ -20,7 +20,9 @@ use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report,
 use super::release_claims::ReleaseClaims;
 use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
 use super::worker_slot::WorkerSlot;
-use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef, PatchKind};
+use windlass_cluster::{
+    Cluster, ClusterError, MAX_NESTING, ObjectMeta, ObjectRef, PatchKind, has_omitted_values,
+};
 use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest};
 
 /// How long an uninstall waits for hooks.
@@ -175,6 +177,12 @@ impl ReconcilePass {
         front_end: &F,
         object: &F::Object,
     ) -> Result<Finished, ReconcileError> {
+        if has_omitted_values(&self.object) {
+            return Err(ReconcileError::Config(format!(
+                "the object has values that are nested deeper than some {} levels: make them flatter",
+                MAX_NESTING - 5
+            )));
+        }
         if front_end.needs_finalizer(object) {
             let finalizer = front_end.finalizer();
             self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
