@@ -5,8 +5,8 @@
 //! searched for in their text. The writes of hooks cannot be determined: their modules are reported, and users can add rules.
 
 mod added;
-mod chart_rights;
 mod chart_kind_rights;
+mod chart_rights;
 mod helm_release_rights;
 mod helmchart_rights;
 mod helmfile_rights;
@@ -34,8 +34,8 @@ use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
-pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs};
 pub use chart_kind_rights::chart_kind_needs;
+pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs};
 pub use helm_release_rights::helm_release_needs;
 pub use helmchart_rights::helmchart_needs;
 pub use helmfile_rights::helmfile_needs;
