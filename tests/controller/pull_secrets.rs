@@ -40,7 +40,7 @@ async fn a_pull_secret_is_added_and_removed_with_its_last_object() {
         Ok((!found.is_empty()).then_some(()))
     })
     .unwrap();
-    apply_account(cp, n, "own", &json!({}));
+    apply_account(cp, n, "own", &json!({"automountServiceAccountToken": true}));
     apply_account(cp, n, "declared", &json!({"imagePullSecrets": [{"name": "of-the-chart"}]}));
     let user = r#"{"imagePullSecrets":[{"name":"of-a-user"}]}"#;
     cp.kubectl(["patch", "serviceaccount", "default", "-n", n, "--type=merge", "-p", user]).unwrap();
@@ -63,7 +63,7 @@ async fn a_pull_secret_is_added_and_removed_with_its_last_object() {
     assert_eq!(plants.add("registry", &accounts).await.unwrap(), states(&AccountState::Unchanged));
     assert_eq!(listed(cp, n, "default"), ["of-a-user", "registry"]);
     assert_eq!(listed(cp, n, "declared"), ["of-the-chart"]);
-    // Of an object that nobody applied, such as `default`, the API server keeps no managers.
+    // Of an object without fields, such as `default`, the API server keeps no managers.
     let live = cp.get(&format!("/api/v1/namespaces/{n}/serviceaccounts/own")).unwrap();
     let managers = live["metadata"]["managedFields"].as_array().unwrap();
     let own = managers.iter().find(|entry| entry["manager"] == MANAGER).unwrap();

@@ -111,7 +111,7 @@ mod tests {
         object_rights(&placed).iter().map(|right| right.to_string()).collect()
     }
 
-    fn object(api_version: &str, kind: &str, more: Value) -> Value {
+    fn object(api_version: &str, kind: &str, more: &Value) -> Value {
         let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
         object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         object
@@ -125,8 +125,8 @@ mod tests {
         let rules = json!({"rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get"]}]});
         let role = |name: &str, kind: &str| json!({"roleRef": {"kind": kind, "name": name}});
         let bound = shown(&[
-            (object(api, "Role", rules.clone()), "roles", Some("ns")),
-            (object(api, "RoleBinding", role("a", "Role")), "rolebindings", Some("ns")),
+            (object(api, "Role", &rules), "roles", Some("ns")),
+            (object(api, "RoleBinding", &role("a", "Role")), "rolebindings", Some("ns")),
         ]);
         assert_eq!(
             bound,
@@ -137,17 +137,18 @@ mod tests {
             ]
         );
         let foreign =
-            shown(&[(object(api, "RoleBinding", role("view", "ClusterRole")), "rolebindings", Some("ns"))]);
+            shown(&[(object(api, "RoleBinding", &role("view", "ClusterRole")), "rolebindings", Some("ns"))]);
         assert_eq!(foreign[0], format!("bind clusterroles.{RBAC_GROUP} view in the cluster"));
-        let aggregated = object(api, "ClusterRole", json!({"aggregationRule": {"clusterRoleSelectors": []}}));
-        let binding = object(api, "ClusterRoleBinding", role("a", "ClusterRole"));
+        let aggregated =
+            object(api, "ClusterRole", &json!({"aggregationRule": {"clusterRoleSelectors": []}}));
+        let binding = object(api, "ClusterRoleBinding", &role("a", "ClusterRole"));
         let aggregated = shown(&[(aggregated, "clusterroles", None), (binding, "clusterrolebindings", None)]);
         assert_eq!(aggregated[2], format!("bind, escalate clusterroles.{RBAC_GROUP} a in the cluster"));
     }
 
     #[test]
     fn definitions_are_written_by_their_names() {
-        let crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({}));
+        let crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &json!({}));
         assert_eq!(
             shown(&[(crd, "customresourcedefinitions", None)]),
             [
@@ -160,8 +161,8 @@ mod tests {
 
     #[test]
     fn other_objects_are_kept_where_they_are() {
-        let config = object("v1", "ConfigMap", json!({}));
-        let namespace = object("v1", "Namespace", json!({}));
+        let config = object("v1", "ConfigMap", &json!({}));
+        let namespace = object("v1", "Namespace", &json!({}));
         assert_eq!(
             shown(&[(config, "configmaps", Some("ns")), (namespace, "namespaces", None)]),
             [format!("{ALL} namespaces in the cluster"), format!("{ALL} configmaps in namespace ns")]
