@@ -255,7 +255,7 @@ async fn a_helmchart_is_a_release_from_its_creation_to_its_deletion() {
     // A new version of the chart, and a namespace of its own.
     let target = format!("{}-made", running.ns.name());
     let update =
-        json!({"chartContent": content(&chart("1.1.0", &[])), "set": {"size": 2}, "timeout": "15m0s"});
+        json!({"chartContent": content(&chart("1.1.0", &[])), "set": {"size": 6}, "timeout": "15m0s"});
     running.chart("web", &update);
     running.wait_revision("web", 4);
     assert!(running.message("web").contains("of web-1.1.0 is deployed"), "{}", running.message("web"));
@@ -281,7 +281,7 @@ async fn a_helmchart_is_a_release_from_its_creation_to_its_deletion() {
         writes.iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect();
     assert_eq!(named, [""; 0]);
     running.kubectl("delete configmap web");
-    running.wait("the release is watched again", || running.size("web") == "2");
+    running.wait("the release is watched again", || running.size("web") == "6");
 
     running.kubectl("delete helmchart web");
     assert_eq!(running.size("web"), "", "the finalizer held the object until the release was uninstalled");

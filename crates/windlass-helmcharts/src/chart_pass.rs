@@ -318,7 +318,7 @@ impl HelmCharts {
         pass: &ReconcilePass,
         chart: &ManagedChart,
     ) -> Result<(), ReconcileError> {
-        if chart.management == Management::Unmanaged {
+        if chart.management == Management::Unmanaged || !chart.can_have_release() {
             return Ok(());
         }
         let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &chart.namespace);

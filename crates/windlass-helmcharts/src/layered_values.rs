@@ -122,7 +122,7 @@ mod tests {
         type Row<'a> = (&'a [(&'a str, &'a str)], Value, &'a str);
         let rows: [Row<'_>; 12] = [
             (&[], json!({}), "{}"),
-            (&[("a", "x: {y: 1, z: 1}"), ("b", "x: {y: 2}")], json!({}), r#"{"x":{"y":2,"z":1}}"#),
+            (&[("a", "x: {b: 1, z: 1}"), ("b", "x: {b: 2}")], json!({}), r#"{"x":{"b":2,"z":1}}"#),
             (&[("a", "x: [1, 2]"), ("b", "x: [3]")], json!({}), r#"{"x":[3]}"#),
             // A null of a later file stays, for the merge with the chart's values.
             (&[("a", "x: 1"), ("b", "x: null")], json!({}), r#"{"x":null}"#),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::k3s_api::{HelmChartConfigSpec, HelmChartSpec};
 use api_types::GoDuration;
 use windlass_cluster::{ObjectMeta, Validation};
-use windlass_controller::{Dependencies, ReconcileError};
+use windlass_controller::{Dependencies, ReconcileError, is_dns_label};
 use windlass_engine::record::Storage;
 use windlass_engine::{
     Adoption, ApplyChoice, CrdPolicy, Disposition, DriftPolicy, Duplicates, Mode, MovedCrds, ObjectOptions,
@@ -27,6 +27,8 @@ pub(crate) const DEPENDS_ON: &str = "windlass.dev/depends-on";
 const MAX_DEPENDENCIES: usize = 100;
 /// The longest address, version and path of a value, in bytes.
 const MAX_TEXT: usize = 2048;
+/// The longest name of a release, as Helm's.
+const MAX_RELEASE_NAME: usize = 53;
 /// Time limit of a wait, unless the chart has one.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// Failed tries after which condition Failed is true, unless the chart says otherwise: as k3s.
@@ -112,6 +114,12 @@ impl ManagedChart {
         ReleaseId::new(if target.is_empty() { &self.namespace } else { target }, &self.name)
     }
 
+    /// Whether there can be a release of this name in this namespace: other ones were never deployed, and need no uninstall.
+    pub(crate) fn can_have_release(&self) -> bool {
+        let ReleaseId { namespace, name } = self.release();
+        is_dns_label(&namespace) && name.len() <= MAX_RELEASE_NAME
+    }
+
     /// Where the records of the release are; the operator's choice where the spec says nothing.
     pub(crate) fn storage(&self) -> Option<Storage> {
         match self.spec.as_ref().map(|spec| spec.driver.as_str()) {
@@ -186,6 +194,12 @@ pub(crate) fn check(spec: &HelmChartSpec) -> Result<(), ReconcileError> {
     if spec.set.keys().any(|path| path.len() > MAX_TEXT) {
         let text = format!("spec.set: a path has more than {MAX_TEXT} characters");
         return Err(ReconcileError::Config(text));
+    }
+    if !spec.target_namespace.is_empty() && !is_dns_label(&spec.target_namespace) {
+        let shown: String = spec.target_namespace.chars().take(63).collect();
+        return Err(ReconcileError::Config(format!(
+            "spec.targetNamespace: {shown:?} is not the name of a namespace"
+        )));
     }
     one_of("spec.driver", &spec.driver, &["secret", "secrets", "configmap", "configmaps"])
 }
@@ -298,6 +312,8 @@ mod tests {
         assert_eq!(release(json!({"chart": "x", "targetNamespace": "shop"})), "shop/web");
         assert_eq!(release(json!({"chart": "x", "targetNamespace": ""})), "kube-system/web");
         assert_eq!(release(json!({"chart": 1})), "kube-system/web");
+        assert!(chart(&json!({}), &json!({"chart": "x"})).can_have_release());
+        assert!(!chart(&json!({}), &json!({"chart": "x", "targetNamespace": "../x"})).can_have_release());
         let keys = chart(&json!({DEPENDS_ON: "cni, certs/manager,,"}), &json!({"chart": "x"})).depends_on;
         assert_eq!(keys, ["kube-system/cni", "certs/manager"]);
     }
