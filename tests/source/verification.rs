@@ -10,7 +10,7 @@ use super::server::Server;
 use super::support::{User, chart};
 
 /// Every command that takes a chart and these flags.
-const COMMANDS: [&[&str]; 12] = [
+const COMMANDS: [&[&str]; 14] = [
     &["template", "x"],
     &["install", "x"],
     &["install", "x", "--dependency-update"],
@@ -19,11 +19,19 @@ const COMMANDS: [&[&str]; 12] = [
     &["plan", "x"],
     &["pull"],
     &["crd"],
+    &["rbac"],
+    &["init", "operator"],
     &["show", "chart"],
     &["show", "all"],
     &["show", "values"],
     &["values", "explain", "x"],
 ];
+
+/// The words of a command with a chart and flags.
+fn words<'w>(command: &[&'w str], reference: &'w str, flags: &[&'w str]) -> Vec<&'w str> {
+    let directory: &[&str] = if command[0] == "init" { &["new"] } else { &[] };
+    [command, &[reference], directory, flags].concat()
+}
 
 /// A directory, a package, and a package of a repository and of Git: none of them signed.
 fn unsigned(user: &User, server: &Server) -> [String; 4] {
@@ -67,9 +75,11 @@ fn every_command_with_such_flags_is_known_here() {
     };
     let charts = [
         "crd",
+        "init operator",
         "install",
         "plan",
         "pull",
+        "rbac",
         "show all",
         "show chart",
         "show crds",
@@ -102,7 +112,7 @@ fn cosign_is_refused_where_no_registry_is() {
                 continue;
             }
             for flags in flags {
-                let error = user.fails(&[command, &[reference], flags].concat());
+                let error = user.fails(&words(command, reference, flags));
                 let want = format!("{reference}: only charts in registries (oci://) have cosign signatures");
                 assert!(error.contains(&want), "{command:?} {reference}: {error}");
             }
@@ -141,7 +151,7 @@ fn verify_fails_where_no_provenance_file_is() {
                 continue;
             }
             let verify = ["--verify", "--keyring", "pubring.gpg"];
-            let error = user.fails(&[command, &[reference], &verify].concat());
+            let error = user.fails(&words(command, reference, &verify));
             assert!(error.contains(want), "{command:?} {reference}: {error}");
         }
     }
