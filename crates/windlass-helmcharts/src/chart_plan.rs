@@ -122,7 +122,7 @@ mod tests {
         };
         let web = json!({"chart": "web", "repo": "https://h", "failurePolicy": "retry"});
         assert!(of(json!({}), web.clone()).is_empty());
-        let mut more = web.clone();
+        let mut more = web;
         more["jobImage"] = "x".into();
         more["backOffLimit"] = 3.into();
         let found = of(json!({}), more.clone());
