@@ -19,6 +19,7 @@ use super::output::{Format, structured};
 use super::{Failure, chart, print, rbac, rbac_chart, tell, values};
 use crate::preflight::{ChartSubject, chart_operator_needs};
 use windlass_base::causes::of_the_system;
+use windlass_chartresource::chart_resource_definition;
 use windlass_charts::{Definition, DefinitionOptions, KindNames, define};
 use windlass_fetch::chart_package::{Times, pack, write_directory};
 use windlass_render::to_json;
@@ -102,6 +103,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     for (path, object) in [
         ("config/crd.yaml", made.crd.clone()),
         ("config/chartresource.yaml", names.chart_resource(overlay)),
+        ("config/chartresources-crd.yaml", chart_resource_definition::crd()),
         (&format!("samples/{}.yaml", args.sample), names.sample(&made, spec)),
         ("watches.yaml", names.watches()),
     ] {

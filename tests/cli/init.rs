@@ -88,7 +88,7 @@ fn an_api_server_takes_what_a_repository_builds() {
     for document in built.split("---\n") {
         let Some(kind) = document.lines().find_map(|line| line.strip_prefix("kind: ")) else { continue };
         kinds.push(kind.to_owned());
-        // The API server has no ChartResources yet: the operator registers them. The rest is taken as it is, in a namespace that is there.
+        // The API server has no ChartResources yet. The rest is taken as it is, in a namespace that is there.
         let here = document.replace("namespace: libertyapp-operator\n", &format!("namespace: {n}\n"));
         if kind != "ChartResource" {
             cp.kubectl_with(["apply", "--server-side", "--dry-run=server", "-f", "-"], &here)
@@ -102,6 +102,7 @@ fn an_api_server_takes_what_a_repository_builds() {
             "ChartResource",
             "ClusterRole",
             "ClusterRoleBinding",
+            "CustomResourceDefinition",
             "CustomResourceDefinition",
             "Deployment",
             "Namespace",

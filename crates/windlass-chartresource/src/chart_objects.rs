@@ -27,7 +27,8 @@ use windlass_controller::{
 };
 use windlass_engine::record::Record;
 use windlass_engine::{
-    Disposition, DriftMode, EngineError, ReleaseId, ReleaseOptions, UninstallRequest, Unready, Wait,
+    CheckedObjects, Disposition, DriftMode, EngineError, ReleaseId, ReleaseOptions, UninstallRequest,
+    Unready, Wait,
 };
 
 /// The finalizer of objects, as operator-sdk has it.
@@ -599,7 +600,12 @@ impl ObjectPass<'_> {
     /// The objects of a revision that are not ready after this time.
     async fn unready(&self, record: &Record, timeout: Duration) -> Result<Vec<Unready>, ReconcileError> {
         let options = ReleaseOptions { wait: Wait::ReadyAndJobs, timeout, ..ReleaseOptions::default() };
-        match self.runner.engine().wait_ready(&self.release.id, record, &options).await {
+        match self
+            .runner
+            .engine()
+            .await_ready(&self.release.id, CheckedObjects::Recorded(record), &options)
+            .await
+        {
             Ok(()) => Ok(Vec::new()),
             Err(EngineError::NotReady { objects, .. }) => Ok(objects),
             Err(error) => Err(error.into()),

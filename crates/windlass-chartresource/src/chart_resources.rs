@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::chart_download::{ChartAccess, ChartSources};
 use super::chart_objects::{ObjectOptions, note};
 use super::chart_resource_api::{
     ChartResourceSpec, ChartResourceStatus, ObjectNumbers, RegisteredNames, StoppedAt,
 };
 use super::chart_resource_definition::KIND;
+use super::chart_sources::{ChartAccess, ChartSources};
 use super::kind_settings::{KindSettings, owner_name};
 use super::loaded_chart::LoadedChart;
 use super::override_values::OverrideValues;

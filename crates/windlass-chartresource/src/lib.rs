@@ -9,17 +9,17 @@
 //! - `object_deployment`: an object's release; `served_kind`, `chart_rollout`: which object gets another chart, and when
 //! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
 //! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
-//! - `chart_download`: its chart; `registered_kinds`: controllers that come and go with kinds
+//! - `chart_sources`: its chart; `registered_kinds`: controllers that come and go with kinds
 //! - `object_status`: status and conditions of an object
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod chart_download;
 pub mod chart_objects;
 pub mod chart_resource_api;
 pub mod chart_resource_definition;
 pub mod chart_resources;
 mod chart_rollout;
+mod chart_sources;
 mod failed_attempts;
 pub mod kind_settings;
 pub mod loaded_chart;
@@ -32,9 +32,9 @@ mod served_kind;
 mod values_object;
 pub mod watches_file;
 
-pub use chart_download::ChartSources;
 pub use chart_objects::{ChartObjects, ObjectOptions};
 pub use chart_resources::ChartResourceOptions;
+pub use chart_sources::ChartSources;
 pub use kind_settings::KindSettings;
 pub use loaded_chart::LoadedChart;
 pub use override_values::OverrideValues;

@@ -50,6 +50,7 @@ pub use context::EngineOptions;
 pub use decide::ReleaseAction;
 pub use decide::reason::{ActionReason, KeptReason};
 pub use engine::Engine;
+pub use engine::readiness_check::CheckedObjects;
 pub use engine::reconcile_trigger::ReconcileTrigger;
 pub use engine::release_testing::{PodLog, TestRequest, Tested};
 pub use error::{Disposition, EngineError, Result, Unready};

@@ -27,8 +27,8 @@ use windlass_controller::{
 };
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{
-    Disposition, EngineError, Immutable, ReleaseAction, ReleaseOptions, ReleaseRequest, UninstallRequest,
-    Wait,
+    CheckedObjects, Disposition, EngineError, Immutable, ReleaseAction, ReleaseOptions, ReleaseRequest,
+    UninstallRequest, Wait,
 };
 
 /// A release whose objects are not ready is looked at again after this time.
@@ -386,7 +386,11 @@ async fn readiness_of(
 ) -> Result<ObjectReadiness, ReconcileError> {
     let request = &done.request;
     let options = ReleaseOptions { wait: Wait::Ready, timeout: limit, ..request.options.clone() };
-    match runner.engine().await_ready(&request.id, &request.rendered, &options).await {
+    match runner
+        .engine()
+        .await_ready(&request.id, CheckedObjects::Rendered(&request.rendered), &options)
+        .await
+    {
         Ok(()) => Ok(ObjectReadiness::Ready),
         Err(error @ EngineError::NotReady { .. }) => Ok(ObjectReadiness::NotReady(error.to_string())),
         Err(error) => Err(error.into()),

@@ -2,7 +2,7 @@
 //!
 //! Owns the order of an operation's steps; the steps are folders below.
 
-mod readiness_check;
+pub(crate) mod readiness_check;
 mod reconcile;
 pub(crate) mod reconcile_trigger;
 pub(crate) mod release_testing;
@@ -13,7 +13,7 @@ use crate::{
     context::{Context, EngineOptions},
     drift::unchanged,
     error::Result,
-    execute::{crds, readiness::status_wait},
+    execute::crds,
     observe::release_history::{self, History},
     progress::operation_progress::{ProgressListener, WaitListener},
     record::{Record, Storage},
@@ -21,7 +21,7 @@ use crate::{
         release_records::ReleaseRecords,
         status_resources::{self, Resources},
     },
-    request::{CrdFile, CrdRules, DriftMode, ManifestParser, ReleaseId, ReleaseOptions},
+    request::{CrdFile, CrdRules, DriftMode, ManifestParser, ReleaseId},
 };
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
@@ -158,22 +158,6 @@ impl Engine {
     /// or cannot be read are left out.
     pub async fn resources(&self, id: &ReleaseId, record: &Record, tables: bool) -> Result<Resources> {
         status_resources::read(&self.context, id, record, tables).await
-    }
-
-    /// Waits until the objects of a revision are ready, as a reconcile with the same options does after its writes; at most for
-    /// [`ReleaseOptions::timeout`]. Writes nothing.
-    ///
-    /// # Errors
-    /// [`EngineError::NotReady`] names the objects that are not; [`EngineError::Cancelled`] if the caller cancelled the wait.
-    pub async fn wait_ready(&self, id: &ReleaseId, record: &Record, options: &ReleaseOptions) -> Result<()> {
-        let context = &self.context;
-        let targets = status_resources::targets(context, id, record).await?;
-        let ready =
-            status_wait::all_ready(&context.cluster, targets.iter(), options, context.progress_of(id));
-        tokio::select! {
-            ready = ready => ready,
-            error = context.deadline.given_up() => Err(error),
-        }
     }
 
     /// Creates (or, by policy, updates) the CRDs of a chart before the chart is rendered: templates may look up their
