@@ -1,19 +1,24 @@
 //! `windlass init operator`: the repository passes its own test, and a real API server takes what is in it.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use super::{control_plane, fails, run, windlass};
 use serde_json::Value;
+use windlass_test_cluster::wait_until;
+
+/// How long the operator may take for one step.
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn fixture(name: &str) -> String {
     format!("{}/fixtures/chart-resources/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Writes the repository for the Liberty application in a directory.
-fn write_repository(target: &Path, group: &str) {
+fn write_repository(target: &Path, group: &str, more: &[&str]) {
     let (chart, overlay, sample) = (fixture("liberty"), fixture("overlay.yaml"), fixture("plants.yaml"));
-    let out = run(&[
+    let own = [
         "init",
         "operator",
         &chart,
@@ -28,7 +33,8 @@ fn write_repository(target: &Path, group: &str) {
         "plants",
         "--values",
         &sample,
-    ]);
+    ];
+    let out = run(&[&own[..], more].concat());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
@@ -47,7 +53,7 @@ fn own_test(repository: &Path) -> (bool, String) {
 fn a_new_repository_passes_its_own_test_until_its_chart_changes() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("operator");
-    write_repository(&target, "liberty.example.com");
+    write_repository(&target, "liberty.example.com", &[]);
     let (passed, text) = own_test(&target);
     assert!(passed && text.contains("\nall checks passed\n"), "{text}");
     let error = fails(&["init", "operator", &fixture("liberty"), target.to_str().unwrap()]);
@@ -82,7 +88,7 @@ fn an_api_server_takes_what_a_repository_builds() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("operator");
     let group = format!("liberty.{n}.example.com");
-    write_repository(&target, &group);
+    write_repository(&target, &group, &[]);
     let built = windlass(&["build", target.join("config").to_str().unwrap()]);
     let mut kinds: Vec<String> = Vec::new();
     for document in built.split("---\n") {
@@ -124,5 +130,79 @@ fn an_api_server_takes_what_a_repository_builds() {
     .unwrap();
     assert_eq!(live["spec"]["image"]["pullSecret"], "my-pull-secret");
     assert_eq!(live["spec"]["service"]["targetPort"], 9080);
+    cp.kubectl(["delete", "crd", &name]).unwrap();
+}
+
+/// A running operator; it ends with the test.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn the_operator_of_a_repository_runs_with_its_rights_alone() {
+    let cp = control_plane();
+    let ns = cp.namespace("plants").unwrap();
+    let n = ns.name();
+    let dir = tempfile::tempdir().unwrap();
+    let target = dir.path().join("operator");
+    let group = format!("liberty.{n}.example.com");
+    write_repository(&target, &group, &["-n", n]);
+    for document in windlass(&["build", target.join("config").to_str().unwrap()]).split("---\n") {
+        // The program runs here instead of in a Pod; ChartResources come once their kind is there.
+        if !["Deployment", "ChartResource"].iter().any(|kind| document.contains(&format!("\nkind: {kind}\n")))
+        {
+            cp.kubectl_with(["apply", "--server-side", "-f", "-"], document).unwrap();
+        }
+    }
+    let name = format!("libertyapps.{group}");
+    super::crd::wait_established(&[&name, "chartresources.windlass.dev"]);
+    let kind = target.join("config/chartresource.yaml");
+    cp.kubectl(["create", "-f", kind.to_str().unwrap()]).unwrap();
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let user = cp.kubeconfig_as(&format!("system:serviceaccount:{n}:libertyapp-operator"), &groups).unwrap();
+    let log = dir.path().join("log");
+    // As the Deployment of the repository starts it.
+    let operator = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["operator", "--controllers=charts", "--charts-dir"])
+        .arg(target.join("charts"))
+        .env("KUBECONFIG", user)
+        .env("ADDON_OPERATOR_NAMESPACE", n)
+        .env("ADDON_OPERATOR_POD", "operator")
+        .env("ADDON_OPERATOR_LISTEN_PORT", "0")
+        .env("DEBUG_UNIX_SOCKET", dir.path().join("debug.socket"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let operator = Operator(operator);
+    let sample = target.join("samples/plants.yaml");
+    cp.kubectl(["create", "-n", n, "-f", sample.to_str().unwrap()]).unwrap();
+    let read = |kind: &str, path: &str| {
+        let path = format!("jsonpath={path}");
+        cp.kubectl(["get", kind, "plants", "-n", n, "--ignore-not-found", "-o", &path])
+    };
+    let wait = |what: &str, kind: &str, path: &str, expected: &str| {
+        let found = wait_until(what, LIMIT, || Ok((read(kind, path)? == expected).then_some(())));
+        found.unwrap_or_else(|error| panic!("{error}\n{}", std::fs::read_to_string(&log).unwrap()));
+    };
+    let ready = "{.status.conditions[?(@.type=='Ready')].status}";
+    wait("it is ready", &name, ready, "True");
+    wait("its Service", "service", "{.spec.ports[0].port}", "9080");
+    let edit = r#"{"spec": {"service": {"port": 9081}, "ingress": {"enabled": true}}}"#;
+    cp.kubectl(["patch", &name, "plants", "-n", n, "--type=merge", "-p", edit]).unwrap();
+    wait("the Service follows", "service", "{.spec.ports[0].port}", "9081");
+    wait("an Ingress is there", "ingress", "{.metadata.name}", "plants");
+    cp.kubectl(["delete", &name, "plants", "-n", n, "--timeout=60s"]).unwrap();
+    wait("its Deployment is gone", "deployment", "{.metadata.name}", "");
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(!log.contains("forbidden") && !log.contains("cannot "), "{log}");
+    drop(operator);
+    cp.kubectl(["delete", "-f", kind.to_str().unwrap(), "--wait=false"]).unwrap();
     cp.kubectl(["delete", "crd", &name]).unwrap();
 }

@@ -574,11 +574,13 @@ impl ObjectPass<'_> {
             let memo = Some(Arc::new(json!({"digest": status.digest})));
             return Ok(Reconciled { memo, ..Reconciled::new(true, period) });
         }
-        if late || unready.iter().any(|one| one.failed) {
+        let failed = unready.iter().any(|one| one.failed);
+        if late || failed {
             let text = status.not_ready.as_deref().unwrap_or_default().join("; ");
             self.front_end.kind.note_failed(&self.key, &text);
         }
-        let requeue = if late { period } else { Requeue::After(PAUSE) };
+        // A wait for what has failed ends at once.
+        let requeue = if late || failed { period } else { Requeue::After(PAUSE) };
         let memo = Some(Arc::new(json!({"waitsSince": since})));
         Ok(Reconciled { memo, ..Reconciled::new(false, requeue) })
     }

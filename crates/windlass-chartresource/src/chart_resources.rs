@@ -463,13 +463,26 @@ impl ChartResources {
         Ok(Reconciled::new(ready == Some(true), Requeue::After(jittered(object.interval()))))
     }
 
-    /// How many objects of a kind there are, up to a page.
+    /// How many objects of a kind there are, up to a page. The definition says which version is served: others may write the status.
     async fn count(&self, pass: &ReconcilePass, names: &RegisteredNames) -> Result<usize, ReconcileError> {
-        let gvk = gvk_of(names);
-        if pass.client().current_kinds().await?.get(&gvk).is_none() {
-            return Ok(0);
+        let reference = crd_reference(names);
+        let Some(live) = pass.client().get(&reference).await? else { return Ok(0) };
+        let spec = &live["spec"];
+        let mut versions = spec["versions"].as_array().into_iter().flatten();
+        let version =
+            versions.find(|version| version["served"] == true).and_then(|version| version["name"].as_str());
+        let kind = spec["names"]["kind"].as_str().zip(spec["group"].as_str()).zip(version);
+        let gvk = kind.map(|((kind, group), version)| Gvk::new(&format!("{group}/{version}"), kind));
+        match gvk {
+            Some(gvk) if pass.client().current_kinds().await?.get(&gvk).is_some() => {
+                Ok(pass.client().list_metadata_page(&gvk, None, None).await?.items.len())
+            }
+            _ => Err(ReconcileError::Reason {
+                reason: "KindNotServed",
+                text: format!("{} is not served: whether it has objects is not known", reference.name),
+                disposition: Disposition::Wait,
+            }),
         }
-        Ok(pass.client().list_metadata_page(&gvk, None, None).await?.items.len())
     }
 
     /// Drops a kind, unless it has objects or its definition is somebody else's.
@@ -486,18 +499,22 @@ impl ChartResources {
             self.kinds.stop(&object.name).await;
             return Ok(());
         };
-        let left = self.count(pass, names).await?;
-        if left > 0 {
-            return Err(ReconcileError::Reason {
-                reason: "KindInUse",
-                text: format!(
-                    "{} has {left} objects: it is dropped when they are deleted (kubectl delete {} --all -A)",
-                    names.kind, reference.name
-                ),
-                disposition: Disposition::Wait,
-            });
+        let in_use = |left: usize| {
+            let text = format!(
+                "{} has {left} objects: it is dropped when they are deleted (kubectl delete {} --all -A)",
+                names.kind, reference.name
+            );
+            ReconcileError::Reason { reason: "KindInUse", text, disposition: Disposition::Wait }
+        };
+        match self.count(pass, names).await? {
+            0 => self.kinds.stop(&object.name).await,
+            left => return Err(in_use(left)),
         }
-        self.kinds.stop(&object.name).await;
+        // One that was created meanwhile has a finalizer. The next pass starts the controller again.
+        match self.count(pass, names).await? {
+            0 => {}
+            left => return Err(in_use(left)),
+        }
         let options = DeleteOptions { uid: Some(ObjectMeta::of(&live).uid()), ..DeleteOptions::default() };
         // Before the deletion: its absence is no drift.
         pass.runner_of_operator().engine().watch_crds_for(&definition_id(&object.name), NAME, &[]).await;

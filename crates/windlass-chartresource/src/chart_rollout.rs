@@ -15,7 +15,7 @@ pub(crate) struct ChartRollout {
     previous: Option<LoadedChart>,
     /// Objects that may be unavailable at a time.
     max_unavailable: usize,
-    /// Objects with the chart that are not ready, and those that are being upgraded to it.
+    /// Objects that are being upgraded to the chart. New ones, and those that their own spec broke, hold up nobody.
     running: BTreeSet<String>,
     /// Objects with another chart.
     waiting: BTreeSet<String>,
@@ -55,16 +55,17 @@ impl ChartRollout {
         self.stopped.as_ref()
     }
 
-    /// Begins the rollout of a chart in place of this one. One with the same digest goes on.
-    pub(crate) fn replace(&mut self, chart: LoadedChart, max_unavailable: usize) {
-        self.max_unavailable = max_unavailable.max(1);
+    /// Begins the rollout of a chart in place of this one; one with the same digest goes on. Whether chart or number are others.
+    pub(crate) fn replace(&mut self, chart: LoadedChart, max_unavailable: usize) -> bool {
+        let before = std::mem::replace(&mut self.max_unavailable, max_unavailable.max(1));
         if chart.digest == self.chart.digest {
-            return;
+            return before != self.max_unavailable;
         }
         self.previous = Some(std::mem::replace(&mut self.chart, chart));
         self.running.clear();
         self.waiting.clear();
         self.stopped = None;
+        true
     }
 
     /// What an object is to do. `current`: the digest of the chart that it has; empty if it has none yet.
@@ -89,11 +90,6 @@ impl ChartRollout {
         self.waiting.remove(key);
         self.stopped.take_if(|(object, _)| object == key);
         self.next()
-    }
-
-    /// An object has the chart and is not ready yet.
-    pub(crate) fn note_unready(&mut self, key: &str) {
-        self.running.insert(key.to_owned());
     }
 
     /// The upgrade of an object failed: no others follow. Nothing changes if it was not being upgraded.
@@ -141,7 +137,7 @@ mod tests {
     fn objects_follow_one_another() {
         let mut rollout = ChartRollout::new(chart("1"), 1);
         assert_eq!(digest(&rollout.turn("a", "")), "1");
-        rollout.replace(chart("2"), 2);
+        assert!(rollout.replace(chart("2"), 2) && !rollout.replace(chart("2"), 2));
         assert_eq!(digest(&rollout.turn("a", "1")), "2");
         assert_eq!(digest(&rollout.turn("b", "1")), "2");
         assert_eq!(digest(&rollout.turn("c", "1")), "waits with its chart");
@@ -151,9 +147,12 @@ mod tests {
         assert_eq!(rollout.note_ready("a"), ["c"]);
         assert_eq!(digest(&rollout.turn("c", "1")), "2");
         assert_eq!(rollout.note_gone("b"), ["d"]);
-        rollout.note_unready("x");
-        assert_eq!(digest(&rollout.turn("d", "1")), "waits with its chart", "others are unavailable");
-        assert_eq!(rollout.note_ready("x"), ["d"]);
+        rollout.note_failed("new", "its own spec");
+        assert_eq!(
+            (digest(&rollout.turn("d", "1")), rollout.stop()),
+            ("2", None),
+            "a new object holds up nobody"
+        );
     }
 
     #[test]

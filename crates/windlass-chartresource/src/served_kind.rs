@@ -38,9 +38,12 @@ pub(crate) struct ServedKind {
     objects: Mutex<BTreeMap<String, ObjectProgress>>,
     requests: UnboundedSender<String>,
     requested: tokio::sync::Mutex<UnboundedReceiver<String>>,
-    /// Changes with counts and rollout.
-    changed: watch::Sender<u64>,
+    /// Counts and the stop of the rollout, as they were signalled last.
+    changed: watch::Sender<KindState>,
 }
+
+/// What whoever registered the kind shows of it: counts, and where the rollout stopped.
+type KindState = (ObjectCounts, Option<(String, String)>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,7 +58,7 @@ impl ServedKind {
             objects: Mutex::default(),
             requests,
             requested: tokio::sync::Mutex::new(requested),
-            changed: watch::Sender::new(0),
+            changed: watch::Sender::new(KindState::default()),
         })
     }
 
@@ -73,7 +76,12 @@ impl ServedKind {
             // The receiver is this object's own.
             drop(self.requests.send(key));
         }
-        self.changed.send_modify(|count| *count += 1);
+        let state = (self.counts(), self.stop());
+        self.changed.send_if_modified(|known| {
+            let differs = *known != state;
+            *known = state;
+            differs
+        });
     }
 
     /// What an object is to do ([`ChartRollout::turn`]).
@@ -108,11 +116,6 @@ impl ServedKind {
         if before.as_ref() == Some(progress) {
             return;
         }
-        let mut rollout = lock(&self.rollout);
-        if progress.chart_digest == rollout.chart.digest && !progress.ready && !progress.failed {
-            rollout.note_unready(key);
-        }
-        drop(rollout);
         self.request(Vec::new());
     }
 
@@ -124,13 +127,17 @@ impl ServedKind {
 }
 
 impl ServedKind {
-    /// Begins the rollout of another chart.
+    /// Begins the rollout of another chart, or lets one go on with another number of objects at a time. The same of both changes nothing.
     pub(crate) fn set_chart(&self, chart: LoadedChart, max_unavailable: usize) {
         let digest = chart.digest.clone();
-        lock(&self.rollout).replace(chart, max_unavailable);
-        let others = lock(&self.objects);
-        let others = others.iter().filter(|(_, progress)| progress.chart_digest != digest);
-        let keys: Vec<String> = others.map(|(key, _)| key.clone()).collect();
+        if !lock(&self.rollout).replace(chart, max_unavailable) {
+            return;
+        }
+        let keys = {
+            let objects = lock(&self.objects);
+            let others = objects.iter().filter(|(_, progress)| progress.chart_digest != digest);
+            others.map(|(key, _)| key.clone()).collect()
+        };
         self.request(keys);
     }
 
@@ -152,7 +159,7 @@ impl ServedKind {
     }
 
     /// Changes when counts or the rollout change.
-    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<KindState> {
         self.changed.subscribe()
     }
 }

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 /// The deepest level of an answer that is kept. Lists and events of watches take two of them.
 pub const MAX_NESTING: usize = 120;
-/// Stands in the place of each value that is nested deeper.
+/// Stands in the place of the first value of an object that is nested deeper; a 0 in that of each further one, so that an answer does not
+/// grow.
 const OMITTED: &str = "windlass.dev/nested-too-deeply";
 
 /// Whether values of an object were left out because they were nested too deeply.
@@ -43,6 +44,8 @@ struct NestingFilter {
     depth: usize,
     in_string: bool,
     after_backslash: bool,
+    /// Whether the object has the mark.
+    marked: bool,
 }
 
 impl NestingFilter {
@@ -62,7 +65,10 @@ impl NestingFilter {
                         && let Some(begin) = kept.take()
                     {
                         out.extend_from_slice(&chunk[begin..at]);
-                        out.extend_from_slice(format!("\"{OMITTED}\"").as_bytes());
+                        match std::mem::replace(&mut self.marked, true) {
+                            false => out.extend_from_slice(format!("\"{OMITTED}\"").as_bytes()),
+                            true => out.push(b'0'),
+                        }
                     }
                 }
                 b'}' | b']' => {
@@ -70,6 +76,8 @@ impl NestingFilter {
                         kept = Some(at + 1);
                     }
                     self.depth = self.depth.saturating_sub(1);
+                    // Objects are at the second level of an event, at the third of a list.
+                    self.marked &= self.depth > 2;
                 }
                 _ => {}
             }
@@ -115,6 +123,16 @@ mod tests {
             assert!(has_omitted_values(&read["a"]) && !has_omitted_values(&read["c"]), "{size}");
             assert_eq!((&read["b"], &read["c"]), (&json!("]}\\"), &json!([1, {}])), "{size}");
         }
+    }
+
+    #[test]
+    fn an_answer_does_not_grow_with_what_is_left_out() {
+        let list = |items: &str| format!(r#"{{"items":[{{"a":{items}}},{{"a":{items}}}]}}"#);
+        let many = list(&nested(MAX_NESTING, &vec!["[]"; 10_000].join(",")));
+        let found = filtered(&many, 1_000);
+        assert!(found.len() < many.len(), "{} of {}", found.len(), many.len());
+        let read: Value = serde_json::from_str(&found).unwrap();
+        assert!(read["items"].as_array().unwrap().iter().all(has_omitted_values), "each object has the mark");
     }
 
     #[test]

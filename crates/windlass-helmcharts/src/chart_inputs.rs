@@ -16,6 +16,9 @@ use windlass_fetch::oci::credentials::Credentials;
 use windlass_render::lookup_object;
 use windlass_render::replay::{LookupQuery, answer_digest};
 
+/// Keys of Secrets with values of one object at most, and their bytes together.
+const MAX_KEYS: usize = 100;
+const MAX_KEY_BYTES: usize = 16 << 20;
 /// Secrets with values of one object at most.
 const MAX_SECRETS: usize = 100;
 /// Key of a Secret of the type `kubernetes.io/dockerconfigjson`.
@@ -80,6 +83,15 @@ impl InputReader<'_> {
                 continue;
             };
             for key in &secret.keys {
+                let held = layers.iter().filter(|layer| layer.secret);
+                let (count, bytes) =
+                    held.fold((1, 0), |(count, bytes), layer| (count + 1, bytes + layer.text.len()));
+                if count > MAX_KEYS || bytes > MAX_KEY_BYTES {
+                    return Err(ReconcileError::Config(format!(
+                        "{field}: more than {MAX_KEYS} keys or {} MiB of values in Secrets: name each key once",
+                        MAX_KEY_BYTES >> 20
+                    )));
+                }
                 match data.values().get(key) {
                     Some(text) => layers.push(ValuesText {
                         name: format!("{field}: Secret {}, key {key:?}", data.name()),

@@ -20,7 +20,7 @@ use super::layered_values;
 use super::managed_chart::{
     FailurePolicy, MANAGED_BY, ManagedChart, Management, check, failure_policy, release_options, timeout,
 };
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind, has_omitted_values};
 use windlass_controller::{
     Done, EventType, FrontEnd as _, ReconcileError, ReconcilePass, Reconciled, References, ReleaseRunner,
     ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
@@ -31,6 +31,8 @@ use windlass_engine::{
     UninstallRequest, Wait,
 };
 
+/// Label of records: [`owner_digest`].
+const OWNER_DIGEST: &str = "windlass.dev/owner-digest";
 /// A release whose objects are not ready is looked at again after this time.
 const RECHECK: Duration = Duration::from_secs(120);
 /// How long a pass waits for objects that were not ready when the last one ended.
@@ -83,7 +85,7 @@ impl HelmCharts {
             owner: self.name().to_owned(),
             cause: format!("generation {} of HelmChart {}/{}", chart.generation, chart.namespace, chart.name),
             description: None,
-            record_labels: BTreeMap::new(),
+            record_labels: BTreeMap::from([(OWNER_DIGEST.to_owned(), owner_digest(chart))]),
             checksum_label: None,
             post_render: None,
             options,
@@ -108,6 +110,10 @@ impl HelmCharts {
         let reader = runner.engine().cluster().clone();
         pass.set_reader(&reader);
         let config = pass.related.get(&Self::config_of(chart)).cloned();
+        if config.as_deref().is_some_and(has_omitted_values) {
+            let text = "its HelmChartConfig has values that are nested too deeply: make them flatter";
+            return Err(ReconcileError::Config(text.to_owned()));
+        }
         let mut references = std::mem::take(&mut pass.references);
         let prepared = self.prepare(chart, config.as_deref(), &runner, &mut references).await;
         pass.references = references;
@@ -175,8 +181,8 @@ impl HelmCharts {
             history => history?,
         };
         let Some(newest) = history.newest() else { return Ok(()) };
-        if let Some(owner) = self.other_owner(newest) {
-            let text = format!("release {id} belongs to the operator's {owner}: choose another name");
+        if let Some(owner) = other_owner(newest, self.name(), &owner_digest(chart)) {
+            let text = format!("release {id} belongs to {owner}: choose another name");
             return Err(ReconcileError::Config(text));
         }
         if newest.info.status != ReleaseStatus::Failed {
@@ -238,12 +244,6 @@ impl HelmCharts {
         // Drift is corrected later, and deletes nothing.
         let request = Arc::new(ReleaseRequest { options, ..(*done.request).clone() });
         Ok(Done { request, ..done })
-    }
-
-    /// The other front end that owns the release of a record, if there is one.
-    fn other_owner<'r>(&self, newest: &'r Record) -> Option<&'r str> {
-        let is_there = newest.info.status != ReleaseStatus::Uninstalled;
-        newest.owner().filter(|owner| is_there && *owner != self.name())
     }
 
     /// Reports a release that was deployed, and waits until its objects are ready.
@@ -328,7 +328,9 @@ impl HelmCharts {
         } else {
             let runner = self.release_runner(pass, chart, &chart.release())?;
             let newest = runner.engine().records().newest(&chart.release()).await?;
-            if let Some(owner) = newest.as_ref().and_then(|newest| self.other_owner(newest)) {
+            if let Some(owner) =
+                newest.as_ref().and_then(|newest| other_owner(newest, self.name(), &owner_digest(chart)))
+            {
                 tracing::info!(object = %pass.reference, owner, "not uninstalled: the release belongs to another owner");
             } else {
                 let deleted = runner.uninstall(&uninstall_request(chart)).await?.deleted;
@@ -338,6 +340,25 @@ impl HelmCharts {
         self.forget(chart);
         Ok(())
     }
+}
+
+/// The name that records have for their HelmChart: labels are too short for its namespace and name.
+fn owner_digest(chart: &ManagedChart) -> String {
+    let digest = Sha256::digest(format!("{}/{}", chart.namespace, chart.name));
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Who else owns the release of a record: another front end, or another HelmChart. A record without a mark, such as one that k3s made, is
+/// taken over.
+fn other_owner(newest: &Record, front_end: &str, digest: &str) -> Option<String> {
+    if newest.info.status == ReleaseStatus::Uninstalled {
+        return None;
+    }
+    if let Some(owner) = newest.owner().filter(|owner| *owner != front_end) {
+        return Some(format!("the operator's {owner}"));
+    }
+    let marked = newest.labels.get(OWNER_DIGEST).is_some_and(|mark| mark != digest);
+    marked.then(|| "another HelmChart".to_owned())
 }
 
 /// The spec of a HelmChartConfig.
@@ -394,5 +415,31 @@ async fn readiness_of(
         Ok(()) => Ok(ObjectReadiness::Ready),
         Err(error @ EngineError::NotReady { .. }) => Ok(ObjectReadiness::NotReady(error.to_string())),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_names_its_owner() {
+        let record = |labels: &[(&str, &str)], status: ReleaseStatus| {
+            let mut record = Record::default();
+            record.labels.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+            record.info.status = status;
+            other_owner(&record, "helmcharts", "d1")
+        };
+        let (front_end, mark) = (("windlass.dev/owner", "helmcharts"), (OWNER_DIGEST, "d1"));
+        for labels in [&[][..], &[front_end], &[front_end, mark]] {
+            assert_eq!(record(labels, ReleaseStatus::Deployed), None, "{labels:?}");
+        }
+        for (labels, expected) in [
+            (&[("windlass.dev/owner", "helmreleases")][..], "the operator's helmreleases"),
+            (&[front_end, (OWNER_DIGEST, "d2")], "another HelmChart"),
+        ] {
+            assert_eq!(record(labels, ReleaseStatus::Deployed).as_deref(), Some(expected));
+            assert_eq!(record(labels, ReleaseStatus::Uninstalled), None);
+        }
     }
 }

@@ -298,7 +298,7 @@ mod tests {
             (json!({MANAGED_BY: "helm-controller", UNMANAGED: ""}), &web, Management::Unmanaged),
             (json!({}), &json!({}), Management::Unmanaged),
             (json!({}), &json!({"chartContent": "x"}), Management::Unclaimed),
-            // It is told what is wrong with it.
+            // Its status says what is wrong.
             (json!({}), &json!({"chart": 5}), Management::Unclaimed),
         ] {
             assert_eq!(chart(&annotations, spec).management, expected, "{annotations} {spec}");

@@ -32,9 +32,10 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             "schema" => schemas(tree, &mut cases),
             "answers" => answers(tree, &mut cases),
             // Command lines, schedules, jq programs, states of objects, kustomizations, Flux's schemas, events and values, merges, states of HelmReleases, encrypted files, inputs of any
-            // kind, and a chart
-            // that renders: no error of a chart.
-            "client-apply"
+            // kind, and charts
+            // that render: no error of a chart.
+            "chart-resources"
+            | "client-apply"
             | "commands"
             | "flux-api"
             | "flux-notify"

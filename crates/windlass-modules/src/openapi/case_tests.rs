@@ -29,18 +29,24 @@ pub struct CaseResults {
     pub skipped: usize,
     /// Cases that failed, each with its place in the file.
     pub failures: Vec<String>,
-    /// Keys of the file that do not hold cases.
+    /// Keys of the file that do not hold cases, or that there is no file.
     pub notes: Vec<String>,
 }
 
-/// Runs the cases of a directory of schemas; `key` is the section that errors name.
+/// Runs the cases of a directory of schemas, which may have none; `key` is the section that errors name.
 ///
 /// # Errors
 /// The file cannot be read, or is not of the form.
 pub fn run(directory: &Path, schemas: &Schemas, key: &str) -> Result<CaseResults, String> {
     let path = directory.join(FILE);
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let bytes = bounded_read::read_file(&path, MAX_BYTES).map_err(|e| failed(&e))?;
+    let bytes = match bounded_read::read_file(&path, MAX_BYTES) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            let notes = vec![format!("{}: there is no such file, so there are no cases", path.display())];
+            return Ok(CaseResults { notes, ..CaseResults::default() });
+        }
+        read => read.map_err(|e| failed(&e))?,
+    };
     let data = yaml::from_slice(&bytes).map_err(|e| {
         let line = e.line().map_or_else(String::new, |line| format!(":{line}"));
         format!("{}{line}: yaml: {}", path.display(), e.problem())
@@ -209,5 +215,13 @@ mod tests {
             results("positive: {values: {}}\n").unwrap_err().contains("positive.values: {} where a list")
         );
         assert!(results("a: b: c\n").unwrap_err().starts_with(&format!("{FILE}:1: yaml: ")));
+    }
+
+    #[test]
+    fn a_module_may_have_no_cases() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = run(dir.path(), &Schemas::read(dir.path()).unwrap(), "web").unwrap();
+        assert_eq!((found.ran, found.failures.len(), found.notes.len()), (0, 0, 1));
+        assert!(found.notes[0].ends_with(&format!("{FILE}: there is no such file, so there are no cases")));
     }
 }
