@@ -11,8 +11,7 @@ use serde_json::Value;
 
 /// The deepest level of an answer that is kept. Lists and events of watches take two of them.
 pub const MAX_NESTING: usize = 120;
-/// Stands in the place of the first value of an object that is nested deeper; a 0 in that of each further one, so that an answer does not
-/// grow.
+/// Stands in the place of a value that is nested deeper; a 0 in that of each that follows close by, so that an answer does not grow.
 const OMITTED: &str = "windlass.dev/nested-too-deeply";
 
 /// Whether values of an object were left out because they were nested too deeply.
@@ -44,7 +43,7 @@ struct NestingFilter {
     depth: usize,
     in_string: bool,
     after_backslash: bool,
-    /// Whether the object has the mark.
+    /// Whether the values around have the mark.
     marked: bool,
 }
 
@@ -76,8 +75,8 @@ impl NestingFilter {
                         kept = Some(at + 1);
                     }
                     self.depth = self.depth.saturating_sub(1);
-                    // Objects are at the second level of an event, at the third of a list.
-                    self.marked &= self.depth > 2;
+                    // The next mark comes after more brackets than it has characters.
+                    self.marked &= self.depth > MAX_NESTING - OMITTED.len() / 2;
                 }
                 _ => {}
             }
@@ -133,6 +132,10 @@ mod tests {
         assert!(found.len() < many.len(), "{} of {}", found.len(), many.len());
         let read: Value = serde_json::from_str(&found).unwrap();
         assert!(read["items"].as_array().unwrap().iter().all(has_omitted_values), "each object has the mark");
+        // Managed fields are as deep as the values that they are about, and are not kept.
+        let both = format!(r#"{{"managedFields":{0},"spec":{{"values":{0}}}}}"#, nested(500, "1"));
+        let read: Value = serde_json::from_str(&filtered(&both, 1_000)).unwrap();
+        assert!(has_omitted_values(&read["spec"]) && has_omitted_values(&read["managedFields"]));
     }
 
     #[test]
