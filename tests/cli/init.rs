@@ -201,7 +201,9 @@ fn the_operator_of_a_repository_runs_with_its_rights_alone() {
     cp.kubectl(["delete", &name, "plants", "-n", n, "--timeout=60s"]).unwrap();
     wait("its Deployment is gone", "deployment", "{.metadata.name}", "");
     let log = std::fs::read_to_string(&log).unwrap();
-    assert!(!log.contains("forbidden") && !log.contains("cannot "), "{log}");
+    // It says that it may not watch all namespaces; nothing is wrong with that.
+    let wrong = log.lines().any(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+    assert!(!wrong, "{log}");
     drop(operator);
     cp.kubectl(["delete", "-f", kind.to_str().unwrap(), "--wait=false"]).unwrap();
     cp.kubectl(["delete", "crd", &name]).unwrap();
