@@ -1,6 +1,6 @@
 //! The chart of a kind, loaded once for all its objects.
 //!
-//! Owns its digest: that of its files, so that a directory and its package of another day are told apart by content alone.
+//! Owns its digest: of the files of a directory, or of a package.
 
 use std::path::Path;
 use std::sync::Arc;

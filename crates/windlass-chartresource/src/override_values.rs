@@ -53,7 +53,7 @@ impl OverrideValues {
     /// The values of an object with these over them.
     ///
     /// # Errors
-    /// A key leads through a value that is no map; the text names the key.
+    /// A key leads through a value that is not a map; the text names the key.
     pub fn over(&self, mut values: Map) -> Result<Map, String> {
         for (key, value) in &self.lines {
             let line = format!("{key}={value}");
