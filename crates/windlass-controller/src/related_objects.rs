@@ -20,12 +20,17 @@ use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectMeta, Obje
 /// A kind that is not served is looked for again after this time.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Watches of kinds, with their objects: those that a front end's objects refer to, or those of a task of its own.
-pub struct RelatedWatch {
+/// Watches of kinds, with their objects: those that a front end's objects refer to, or those of a task of its own. `T`: what is kept of
+/// an object.
+pub struct RelatedWatch<T = Value> {
     client: Cluster,
     namespace: Option<String>,
+    /// What is kept of an object of a kind.
+    keep: fn(&Gvk, Value) -> T,
+    /// Field selectors of kinds of which not all objects are watched.
+    fields: BTreeMap<Gvk, &'static str>,
     events: SelectAll<BoxStream<'static, (Gvk, Result<ObjectEvent, ClusterError>)>>,
-    objects: RelatedObjects,
+    objects: BTreeMap<ObjectRef, Arc<T>>,
     /// The keys of each running list, to find what is gone afterwards.
     listing: BTreeMap<Gvk, BTreeSet<ObjectRef>>,
     /// Kinds without a watch: not served yet, or not readable.
@@ -39,20 +44,11 @@ pub struct RelatedWatch {
 }
 
 impl RelatedWatch {
-    /// Starts the watches of the kinds that are served.
+    /// Starts the watches of the kinds that are served. Objects are kept without their managed fields.
     pub async fn start(client: &Cluster, namespace: Option<&str>, kinds: Vec<Gvk>) -> Self {
-        let mut watch = Self {
-            kinds: client.kind_changes(),
-            client: client.clone(),
-            namespace: namespace.map(str::to_owned),
-            events: SelectAll::new(),
-            objects: BTreeMap::new(),
-            listing: BTreeMap::new(),
-            missing: kinds.into_iter().collect(),
-            retry_at: Instant::now() + RETRY,
-            unlisted: BTreeSet::new(),
-        };
-        watch.start_missing().await;
+        let watch =
+            Self::start_reduced(client, namespace, kinds, &[], |_, object| without_managed_fields(object));
+        let watch = watch.await;
         for kind in &watch.missing {
             tracing::info!(
                 kind = kind.kind,
@@ -63,13 +59,49 @@ impl RelatedWatch {
         watch
     }
 
+    /// The objects that an object refers to, as far as they exist.
+    pub(super) fn select(&self, references: &BTreeSet<ObjectRef>) -> RelatedObjects {
+        let found =
+            |reference: &ObjectRef| Some((reference.clone(), Arc::clone(self.objects.get(reference)?)));
+        references.iter().filter_map(found).collect()
+    }
+}
+
+impl<T> RelatedWatch<T> {
+    /// Starts the watches of the kinds that are served, of which only what `keep` leaves is kept. `fields`: field selectors of kinds of
+    /// which not all objects are watched.
+    pub async fn start_reduced(
+        client: &Cluster,
+        namespace: Option<&str>,
+        kinds: Vec<Gvk>,
+        fields: &[(Gvk, &'static str)],
+        keep: fn(&Gvk, Value) -> T,
+    ) -> Self {
+        let mut watch = Self {
+            kinds: client.kind_changes(),
+            client: client.clone(),
+            namespace: namespace.map(str::to_owned),
+            keep,
+            fields: fields.iter().cloned().collect(),
+            events: SelectAll::new(),
+            objects: BTreeMap::new(),
+            listing: BTreeMap::new(),
+            missing: kinds.into_iter().collect(),
+            retry_at: Instant::now() + RETRY,
+            unlisted: BTreeSet::new(),
+        };
+        watch.start_missing().await;
+        watch
+    }
+
     async fn start_missing(&mut self) {
         let Ok(served) = self.client.kinds().await else { return };
         for kind in self.missing.clone() {
             if served.get(&kind).is_none() {
                 continue;
             }
-            match self.client.follow_selected(&kind, self.namespace.as_deref(), "", "").await {
+            let fields = self.fields.get(&kind).copied().unwrap_or_default();
+            match self.client.follow_selected(&kind, self.namespace.as_deref(), "", fields).await {
                 Ok(stream) => {
                     self.missing.remove(&kind);
                     self.unlisted.insert(kind.clone());
@@ -86,16 +118,15 @@ impl RelatedWatch {
         self.unlisted.is_empty()
     }
 
-    /// The objects that an object refers to, as far as they exist.
-    pub(super) fn select(&self, references: &BTreeSet<ObjectRef>) -> RelatedObjects {
-        let found =
-            |reference: &ObjectRef| Some((reference.clone(), Arc::clone(self.objects.get(reference)?)));
-        references.iter().filter_map(found).collect()
+    /// Whether a kind has a watch: what it does not know does not exist.
+    #[must_use]
+    pub fn is_watched(&self, kind: &Gvk) -> bool {
+        !self.missing.contains(kind) && !self.unlisted.contains(kind)
     }
 
     /// Waits for changed objects, each with what it was before, or for the end of a list. A watch that fails is started again
     /// later; its objects stay as they were last seen. Cancel-safe.
-    pub async fn next(&mut self) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
+    pub async fn next(&mut self) -> Vec<(ObjectRef, Option<Arc<T>>)> {
         loop {
             let retry = (!self.missing.is_empty()).then_some(self.retry_at);
             let (kind, event) = tokio::select! {
@@ -129,7 +160,7 @@ impl RelatedWatch {
     }
 
     /// Stores an event. Returns the names of the objects that changed, each with the object before.
-    fn take(&mut self, kind: &Gvk, event: ObjectEvent) -> Vec<(ObjectRef, Option<Arc<Value>>)> {
+    fn take(&mut self, kind: &Gvk, event: ObjectEvent) -> Vec<(ObjectRef, Option<Arc<T>>)> {
         let name = |object: &Value| ObjectMeta::of(object).reference(kind.clone());
         match event {
             ObjectEvent::Listing => {
@@ -141,7 +172,7 @@ impl RelatedWatch {
                 if let Some(listed) = self.listing.get_mut(kind) {
                     listed.insert(name.clone());
                 }
-                let before = self.objects.insert(name.clone(), Arc::new(without_managed_fields(object)));
+                let before = self.objects.insert(name.clone(), Arc::new((self.keep)(kind, object)));
                 vec![(name, before)]
             }
             ObjectEvent::Gone(object) => {
@@ -164,13 +195,13 @@ impl RelatedWatch {
     }
 
     /// The objects of a kind.
-    pub fn all<'w>(&'w self, kind: &'w Gvk) -> impl Iterator<Item = (&'w ObjectRef, &'w Arc<Value>)> {
+    pub fn all<'w>(&'w self, kind: &'w Gvk) -> impl Iterator<Item = (&'w ObjectRef, &'w Arc<T>)> {
         self.objects.iter().filter(move |(name, _)| name.gvk == *kind)
     }
 
     /// The object as it was last seen.
     #[must_use]
-    pub fn get(&self, name: &ObjectRef) -> Option<&Value> {
+    pub fn get(&self, name: &ObjectRef) -> Option<&T> {
         self.objects.get(name).map(|object| &**object)
     }
 }
