@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
+mod fuzz_charts;
 mod fuzz_helmfile;
 mod fuzz_kustomize;
 mod fuzz_operator;
