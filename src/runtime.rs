@@ -20,6 +20,7 @@ use windlass_cluster::{Cluster, ClusterError, Election};
 use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext};
 use windlass_modules::addon;
+use windlass_reload::ReloadOptions;
 
 pub use chart_process::ChartProcess;
 pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
@@ -41,20 +42,24 @@ pub enum Controller {
     HelmCharts,
     /// Kinds whose objects are releases of a chart.
     Charts,
+    /// Workloads that are rolled out when their configuration changes.
+    Reload,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 5] = [
+    const ALL: [(&str, Self); 6] = [
         ("modules", Self::Modules),
         ("helmreleases", Self::HelmReleases),
         ("helmfiles", Self::Helmfiles),
         ("helmcharts", Self::HelmCharts),
         ("charts", Self::Charts),
+        ("reload", Self::Reload),
     ];
+    /// Those for which clusters have a controller of their own: who has switched it off names them.
+    const NAMED_ONLY: [Self; 2] = [Self::HelmCharts, Self::Reload];
 }
 
-/// The front ends of a process: names separated by commas, or `*` for all but HelmCharts. Clusters of k3s have a controller of these: who
-/// has switched it off names them.
+/// The front ends of a process: names separated by commas, or `*` for all but [`Controller::NAMED_ONLY`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Controllers(BTreeSet<Controller>);
 
@@ -66,7 +71,9 @@ impl FromStr for Controllers {
         for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             if name == "*" {
                 let all = Controller::ALL.map(|(_, controller)| controller);
-                chosen.extend(all.into_iter().filter(|controller| *controller != Controller::HelmCharts));
+                chosen.extend(
+                    all.into_iter().filter(|controller| !Controller::NAMED_ONLY.contains(controller)),
+                );
                 continue;
             }
             let known = Controller::ALL.iter().find(|(known, _)| *known == name);
@@ -109,6 +116,8 @@ pub struct Options {
     pub helmcharts: HelmChartProcess,
     /// How objects of charts' kinds are reconciled.
     pub charts: ChartProcess,
+    /// Which workloads follow their configuration.
+    pub reload: ReloadOptions,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -121,12 +130,13 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, flux, helmfiles, helmcharts, charts } = options;
+    let Options { controllers, election, context, modules, flux, helmfiles, helmcharts, charts, reload } =
+        options;
     let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         let election = FluxElection { gone, ..flux.election.clone() };
         let flux = FluxProcess { election, ..flux };
-        run_controllers(controllers, (modules, flux, helmfiles, helmcharts, charts), context, stop)
+        run_controllers(controllers, (modules, flux, helmfiles, helmcharts, charts, reload), context, stop)
     };
     let Some(election) = election else { return start(None, Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -161,12 +171,13 @@ pub async fn run(
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
     Controllers(controllers): Controllers,
-    (modules, flux, helmfiles, helmcharts, charts): (
+    (modules, flux, helmfiles, helmcharts, charts, reload): (
         addon::Options,
         FluxProcess,
         HelmfileProcess,
         HelmChartProcess,
         ChartProcess,
+        ReloadOptions,
     ),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
@@ -188,6 +199,9 @@ async fn run_controllers(
             }
             Controller::Charts => {
                 chart_process::run(context.clone(), charts.clone(), stopping.stopped()).await
+            }
+            Controller::Reload => {
+                windlass_reload::run(context.clone(), reload.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();
@@ -214,7 +228,7 @@ mod tests {
         for (text, part) in [
             (
                 "modules,helm",
-                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts",
+                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts, reload",
             ),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),

@@ -190,7 +190,7 @@ const ENGINE: [(&str, &[&str]); 21] = [
 ];
 
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 19] = [
     ("chart-compat", &[]),
     ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
@@ -271,6 +271,7 @@ const CRATES: [(&str, &[&str]); 18] = [
             "windlass-render",
         ],
     ),
+    ("windlass-reload", &["chart-compat", "windlass-base", "windlass-cluster", "windlass-controller"]),
     (
         "windlass-modules",
         &[
@@ -300,6 +301,7 @@ const CRATES: [(&str, &[&str]); 18] = [
             "windlass-helmcharts",
             "windlass-helmfile",
             "windlass-modules",
+            "windlass-reload",
             "windlass-render",
         ],
     ),

@@ -61,6 +61,7 @@ mod rbac_chart;
 mod registry;
 mod release_flags;
 mod release_location;
+mod reload_flags;
 mod repo;
 mod resources;
 mod rollback;

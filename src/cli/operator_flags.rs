@@ -11,6 +11,7 @@ use super::chart_flags::ChartFlags;
 use super::flags::Globals;
 use super::helmfile::bundle_place;
 use super::output::Format;
+use super::reload_flags::ReloadFlags;
 use super::webhook_flags::WebhookFlags;
 use crate::runtime::{self, Controller};
 use windlass_base::bounded_read;
@@ -36,8 +37,8 @@ pub(super) enum LogType {
 /// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts; * for all
-    /// but helmcharts, which k3s reconciles itself unless that is disabled
+    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload; *
+    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload, which Reloader may do
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
@@ -50,6 +51,8 @@ pub(super) struct Args {
     pub(super) charts: ChartFlags,
     #[command(flatten)]
     pub(super) helmcharts: HelmChartFlags,
+    #[command(flatten)]
+    pub(super) reload: ReloadFlags,
     #[command(flatten)]
     pub(super) releases: ReleaseFlags,
     #[command(flatten)]
@@ -253,8 +256,13 @@ impl HelmfileFlags {
         shared: &HelmReleaseFlags,
     ) -> Result<runtime::HelmfileProcess, String> {
         let alone = |controller| !controllers.has(controller);
-        let others =
-            [Controller::Modules, Controller::HelmReleases, Controller::Charts, Controller::HelmCharts];
+        let others = [
+            Controller::Modules,
+            Controller::HelmReleases,
+            Controller::Charts,
+            Controller::HelmCharts,
+            Controller::Reload,
+        ];
         if self.once && !others.into_iter().all(alone) {
             return Err("--once works with --controllers=helmfiles only".to_owned());
         }

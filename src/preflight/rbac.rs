@@ -11,6 +11,7 @@ mod helm_release_rights;
 mod helmchart_rights;
 mod helmfile_rights;
 mod notification_rights;
+mod reload_rights;
 mod watches;
 mod webhook_rules;
 
@@ -40,6 +41,7 @@ pub use helm_release_rights::helm_release_needs;
 pub use helmchart_rights::helmchart_needs;
 pub use helmfile_rights::helmfile_needs;
 pub use notification_rights::notification_needs;
+pub use reload_rights::reload_needs;
 
 /// Verbs for objects that templates look up.
 const LOOK: [&str; 3] = ["get", "list", "watch"];

@@ -13,6 +13,7 @@ mod helmfiles;
 mod missing_rights;
 mod pull_secrets;
 mod release_sample;
+mod reload;
 
 use std::path::Path;
 use std::sync::{Arc, Once};

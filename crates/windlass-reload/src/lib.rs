@@ -1,0 +1,26 @@
+//! Rolls out workloads when the configuration that they use changes.
+//!
+//! Owns the kinds of workloads, which ConfigMaps, Secrets and SecretProviderClasses each of them follows, and how it is rolled out. Knows
+//! no release: it writes annotations under a field manager of its own, which the releases of other managers do not have.
+//!
+//! - `pod_references`: what the containers of a Pod template use
+//! - `reload_annotations`: what a workload asks for, with Reloader's annotations
+//! - `configuration_digest`: the digest of an object's data
+//! - `followed_objects`: what is kept of workloads and of configuration
+//! - `reload_decision`: digests that were recorded and those of now: what has changed
+//! - `workload_rollout`: the writes; `reload_controller`: when
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![deny(missing_docs)]
+
+mod configuration_digest;
+mod followed_objects;
+mod pod_references;
+mod reload_annotations;
+mod reload_controller;
+mod reload_decision;
+mod workload_rollout;
+
+pub use followed_objects::{CONFIGURATION_KINDS, WORKLOAD_KINDS};
+pub use reload_controller::{ReloadOptions, run};
+pub use workload_rollout::MANAGER;

@@ -1,0 +1,374 @@
+//! What a workload asks for with Reloader's annotations, and what an object of configuration does. Pure.
+//!
+//! The annotations, and which of them win, are those of Reloader 1.4: those of the workload, and where it has none of them, those of its
+//! Pod template.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chart_compat::go::{duration, regexp};
+use windlass_cluster::ObjectMeta;
+
+use super::pod_references::{Configuration, ConfigurationKind};
+
+/// The most names or patterns of an annotation.
+const MAX_PATTERNS: usize = 100;
+/// The longest pattern, in bytes: as the longest name of an object.
+const MAX_PATTERN: usize = 253;
+/// Follow all that the Pods use.
+const AUTO: &str = "reloader.stakater.com/auto";
+/// Follow what the Pods use and what has [`MATCH`].
+const SEARCH: &str = "reloader.stakater.com/search";
+/// Of configuration: workloads with [`SEARCH`] follow it.
+const MATCH: &str = "reloader.stakater.com/match";
+/// Of configuration: nobody follows it.
+const IGNORE: &str = "reloader.stakater.com/ignore";
+/// How a Rollout of Argo is rolled out.
+const ROLLOUT_STRATEGY: &str = "reloader.stakater.com/rollout-strategy";
+/// How long a Deployment is paused after a change.
+const PAUSE_PERIOD: &str = "deployment.reloader.stakater.com/pause-period";
+
+impl ConfigurationKind {
+    /// Annotations of the kind: follow all that is used, follow these by name, do not follow these.
+    fn annotations(self) -> [&'static str; 3] {
+        match self {
+            Self::ConfigMap => [
+                "configmap.reloader.stakater.com/auto",
+                "configmap.reloader.stakater.com/reload",
+                "configmaps.exclude.reloader.stakater.com/reload",
+            ],
+            Self::Secret => [
+                "secret.reloader.stakater.com/auto",
+                "secret.reloader.stakater.com/reload",
+                "secrets.exclude.reloader.stakater.com/reload",
+            ],
+            Self::SecretProviderClass => [
+                "secretproviderclass.reloader.stakater.com/auto",
+                "secretproviderclass.reloader.stakater.com/reload",
+                "secretproviderclasses.exclude.reloader.stakater.com/reload",
+            ],
+        }
+    }
+}
+
+/// How a Rollout of Argo is rolled out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RolloutStrategy {
+    /// By a change of its Pod template.
+    #[default]
+    Rollout,
+    /// By `spec.restartAt`.
+    Restart,
+}
+
+/// Whether the whole of a kind is followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Auto {
+    /// No annotation says it.
+    #[default]
+    Unset,
+    On,
+    Off,
+}
+
+/// What a workload asks for one kind of configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct KindRequest {
+    auto: Auto,
+    /// Names or regular expressions, each for a whole name.
+    named: Vec<String>,
+    excluded: BTreeSet<String>,
+}
+
+/// What a workload asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReloadRequest {
+    /// By the order of [`ConfigurationKind::ALL`].
+    kinds: [KindRequest; 3],
+    search: bool,
+    /// How a Rollout is rolled out.
+    pub(crate) strategy: RolloutStrategy,
+    /// How long a Deployment is paused after a change.
+    pub(crate) pause: Option<Duration>,
+    /// Annotations that cannot be used; the texts name them with their values.
+    pub(crate) errors: Vec<String>,
+}
+
+/// What an object of configuration says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ConfigurationMarks {
+    /// Workloads that search follow it.
+    pub(crate) matches: bool,
+    /// Nobody follows it.
+    pub(crate) ignored: bool,
+}
+
+impl ConfigurationMarks {
+    /// The marks of an object.
+    pub(crate) fn of(meta: ObjectMeta<'_>) -> Self {
+        let is_true = |name| meta.annotation(name) == Some("true");
+        Self { matches: is_true(MATCH), ignored: is_true(IGNORE) }
+    }
+}
+
+impl ReloadRequest {
+    /// What a workload asks for, by its own annotations, or where it has none, by those of its Pod template.
+    pub(crate) fn of(workload: ObjectMeta<'_>, template: ObjectMeta<'_>) -> Self {
+        let has = |meta: ObjectMeta<'_>, name| meta.annotation(name).is_some();
+        // Exclusions alone are no request, as with Reloader.
+        let requests = [AUTO, SEARCH].into_iter();
+        let mut requests = requests.chain(ConfigurationKind::ALL.iter().flat_map(|kind| {
+            let [auto, named, _] = kind.annotations();
+            [auto, named]
+        }));
+        let source = if requests.any(|name| has(workload, name)) { workload } else { template };
+        let mut out = Self { search: source.annotation(SEARCH) == Some("true"), ..Self::default() };
+        let auto = out.auto(source, AUTO);
+        for (at, kind) in ConfigurationKind::ALL.into_iter().enumerate() {
+            let [typed, named, excluded] = kind.annotations();
+            let typed = out.auto(source, typed);
+            out.kinds[at] = KindRequest {
+                auto: match (auto, typed) {
+                    (Auto::On, _) | (_, Auto::On) => Auto::On,
+                    (Auto::Unset, Auto::Unset) => Auto::Unset,
+                    _ => Auto::Off,
+                },
+                named: out.patterns(source, named),
+                excluded: list(workload.annotation(excluded)).map(str::to_owned).collect(),
+            };
+        }
+        out.strategy = out.rollout_strategy(workload);
+        out.pause = out.pause_period(workload);
+        out
+    }
+
+    /// Whether nothing is followed, whatever there is. `all`: workloads without a request follow what they use.
+    pub(crate) fn is_empty(&self, all: bool) -> bool {
+        let idle = |kind: &KindRequest| {
+            kind.named.is_empty() && !(kind.auto == Auto::On || all && kind.auto == Auto::Unset)
+        };
+        !self.search && self.kinds.iter().all(idle)
+    }
+
+    /// Whether the workload follows an object. `used`: its Pods use it; `marks`: what the object says of itself, if there is one;
+    /// `by_default`: whether a workload that does not say it follows what it uses.
+    pub(crate) fn follows(
+        &self,
+        object: &Configuration,
+        used: bool,
+        marks: ConfigurationMarks,
+        by_default: bool,
+    ) -> bool {
+        let request = &self.kinds[object.kind as usize];
+        if marks.ignored || request.excluded.contains(&object.name) {
+            return false;
+        }
+        let auto = match request.auto {
+            Auto::On => true,
+            Auto::Off => false,
+            Auto::Unset => by_default,
+        };
+        (used && (auto || self.search && marks.matches)) || self.names(object)
+    }
+
+    /// Whether an annotation names the object.
+    pub(crate) fn names(&self, object: &Configuration) -> bool {
+        self.kinds[object.kind as usize].named.iter().any(|pattern| is_whole_match(pattern, &object.name))
+    }
+
+    /// The names of an annotation that are names: those of objects that need not exist.
+    pub(crate) fn plain_names(&self) -> impl Iterator<Item = Configuration> {
+        ConfigurationKind::ALL.into_iter().zip(&self.kinds).flat_map(|(kind, request)| {
+            let plain = request.named.iter().filter(|name| is_name(name));
+            plain.map(move |name| Configuration::new(kind, name))
+        })
+    }
+
+    fn auto(&mut self, source: ObjectMeta<'_>, name: &str) -> Auto {
+        // Go's ParseBool.
+        match source.annotation(name) {
+            None | Some("") => Auto::Unset,
+            Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Auto::On,
+            Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Auto::Off,
+            Some(other) => {
+                self.errors.push(format!("{name}: {other:?} is neither true nor false"));
+                Auto::Off
+            }
+        }
+    }
+
+    fn patterns(&mut self, source: ObjectMeta<'_>, name: &str) -> Vec<String> {
+        let mut out = Vec::new();
+        for pattern in list(source.annotation(name)) {
+            if out.len() == MAX_PATTERNS {
+                self.errors
+                    .push(format!("{name}: it has more than {MAX_PATTERNS} names: the rest is not followed"));
+                break;
+            }
+            if pattern.len() > MAX_PATTERN {
+                self.errors.push(format!("{name}: a name is longer than {MAX_PATTERN} bytes"));
+            } else if let Err(error) = compile(pattern) {
+                self.errors.push(format!("{name}: {pattern:?}: {error}"));
+            } else {
+                out.push(pattern.to_owned());
+            }
+        }
+        out
+    }
+
+    fn rollout_strategy(&mut self, workload: ObjectMeta<'_>) -> RolloutStrategy {
+        match workload.annotation(ROLLOUT_STRATEGY) {
+            None | Some("" | "rollout") => RolloutStrategy::Rollout,
+            Some("restart") => RolloutStrategy::Restart,
+            Some(other) => {
+                self.errors.push(format!("{ROLLOUT_STRATEGY}: {other:?} is neither rollout nor restart"));
+                RolloutStrategy::Rollout
+            }
+        }
+    }
+
+    fn pause_period(&mut self, workload: ObjectMeta<'_>) -> Option<Duration> {
+        let text = workload.annotation(PAUSE_PERIOD)?;
+        match duration::parse(text).map(u64::try_from) {
+            Ok(Ok(nanoseconds)) if nanoseconds > 0 => Some(Duration::from_nanos(nanoseconds)),
+            _ => {
+                self.errors.push(format!("{PAUSE_PERIOD}: {text:?} is not a duration above 0, such as 5m"));
+                None
+            }
+        }
+    }
+}
+
+/// The parts of a list that commas separate.
+fn list(text: Option<&str>) -> impl Iterator<Item = &str> {
+    text.unwrap_or_default().split(',').map(str::trim).filter(|part| !part.is_empty())
+}
+
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
+fn compile(pattern: &str) -> Result<std::sync::Arc<regexp::Regexp>, String> {
+    // Reloader does not group the pattern: `a|b` is `^a` or `b$`. That matches more than is meant, so it is grouped here.
+    regexp::compile(format!("^(?:{pattern})$").as_bytes())
+}
+
+fn is_whole_match(pattern: &str, name: &str) -> bool {
+    pattern == name
+        || !is_name(pattern) && compile(pattern).is_ok_and(|pattern| pattern.is_match(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn request(annotations: &Value, template: &Value) -> ReloadRequest {
+        let workload = json!({"metadata": {"annotations": annotations}});
+        let template = json!({"metadata": {"annotations": template}});
+        ReloadRequest::of(ObjectMeta::of(&workload), ObjectMeta::of(&template))
+    }
+
+    /// Whether ConfigMap `app` is followed: used, used and marked as a match, not used.
+    fn follows(annotations: &Value) -> [bool; 3] {
+        let request = request(annotations, &Value::Null);
+        assert_eq!(request.errors, [] as [String; 0], "{annotations}");
+        let app = Configuration::new(ConfigurationKind::ConfigMap, "app");
+        let marks = ConfigurationMarks::default();
+        let matches = ConfigurationMarks { matches: true, ignored: false };
+        let ignored = ConfigurationMarks { matches: true, ignored: true };
+        assert!(!request.follows(&app, true, ignored, true));
+        [
+            request.follows(&app, true, marks, false),
+            request.follows(&app, true, matches, false),
+            request.follows(&app, false, matches, false),
+        ]
+    }
+
+    #[test]
+    fn each_annotation_has_its_effect() {
+        for (annotations, followed) in [
+            (json!({}), [false, false, false]),
+            (json!({"reloader.stakater.com/auto": "true"}), [true, true, false]),
+            (json!({"reloader.stakater.com/auto": "false"}), [false, false, false]),
+            (json!({"configmap.reloader.stakater.com/auto": "true"}), [true, true, false]),
+            (json!({"secret.reloader.stakater.com/auto": "true"}), [false, false, false]),
+            (json!({"reloader.stakater.com/search": "true"}), [false, true, false]),
+            (json!({"reloader.stakater.com/search": "yes"}), [false, false, false]),
+            (json!({"configmap.reloader.stakater.com/reload": "other, app"}), [true, true, true]),
+            (json!({"configmap.reloader.stakater.com/reload": "a.*"}), [true, true, true]),
+            (json!({"configmap.reloader.stakater.com/reload": "pp"}), [false, false, false]),
+            (json!({"configmap.reloader.stakater.com/reload": "x|p"}), [false, false, false]),
+            (json!({"configmap.reloader.stakater.com/reload": ""}), [false, false, false]),
+            (json!({"secret.reloader.stakater.com/reload": "app"}), [false, false, false]),
+            (
+                json!({"reloader.stakater.com/auto": "true", "configmaps.exclude.reloader.stakater.com/reload": "b, app"}),
+                [false, false, false],
+            ),
+            (
+                json!({"reloader.stakater.com/auto": "true", "secrets.exclude.reloader.stakater.com/reload": "app"}),
+                [true, true, false],
+            ),
+        ] {
+            assert_eq!(follows(&annotations), followed, "{annotations}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_asked_where_the_workload_says_nothing() {
+        let app = Configuration::new(ConfigurationKind::ConfigMap, "app");
+        let auto = json!({"reloader.stakater.com/auto": "true"});
+        let marks = ConfigurationMarks::default();
+        let follows = |workload: &Value, template: &Value, by_default| {
+            request(workload, template).follows(&app, true, marks, by_default)
+        };
+        assert!(follows(&Value::Null, &auto, false));
+        assert!(!follows(&json!({"reloader.stakater.com/search": "true"}), &auto, false));
+        assert!(follows(&Value::Null, &Value::Null, true));
+        assert!(!follows(&json!({"reloader.stakater.com/auto": "false"}), &Value::Null, true));
+        assert!(!follows(&json!({"configmap.reloader.stakater.com/auto": "false"}), &Value::Null, true));
+        assert!(request(&Value::Null, &Value::Null).is_empty(false));
+        assert!(!request(&Value::Null, &Value::Null).is_empty(true));
+        assert!(request(&json!({"reloader.stakater.com/auto": "false"}), &auto).is_empty(true));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_an_error_and_follows_nothing() {
+        for (annotations, part) in [
+            (json!({"reloader.stakater.com/auto": "yes"}), "auto: \"yes\" is neither true nor false"),
+            (
+                json!({"configmap.reloader.stakater.com/reload": "a("}),
+                "configmap.reloader.stakater.com/reload: \"a(\": ",
+            ),
+            (json!({"configmap.reloader.stakater.com/reload": "a".repeat(300)}), "longer than 253 bytes"),
+            (json!({"configmap.reloader.stakater.com/reload": "a,".repeat(200)}), "more than 100 names"),
+            (
+                json!({"reloader.stakater.com/rollout-strategy": "no"}),
+                "\"no\" is neither rollout nor restart",
+            ),
+            (
+                json!({"deployment.reloader.stakater.com/pause-period": "soon"}),
+                "\"soon\" is not a duration above 0",
+            ),
+            (
+                json!({"deployment.reloader.stakater.com/pause-period": "-1s"}),
+                "\"-1s\" is not a duration above 0",
+            ),
+        ] {
+            let request = request(&annotations, &Value::Null);
+            assert!(
+                request.errors.len() == 1 && request.errors[0].contains(part),
+                "{annotations}: {:?}",
+                request.errors
+            );
+        }
+        let full = request(
+            &json!({"reloader.stakater.com/rollout-strategy": "restart", "deployment.reloader.stakater.com/pause-period": "1m30s",
+                "secret.reloader.stakater.com/reload": "tls, db-.*"}),
+            &Value::Null,
+        );
+        assert_eq!((full.strategy, full.pause), (RolloutStrategy::Restart, Some(Duration::from_secs(90))));
+        let names: Vec<String> = full.plain_names().map(|name| name.to_string()).collect();
+        assert_eq!(names, ["Secret/tls"]);
+    }
+}

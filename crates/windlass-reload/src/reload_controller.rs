@@ -1,0 +1,490 @@
+//! When a workload is rolled out: watches in, writes out.
+//!
+//! Owns the objects as they were last seen, and how long a workload waits for further changes. What follows from a change is
+//! `reload_decision`'s, and how it is written `workload_rollout`'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use windlass_base::backoff;
+use windlass_cluster::{ClusterError, Gvk, ObjectRef};
+use windlass_controller::{
+    ControllerContext, EventNote, EventType, FailureLog, Gate, Job, PassFailure, ReconcileError,
+    RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
+};
+
+use super::followed_objects::{
+    CONFIGURATION_KINDS, ConfigurationState, FollowedObject, WORKLOAD_KINDS, Workload,
+};
+use super::pod_references::{Configuration, ConfigurationKind};
+use super::reload_annotations::ConfigurationMarks;
+use super::reload_decision::{Current, Digests, Triggers, decide};
+use super::workload_rollout::{Write, names, write};
+
+/// Name of the controller in logs and metrics.
+const NAME: &str = "reload";
+/// A workload is rolled out when nothing that it follows has changed for this long.
+const QUIET: Duration = Duration::from_secs(1);
+/// But at the latest this long after the first change.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Secrets that are no configuration: the records of releases.
+const SECRETS: &str = "type!=helm.sh/release.v1";
+/// Workloads that are written at a time.
+const CONCURRENCY: usize = 8;
+/// The most objects that a workload follows by patterns.
+const MAX_FOLLOWED: usize = 1000;
+
+/// Which workloads follow their configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ReloadOptions {
+    /// Objects of this namespace only; `None`: of all.
+    pub namespace: Option<String>,
+    /// Namespaces whose workloads are followed although they are of no release; `*` is all.
+    pub foreign_namespaces: BTreeSet<String>,
+    /// Workloads without an annotation follow what their Pods use.
+    pub auto_reload_all: bool,
+    /// Configuration that is created counts as changed.
+    pub on_create: bool,
+    /// Configuration that is deleted counts as changed.
+    pub on_delete: bool,
+}
+
+/// A workload that waits for further changes.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When it was asked for first.
+    since: Instant,
+    /// When its time has come.
+    at: Instant,
+}
+
+/// What was written to a workload, until the watch shows it.
+struct Written {
+    version: Option<u64>,
+    uid: String,
+    digests: Digests,
+}
+
+/// The result of a job.
+struct Done {
+    reference: ObjectRef,
+    uid: String,
+    what: Write,
+    result: Result<Option<u64>, ClusterError>,
+}
+
+struct Reloader {
+    context: ControllerContext,
+    options: ReloadOptions,
+    watch: RelatedWatch<FollowedObject>,
+    workers: Workers<Done>,
+    /// The workloads of each namespace that ask for anything, by key.
+    followers: BTreeMap<String, BTreeMap<String, ObjectRef>>,
+    /// By key.
+    waiting: BTreeMap<String, Waiting>,
+    written: BTreeMap<String, Written>,
+    /// When Deployments go on that a change has paused.
+    paused: BTreeMap<String, Instant>,
+    /// Errors of annotations that an Event has reported.
+    reported: BTreeMap<String, Vec<String>>,
+    failures: FailureLog,
+    /// The first lists are through.
+    has_started: bool,
+}
+
+/// Rolls out workloads until `stop` resolves; then waits for running writes.
+///
+/// # Errors
+/// None: kinds that cannot be watched are tried again, and said in the log.
+pub async fn run(
+    context: ControllerContext,
+    options: ReloadOptions,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
+    let client = context.runner.engine().operator_client().clone();
+    let kinds = WORKLOAD_KINDS.iter().chain(&CONFIGURATION_KINDS);
+    let kinds = kinds.map(|(api_version, kind)| Gvk::new(api_version, kind)).collect();
+    let fields = [(Gvk::new("v1", "Secret"), SECRETS)];
+    let namespace = options.namespace.as_deref();
+    let watch = RelatedWatch::start_reduced(&client, namespace, kinds, &fields, FollowedObject::of).await;
+    let reloader = Reloader {
+        context,
+        options,
+        watch,
+        workers: Workers::new(WorkQueue::new(Gate::Open, CONCURRENCY)),
+        followers: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        written: BTreeMap::new(),
+        paused: BTreeMap::new(),
+        reported: BTreeMap::new(),
+        failures: FailureLog::default(),
+        has_started: false,
+    };
+    reloader.work(stop).await;
+    Ok(())
+}
+
+impl Reloader {
+    async fn work(mut self, stop: impl Future<Output = ()>) {
+        tracing::info!(controller = NAME, "controller starts");
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            self.start_jobs();
+            let due = self.waiting.values().map(|waiting| waiting.at).min();
+            let due = due.filter(|_| self.has_started);
+            let resumes = self.paused.values().min().copied();
+            let summary = self.failures.next_summary();
+            tokio::select! {
+                () = &mut stop => break,
+                changed = self.watch.next() => self.take(changed),
+                event = self.workers.next() => match event {
+                    WorkerEvent::Finished(key, _, result) => self.finish(&key, result),
+                    // What is due is in the queue.
+                    _ => {}
+                },
+                () = until(due) => self.request_due(),
+                () = until(resumes) => self.request_paused(),
+                () = until(summary) => self.failures.summarize(NAME, Instant::now()),
+            }
+        }
+        tracing::info!(controller = NAME, "controller stops");
+        self.workers.shut_down(self.context.runner.engine()).await;
+    }
+
+    /// Notes objects that were created, changed or deleted.
+    fn take(&mut self, changed: Vec<(ObjectRef, Option<Arc<FollowedObject>>)>) {
+        for (reference, before) in changed {
+            let now = self.watch.get(&reference);
+            if before.as_deref() == now {
+                continue;
+            }
+            match (before.as_deref(), now) {
+                (_, Some(FollowedObject::Workload(_))) | (Some(FollowedObject::Workload(_)), None) => {
+                    self.take_workload(&reference);
+                }
+                (before, now) => {
+                    let namespace = reference.namespace.clone().unwrap_or_default();
+                    let objects = [before, now]
+                        .into_iter()
+                        .flatten()
+                        .filter_map(|object| configuration(&reference, object));
+                    let objects: BTreeSet<Configuration> = objects.collect();
+                    self.wake_followers(&namespace, &objects);
+                }
+            }
+        }
+        if !self.has_started && self.watch.is_complete() {
+            self.has_started = true;
+            tracing::info!(controller = NAME, workloads = self.waiting.len(), "all workloads are listed");
+        }
+    }
+
+    fn take_workload(&mut self, reference: &ObjectRef) {
+        let key = reference.to_string();
+        let namespace = reference.namespace.clone().unwrap_or_default();
+        let workload = self.watch.get(reference).and_then(FollowedObject::workload);
+        let followed = workload.filter(|workload| self.is_followed(&namespace, workload));
+        let Some(workload) = followed else {
+            if let Some(keys) = self.followers.get_mut(&namespace) {
+                keys.remove(&key);
+            }
+            self.waiting.remove(&key);
+            self.written.remove(&key);
+            self.paused.remove(&key);
+            self.reported.remove(&key);
+            self.workers.queue.cancel_retry(&key);
+            self.failures.clear(&key);
+            return;
+        };
+        match workload.resumes_at() {
+            Some(time) => drop(self.paused.insert(key.clone(), instant(time))),
+            None => drop(self.paused.remove(&key)),
+        }
+        self.report_errors(reference, &workload.request.errors.clone());
+        self.followers.entry(namespace).or_default().insert(key.clone(), reference.clone());
+        self.wait(key);
+    }
+
+    /// Whether a workload asks for anything, and may.
+    fn is_followed(&self, namespace: &str, workload: &Workload) -> bool {
+        let foreign = &self.options.foreign_namespaces;
+        let may = workload.release.is_some() || foreign.contains("*") || foreign.contains(namespace);
+        let asks = !workload.request.is_empty(self.options.auto_reload_all)
+            || !workload.request.errors.is_empty()
+            || workload.resumes_at().is_some();
+        may && asks && !workload.is_left_alone
+    }
+
+    /// An annotation that cannot be used is said once for each state of the annotations.
+    fn report_errors(&mut self, reference: &ObjectRef, errors: &[String]) {
+        let key = reference.to_string();
+        if self.reported.get(&key).map_or(&[][..], Vec::as_slice) == errors {
+            return;
+        }
+        if !errors.is_empty() {
+            tracing::warn!(controller = NAME, object = key, "{}", errors.join("; "));
+            self.context.events.warn_object(reference, "InvalidReloadAnnotation", errors.join("; "));
+        }
+        self.reported.insert(key, errors.to_vec());
+    }
+
+    /// Asks for the workloads of a namespace that follow one of these objects, or did.
+    fn wake_followers(&mut self, namespace: &str, objects: &BTreeSet<Configuration>) {
+        let Some(keys) = self.followers.get(namespace) else { return };
+        let affected = |reference: &ObjectRef| {
+            let workload = self.watch.get(reference).and_then(FollowedObject::workload);
+            workload.is_some_and(|workload| {
+                objects.iter().any(|object| workload.used.contains(object) || workload.request.names(object))
+            })
+        };
+        let keys: Vec<String> =
+            keys.iter().filter(|(_, reference)| affected(reference)).map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            self.workers.queue.cancel_retry(&key);
+            self.workers.queue.reset_failures(&key);
+            self.wait(key);
+        }
+    }
+
+    /// A workload waits until nothing changes for a moment: many edits are one rollout.
+    fn wait(&mut self, key: String) {
+        let now = Instant::now();
+        let waiting = self.waiting.entry(key).or_insert(Waiting { since: now, at: now });
+        waiting.at = (now + QUIET).min(waiting.since + LONGEST);
+    }
+
+    fn request_due(&mut self) {
+        let now = Instant::now();
+        let due = self.waiting.extract_if(.., |_, waiting| waiting.at <= now);
+        let due: Vec<String> = due.map(|(key, _)| key).collect();
+        for key in due {
+            self.workers.queue.request(&key, 0, Job::Reconcile);
+        }
+    }
+
+    fn request_paused(&mut self) {
+        let now = Instant::now();
+        let due: Vec<String> = self.paused.extract_if(.., |_, at| *at <= now).map(|(key, _)| key).collect();
+        for key in due {
+            let resumes = self
+                .reference(&key)
+                .and_then(|reference| self.watch.get(&reference)?.workload()?.resumes_at());
+            match resumes.filter(|time| *time > Timestamp::now()) {
+                Some(later) => drop(self.paused.insert(key, instant(later))),
+                None => self.workers.queue.request(&key, 0, Job::Reconcile),
+            }
+        }
+    }
+
+    fn start_jobs(&mut self) {
+        if !self.has_started {
+            return;
+        }
+        for (key, job) in self.workers.start() {
+            let Some((reference, workload, what)) = self.next_write(&key) else {
+                self.workers.queue.done(&key, true);
+                continue;
+            };
+            let client = self.context.runner.engine().operator_client().clone();
+            self.workers.spawn(key, job, async move {
+                let result = write(&client, &reference, &workload, &what).await;
+                Done { reference, uid: workload.uid.clone(), what, result }
+            });
+        }
+    }
+
+    /// The workload of a key.
+    fn reference(&self, key: &str) -> Option<ObjectRef> {
+        self.followers.values().find_map(|keys| keys.get(key)).cloned()
+    }
+
+    /// What is to be written to a workload; `None`: nothing.
+    fn next_write(&mut self, key: &str) -> Option<(ObjectRef, Box<Workload>, Write)> {
+        let reference = self.reference(key)?;
+        let workload = Box::new(self.watch.get(&reference)?.workload()?.clone());
+        // The watch may be behind: what was written counts until it is not.
+        let shown = |written: &Written| {
+            written.uid != workload.uid
+                || workload.version.zip(written.version).is_none_or(|(seen, written)| seen >= written)
+        };
+        if self.written.get(key).is_some_and(shown) {
+            self.written.remove(key);
+        }
+        let recorded = self.written.get(key).map(|written| &written.digests).or(workload.recorded.as_ref());
+        let triggers = Triggers { on_create: self.options.on_create, on_delete: self.options.on_delete };
+        let namespace = reference.namespace.clone().unwrap_or_default();
+        let decision = decide(recorded, &self.current(&namespace, &workload), triggers);
+        let what = if !decision.changed.is_empty() {
+            Write::Rollout(decision)
+        } else if Some(&decision.digests) != recorded && (recorded.is_some() || !decision.digests.is_empty())
+        {
+            Write::Record(decision.digests)
+        } else if workload.resumes_at().is_some_and(|time| time <= Timestamp::now()) {
+            Write::Resume
+        } else {
+            return None;
+        };
+        Some((reference, workload, what))
+    }
+
+    /// What a workload follows, as it is now.
+    fn current(&self, namespace: &str, workload: &Workload) -> BTreeMap<Configuration, Current> {
+        let mut objects: BTreeSet<Configuration> = workload.used.clone();
+        objects.extend(workload.request.plain_names());
+        for kind in ConfigurationKind::ALL {
+            let gvk = kind_of(kind);
+            let of_namespace =
+                self.watch.all(&gvk).filter(|(name, _)| name.namespace.as_deref() == Some(namespace));
+            let named = of_namespace
+                .map(|(name, _)| Configuration::new(kind, &name.name))
+                .filter(|object| workload.request.names(object));
+            objects.extend(named.take(MAX_FOLLOWED));
+        }
+        let all = self.options.auto_reload_all;
+        let followed = objects.into_iter().filter_map(|object| {
+            let used = workload.used.contains(&object);
+            let state = self.state(namespace, &object);
+            let marks = state.map_or_else(ConfigurationMarks::default, |state| state.marks);
+            let by_default = workload.follows_by_default(all, state);
+            if !workload.request.follows(&object, used, marks, by_default) {
+                return None;
+            }
+            let current = self.current_of(namespace, &object, used);
+            Some((object, current))
+        });
+        followed.collect()
+    }
+
+    fn state(&self, namespace: &str, object: &Configuration) -> Option<&ConfigurationState> {
+        let reference = ObjectRef::new(kind_of(object.kind), Some(namespace), &object.name);
+        match self.watch.get(&reference)? {
+            FollowedObject::Configuration(state) => Some(state),
+            _ => None,
+        }
+    }
+
+    fn current_of(&self, namespace: &str, object: &Configuration, used: bool) -> Current {
+        let digest = match object.kind {
+            ConfigurationKind::SecretProviderClass => self.mounted(namespace, &object.name),
+            _ => self.state(namespace, object).map(|state| state.digest.clone()),
+        };
+        match digest {
+            Some(digest) => Current::Present { digest, used },
+            None if self.watch.is_watched(&source_of(object.kind)) => Current::Absent,
+            None => Current::Unknown,
+        }
+    }
+
+    /// What was mounted last of a SecretProviderClass, by any Pod: the others follow.
+    fn mounted(&self, namespace: &str, class: &str) -> Option<String> {
+        let kind = source_of(ConfigurationKind::SecretProviderClass);
+        let versions = self.watch.all(&kind).filter_map(|(name, object)| match &**object {
+            FollowedObject::Mounted(mounted)
+                if mounted.class == class && name.namespace.as_deref() == Some(namespace) =>
+            {
+                Some(mounted)
+            }
+            _ => None,
+        });
+        versions.max_by_key(|mounted| mounted.version).map(|mounted| mounted.digest.clone())
+    }
+
+    fn finish(&mut self, key: &str, result: Result<Done, String>) {
+        let done = match result {
+            Ok(done) => done,
+            Err(text) => return self.fail(key, ReconcileError::Task(text)),
+        };
+        let Done { reference, uid, what, result } = done;
+        if let Write::Rollout(decision) = &what {
+            self.report(&reference, &uid, &names(&decision.changed), result.as_ref().err());
+        }
+        match result {
+            Ok(version) => {
+                self.workers.queue.done(key, true);
+                if self.failures.clear(key) {
+                    tracing::info!(controller = NAME, object = key, "written after failures");
+                }
+                if let Write::Rollout(decision) = what {
+                    self.written.insert(key.to_owned(), Written { version, uid, digests: decision.digests });
+                } else if let Write::Record(digests) = what {
+                    self.written.insert(key.to_owned(), Written { version, uid, digests });
+                }
+            }
+            Err(error) => self.fail(key, error.into()),
+        }
+    }
+
+    /// Says that a workload was rolled out, or that it was not.
+    fn report(&self, reference: &ObjectRef, uid: &str, changed: &str, error: Option<&ClusterError>) {
+        let result = if error.is_none() { "true" } else { "false" };
+        self.context.state.metrics.add(
+            "reloader_reload_executed_total",
+            "Rollouts for changed configuration.",
+            &[("success", result)],
+            1.0,
+        );
+        let (event_type, reason, note) = match error {
+            None => (EventType::Normal, "Reloaded", format!("rolled out, because of a change of {changed}")),
+            Some(error) => (
+                EventType::Warning,
+                "ReloadFail",
+                format!("cannot be rolled out after a change of {changed}, and is tried again: {error}"),
+            ),
+        };
+        if error.is_none() {
+            tracing::info!(controller = NAME, object = %reference, changed, "rolled out");
+        }
+        let object = serde_json::json!({
+            "apiVersion": reference.gvk.api_version(), "kind": reference.gvk.kind,
+            "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": uid},
+        });
+        let note = EventNote { event_type, reason, action: "Reload", note, annotations: BTreeMap::new() };
+        self.context.events.spawn_for(&object, note);
+    }
+
+    fn fail(&mut self, key: &str, error: ReconcileError) {
+        self.workers.queue.done(key, false);
+        let failures = self.workers.queue.failures(key);
+        let retry_in = backoff::delay(failures);
+        self.failures.note(NAME, key, &PassFailure { error: &error, retry_in, failures }, Instant::now());
+        self.workers.queue.retry_at(key, Job::Reconcile, Instant::now() + retry_in);
+    }
+}
+
+/// The configuration that an object is, or tells of.
+fn configuration(reference: &ObjectRef, object: &FollowedObject) -> Option<Configuration> {
+    match object {
+        FollowedObject::Mounted(mounted) => {
+            Some(Configuration::new(ConfigurationKind::SecretProviderClass, &mounted.class))
+        }
+        FollowedObject::Configuration(_) => {
+            let kind = ConfigurationKind::ALL.into_iter().find(|kind| kind.name() == reference.gvk.kind)?;
+            Some(Configuration::new(kind, &reference.name))
+        }
+        FollowedObject::Workload(_) => None,
+    }
+}
+
+fn kind_of(kind: ConfigurationKind) -> Gvk {
+    let (api_version, name) = CONFIGURATION_KINDS[kind as usize];
+    Gvk::new(api_version, name)
+}
+
+/// The kind whose objects have the data, or tell of it.
+fn source_of(kind: ConfigurationKind) -> Gvk {
+    match kind {
+        ConfigurationKind::SecretProviderClass => {
+            let (api_version, name) = CONFIGURATION_KINDS[3];
+            Gvk::new(api_version, name)
+        }
+        other => kind_of(other),
+    }
+}
+
+/// The moment of a time, at most a day ahead; a past one is now.
+fn instant(time: Timestamp) -> Instant {
+    let left = time.duration_since(Timestamp::now());
+    Instant::now() + Duration::try_from(left).unwrap_or_default().min(Duration::from_secs(24 * 60 * 60))
+}
