@@ -9,6 +9,7 @@ pub mod store;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use windlass_base::hex::hex;
 
 use chart_compat::Bytes;
 use chart_compat::chart::{Chart, Warn};
@@ -120,10 +121,6 @@ pub fn description(renewed: &[String]) -> Option<String> {
 fn lookup_lines(lookups: &BTreeMap<LookupQuery, String>) -> BTreeMap<String, String> {
     let line = |q: &LookupQuery| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
     lookups.iter().map(|(q, digest)| (line(q), digest.clone())).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A digest of all inputs of a render except its lookups.

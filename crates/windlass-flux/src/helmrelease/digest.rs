@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use windlass_engine::HookEvent;
 use windlass_engine::record::Record;
-use windlass_fetch::cache::hex;
+use windlass_base::hex::hex;
 use windlass_render::from_json;
 
 /// Fields of what is in the metadata's lists, in the order of Helm's types.

@@ -18,6 +18,7 @@ use flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY, RECONCILING, STALLED, Truth};
 use windlass_base::cel_expression::off_runtime;
+use windlass_base::hex::hex;
 use windlass_base::redact;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{
@@ -25,7 +26,6 @@ use windlass_controller::{
     Report, Requeue, jittered,
 };
 use windlass_engine::Disposition;
-use windlass_fetch::cache::hex;
 use windlass_render::lookup_object;
 use windlass_render::replay::{LookupQuery, answer_digest};
 
