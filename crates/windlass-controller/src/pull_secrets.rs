@@ -178,11 +178,10 @@ fn change(live: &Value, object: &str, secret: Option<&str>, manager: &str) -> Ch
 
 /// Who applies the list of pull secrets by server-side apply.
 fn applier(live: &Value) -> Option<&str> {
-    let entries = live["metadata"]["managedFields"].as_array()?;
     let applies = |entry: &&Value| {
         entry["operation"] == "Apply" && entry["fieldsV1"].get("f:imagePullSecrets").is_some()
     };
-    entries.iter().find(applies)?["manager"].as_str()
+    ObjectMeta::of(live).managed_fields().iter().find(applies)?["manager"].as_str()
 }
 
 #[cfg(test)]
