@@ -35,6 +35,15 @@ pub struct LookupQuery {
     pub name: String,
 }
 
+impl LookupQuery {
+    /// The arguments in their order.
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
+        Self { api_version, kind, namespace, name }
+    }
+}
+
 /// The result of a replayed render.
 pub struct Replayed {
     /// The output.
@@ -278,13 +287,7 @@ impl World for Replay<'_> {
 
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
         let answer = self.world.lookup(api_version, kind, namespace, name);
-        let text = |s: &str| s.to_owned();
-        let query = LookupQuery {
-            api_version: text(api_version),
-            kind: text(kind),
-            namespace: text(namespace),
-            name: text(name),
-        };
+        let query = LookupQuery::new(api_version, kind, namespace, name);
         let digest = answer.as_ref().map(answer_digest).unwrap_or_default();
         self.state().lookups.insert(query, digest);
         answer
