@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 /// Cases, in order.
 fn cases() -> Vec<PathBuf> {

@@ -14,7 +14,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
 use chart_compat::template::Limits;
 use windlass_render::SystemWorld;
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 /// How often Helm is asked where it decides by chance.
 const TRIES: usize = 30;

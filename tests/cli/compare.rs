@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 use super::{chart, control_plane, run, windlass};
 

@@ -7,7 +7,7 @@ use super::{chart, control_plane, fails, run, windlass};
 use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 use windlass_charts::{DefinitionOptions, KindNames, define};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(60);
 

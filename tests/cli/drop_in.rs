@@ -4,7 +4,7 @@ use super::{chart, control_plane, run, windlass};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use windlass_test_cluster::Namespace;
+use windlass_testing::Namespace;
 
 const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: \"{{ .Release.Name }}-s\"}\n\
     spec: {ports: [{port: {{ .Values.port | default 80 }}}]}\n";

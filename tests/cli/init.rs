@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{control_plane, fails, run, windlass};
 use serde_json::Value;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 /// How long the operator may take for one step.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -35,7 +35,7 @@ mod verbs;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use windlass_test_cluster::{ControlPlane, shared};
+use windlass_testing::{ControlPlane, shared};
 
 /// Charts that install without webhooks, API services or CRDs.
 const CHARTS: [&str; 7] = [

@@ -41,7 +41,7 @@ async fn a_template_may_bring_its_kind() {
         assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
         let gone = engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         assert_eq!(gone.deleted.len(), 2, "{gone:?}");
-        windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
+        windlass_testing::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
             Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
         })
         .unwrap();
@@ -247,7 +247,7 @@ async fn a_crd_among_the_templates_takes_nothing_either() {
         engine.reconcile(&with(json!({"b": number}), true)).await.unwrap();
         assert_eq!(get(ns, &format!("things.{group}"), "one").unwrap()["spec"], json!({}));
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
-        windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
+        windlass_testing::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
             Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
         })
         .unwrap();
@@ -407,7 +407,7 @@ async fn a_newer_crd_takes_nothing_that_the_old_one_merely_kept() {
         }
         engine.reconcile(&newer).await.unwrap();
         // The server hears of the new schema a moment later.
-        windlass_test_cluster::wait_until(&case, std::time::Duration::from_secs(10), || {
+        windlass_testing::wait_until(&case, std::time::Duration::from_secs(10), || {
             Ok((live() == left).then_some(()))
         })
         .unwrap();
@@ -442,7 +442,7 @@ async fn a_kind_that_comes_late_is_awaited_too() {
         assert_eq!(again.created.len(), 2, "{again:?}");
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         for group in [&group, &other_group] {
-            windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
+            windlass_testing::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
                 Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
             })
             .unwrap();

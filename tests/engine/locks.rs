@@ -281,7 +281,7 @@ async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() 
         let mark = plane.audit_mark().unwrap();
         let (one, wanted) = (engine().await, wanted.clone());
         let upgrade = tokio::spawn(async move { one.reconcile(&wanted).await });
-        windlass_test_cluster::wait_until(
+        windlass_testing::wait_until(
             "the lock is asked for",
             std::time::Duration::from_secs(20),
             || {

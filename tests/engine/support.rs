@@ -7,7 +7,7 @@ use windlass_engine::{
     ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest, OwnershipOptions,
     ReleaseId, ReleaseOptions, ReleaseRequest, RenderedRelease, RevisionOptions, UninstallRequest,
 };
-use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, shared};
+use windlass_testing::{AuditEvent, AuditMark, ControlPlane, shared};
 
 pub(crate) fn control_plane() -> &'static ControlPlane {
     shared().expect("a control plane")

@@ -8,7 +8,7 @@ use crate::{
     temper::{Temper, refuse},
 };
 use std::{collections::BTreeMap, time::Duration};
-use windlass_test_cluster::{ControlPlane, shared, wait_until};
+use windlass_testing::{ControlPlane, shared, wait_until};
 
 #[derive(Debug, Default)]
 struct Counts {

@@ -2,7 +2,7 @@
 
 use crate::proxy::{Ended, Fault, Proxy};
 use std::path::Path;
-use windlass_test_cluster::shared;
+use windlass_testing::shared;
 
 const OBJECTS: usize = 102;
 /// As many writes as the engine has under way.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use windlass_test_cluster::{ControlPlane, shared, wait_until};
+use windlass_testing::{ControlPlane, shared, wait_until};
 
 use crate::{
     Chance,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::Path;
-use windlass_test_cluster::{ControlPlane, Namespace, shared};
+use windlass_testing::{ControlPlane, Namespace, shared};
 
 use crate::proxy::Proxy;
 

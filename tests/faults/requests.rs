@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use windlass_test_cluster::shared;
+use windlass_testing::shared;
 
 /// What a request that hangs costs: longer than an answer ever takes here.
 const PATIENCE: u32 = 2;

@@ -121,7 +121,7 @@ async fn releases_of_helm_controller_stay_as_they_are() {
             "reconcile.fluxcd.io/requestedAt=x2",
         ])
         .unwrap();
-        let handled = windlass_test_cluster::wait_until("reconciled", super::support::LIMIT, || {
+        let handled = windlass_testing::wait_until("reconciled", super::support::LIMIT, || {
             let text = cp.kubectl(["get", "helmrelease", name, "-n", "flux", "-o", "json"])?;
             let object: Value = serde_json::from_str(&text).unwrap();
             Ok((object["status"]["lastHandledReconcileAt"] == "x2").then_some(object))

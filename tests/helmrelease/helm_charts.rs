@@ -1,7 +1,7 @@
 //! The HelmChart that a HelmRelease with `spec.chart` makes: its fields, Events and end.
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running};
 

@@ -1,7 +1,7 @@
 //! Install, upgrade, failure, remediation, tests, drift, deletion.
 
 use serde_json::json;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition};
 

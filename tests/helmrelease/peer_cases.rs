@@ -16,7 +16,7 @@ async fn a_job_that_deletes_itself_is_done() {
     running.release("web", &json!({"driftDetection": {"mode": "enabled"}}));
     running.wait_ready("web", "True InstallSucceeded");
     let gone = || Ok(running.get("job", "web").is_null().then_some(()));
-    windlass_test_cluster::wait_until("the Job is gone", super::support::LIMIT, gone).unwrap();
+    windlass_testing::wait_until("the Job is gone", super::support::LIMIT, gone).unwrap();
     // It is no drift, and no reason to release anything.
     running
         .cp

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_controller::{AccountName, EventNote, EventSink as _, EventType};
 use windlass_flux::helmrelease::HelmReleaseOptions;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::notifications::{Inbox, notification};
 use super::sources::{Files, Registry, chart_spec, git, message, publish_repository, source};

@@ -1,7 +1,7 @@
 //! The documented behaviours of helm-controller, one by one: conditions, reasons, counters and revisions after each.
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition};
 

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use windlass_test_cluster::{Tool, wait_until};
+use windlass_testing::{Tool, wait_until};
 
 use super::support::{LIMIT, Running, chart, condition, digest, write_below};
 

@@ -25,7 +25,7 @@ use windlass_flux::notifications::{
     EventQueue, NotifyOptions, QueuedEvent, Receivers, WebhookPaths, Webhooks, dispatch,
 };
 use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
-use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 

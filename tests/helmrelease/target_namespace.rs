@@ -5,7 +5,7 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_test_cluster::{Namespace, wait_until};
+use windlass_testing::{Namespace, wait_until};
 
 use super::support::{LIMIT, Running, chart, condition};
 

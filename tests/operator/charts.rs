@@ -4,7 +4,7 @@
 use crate::support::{Modules, Operator, control_plane, is_bookkeeping, object, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::ControlPlane;
 
 /// Charts without webhooks, API services or CRDs, whose renders do not change by themselves.
 const PLAIN: [&str; 7] = [

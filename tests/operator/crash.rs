@@ -1,7 +1,7 @@
 //! Killed in the middle of its work, the operator finishes it on the next start.
 
 use crate::support::{LIMIT, Modules, Operator, control_plane, history, object};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 #[test]
 fn killed_in_mid_apply_it_converges_on_the_next_start() {

@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use windlass_helmfile::resource::definition;
-use windlass_test_cluster::{ControlPlane, wait_until};
+use windlass_testing::{ControlPlane, wait_until};
 
 use crate::memory_limit::MemoryLimit;
 use crate::support::{LIMIT, Modules, Operator, control_plane, object};

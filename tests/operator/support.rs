@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, Error, shared, wait_until};
+use windlass_testing::{AuditEvent, AuditMark, ControlPlane, Error, shared, wait_until};
 
 /// The kind that tells of modules.
 pub(crate) const MODULES: &str = "modules.windlass.dev";

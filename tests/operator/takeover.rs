@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::ControlPlane;
 
 use crate::support::{Modules, Operator, control_plane, history, object, writes_since};
 

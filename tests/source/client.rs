@@ -18,7 +18,7 @@ fn both(user: &User, args: &[&str], variables: &[(&str, &str)]) -> (String, Stri
         assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let helm = windlass_test_cluster::Tool::Helm4.path().unwrap();
+    let helm = windlass_testing::Tool::Helm4.path().unwrap();
     (text(Path::new(env!("CARGO_BIN_EXE_windlass"))), text(&helm))
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use base64::Engine as _;
-use windlass_test_cluster::{Tool, wait_until};
+use windlass_testing::{Tool, wait_until};
 
 use super::server::{Answer, Certificates, Server};
 use super::support::{User, chart};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 /// What a program said.
 pub(crate) struct Said {

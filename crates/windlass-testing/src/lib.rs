@@ -5,7 +5,7 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let cluster = windlass_test_cluster::shared()?; // one for all tests of a process
+//! let cluster = windlass_testing::shared()?; // one for all tests of a process
 //! let namespace = cluster.namespace("web")?; // tests keep apart by namespace
 //! cluster.helm4(["install", "shop", "./chart", "-n", namespace.name()])?;
 //! let mark = cluster.audit_mark()?;
