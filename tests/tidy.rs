@@ -598,7 +598,8 @@ fn programs_are_started_in_few_places() {
 #[test]
 fn files_are_small_and_open_with_what_they_own() {
     let mut sizes = Vec::new();
-    let of_tests = ["crates/windlass-testing/src", "tests/differential/src", "tests/peers/src"].map(str::to_owned);
+    let of_tests =
+        ["crates/windlass-testing/src", "tests/differential/src", "tests/peers/src"].map(str::to_owned);
     for base in shipped().into_iter().chain(of_tests) {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();

@@ -100,9 +100,7 @@ fn parts(count: usize) -> String {
 }
 
 fn records(namespace: &str) -> Vec<(String, String)> {
-    let args = ["get", "secrets", "-n", namespace, "-l", "owner=helm", "-o", "json"];
-    let list: serde_json::Value = serde_json::from_str(&control_plane().kubectl(args).unwrap()).unwrap();
+    let items = control_plane().list(&["secrets", "-n", namespace, "-l", "owner=helm"]).unwrap();
     let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
-    let items = list["items"].as_array().unwrap();
     items.iter().map(|s| (text(&s["metadata"]["name"]), text(&s["metadata"]["labels"]["status"]))).collect()
 }

@@ -232,12 +232,10 @@ fn a_crd_that_moves_out_of_the_templates_is_kept() {
     let kept = "crds/ of the chart has it";
     assert!(operator.log().contains(kept), "{}", operator.log_end());
     windlass_testing::wait_until("an Event on the CRD", std::time::Duration::from_secs(30), || {
-        let events = cp.kubectl(["get", "events", "-A", "-o", "json"])?;
-        let events: serde_json::Value = serde_json::from_str(&events).unwrap();
         let is_ours = |event: &serde_json::Value| {
             event["involvedObject"]["name"] == name.as_str() && event["message"].to_string().contains(kept)
         };
-        Ok(events["items"].as_array().into_iter().flatten().any(is_ours).then_some(()))
+        Ok(cp.list(&["events", "-A"])?.iter().any(is_ours).then_some(()))
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
     operator.stop();

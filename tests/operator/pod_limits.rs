@@ -281,9 +281,7 @@ fn install(cp: &ControlPlane) {
     static KINDS: Once = Once::new();
     KINDS.call_once(|| {
         for crd in flux_api::crds::all().into_iter().chain([definition::crd()]) {
-            cp.kubectl_with(["apply", "--server-side", "-f", "-"], &crd.to_string()).unwrap();
-            let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
-            cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+            cp.establish(&crd).unwrap();
         }
     });
 }

@@ -74,7 +74,8 @@ fn both_helms_tell_their_version() {
         (cluster.helm4(["version", "--template={{.Version}}"]).unwrap(), "helm4"),
         (cluster.helm3(["version", "--template={{.Version}}"]).unwrap(), "helm3"),
     ] {
-        let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools").join(group).join("go.mod");
+        let pinned =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools").join(group).join("go.mod");
         let pinned = fs::read_to_string(pinned).unwrap();
         let line = format!("helm.sh/helm/v{} {said} ", group.trim_start_matches("helm"));
         assert!(pinned.contains(&line), "{group} says it is {said}");
