@@ -48,30 +48,30 @@ corpus: prerequisites
 
 bench: prerequisites helms
 	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/run.py
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/source.py
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/run.py
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/source.py
 	[ ! -f ../shared/corpus/BENCH.md ] || cargo run --release -p windlass-peers -- charts ../shared/corpus target/release/windlass
 
 # 300 modules with hooks, 10,000 objects that one hook watches, and what it costs to ask and run programs of many hooks.
 bench-hooks: prerequisites helms $(MODULE_SDK_PROGRAM)
 	cargo build --release --bin windlass
-	BATCH_PROGRAM=$(MODULE_SDK_PROGRAM) cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/hooks.py
+	BATCH_PROGRAM=$(MODULE_SDK_PROGRAM) cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/hooks.py
 
 # 100 and 1,000 HelmReleases of a chart of three objects, beside helm-controller's recorded figures.
 bench-helmreleases: prerequisites
 	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/helmreleases.py
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/helmreleases.py
 
 # 500 HelmReleases of a chart with a library of 700 kB, of which half wait: speed, memory, log, stop.
 bench-clusters: prerequisites
 	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/clusters.py
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/clusters.py
 
 # What an operator does while something outside is wrong, and afterwards: a matrix of faults and front ends.
 FRONT_ENDS ?= helmreleases helmfiles modules
 faults: prerequisites
 	cargo build --bin windlass
-	WINDLASS=$(CURDIR)/target/debug/windlass cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/faults.py $(FRONT_ENDS)
+	WINDLASS=$(CURDIR)/target/debug/windlass cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/faults.py $(FRONT_ENDS)
 
 # The tests of batch programs with a program on github.com/deckhouse/module-sdk itself, from Go's module proxy. Builds it: some 3 minutes.
 module-sdk: prerequisites programs $(MODULE_SDK_PROGRAM)
@@ -83,7 +83,7 @@ $(MODULE_SDK_PROGRAM): tests/tools/module-sdk/hooks/main.go tests/tools/module-s
 # One release of 5,000 objects and 100 of 5 beside Helm, and an operator with 1,000 releases that does nothing for a minute.
 scale: prerequisites helms
 	cargo build --release --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- python3 tests/bench/scale.py
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/scale.py
 
 # `windlass build` beside kustomize's own program: a base and an overlay, a tree of 200 files, 1,000 and 4,000 objects, the corpus.
 KUSTOMIZE ?= $(CURDIR)/.cache/kustomize
@@ -143,8 +143,8 @@ $(CURDIR)/.cache/helmfile: tests/tools/helmfile/go.sum
 # Records anew what Flux's helm-controller ends with for the cases of fixtures/helm-controller. Builds it: some 10 minutes.
 fixtures-helm-controller: prerequisites
 	cargo build --bin windlass
-	cargo run -p windlass-test-cluster --bin control-plane -- run -- tests/tools/helm-controller/record.py \
-		"$$(cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools HelmController | sed 's/^HelmController=//')" \
+	cargo run -p windlass-testing --bin control-plane -- run -- tests/tools/helm-controller/record.py \
+		"$$(cargo run --quiet -p windlass-testing --bin control-plane -- tools HelmController | sed 's/^HelmController=//')" \
 		target/debug/windlass fixtures/helm-controller/cases.json fixtures/helm-controller/results.json
 
 # Encrypts and decrypts the files of fixtures/sops anew, with new keys. Builds sops and age: some 3 minutes.
@@ -162,8 +162,8 @@ HELM_DIFF ?=
 bench-helmfile: prerequisites helms $(HELMFILE)
 	cargo build --release --bin windlass
 	HELMFILE=$(HELMFILE) HELM_DIFF=$(HELM_DIFF) \
-		HELM=$$(cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools Helm4 | sed 's/^Helm4=//') \
-		$(if $(HELM_DIFF),cargo run -p windlass-test-cluster --bin control-plane -- run --) python3 tests/bench/helmfile.py
+		HELM=$$(cargo run --quiet -p windlass-testing --bin control-plane -- tools Helm4 | sed 's/^Helm4=//') \
+		$(if $(HELM_DIFF),cargo run -p windlass-testing --bin control-plane -- run --) python3 tests/bench/helmfile.py
 
 CARGO_TOOLS := .cache/cargo-tools/bin
 
@@ -193,15 +193,15 @@ $(CARGO_TOOLS)/cargo-cyclonedx:
 
 # The Helms of a benchmark are built before it.
 helms: prerequisites
-	cargo run -p windlass-test-cluster --bin control-plane -- tools Helm4 Helm3
+	cargo run -p windlass-testing --bin control-plane -- tools Helm4 Helm3
 
 # Windlass beside Flux's own source-controller, which is built once; that takes some minutes.
 beside-flux: prerequisites
-	cargo run -p windlass-test-cluster --bin control-plane -- tools SourceController
+	cargo run -p windlass-testing --bin control-plane -- tools SourceController
 	cargo test --test helmrelease -- --ignored --nocapture beside_flux
 
 tools: prerequisites
-	cargo run -p windlass-test-cluster --bin control-plane -- tools
+	cargo run -p windlass-testing --bin control-plane -- tools
 
 prerequisites:
 	@command -v cargo >/dev/null || { echo "Rust is missing: install a toolchain of at least 1.95 (cargo, rustc)"; exit 1; }

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use chart_compat::go::regexp::{self, Regexp};
 use serde::{Deserialize, Serialize};
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

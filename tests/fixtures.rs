@@ -17,7 +17,7 @@ use std::process::Command;
 use chart_compat::profile::Profile;
 use chart_compat::render::function_names;
 use sha2::{Digest as _, Sha256};
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 const LIST: &str = "fixtures/recorded.txt";
 

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use windlass_test_cluster::Tool;
+use windlass_testing::{Tool, write_file};
 
 /// Cases, in order.
 fn cases() -> Vec<PathBuf> {
@@ -35,9 +35,7 @@ fn unpack(case: &Path, root: &Path) -> Vec<String> {
         }
     }
     for (path, body) in files {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, body).unwrap();
+        write_file(root.join(path), body);
     }
     command.split_whitespace().map(str::to_owned).collect()
 }
@@ -120,11 +118,7 @@ fn states_values_and_charts_come_from_repositories() {
         assert!(command.current_dir(&repository).status().unwrap().success(), "git {words:?}");
     };
     let url = format!("git::file://{}", repository.display());
-    let write = |path: &str, text: &str| {
-        let path = repository.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let write = |path: &str, text: &str| write_file(repository.join(path), text);
     write(
         "apps/helmfile.yaml",
         &format!(

@@ -14,7 +14,7 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
 use chart_compat::template::Limits;
 use windlass_render::SystemWorld;
-use windlass_test_cluster::Tool;
+use windlass_testing::{Tool, write_file};
 
 /// How often Helm is asked where it decides by chance.
 const TRIES: usize = 30;
@@ -30,9 +30,7 @@ impl Chart {
         let dir = tempfile::tempdir().unwrap();
         let metadata = [("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n")];
         for (name, text) in metadata.iter().chain(files) {
-            let path = dir.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
+            write_file(dir.path().join(name), text);
         }
         Self(dir)
     }

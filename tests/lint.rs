@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 const RECORDED: &str = "fixtures/lint/recorded.txt";
 

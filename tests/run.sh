@@ -9,7 +9,7 @@ say() { echo "make run: $* ($((SECONDS - begin)) s since the start)"; }
 control_plane=${CARGO_TARGET_DIR:-target}/debug/control-plane
 windlass=${CARGO_TARGET_DIR:-target}/debug/windlass
 say "step 1 of 3: the program that starts a control plane"
-cargo build --quiet -p windlass-test-cluster --bin control-plane
+cargo build --quiet -p windlass-testing --bin control-plane
 
 tools=()
 if [ -z "${WINDLASS_TEST_KUBECONFIG:-}" ]; then

@@ -20,11 +20,17 @@ const TWINS: [(&str, &str); 2] = [
 
 /// An error of kyaml, with its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Error(String);
+pub enum Error {
+    /// A document is not YAML.
+    #[error("MalformedYAMLError: {0}")]
+    Malformed(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
 
 fn fail<T>(reason: impl Into<String>) -> Result<T, Error> {
-    Err(Error(reason.into()))
+    Err(Error::Other(reason.into()))
 }
 
 /// Reads a stream of documents; omits empty ones and splits a list that is the only document into its items
@@ -87,7 +93,7 @@ fn read_each(
     let only = parts.len() == 1;
     for part in parts {
         let document = tree::read_within(&part, room);
-        let document = document.map_err(|e| Error(format!("MalformedYAMLError: {}", e.in_v3())))?;
+        let document = document.map_err(|e| Error::Malformed(e.in_v3()))?;
         let Some(mut document) = document.filter(|d| !root(d).is_null()) else { continue };
         with(&mut document)?;
         let object = root(&document);
@@ -347,7 +353,7 @@ fn named<'k>(known: &'k [(String, Option<Node>)], name: &str) -> Option<&'k Node
 
 /// Copies a node within the room: an anchored node may contain aliases, and aliases of aliases grow exponentially.
 fn copy(node: &Node, room: &Room) -> Result<Node, Error> {
-    room.take(node.memory()).map_err(|error| Error(error.to_string()))?;
+    room.take(node.memory()).map_err(|error| Error::Other(error.to_string()))?;
     Ok(node.clone())
 }
 

@@ -3,7 +3,6 @@
 //! Owns the two files of that kustomization. All that follows is [`target`](crate::target)'s: names in references follow a patch
 //! that renames an object, as with every kustomization.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use chart_compat::data::{Data, Map};
@@ -38,15 +37,10 @@ impl Kustomization {
     /// Builds: reads objects, changes them, and prints them.
     ///
     /// # Errors
-    /// A stream that cannot be read, a patch or an image that cannot be applied; with the hint about it, if there is one.
+    /// A stream that cannot be read, a patch or an image that cannot be applied; [`Error::hint`] has the hint about it, if there is one.
     pub fn build(&self, text: &str) -> Result<String, Error> {
-        let hints = RefCell::default();
-        let world = OneStream { file: &self.file, text, kustomization: self.to_yaml()?, hints };
-        let options = Options { unrestricted: true, keep_order: true };
-        target::build(&world, "/", &options).map_err(|source| match world.hints.into_inner().pop() {
-            Some(hint) => Error::Hinted { source: Box::new(source), hint },
-            None => source,
-        })
+        let world = OneStream { file: &self.file, text, kustomization: self.to_yaml()? };
+        target::build(&world, "/", &Options { unrestricted: true, keep_order: true })
     }
 
     fn to_yaml(&self) -> Result<String, Error> {
@@ -93,8 +87,6 @@ struct OneStream<'s> {
     file: &'s str,
     text: &'s str,
     kustomization: String,
-    /// Why a patch cannot be read. That a patch changes nothing is no error.
-    hints: RefCell<Vec<String>>,
 }
 
 impl World for OneStream<'_> {
@@ -114,14 +106,6 @@ impl World for OneStream<'_> {
                 Ok(Place::File { directory, name: name.to_owned() })
             }
             _ => Err(format!("'{path}' doesn't exist")),
-        }
-    }
-
-    fn hint(&self, line: &str) {
-        if line.contains(" is not a patch: ") {
-            // The file is not the user's.
-            let text = line.rsplit_once("kustomization.yaml: ").map_or(line, |(_, text)| text);
-            self.hints.borrow_mut().push(text.to_owned());
         }
     }
 }

@@ -5,9 +5,15 @@
 /// Why manifests cannot be read, changed or printed. The texts are kustomize's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A text is not YAML, or not a stream of objects.
+    /// A text is not YAML.
+    #[error("{0}")]
+    Malformed(String),
+    /// A value has no form in Go.
     #[error("{0}")]
     Yaml(String),
+    /// A text is YAML, but not a stream of objects.
+    #[error("{0}")]
+    Stream(String),
     /// An object lacks its kind or its name.
     #[error("missing {field} in object {object}")]
     Identity {
@@ -63,6 +69,14 @@ pub enum Error {
         /// Why it failed.
         source: Box<Error>,
     },
+    /// A resource is neither a file of objects nor a directory.
+    #[error("accumulation err='{file}': {directory}")]
+    Accumulation {
+        /// Why it is no file of objects.
+        file: Box<Error>,
+        /// Why it is no directory with a kustomization.
+        directory: Box<Error>,
+    },
     /// An error with what kustomize's text leaves out: the text is kustomize's.
     #[error("{source}")]
     Hinted {
@@ -88,9 +102,33 @@ impl Error {
     /// The error at the end of the chain.
     #[must_use]
     pub fn root(&self) -> &Self {
-        match self {
-            Self::Context { source, .. } | Self::Hinted { source, .. } => source.root(),
-            other => other,
-        }
+        self.chain().last().unwrap_or(self)
+    }
+
+    /// The error and what it wraps, in their order.
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |error| match error {
+            Self::Context { source, .. } | Self::Hinted { source, .. } => Some(&**source),
+            Self::Accumulation { directory, .. } => Some(&**directory),
+            _ => None,
+        })
+    }
+
+    /// Whether this holds for one of the errors at the ends: of what was tried as a file and as a directory, each has its own.
+    #[must_use]
+    pub fn any_root(&self, test: fn(&Self) -> bool) -> bool {
+        test(self.root())
+            || self
+                .chain()
+                .any(|error| matches!(error, Self::Accumulation { file, .. } if file.any_root(test)))
+    }
+
+    /// The first hint within.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        self.chain().find_map(|error| match error {
+            Self::Hinted { hint, .. } => Some(hint.as_str()),
+            _ => None,
+        })
     }
 }

@@ -3,15 +3,12 @@
 use std::process::ExitCode;
 
 use super::flags::Globals;
-use super::output::{Format, structured};
-use super::plan::CHANGES;
-use super::{Failure, doctor, plan_helmrelease, print, with_engine};
-use crate::preflight::{
-    HelmReleaseChecks, HelmReleaseReport, PassFinding, PlannedHelmRelease, Weight, helm_release_report,
-};
-use windlass_base::redact;
+use super::output::Format;
+use super::plans_report::PlanTexts;
+use super::{Failure, plan_helmrelease, with_engine};
+use crate::preflight::{HeldControllerLease, PlanChecks, helm_release_report};
 use windlass_controller::{AccountName, ContextOptions};
-use windlass_flux::helmrelease::HelmReleaseOptions;
+use windlass_flux::helmrelease::{HelmReleaseOptions, ReleasePlan};
 
 /// Flags of `doctor helmreleases`.
 #[derive(clap::Args)]
@@ -46,102 +43,37 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             ..HelmReleaseOptions::default()
         };
         let impersonates = !args.no_impersonation;
-        let checks = HelmReleaseChecks { context: &context, options, namespace, impersonates };
+        let checks = PlanChecks { context: &context, options, namespace, impersonates };
         let report = helm_release_report(s.engine.cluster(), checks, &args.helm_controller_namespace).await;
         report.map_err(|e| e.to_string())
     })?;
-    let out = match args.output {
-        Format::Table => text(&report),
-        format => structured(&report, format)?,
+    TEXTS.print(&report.plans, (&report, &leases_text(&report.leases)), args.output)
+}
+
+fn leases_text(leases: &[HeldControllerLease]) -> String {
+    let line = |HeldControllerLease { lease, holder }: &HeldControllerLease| {
+        format!("lease: {holder} holds {lease}: an operator waits until helm-controller is stopped\n")
     };
-    print(redact::mask(&out).as_bytes())?;
-    match broken(&report) {
-        0 if report.releases.iter().any(PlannedHelmRelease::has_new_revision) => Ok(ExitCode::from(CHANGES)),
-        0 => Ok(ExitCode::SUCCESS),
-        count => Err(format!("{count} HelmRelease(s) do not work here")),
-    }
+    leases.iter().map(line).collect()
 }
 
-/// The number of HelmReleases that are refused or cannot be planned.
-fn broken(report: &HelmReleaseReport) -> usize {
-    let refused = report.diagnoses.iter().filter(|d| d.weight == Weight::Breaks).map(|d| d.object.as_str());
-    let failed = report.releases.iter().filter(|r| matches!(r.finding, PassFinding::Failed(_)));
-    refused
-        .chain(failed.map(|release| release.object.as_str()))
-        .collect::<std::collections::BTreeSet<_>>()
-        .len()
-}
-
-/// The report: what does not work first.
-fn text(report: &HelmReleaseReport) -> String {
-    let mut out = String::new();
-    for held in &report.leases {
-        out.push_str(&format!(
-            "lease: {} holds {}: an operator waits until helm-controller is stopped\n",
-            held.holder, held.lease
-        ));
-    }
-    let refused: Vec<&str> =
-        report.diagnoses.iter().filter(|d| d.weight == Weight::Breaks).map(|d| d.object.as_str()).collect();
-    for diagnosis in report.diagnoses.iter().filter(|d| d.weight == Weight::Breaks) {
-        out.push_str(&format!("breaks: {}: {}\n", diagnosis.object, diagnosis.text));
-    }
-    for release in &report.releases {
-        match &release.finding {
-            // The diagnosis says more.
-            PassFinding::Failed(_) if refused.contains(&release.object.as_str()) => {}
-            PassFinding::Failed(why) => out.push_str(&format!("cannot tell: {}: {why}\n", release.object)),
-            PassFinding::Change(plan) => {
-                out.push_str(&format!("would change: {}", plan_helmrelease::head(plan)));
-            }
-            PassFinding::Unchanged | PassFinding::Suspended => {}
-        }
-    }
-    for diagnosis in report.diagnoses.iter().filter(|d| d.weight != Weight::Breaks) {
-        out.push_str(&format!(
-            "{}: {}: {}\n",
-            doctor::word(diagnosis.weight),
-            diagnosis.object,
-            diagnosis.text
-        ));
-    }
-    let count =
-        |holds: &dyn Fn(&PlannedHelmRelease) -> bool| report.releases.iter().filter(|r| holds(r)).count();
-    out.push_str(&format!(
-        "{} HelmReleases: {} unchanged, {} would get a new revision, {} suspended, {} do not work here\n",
-        report.releases.len(),
-        count(&|r| matches!(r.finding, PassFinding::Unchanged)),
-        count(&PlannedHelmRelease::has_new_revision),
-        count(&|r| matches!(r.finding, PassFinding::Suspended)),
-        broken(report)
-    ));
-    out
-}
-
-/// What would happen to each HelmRelease, with the plans of those that would change.
-pub(super) fn plans_text(found: &[PlannedHelmRelease], painted: bool) -> String {
-    let mut out = String::new();
-    for PlannedHelmRelease { object, finding } in found {
-        match finding {
-            PassFinding::Suspended => out.push_str(&format!("HelmRelease {object}: suspended\n")),
-            PassFinding::Unchanged => out.push_str(&format!("HelmRelease {object}: unchanged\n")),
-            PassFinding::Failed(why) => out.push_str(&format!("HelmRelease {object}: cannot tell: {why}\n")),
-            PassFinding::Change(plan) => out.push_str(&plan_helmrelease::text(plan, false, painted)),
-        }
-    }
-    let differing = found.iter().filter(|release| release.differs()).count();
-    out.push_str(&format!("{differing} of {} HelmReleases would change\n", found.len()));
-    out
-}
+/// How plans of HelmReleases are printed.
+pub(super) const TEXTS: PlanTexts<ReleasePlan> = PlanTexts {
+    kind: "HelmRelease",
+    failures_once: true,
+    left_alone: "suspended",
+    head: |_, plan| plan_helmrelease::head(plan).trim_end().to_owned(),
+    change: |_, plan, painted| plan_helmrelease::text(plan, false, painted),
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preflight::{HeldControllerLease, HelmReleaseDiagnosis};
-    use windlass_flux::helmrelease::{PassAction, ReleasePlan};
+    use crate::preflight::{ObjectDiagnosis, PassFinding, PlannedObject, PlansReport, Weight};
+    use windlass_flux::helmrelease::PassAction;
 
-    fn release(object: &str, finding: PassFinding) -> PlannedHelmRelease {
-        PlannedHelmRelease { object: object.to_owned(), finding }
+    fn release(object: &str, finding: PassFinding<ReleasePlan>) -> PlannedObject<ReleasePlan> {
+        PlannedObject { object: object.to_owned(), finding }
     }
 
     #[test]
@@ -156,13 +88,12 @@ mod tests {
             plans: Vec::new(),
             notes: Vec::new(),
         };
-        let diagnosis = |weight, object: &str, text: &str| HelmReleaseDiagnosis {
+        let diagnosis = |weight, object: &str, text: &str| ObjectDiagnosis {
             weight,
             object: object.to_owned(),
             text: text.to_owned(),
         };
-        let mut report = HelmReleaseReport {
-            leases: vec![HeldControllerLease { lease: "flux-system/l".to_owned(), holder: "pod".to_owned() }],
+        let mut report = PlansReport {
             diagnoses: vec![
                 diagnosis(Weight::Breaks, "apps/remote", "spec.kubeConfig is not supported"),
                 diagnosis(Weight::Differs, "apps/web", "force: less"),
@@ -176,18 +107,20 @@ mod tests {
             ],
         };
         let expected = "\
-lease: pod holds flux-system/l: an operator waits until helm-controller is stopped
 breaks: apps/remote: spec.kubeConfig is not supported
 cannot tell: apps/late: the source is not ready
 would change: HelmRelease apps/web: upgrade (changed: values)
 differs: apps/web: force: less
 5 HelmReleases: 1 unchanged, 1 would get a new revision, 1 suspended, 2 do not work here
 ";
-        assert_eq!(text(&report), expected);
-        assert_eq!(broken(&report), 2);
+        assert_eq!(TEXTS.report(&report), expected);
+        let lease = HeldControllerLease { lease: "flux-system/l".to_owned(), holder: "pod".to_owned() };
+        let expected = "lease: pod holds flux-system/l: an operator waits until helm-controller is stopped\n";
+        assert_eq!(leases_text(&[lease]), expected);
+        assert_eq!(report.broken(), 2);
         report.diagnoses.clear();
         report.releases.drain(2..4);
-        assert_eq!(broken(&report), 0);
-        assert!(plans_text(&report.releases, false).ends_with("1 of 3 HelmReleases would change\n"));
+        assert_eq!(report.broken(), 0);
+        assert!(TEXTS.plans(&report.releases, false).ends_with("1 of 3 HelmReleases would change\n"));
     }
 }

@@ -130,17 +130,16 @@ struct Dependency {
 
 impl Metadata {
     fn of(record: &Record) -> Self {
-        let meta = &record.chart["metadata"];
-        let text = |name: &str| meta[name].as_str().unwrap_or_default().to_owned();
+        let meta = record.chart_metadata();
         let annotations = meta["annotations"].as_object().into_iter().flatten();
         let dependencies = meta["dependencies"].as_array().into_iter().flatten();
         let mut labels = record.labels.clone();
         labels.extend(record.system.clone());
         Self {
             name: record.name.clone(),
-            chart: text("name"),
-            version: text("version"),
-            app_version: text("appVersion"),
+            chart: record.chart_text("name").to_owned(),
+            version: record.chart_text("version").to_owned(),
+            app_version: record.chart_text("appVersion").to_owned(),
             annotations: annotations.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect(),
             labels,
             dependencies: dependencies.filter_map(|d| serde_json::from_value(d.clone()).ok()).collect(),

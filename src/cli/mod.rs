@@ -51,6 +51,7 @@ mod package;
 mod plan;
 mod plan_helmrelease;
 mod plan_markdown;
+mod plans_report;
 mod plugin;
 mod post_render;
 mod progress;

@@ -5,9 +5,7 @@ use std::process::ExitCode;
 use super::hints;
 use super::output::{Format, structured};
 use super::{Failure, doctor_helmcharts, doctor_helmreleases, print};
-use crate::preflight::{
-    self, Finding, HelmChartChecks, HelmReleaseChecks, Observation, PlannedHelmChart, PlannedHelmRelease,
-};
+use crate::preflight::{self, Finding, Observation, PlanChecks, PlannedObject};
 use crate::runtime::HelmChartProcess;
 use windlass_base::redact;
 use windlass_cluster::Cluster;
@@ -37,18 +35,18 @@ pub(super) async fn run(
 ) -> Result<ExitCode, Failure> {
     let (mut out, mut values, mut differs) = (String::new(), serde_json::Map::new(), false);
     if let Some(options) = observed.helm_releases {
-        let checks = HelmReleaseChecks { context, options, namespace: None, impersonates: true };
+        let checks = PlanChecks { context, options, namespace: None, impersonates: true };
         let found = preflight::plan_helm_releases(&cluster, checks).await.map_err(|e| e.to_string())?;
-        differs |= found.iter().any(PlannedHelmRelease::differs);
-        out.push_str(&doctor_helmreleases::plans_text(&found, painted));
+        differs |= found.iter().any(PlannedObject::differs);
+        out.push_str(&doctor_helmreleases::TEXTS.plans(&found, painted));
         values.insert("helmReleases".to_owned(), json(&found)?);
     }
     if let Some(HelmChartProcess { options, controller }) = observed.helmcharts {
         let namespace = controller.namespace.as_deref();
-        let checks = HelmChartChecks { context, options, namespace, impersonates: true };
+        let checks = PlanChecks { context, options, namespace, impersonates: true };
         let found = preflight::plan_helmcharts(&cluster, checks).await.map_err(|e| e.to_string())?;
-        differs |= found.iter().any(PlannedHelmChart::differs);
-        out.push_str(&doctor_helmcharts::plans_text(&found, painted));
+        differs |= found.iter().any(PlannedObject::differs);
+        out.push_str(&doctor_helmcharts::TEXTS.plans(&found, painted));
         values.insert("helmCharts".to_owned(), json(&found)?);
     }
     if let Some(options) = observed.modules {

@@ -191,7 +191,7 @@ pub(super) fn whole_seconds(text: &str) -> String {
 
 /// `name-version` of a record's chart.
 pub(super) fn chart(record: &Record) -> String {
-    let meta = &record.chart["metadata"];
+    let meta = record.chart_metadata();
     match (meta["name"].as_str(), meta["version"].as_str()) {
         (Some(name), Some(version)) => format!("{name}-{version}"),
         _ => "MISSING".to_owned(),
@@ -200,7 +200,7 @@ pub(super) fn chart(record: &Record) -> String {
 
 /// The app version of a record's chart.
 pub(super) fn app_version(record: &Record) -> String {
-    let meta = &record.chart["metadata"];
+    let meta = record.chart_metadata();
     if meta.is_null() {
         "MISSING".to_owned()
     } else {

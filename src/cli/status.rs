@@ -79,12 +79,11 @@ pub(super) fn text(record: &Record, shown: Shown<'_>) -> Result<String, Failure>
         record.version
     ));
     if shown.chart {
-        let meta = |name: &str| record.chart["metadata"][name].as_str().unwrap_or_default();
         out.push_str(&format!(
             "CHART: {}\nVERSION: {}\nAPP_VERSION: {}\n",
-            meta("name"),
-            meta("version"),
-            meta("appVersion")
+            record.chart_text("name"),
+            record.chart_text("version"),
+            record.chart_text("appVersion")
         ));
     }
     if shown.description {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::flags::{Globals, duration};
 use super::plan::Planned;
 use super::release_flags::{WaitFor, wait_for};
-use super::{Failure, print, tell, with_engine};
+use super::{Failure, hints, print, tell, with_engine};
 use windlass_cluster::{ObjectRef, Propagation};
-use windlass_engine::UninstallRequest;
+use windlass_engine::{EngineError, UninstallRequest};
 use windlass_render::replay::store;
 
 /// The deletion policy for dependents.
@@ -88,11 +88,11 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
                 args.planned.show(globals, &s.run(engine.plan_uninstall(&request)).await?)?;
                 continue;
             }
-            let done = s.run(engine.uninstall(&request)).await.map_err(|e| match e.as_str() {
-                "release: not found" if !args.dry_run => {
-                    format!("uninstall: Release not loaded: {name}: release: not found")
+            let done = s.try_run(engine.uninstall(&request)).await.map_err(|e| match e {
+                EngineError::NotFound if !args.dry_run => {
+                    format!("uninstall: Release not loaded: {name}: {e}")
                 }
-                _ => e,
+                e => hints::engine_text(&e),
             })?;
             // Helm's dry run prints only kept objects.
             let foreign = if args.dry_run { &[][..] } else { &done.foreign[..] };

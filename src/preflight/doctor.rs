@@ -267,8 +267,8 @@ impl Found {
         let set = match HookSet::load(directory, module, prefix, scope, CONFIG_TIMEOUT).await {
             Ok((set, problems)) => {
                 // Sources in Go are no hooks, whatever their mode, and are reported as such.
-                for text in problems.iter().filter(|text| !text.contains(".go: ")) {
-                    self.add(Weight::Breaks, module, directory, text);
+                for problem in problems.iter().filter(|p| p.path.extension().is_none_or(|e| e != "go")) {
+                    self.add(Weight::Breaks, module, directory, &problem.to_string());
                 }
                 set
             }

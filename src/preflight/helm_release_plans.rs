@@ -6,79 +6,23 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::doctor::Weight;
+use super::object_plans::{
+    AT_ONCE, PassFinding, PassPlan, PlanChecks, PlannedObject, PlansReport, diagnoses, list, plan_runner,
+};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
-use windlass_controller::{ContextOptions, ReleaseRunner};
-use windlass_engine::{Engine, EngineOptions};
 use windlass_flux::helmrelease::{
     HelmReleaseOptions, HelmReleases, KIND, PassAction, PlanInputs, ReleasePlan, differences,
 };
-use windlass_render::parse_manifest;
 
 /// The Lease of helm-controller; those of its shards begin with the same name.
 const LEASE: &str = "helm-controller-leader-election";
-/// HelmReleases that are planned at the same time.
-const AT_ONCE: usize = 8;
-
-/// What would happen to one HelmRelease.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedHelmRelease {
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    #[serde(flatten)]
-    pub finding: PassFinding,
-}
-
-/// What a pass would do.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
-pub enum PassFinding {
-    /// It is suspended.
-    Suspended,
-    /// Nothing.
-    Unchanged,
-    /// The plan of a pass that does something.
-    Change(Box<ReleasePlan>),
-    /// It cannot be told.
-    Failed(String),
-}
-
-impl PlannedHelmRelease {
-    /// Whether an operator would do something, or fail.
-    #[must_use]
-    pub fn differs(&self) -> bool {
-        matches!(self.finding, PassFinding::Change(_) | PassFinding::Failed(_))
-    }
-
-    /// Whether the release would get a new revision.
-    #[must_use]
-    pub fn has_new_revision(&self) -> bool {
-        let PassFinding::Change(plan) = &self.finding else { return false };
+impl PassPlan for ReleasePlan {
+    fn has_new_revision(&self) -> bool {
         matches!(
-            plan.action,
+            self.action,
             PassAction::Install | PassAction::Upgrade | PassAction::Reinstall | PassAction::Rollback
         )
     }
-}
-
-/// Whose HelmReleases are planned, and how.
-pub struct HelmReleaseChecks<'a> {
-    pub context: &'a ContextOptions,
-    pub options: HelmReleaseOptions,
-    /// `None`: all namespaces.
-    pub namespace: Option<&'a str>,
-    /// Whether ServiceAccounts are impersonated, as the operator does.
-    pub impersonates: bool,
-}
-
-/// A difference from helm-controller.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct HelmReleaseDiagnosis {
-    pub weight: Weight,
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    pub text: String,
 }
 
 /// A Lease of helm-controller that somebody holds.
@@ -95,8 +39,9 @@ pub struct HeldControllerLease {
 pub struct HelmReleaseReport {
     /// The Leases of helm-controller that are held now.
     pub leases: Vec<HeldControllerLease>,
-    pub diagnoses: Vec<HelmReleaseDiagnosis>,
-    pub releases: Vec<PlannedHelmRelease>,
+    /// What is found out about the objects.
+    #[serde(flatten)]
+    pub plans: PlansReport<ReleasePlan>,
 }
 
 /// Plans all HelmReleases. Writes nothing.
@@ -105,9 +50,9 @@ pub struct HelmReleaseReport {
 /// They cannot be listed.
 pub async fn plan_helm_releases(
     cluster: &Cluster,
-    checks: HelmReleaseChecks<'_>,
-) -> Result<Vec<PlannedHelmRelease>, ClusterError> {
-    let objects = list(cluster, checks.namespace).await?;
+    checks: PlanChecks<'_, HelmReleaseOptions>,
+) -> Result<Vec<PlannedObject<ReleasePlan>>, ClusterError> {
+    let objects = list(cluster, KIND, checks.namespace).await?;
     Ok(plans(cluster, checks, &objects).await)
 }
 
@@ -117,46 +62,28 @@ pub async fn plan_helm_releases(
 /// They or the Lease cannot be read.
 pub async fn helm_release_report(
     cluster: &Cluster,
-    checks: HelmReleaseChecks<'_>,
+    checks: PlanChecks<'_, HelmReleaseOptions>,
     controller_namespace: &str,
 ) -> Result<HelmReleaseReport, ClusterError> {
     let leases =
         cluster.list(&Gvk::new("coordination.k8s.io/v1", "Lease"), Some(controller_namespace), "").await?;
-    let objects = list(cluster, checks.namespace).await?;
-    let mut diagnoses: Vec<HelmReleaseDiagnosis> = objects
-        .iter()
-        .flat_map(|object| {
-            differences(object).into_iter().map(|difference| HelmReleaseDiagnosis {
-                weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
-                object: ObjectMeta::of(object).namespaced_name(),
-                text: difference.text,
-            })
-        })
-        .collect();
-    diagnoses.sort_by(|a, b| (a.weight, &a.object).cmp(&(b.weight, &b.object)));
+    let objects = list(cluster, KIND, checks.namespace).await?;
+    let differences = |object: &Value| differences(object).into_iter().map(|d| (d.refused, d.text));
+    let diagnoses = diagnoses(&objects, differences);
+    let releases = plans(cluster, checks, &objects).await;
     Ok(HelmReleaseReport {
         leases: held(&leases, Timestamp::now()),
-        diagnoses,
-        releases: plans(cluster, checks, &objects).await,
+        plans: PlansReport { diagnoses, releases },
     })
-}
-
-async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
-    let mut objects = cluster.list(&Gvk::new(KIND.0, KIND.1), namespace, "").await?;
-    objects.sort_by_cached_key(|object| ObjectMeta::of(object).namespaced_name());
-    Ok(objects)
 }
 
 async fn plans(
     cluster: &Cluster,
-    checks: HelmReleaseChecks<'_>,
+    checks: PlanChecks<'_, HelmReleaseOptions>,
     objects: &[Value],
-) -> Vec<PlannedHelmRelease> {
-    let HelmReleaseChecks { context, options, impersonates, .. } = checks;
-    let engine_options =
-        EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
-    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
-    let runner = &ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
+) -> Vec<PlannedObject<ReleasePlan>> {
+    let PlanChecks { context, options, impersonates, .. } = checks;
+    let runner = &plan_runner(cluster, context);
     let front_end = &HelmReleases::new(options);
     let all: Vec<_> = objects
         .iter()
@@ -170,7 +97,7 @@ async fn plans(
                     Err(error) => PassFinding::Failed(error.to_string()),
                 }
             };
-            PlannedHelmRelease { object: ObjectMeta::of(object).namespaced_name(), finding }
+            PlannedObject { object: ObjectMeta::of(object).namespaced_name(), finding }
         })
         .collect();
     stream::iter(all).buffered(AT_ONCE).collect().await

@@ -7,75 +7,21 @@ use futures::{StreamExt as _, stream};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::doctor::Weight;
+use super::object_plans::{
+    AT_ONCE, PassFinding, PassPlan, PlanChecks, PlannedObject, PlansReport, diagnoses, list, plan_runner,
+};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
-use windlass_controller::{ContextOptions, ReleaseRunner};
-use windlass_engine::{Engine, EngineOptions, Preview, ReleaseAction};
+use windlass_engine::{Preview, ReleaseAction};
 use windlass_helmcharts::k3s_api::{API_VERSION, CHART_KIND, CONFIG_KIND};
 use windlass_helmcharts::{ChartPlanInputs, HelmChartOptions, HelmCharts, PlannedChart, differences};
-use windlass_render::parse_manifest;
 
-/// HelmCharts that are planned at the same time.
-const AT_ONCE: usize = 8;
 /// The label of k3s' Jobs: the name of the HelmChart.
 const JOB_LABEL: &str = "helmcharts.helm.cattle.io/chart";
 
-/// What would happen to one HelmChart.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedHelmChart {
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    #[serde(flatten)]
-    pub finding: ChartFinding,
-}
-
-/// What a pass would do.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
-pub enum ChartFinding {
-    /// It is not managed by this operator; the text says why.
-    NotManaged(String),
-    /// Nothing.
-    Unchanged,
-    /// The changes of a pass that does something.
-    Change(Box<Preview>),
-    /// It cannot be told.
-    Failed(String),
-}
-
-impl PlannedHelmChart {
-    /// Whether an operator would do something, or fail.
-    #[must_use]
-    pub fn differs(&self) -> bool {
-        matches!(self.finding, ChartFinding::Change(_) | ChartFinding::Failed(_))
+impl PassPlan for Preview {
+    fn has_new_revision(&self) -> bool {
+        matches!(self.action, ReleaseAction::Install | ReleaseAction::Upgrade)
     }
-
-    /// Whether the release would get a new revision.
-    #[must_use]
-    pub fn has_new_revision(&self) -> bool {
-        let ChartFinding::Change(preview) = &self.finding else { return false };
-        matches!(preview.action, ReleaseAction::Install | ReleaseAction::Upgrade)
-    }
-}
-
-/// Whose HelmCharts are planned, and how.
-pub struct HelmChartChecks<'a> {
-    pub context: &'a ContextOptions,
-    pub options: HelmChartOptions,
-    /// `None`: all namespaces.
-    pub namespace: Option<&'a str>,
-    /// Whether ServiceAccounts are impersonated, as the operator does.
-    pub impersonates: bool,
-}
-
-/// A difference from k3s.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct HelmChartDiagnosis {
-    pub weight: Weight,
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    pub text: String,
 }
 
 /// All findings about the HelmCharts of a cluster.
@@ -84,8 +30,9 @@ pub struct HelmChartDiagnosis {
 pub struct HelmChartReport {
     /// Jobs of k3s that run now, as `NAMESPACE/NAME`.
     pub jobs: Vec<String>,
-    pub diagnoses: Vec<HelmChartDiagnosis>,
-    pub releases: Vec<PlannedHelmChart>,
+    /// What is found out about the objects.
+    #[serde(flatten)]
+    pub plans: PlansReport<Preview>,
 }
 
 /// Plans all HelmCharts. Writes nothing.
@@ -94,9 +41,9 @@ pub struct HelmChartReport {
 /// They cannot be listed.
 pub async fn plan_helmcharts(
     cluster: &Cluster,
-    checks: HelmChartChecks<'_>,
-) -> Result<Vec<PlannedHelmChart>, ClusterError> {
-    let objects = list(cluster, CHART_KIND, checks.namespace).await?;
+    checks: PlanChecks<'_, HelmChartOptions>,
+) -> Result<Vec<PlannedObject<Preview>>, ClusterError> {
+    let objects = list(cluster, (API_VERSION, CHART_KIND), checks.namespace).await?;
     plans(cluster, checks, &objects).await
 }
 
@@ -106,27 +53,17 @@ pub async fn plan_helmcharts(
 /// They or the Jobs of k3s cannot be read.
 pub async fn helmchart_report(
     cluster: &Cluster,
-    checks: HelmChartChecks<'_>,
+    checks: PlanChecks<'_, HelmChartOptions>,
 ) -> Result<HelmChartReport, ClusterError> {
     let jobs = cluster.list(&Gvk::new("batch/v1", "Job"), checks.namespace, JOB_LABEL).await?;
-    let objects = list(cluster, CHART_KIND, checks.namespace).await?;
+    let objects = list(cluster, (API_VERSION, CHART_KIND), checks.namespace).await?;
     let manager = checks.options.managed_by.clone();
-    let mut diagnoses: Vec<HelmChartDiagnosis> = objects
-        .iter()
-        .flat_map(|object| {
-            differences(object, &manager).into_iter().map(|difference| HelmChartDiagnosis {
-                weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
-                object: ObjectMeta::of(object).namespaced_name(),
-                text: difference.text,
-            })
-        })
-        .collect();
-    diagnoses.sort_by(|a, b| (a.weight, &a.object).cmp(&(b.weight, &b.object)));
+    let differences = |object: &Value| differences(object, &manager).into_iter().map(|d| (d.refused, d.text));
+    let diagnoses = diagnoses(&objects, differences);
     let jobs = jobs.iter().filter(|job| is_running(job));
     Ok(HelmChartReport {
         jobs: jobs.map(|job| ObjectMeta::of(job).namespaced_name()).collect(),
-        diagnoses,
-        releases: plans(cluster, checks, &objects).await?,
+        plans: PlansReport { diagnoses, releases: plans(cluster, checks, &objects).await? },
     })
 }
 
@@ -138,29 +75,20 @@ fn is_running(job: &Value) -> bool {
     !ended.any(|condition| condition["status"] == "True")
 }
 
-async fn list(cluster: &Cluster, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
-    let mut objects = cluster.list(&Gvk::new(API_VERSION, kind), namespace, "").await?;
-    objects.sort_by_cached_key(|object| ObjectMeta::of(object).namespaced_name());
-    Ok(objects)
-}
-
 async fn plans(
     cluster: &Cluster,
-    checks: HelmChartChecks<'_>,
+    checks: PlanChecks<'_, HelmChartOptions>,
     objects: &[Value],
-) -> Result<Vec<PlannedHelmChart>, ClusterError> {
-    let HelmChartChecks { context, options, impersonates, namespace } = checks;
-    let configs = match list(cluster, CONFIG_KIND, namespace).await {
+) -> Result<Vec<PlannedObject<Preview>>, ClusterError> {
+    let PlanChecks { context, options, impersonates, namespace } = checks;
+    let configs = match list(cluster, (API_VERSION, CONFIG_KIND), namespace).await {
         Err(ClusterError::NoKind(_)) => Vec::new(),
         configs => configs?,
     };
     let configs: BTreeMap<String, &Value> =
         configs.iter().map(|config| (ObjectMeta::of(config).namespaced_name(), config)).collect();
     let configs = &configs;
-    let engine_options =
-        EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
-    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
-    let runner = &ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
+    let runner = &plan_runner(cluster, context);
     let front_end = &HelmCharts::new(options);
     let all: Vec<_> = objects
         .iter()
@@ -169,12 +97,12 @@ async fn plans(
             let config = configs.get(&name).copied();
             let finding = match front_end.plan(ChartPlanInputs { runner, object, config, impersonates }).await
             {
-                Ok(PlannedChart::NotManaged(why)) => ChartFinding::NotManaged(why),
-                Ok(PlannedChart::Release(preview)) if preview.keeps() => ChartFinding::Unchanged,
-                Ok(PlannedChart::Release(preview)) => ChartFinding::Change(preview),
-                Err(error) => ChartFinding::Failed(error.to_string()),
+                Ok(PlannedChart::NotManaged(why)) => PassFinding::NotManaged(why),
+                Ok(PlannedChart::Release(preview)) if preview.keeps() => PassFinding::Unchanged,
+                Ok(PlannedChart::Release(preview)) => PassFinding::Change(preview),
+                Err(error) => PassFinding::Failed(error.to_string()),
             };
-            PlannedHelmChart { object: name, finding }
+            PlannedObject { object: name, finding }
         })
         .collect();
     Ok(stream::iter(all).buffered(AT_ONCE).collect().await)

@@ -6,6 +6,7 @@
 mod doctor;
 mod helm_release_plans;
 mod helmchart_plans;
+mod object_plans;
 mod observe;
 mod rbac;
 mod referred_values;
@@ -13,13 +14,10 @@ mod values_layers;
 
 pub use doctor::{Diagnosis, Weight, doctor};
 pub use helm_release_plans::{
-    HeldControllerLease, HelmReleaseChecks, HelmReleaseDiagnosis, HelmReleaseReport, PassFinding,
-    PlannedHelmRelease, helm_release_report, plan_helm_releases,
+    HeldControllerLease, HelmReleaseReport, helm_release_report, plan_helm_releases,
 };
-pub use helmchart_plans::{
-    ChartFinding, HelmChartChecks, HelmChartDiagnosis, HelmChartReport, PlannedHelmChart, helmchart_report,
-    plan_helmcharts,
-};
+pub use helmchart_plans::{HelmChartReport, helmchart_report, plan_helmcharts};
+pub use object_plans::{ObjectDiagnosis, PassFinding, PassPlan, PlanChecks, PlannedObject, PlansReport};
 pub use observe::{Finding, Observation, observe};
 pub use rbac::{
     Added as AddedRules, ChartSubject, MatrixSize, Needs, chart_kind_needs, chart_needs,

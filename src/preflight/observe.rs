@@ -11,13 +11,14 @@ use chart_compat::data::Data;
 use serde::Serialize;
 use serde_json::json;
 
+use super::object_plans::plan_runner;
 use windlass_cluster::{Cluster, ClusterError};
 use windlass_controller::dependencies::Dependencies;
 use windlass_controller::{
-    ContextOptions, EventRecorder, ReconcileError as Error, ReleaseRunner, contains as covers, resolve_values,
+    ContextOptions, EventRecorder, ReconcileError as Error, contains as covers, resolve_values,
 };
 use windlass_engine::record::ReleaseStatus;
-use windlass_engine::{Engine, EngineOptions, Preview, ReleaseId};
+use windlass_engine::{Preview, ReleaseId};
 use windlass_modules::addon::Options;
 use windlass_modules::addon::config::{Config, Problem};
 use windlass_modules::addon::dependencies;
@@ -28,7 +29,7 @@ use windlass_modules::addon::releases::{Releases, config_map};
 use windlass_modules::addon::values::{GLOBAL, Values};
 use windlass_modules::shell_hooks::webhooks::{self, PlannedRegistration};
 use windlass_modules::shell_hooks::{Hook, HookSet, Scope};
-use windlass_render::{from_json, parse_manifest};
+use windlass_render::from_json;
 
 /// The observation of one module.
 #[derive(Debug, Serialize)]
@@ -95,10 +96,7 @@ pub async fn observe(
     }
     let (mut values, broken) = Values::new(&modules, options.directories.global_hooks.as_deref());
     let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
-    let engine_options =
-        EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
-    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
-    let runner = ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
+    let runner = plan_runner(&cluster, context);
     let releases = Releases::new(runner, EventRecorder::new(cluster.clone()), options);
     let target = config_map(&options.namespace, &options.config_map);
     let config = cluster.get(&target).await?;

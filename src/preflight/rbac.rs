@@ -88,18 +88,15 @@ pub struct Needs {
 fn of_tenants_releases() -> Needs {
     let mut needs = Needs::default();
     needs.watch_definitions();
-    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
-        needs.rights.add(None, group, resource, verbs);
-    };
     // Records and generated values, and what custom resources refer to.
-    add("", "secrets", &OWN);
-    add("", "configmaps", &LOOK);
+    needs.add("", "secrets", &OWN);
+    needs.add("", "configmaps", &LOOK);
     // Of releases and controllers.
-    add("coordination.k8s.io", "leases", &OWN);
+    needs.add("coordination.k8s.io", "leases", &OWN);
     for group in ["", "events.k8s.io"] {
-        add(group, "events", &["create", "patch"]);
+        needs.add(group, "events", &["create", "patch"]);
     }
-    add("", "serviceaccounts", &["impersonate"]);
+    needs.add("", "serviceaccounts", &["impersonate"]);
     needs
 }
 
@@ -154,6 +151,16 @@ struct Defined {
 }
 
 impl Needs {
+    /// Adds rights of the whole cluster.
+    fn add(&mut self, group: &str, resource: &str, verbs: &[&'static str]) {
+        self.rights.add(None, group, resource, verbs);
+    }
+
+    /// Adds what cannot be determined.
+    fn add_unknown(&mut self, text: &str) {
+        self.unknown.push(text.to_owned());
+    }
+
     /// The watch by which releases that wait for a kind are reconciled as soon as it is served.
     fn watch_definitions(&mut self) {
         for (group, resource) in
@@ -586,6 +593,14 @@ mod tests {
             format!("{}/{} {name}{}", right.group, right.resource, right.verbs.len())
         });
         shown.collect()
+    }
+
+    /// The needs have rights of the whole cluster, in the form of [`summary`].
+    pub(super) fn assert_has(needs: &Needs, expected: &[&str]) {
+        let shown = summary(&needs.rights, None);
+        for expected in expected {
+            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
+        }
     }
 
     #[test]

@@ -12,10 +12,10 @@ use tokio::net::TcpListener;
 
 use super::flux_notifications::{self, NotifyProcess};
 use super::stop_signal::{Stop, StopSignal};
+use windlass_base::hex::hex;
 use windlass_cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
 use windlass_controller::serve::listen::{self, Limits};
 use windlass_controller::{ControllerContext, ControllerOptions, register_absent_kind};
-use windlass_fetch::cache::hex;
 use windlass_flux::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
 use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
 

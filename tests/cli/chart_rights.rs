@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use super::{control_plane, run, windlass};
-use serde_json::Value;
 
 fn liberty() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/chart-resources/liberty");
@@ -48,10 +47,7 @@ fn an_account_with_the_printed_rights_installs_a_chart_with_any_values() {
     assert_eq!(live, "statefulset.apps/plants\n");
     succeeds(&["uninstall", "plants"]);
     // Without the rights to one kind it is refused.
-    let mut role: Value = serde_json::from_str(
-        &cp.kubectl(["get", "role", "deployer-liberty", "-n", n, "-o", "json"]).unwrap(),
-    )
-    .unwrap();
+    let mut role = cp.find(&["role", "deployer-liberty", "-n", n]).unwrap().unwrap();
     let rules = role["rules"].as_array_mut().unwrap();
     let all = rules.len();
     rules.retain(|rule| rule["apiGroups"][0] != "networking.k8s.io");

@@ -1,11 +1,11 @@
 //! `compare` beside both real Helms, and beside one that lies.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use windlass_test_cluster::Tool;
+use windlass_testing::{Tool, write_file};
 
 use super::{chart, control_plane, run, windlass};
 
@@ -138,11 +138,7 @@ fn releases_are_compared_and_nothing_is_written() {
     let cp = control_plane();
     let ns = cp.namespace("compare").unwrap();
     let dir = chart();
-    let write = |path: &str, text: &str| {
-        let path: PathBuf = dir.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
+    let write = |path: &str, text: &str| write_file(dir.path().join(path), text);
     write(
         "templates/secret.yaml",
         "apiVersion: v1\nkind: Secret\nmetadata: {name: \"{{ .Release.Name }}\"}\nstringData:\n  word: {{ .Values.word | quote }}\n",

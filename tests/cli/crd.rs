@@ -7,7 +7,7 @@ use super::{chart, control_plane, fails, run, windlass};
 use chart_compat::profile::Profile;
 use serde_json::{Value, json};
 use windlass_charts::{DefinitionOptions, KindNames, define};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -32,8 +32,7 @@ fn established(chart: &str, group: &str, namespace: &str) -> String {
     let made: Value = serde_json::from_str(&made.unwrap_or_else(|e| panic!("{chart}: {e}"))).unwrap();
     let name = made["metadata"]["name"].as_str().unwrap().to_owned();
     wait_established(&[&name]);
-    let live: Value =
-        serde_json::from_str(&cp.kubectl(["get", "crd", &name, "-o", "json"]).unwrap()).unwrap();
+    let live = cp.find(&["crd", &name]).unwrap().unwrap();
     let refused =
         live["status"]["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "NonStructuralSchema");
     assert!(refused.is_none(), "{chart}: {refused:?}");
@@ -157,9 +156,7 @@ fn definitions_of_the_corpus_are_established() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         cp.kubectl_with(["create", "-f", "-"], &stream(crds)).unwrap();
         wait_established(&names);
-        let live = cp.kubectl([&["get", "crd", "-o", "json"], &names[..]].concat()).unwrap();
-        let live: Value = serde_json::from_str(&live).unwrap();
-        for crd in live["items"].as_array().unwrap() {
+        for crd in cp.list(&[&["crd"], &names[..]].concat()).unwrap() {
             let conditions = crd["status"]["conditions"].as_array().unwrap();
             let refused = conditions.iter().find(|c| c["type"] == "NonStructuralSchema");
             assert!(refused.is_none(), "{}: {refused:?}", crd["metadata"]["name"]);

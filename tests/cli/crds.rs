@@ -127,8 +127,7 @@ fn a_crd_that_moves_out_of_the_templates_goes_as_with_helm() {
             }
         }
         let there = || {
-            let live = cp.kubectl(["get", "crd", &name, "--ignore-not-found", "-o", "json"]).unwrap();
-            let live: Option<Value> = serde_json::from_str(&live).ok();
+            let live = cp.find(&["crd", &name]).unwrap();
             live.is_some_and(|live| live["metadata"]["deletionTimestamp"].is_null())
         };
         assert_eq!(there(), by == "apply", "{by}");

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
+use windlass_testing::write_file;
 
 /// Exit status, standard output and standard error.
 fn doctor(modules: &Path, more: &[&str]) -> (Option<i32>, String, String) {
@@ -18,8 +19,7 @@ fn doctor(modules: &Path, more: &[&str]) -> (Option<i32>, String, String) {
 
 fn put(root: &Path, path: &str, text: &str) {
     let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, text).unwrap();
+    write_file(&path, text);
     if path.extension().is_some_and(|e| e == "sh") {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }

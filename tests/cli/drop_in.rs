@@ -2,9 +2,8 @@
 
 use super::{chart, control_plane, run, windlass};
 use serde_json::Value;
-use std::path::Path;
 use std::process::Command;
-use windlass_test_cluster::Namespace;
+use windlass_testing::{Namespace, write_file};
 
 const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: \"{{ .Release.Name }}-s\"}\n\
     spec: {ports: [{port: {{ .Values.port | default 80 }}}]}\n";
@@ -33,18 +32,12 @@ fn spaces(name: &str) -> [Namespace<'static>; 2] {
     ["mine", "theirs"].map(|whose| control_plane().namespace(&format!("{name}-{whose}")).unwrap())
 }
 
-fn write(chart: &Path, name: &str, text: &str) {
-    let path = chart.join(name);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
-}
-
 #[test]
 fn records_after_failures_have_helms_statuses() {
     let spaces = spaces("failures");
     let dir = chart();
     let path = dir.path().to_str().unwrap();
-    write(dir.path(), "templates/service.yaml", SERVICE);
+    write_file(dir.path().join("templates/service.yaml"), SERVICE);
     let steps: [(&[&str], bool, &[&str]); 6] = [
         (&["install", "r", path, "--set", "port=700000"], false, &["1 failed"]),
         (&["upgrade", "r", path, "--reset-values"], true, &["1 superseded", "2 deployed"]),
@@ -76,9 +69,12 @@ fn objects_of_a_displaced_revision_are_pruned_later() {
     let n = ns.name();
     let dir = chart();
     let path = dir.path().to_str().unwrap();
-    write(dir.path(), "templates/service.yaml", SERVICE);
+    write_file(dir.path().join("templates/service.yaml"), SERVICE);
     assert!(!run(&["install", "r", path, "-n", n, "--set", "port=700000"]).status.success());
-    write(dir.path(), "templates/more.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n");
+    write_file(
+        dir.path().join("templates/more.yaml"),
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n",
+    );
     windlass(&["upgrade", "r", path, "-n", n, "--reset-values"]);
     assert!(!run(&["rollback", "r", "1", "-n", n]).status.success());
     std::fs::remove_file(dir.path().join("templates/more.yaml")).unwrap();
@@ -95,11 +91,11 @@ fn a_kind_that_is_not_served_leaves_no_record() {
     let spaces = spaces("kinds");
     let dir = chart();
     let path = dir.path().to_str().unwrap();
-    write(dir.path(), "templates/unknown.yaml", UNKNOWN);
-    write(dir.path(), "crds/none.yaml", CRD);
+    write_file(dir.path().join("templates/unknown.yaml"), UNKNOWN);
+    write_file(dir.path().join("crds/none.yaml"), CRD);
     assert!(!both(&spaces, &["install", "r", path, "--skip-crds"]));
     let label = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: labelled, labels: {version: 1}}\n";
-    write(dir.path(), "templates/unknown.yaml", label);
+    write_file(dir.path().join("templates/unknown.yaml"), label);
     let args = ["install", "r", path, "-n", spaces[0].name(), "--skip-crds"];
     let told = String::from_utf8(run(&args).stderr).unwrap();
     assert_eq!(

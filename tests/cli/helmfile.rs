@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use windlass_testing::write_file;
 
 use super::control_plane;
 
@@ -26,9 +27,7 @@ impl Folder {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.0.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        write_file(self.0.path().join(path), text);
     }
 
     fn run(&self, namespace: &str, args: &[&str]) -> Output {

@@ -5,7 +5,7 @@ use super::{chart, control_plane, run};
 use crate::tls::serve;
 use serde_json::json;
 use std::time::Duration;
-use windlass_test_cluster::{Tool, wait_until};
+use windlass_testing::{Tool, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -5,8 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::{control_plane, fails, run, windlass};
-use serde_json::Value;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 /// How long the operator may take for one step.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -124,10 +123,7 @@ fn an_api_server_takes_what_a_repository_builds() {
     super::crd::wait_established(&[&name]);
     let sample = target.join("samples/plants.yaml");
     cp.kubectl(["create", "-n", n, "-f", sample.to_str().unwrap()]).unwrap();
-    let live: Value = serde_json::from_str(
-        &cp.kubectl(["get", &format!("libertyapps.{group}"), "plants", "-n", n, "-o", "json"]).unwrap(),
-    )
-    .unwrap();
+    let live = cp.find(&[&format!("libertyapps.{group}"), "plants", "-n", n]).unwrap().unwrap();
     assert_eq!(live["spec"]["image"]["pullSecret"], "my-pull-secret");
     assert_eq!(live["spec"]["service"]["targetPort"], 9080);
     cp.kubectl(["delete", "crd", &name]).unwrap();

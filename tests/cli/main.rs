@@ -35,7 +35,7 @@ mod verbs;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use windlass_test_cluster::{ControlPlane, shared};
+use windlass_testing::{control_plane, write_file};
 
 /// Charts that install without webhooks, API services or CRDs.
 const CHARTS: [&str; 7] = [
@@ -47,10 +47,6 @@ const CHARTS: [&str; 7] = [
     "opensearch-dashboards-3.6.0",
     "redis-23.1.1",
 ];
-
-fn control_plane() -> &'static ControlPlane {
-    shared().expect("a control plane")
-}
 
 fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_windlass"))
@@ -77,11 +73,7 @@ fn fails(args: &[&str]) -> String {
 
 fn chart() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| {
-        let path = dir.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
+    let write = |path: &str, text: &str| write_file(dir.path().join(path), text);
     write("Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.2.3\nappVersion: \"9\"\n");
     write("values.yaml", "size: 1\n");
     write(

@@ -122,16 +122,14 @@ pub(super) fn wished(object: &Value, ns: &str) -> Value {
 }
 
 fn live(ns: &str) -> BTreeMap<String, Value> {
-    let text = control_plane().kubectl(["get", KINDS, "-n", ns, "-o", "json"]).unwrap();
-    let list: Value = serde_json::from_str(&text).unwrap();
+    let live = control_plane().list(&[KINDS, "-n", ns]).unwrap();
     let name =
         |o: &Value| format!("{}/{}", o["kind"].as_str().unwrap(), o["metadata"]["name"].as_str().unwrap());
     let own = |name: &str| {
         let ours = name.split_once('/').unwrap().1;
         ours == "m" || ours.starts_with("m-")
     };
-    let items = list["items"].as_array().unwrap().iter();
-    items.map(|o| (name(o), wished(o, ns))).filter(|(name, _)| own(name)).collect()
+    live.iter().map(|o| (name(o), wished(o, ns))).filter(|(name, _)| own(name)).collect()
 }
 
 pub(super) fn tool(tool: char, args: &[&str]) -> String {

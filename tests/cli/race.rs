@@ -3,7 +3,7 @@
 use super::{chart, control_plane};
 use serde_json::Value;
 use std::process::{Child, Command, Stdio};
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 const ROUNDS: usize = 4;
 

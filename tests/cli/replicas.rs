@@ -38,7 +38,7 @@ fn chart() -> tempfile::TempDir {
 }
 
 struct Release {
-    namespace: windlass_test_cluster::Namespace<'static>,
+    namespace: windlass_testing::Namespace<'static>,
     chart: tempfile::TempDir,
 }
 

@@ -4,7 +4,7 @@ use super::{chart, control_plane, windlass};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 #[test]
 fn a_release_is_told_by_the_users_template() {

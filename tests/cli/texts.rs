@@ -2,6 +2,7 @@
 
 use super::{control_plane, run, windlass};
 use std::collections::BTreeMap;
+use windlass_testing::write_file;
 
 /// Ends of a template: with and without a line break, in each of YAML's forms of a text.
 const ENDS: [(&str, &str); 7] = [
@@ -20,11 +21,7 @@ fn block_texts_end_as_helm_ends_them() {
     let ns = cp.namespace("texts").unwrap();
     let n = ns.name();
     let dir = tempfile::tempdir().unwrap();
-    let write = |path: String, text: String| {
-        let path = dir.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
+    let write = |path: String, text: String| write_file(dir.path().join(path), text);
     write("Chart.yaml".into(), "apiVersion: v2\nname: texts\nversion: 1.0.0\n".into());
     for (name, end) in ENDS {
         for (what, note) in [("", ""), ("-hook", "\n  annotations: {helm.sh/hook: pre-install}")] {

@@ -3,7 +3,7 @@
 use super::{chart, control_plane, fails, run, windlass};
 use serde_json::Value;
 use std::path::Path;
-use windlass_test_cluster::{ControlPlane, Error};
+use windlass_testing::{ControlPlane, Error};
 
 /// What Helm 4 prints, or fails with.
 fn helm(cp: &ControlPlane, args: &[&str]) -> Result<String, String> {
@@ -377,7 +377,7 @@ fn drivers_are_helms() {
         if out.status.success() { Ok(text(out.stdout)) } else { Err(text(out.stderr)) }
     };
     let helm = |args: &[&str]| {
-        let mut command = cp.command(windlass_test_cluster::Tool::Helm4).unwrap();
+        let mut command = cp.command(windlass_testing::Tool::Helm4).unwrap();
         let out =
             command.args(args).env("HELM_DRIVER", "configmap").env("HELM_NAMESPACE", n).output().unwrap();
         assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));

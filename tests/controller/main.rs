@@ -4,6 +4,8 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+extern crate windlass_testing as windlass_test_cluster;
+
 mod chart_objects;
 mod chart_operator;
 mod chart_resources;

@@ -9,7 +9,7 @@ if [ ! -d "$corpus/cases" ]; then
   exit 0
 fi
 tool() {
-  (cd "$here/../.." && cargo run --quiet -p windlass-test-cluster --bin control-plane -- tools "$1") | sed "s/^$1=//"
+  (cd "$here/../.." && cargo run --quiet -p windlass-testing --bin control-plane -- tools "$1") | sed "s/^$1=//"
 }
 helm4=$(tool Helm4)
 helm3=$(tool Helm3)

@@ -8,7 +8,7 @@ use std::{
 };
 use windlass_cluster::{Cluster, ConnectOptions, DeleteOptions, Gvk, ObjectRef, Propagation};
 use windlass_engine::{Disposition, Engine, EngineOptions, OperationProgress, Wait};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 /// An engine of a user with these rights in a namespace: `[apiGroup, resource, verbs…]`.
 async fn limited(ns: &str, user: &str, rights: &[[&str; 3]]) -> Engine {

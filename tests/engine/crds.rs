@@ -19,6 +19,11 @@ fn thing(group: &str, name: &str) -> Value {
     json!({"apiVersion": format!("{group}/v1"), "kind": "Thing", "metadata": {"name": name}, "spec": {"a": 1}})
 }
 
+fn wait_gone(crd: &str) {
+    let gone = || Ok(get("default", "crd", crd).is_none().then_some(()));
+    windlass_testing::wait_until("the kind is gone", std::time::Duration::from_secs(30), gone).unwrap();
+}
+
 /// A release of objects whose chart brings a CRD.
 fn bringing(ns: &str, objects: &[Value], crd: Value, policy: CrdPolicy) -> ReleaseRequest {
     let mut wanted = request(ns, "web", objects, vec![]);
@@ -41,10 +46,7 @@ async fn a_template_may_bring_its_kind() {
         assert_eq!(engine.reconcile(&wanted).await.unwrap().action, ReleaseAction::Unchanged);
         let gone = engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         assert_eq!(gone.deleted.len(), 2, "{gone:?}");
-        windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
-            Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
-        })
-        .unwrap();
+        wait_gone(&format!("things.{group}"));
     }
 }
 
@@ -247,10 +249,7 @@ async fn a_crd_among_the_templates_takes_nothing_either() {
         engine.reconcile(&with(json!({"b": number}), true)).await.unwrap();
         assert_eq!(get(ns, &format!("things.{group}"), "one").unwrap()["spec"], json!({}));
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
-        windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
-            Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
-        })
-        .unwrap();
+        wait_gone(&format!("things.{group}"));
     }
 }
 
@@ -407,7 +406,7 @@ async fn a_newer_crd_takes_nothing_that_the_old_one_merely_kept() {
         }
         engine.reconcile(&newer).await.unwrap();
         // The server hears of the new schema a moment later.
-        windlass_test_cluster::wait_until(&case, std::time::Duration::from_secs(10), || {
+        windlass_testing::wait_until(&case, std::time::Duration::from_secs(10), || {
             Ok((live() == left).then_some(()))
         })
         .unwrap();
@@ -442,10 +441,7 @@ async fn a_kind_that_comes_late_is_awaited_too() {
         assert_eq!(again.created.len(), 2, "{again:?}");
         engine.uninstall(&uninstall(ns, "web")).await.unwrap();
         for group in [&group, &other_group] {
-            windlass_test_cluster::wait_until("the kind is gone", std::time::Duration::from_secs(30), || {
-                Ok(get(ns, "crd", &format!("things.{group}")).is_none().then_some(()))
-            })
-            .unwrap();
+            wait_gone(&format!("things.{group}"));
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{support::*, watch::next_trigger};
 use serde_json::{Value, json};
 use std::time::Duration;
 use windlass_engine::{DriftMode, ReleaseAction, ReleaseOutcome, ReleaseRequest};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 fn patch(ns: &str, resource: &str, name: &str, patch: &Value) {
     let text = patch.to_string();

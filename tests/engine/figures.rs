@@ -4,7 +4,7 @@ use crate::{helm::write_chart, support::*};
 use serde_json::{Value, json};
 use std::time::Instant;
 use windlass_engine::{Engine, ReleaseRequest};
-use windlass_test_cluster::{AuditMark, ControlPlane};
+use windlass_testing::{AuditMark, ControlPlane};
 
 fn objects(value: &str) -> Vec<Value> {
     let of_one = |i: usize| {

@@ -4,7 +4,7 @@ use crate::support::*;
 use serde_json::{Value, json};
 use std::path::Path;
 use windlass_engine::{ReleaseAction, ReleaseId};
-use windlass_test_cluster::{ControlPlane, Error};
+use windlass_testing::{ControlPlane, Error};
 
 pub(crate) type Helm = fn(&ControlPlane, &[&str]) -> Result<String, Error>;
 

@@ -6,7 +6,7 @@ use crate::{
 };
 use serde_json::{Value, json};
 use windlass_engine::{ReleaseAction, ReleaseId};
-use windlass_test_cluster::Error;
+use windlass_testing::Error;
 
 /// A ConfigMap of text that gzip cannot shrink much.
 fn noise(name: &str, mut seed: u64) -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_engine::{
     Disposition, Engine, EngineOptions, Mode, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseRequest, Wait,
 };
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn from_install_to_uninstall() {

@@ -281,14 +281,10 @@ async fn what_was_read_before_the_lock_is_read_again_where_someone_was_faster() 
         let mark = plane.audit_mark().unwrap();
         let (one, wanted) = (engine().await, wanted.clone());
         let upgrade = tokio::spawn(async move { one.reconcile(&wanted).await });
-        windlass_test_cluster::wait_until(
-            "the lock is asked for",
-            std::time::Duration::from_secs(20),
-            || {
-                let asked = |r: &String| r.starts_with("create leases/");
-                Ok(requests_since(mark, ns).iter().any(asked).then_some(()))
-            },
-        )
+        windlass_testing::wait_until("the lock is asked for", std::time::Duration::from_secs(20), || {
+            let asked = |r: &String| r.starts_with("create leases/");
+            Ok(requests_since(mark, ns).iter().any(asked).then_some(()))
+        })
         .unwrap();
         let gone = windlass_engine::UninstallRequest { break_lock: true, ..uninstall(ns, "web") };
         engine().await.uninstall(&gone).await.unwrap();

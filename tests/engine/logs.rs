@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 use windlass_engine::{OperationProgress, Wait};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 const LIMIT: Duration = Duration::from_secs(30);
 

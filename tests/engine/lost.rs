@@ -4,7 +4,7 @@ use crate::support::*;
 use serde_json::{Value, json};
 use std::time::Duration;
 use windlass_engine::{EngineError, HookEvent, ReleaseId};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 /// Waits for a moment of an operation, and takes its lock.
 fn take_lock(ns: &str, moment: impl Fn() -> bool) {

@@ -7,11 +7,8 @@ use windlass_engine::{
     ChartHook, ChartRecord, Engine, EngineOptions, HookDeletePolicy, HookEvent, Manifest, OwnershipOptions,
     ReleaseId, ReleaseOptions, ReleaseRequest, RenderedRelease, RevisionOptions, UninstallRequest,
 };
-use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, shared};
-
-pub(crate) fn control_plane() -> &'static ControlPlane {
-    shared().expect("a control plane")
-}
+pub(crate) use windlass_testing::control_plane;
+use windlass_testing::{AuditEvent, AuditMark};
 
 pub(crate) async fn cluster() -> Cluster {
     let kubeconfig = Some(control_plane().kubeconfig().to_owned());
@@ -143,20 +140,7 @@ pub(crate) fn uninstall(namespace: &str, name: &str) -> UninstallRequest {
 
 /// An object's JSON, or `None`.
 pub(crate) fn get(namespace: &str, resource: &str, name: &str) -> Option<Value> {
-    let found = control_plane()
-        .kubectl([
-            "get",
-            resource,
-            name,
-            "-n",
-            namespace,
-            "-o",
-            "json",
-            "--ignore-not-found",
-            "--show-managed-fields",
-        ])
-        .expect("kubectl get");
-    (!found.trim().is_empty()).then(|| serde_json::from_str(&found).expect("JSON"))
+    control_plane().find(&[resource, name, "-n", namespace, "--show-managed-fields"]).expect("kubectl get")
 }
 
 /// `.data.value` of a ConfigMap.
@@ -166,18 +150,7 @@ pub(crate) fn value(namespace: &str, name: &str) -> Option<String> {
 
 /// `revision:status` of all records of a release, oldest first, by the labels of their Secrets.
 pub(crate) fn history(namespace: &str, name: &str) -> Vec<String> {
-    let list = control_plane()
-        .get(&format!("/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm,name%3D{name}"))
-        .expect("secrets");
-    let label =
-        |item: &Value, label: &str| item["metadata"]["labels"][label].as_str().unwrap_or_default().to_owned();
-    let mut rows: Vec<(u64, String)> = list["items"]
-        .as_array()
-        .expect("items")
-        .iter()
-        .map(|item| (label(item, "version").parse().expect("a number"), label(item, "status")))
-        .collect();
-    rows.sort();
+    let rows = control_plane().revisions(namespace, &format!("owner=helm,name={name}")).expect("secrets");
     rows.into_iter().map(|(revision, status)| format!("{revision}:{status}")).collect()
 }
 

@@ -30,7 +30,7 @@ async fn objects_may_say_when_they_are_ready() {
     let engine = engine().await;
     let home = ns.to_owned();
     let helper = tokio::task::spawn_blocking(move || {
-        windlass_test_cluster::wait_until("the ConfigMap is there", Duration::from_secs(20), || {
+        windlass_testing::wait_until("the ConfigMap is there", Duration::from_secs(20), || {
             Ok(value(&home, "m").map(|_| ()))
         })
         .unwrap();

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use std::time::Duration;
 use windlass_engine::{Disposition, ReleaseRequest};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 /// Says no to ConfigMaps with the value `forbidden`.
 fn review(body: &str) -> String {

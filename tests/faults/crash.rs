@@ -8,7 +8,7 @@ use crate::{
     temper::{Temper, refuse},
 };
 use std::{collections::BTreeMap, time::Duration};
-use windlass_test_cluster::{ControlPlane, shared, wait_until};
+use windlass_testing::{ControlPlane, control_plane, wait_until};
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -168,7 +168,7 @@ fn lengths(plane: &ControlPlane, proxy: &Proxy) -> [usize; STEPS] {
 }
 
 fn crash(wanted: usize) -> Counts {
-    let plane = shared().expect("a control plane");
+    let plane = control_plane();
     let seed = number("SEED", 1);
     let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
     let lengths = lengths(plane, &proxy);

@@ -2,7 +2,7 @@
 
 use crate::proxy::{Ended, Fault, Proxy};
 use std::path::Path;
-use windlass_test_cluster::shared;
+use windlass_testing::control_plane;
 
 const OBJECTS: usize = 102;
 /// As many writes as the engine has under way.
@@ -24,7 +24,7 @@ const LIFE: [(&[&str], usize); 4] =
 
 /// Goes through the life of a release of 102 objects; each command must succeed.
 fn live(mut check: impl FnMut(&[&str], usize, Ended), script: fn(&str, &str) -> Option<Fault>) {
-    let plane = shared().expect("a control plane");
+    let plane = control_plane();
     let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
     let namespace = plane.namespace("economy").unwrap();
     let chart = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use windlass_test_cluster::{ControlPlane, shared, wait_until};
+use windlass_testing::{ControlPlane, control_plane, wait_until};
 
 use crate::{
     Chance,
@@ -82,11 +82,9 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let plane = shared().expect("a control plane");
+        let plane = control_plane();
         for crd in flux_api::crds::all() {
-            plane.kubectl_with(["apply", "--server-side", "-f", "-"], &crd.to_string()).unwrap();
-            let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
-            plane.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+            plane.establish(&crd).unwrap();
         }
         let content = package();
         let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -161,9 +159,7 @@ impl Scene {
 
     /// Whether a step has come to its end, as the status tells.
     fn is_done(&self, ns: &str, step: usize) -> bool {
-        let args = ["get", "helmrelease", "life", "-n", ns, "--ignore-not-found", "-o", "json"];
-        let text = self.plane.kubectl(args).unwrap();
-        let object: Value = serde_json::from_str(&text).unwrap_or_default();
+        let object = self.plane.find(&["helmrelease", "life", "-n", ns]).unwrap().unwrap_or_default();
         let (_, ready, _) = WANTED[step];
         if ready.is_empty() {
             return object.is_null();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::Path;
-use windlass_test_cluster::{ControlPlane, Namespace, shared};
+use windlass_testing::{ControlPlane, Namespace, control_plane};
 
 use crate::proxy::Proxy;
 
@@ -16,7 +16,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) fn new(prefix: &str) -> Self {
-        let plane = shared().expect("a control plane");
+        let plane = control_plane();
         let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
         let namespace = plane.namespace(prefix).unwrap();
         let charts = tempfile::tempdir().unwrap();

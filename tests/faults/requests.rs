@@ -15,7 +15,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use windlass_test_cluster::shared;
+use windlass_testing::{control_plane, write_file};
 
 /// What a request that hangs costs: longer than an answer ever takes here.
 const PATIENCE: u32 = 2;
@@ -54,7 +54,7 @@ struct Suffered {
 
 /// So many lives, one request in `one_in` of which fails.
 fn suffer(lives: usize, one_in: usize) -> Suffered {
-    let plane = shared().expect("a control plane");
+    let plane = control_plane();
     let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
     let seed = number("SEED", 1);
     let chance = Arc::new(Mutex::new(Chance(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1)));
@@ -144,16 +144,12 @@ fn words<'a>(verb: &'a str, chart: &'a str, ns: &'a str, more: &[&'a str]) -> Ve
 
 #[test]
 fn a_quota_that_is_being_counted_and_a_server_that_hangs() {
-    let plane = shared().expect("a control plane");
+    let plane = control_plane();
     let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
     let namespace = plane.namespace("hangs").unwrap();
     let ns = namespace.name();
     let chart = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| {
-        let path = chart.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
+    let write = |path: &str, text: &str| write_file(chart.path().join(path), text);
     write("Chart.yaml", "apiVersion: v2\nname: web\nversion: 1.0.0\n");
     write(
         "templates/a.yaml",
@@ -282,7 +278,7 @@ fn a_lock_that_cannot_be_let_go_is_left_to_expire() {
 
 #[test]
 fn a_server_that_throttles_for_good_is_told_of_after_a_minute() {
-    let plane = shared().expect("a control plane");
+    let plane = control_plane();
     let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
     let start = std::time::Instant::now();
     // It does not say when to come again.

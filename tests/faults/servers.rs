@@ -11,7 +11,7 @@ use std::{
     },
     time::Duration,
 };
-use windlass_test_cluster::{ControlPlane, Options, Tool};
+use windlass_testing::{ControlPlane, Options, Tool};
 
 /// As long as etcd stands still: past the API server's own patience with single requests it would answer by itself.
 const PAUSE: Duration = Duration::from_secs(3);

@@ -121,9 +121,8 @@ async fn releases_of_helm_controller_stay_as_they_are() {
             "reconcile.fluxcd.io/requestedAt=x2",
         ])
         .unwrap();
-        let handled = windlass_test_cluster::wait_until("reconciled", super::support::LIMIT, || {
-            let text = cp.kubectl(["get", "helmrelease", name, "-n", "flux", "-o", "json"])?;
-            let object: Value = serde_json::from_str(&text).unwrap();
+        let handled = windlass_testing::wait_until("reconciled", super::support::LIMIT, || {
+            let object = cp.find(&["helmrelease", name, "-n", "flux"])?.unwrap();
             Ok((object["status"]["lastHandledReconcileAt"] == "x2").then_some(object))
         });
         let object = handled.unwrap();

@@ -1,7 +1,7 @@
 //! Drift of what users scale, drift of releases that the client patches, and charts of which an account may not read each kind.
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition};
 

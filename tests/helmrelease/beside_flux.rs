@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 use super::sources::{Files, chart_spec, source};
 use super::support::{Running, condition, digest};

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition, digest};
 

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rcgen::{KeyPair, PKCS_RSA_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
-use windlass_test_cluster::SshServer;
+use windlass_testing::SshServer;
 
 use super::bad_sources::everything;
 use super::sources::{git, message, source};

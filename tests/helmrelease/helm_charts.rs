@@ -1,7 +1,7 @@
 //! The HelmChart that a HelmRelease with `spec.chart` makes: its fields, Events and end.
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running};
 
@@ -15,8 +15,7 @@ impl Running {
 
     fn helm_chart_in(&self, namespace: &str) -> Value {
         let name = format!("{}-web", self.ns.name());
-        let args = ["get", "helmchart", &name, "-n", namespace, "--ignore-not-found", "-o", "json"];
-        serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap_or_default()
+        self.cp.find(&["helmchart", &name, "-n", namespace]).unwrap().unwrap_or_default()
     }
 
     /// Waits for an Event of this reason; its message.

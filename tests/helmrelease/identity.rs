@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{KeyPair, PKCS_RSA_SHA256};
 use serde_json::json;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::bad_sources::everything;
 use super::sources::{Files, message, source};

@@ -1,7 +1,7 @@
 //! Install, upgrade, failure, remediation, tests, drift, deletion.
 
 use serde_json::json;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition};
 
@@ -204,8 +204,7 @@ async fn a_name_belongs_to_the_namespace_of_the_release() {
         }}),
     );
     let ready = || {
-        let text = running.cp.kubectl(["get", "helmrelease", "web", "-n", &home, "-o", "json"])?;
-        let object: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let object = running.cp.find(&["helmrelease", "web", "-n", &home])?.unwrap();
         Ok((condition(&object, "Ready") == "True InstallSucceeded").then_some(()))
     };
     wait_until("the owner's release", LIMIT, ready).unwrap();

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::support::{LIMIT, Running, chart};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 /// A HelmRelease whose values are so many maps deep.
 fn deep(name: &str, levels: usize) -> String {

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::sources::{Files, chart_spec, source};
 use super::support::{LIMIT, Running, condition};

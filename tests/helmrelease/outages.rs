@@ -1,7 +1,7 @@
 //! Sources that are not there for a while, and objects that are suspended, moved or deleted meanwhile.
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition, digest};
 

@@ -16,7 +16,7 @@ async fn a_job_that_deletes_itself_is_done() {
     running.release("web", &json!({"driftDetection": {"mode": "enabled"}}));
     running.wait_ready("web", "True InstallSucceeded");
     let gone = || Ok(running.get("job", "web").is_null().then_some(()));
-    windlass_test_cluster::wait_until("the Job is gone", super::support::LIMIT, gone).unwrap();
+    windlass_testing::wait_until("the Job is gone", super::support::LIMIT, gone).unwrap();
     // It is no drift, and no reason to release anything.
     running
         .cp
@@ -39,8 +39,8 @@ async fn a_job_that_deletes_itself_is_done() {
 impl Running {
     /// The operation of the release's field manager on its ConfigMap.
     pub(crate) fn operation(&self, name: &str) -> Vec<String> {
-        let args = ["get", "configmap", name, "-n", self.ns.name(), "--show-managed-fields", "-o", "json"];
-        let object: Value = serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap();
+        let args = ["configmap", name, "-n", self.ns.name(), "--show-managed-fields"];
+        let object = self.cp.find(&args).unwrap().unwrap();
         let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
         let shown = |entry: &Value| {
             format!("{} {}", entry["manager"].as_str().unwrap(), entry["operation"].as_str().unwrap())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
-use windlass_test_cluster::{Namespace, wait_until};
+use windlass_testing::{Namespace, wait_until};
 
 use super::support::{LIMIT, Running, package};
 

@@ -9,11 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_controller::{AccountName, EventNote, EventSink as _, EventType};
 use windlass_flux::helmrelease::HelmReleaseOptions;
-use windlass_test_cluster::wait_until;
+use windlass_testing::{wait_until, write_file};
 
 use super::notifications::{Inbox, notification};
 use super::sources::{Files, Registry, chart_spec, git, message, publish_repository, source};
-use super::support::{LIMIT, Running, condition, write_below};
+use super::support::{LIMIT, Running, condition};
 
 /// What the other tenant's Secret says.
 const WORD: &str = "s3cret-of-the-victim";
@@ -239,9 +239,9 @@ async fn no_reference_leads_to_another_namespace() {
         (Files::default(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = files.serve().await.to_string();
     git(repository.path(), &["init", "--quiet", "-b", "main"]);
-    write_below(repository.path(), "chart/Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
+    write_file(repository.path().join("chart/Chart.yaml"), "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\n";
-    write_below(repository.path(), "chart/templates/config.yaml", object);
+    write_file(repository.path().join("chart/templates/config.yaml"), object);
     git(repository.path(), &["add", "-A"]);
     git(repository.path(), &["commit", "--quiet", "-m", "first"]);
     publish_repository(repository.path(), &files);
@@ -323,14 +323,12 @@ async fn no_reference_leads_to_another_namespace() {
     running.release("home", &own_chart());
     running.wait_ready("home", "True InstallSucceeded");
     for (name, part) in &alerts {
-        let events = || running.cp.kubectl(["get", "events", "-n", running.ns.name(), "-o", "json"]);
         let found = || {
-            let list: Value = serde_json::from_str(&events()?).unwrap();
             let of = |event: &Value| {
                 event["involvedObject"]["name"] == name.as_str()
                     && event["message"].as_str().is_some_and(|text| text.contains(part))
             };
-            Ok(list["items"].as_array().unwrap().iter().any(of).then_some(()))
+            Ok(running.list("events").iter().any(of).then_some(()))
         };
         if let Err(error) = wait_until(&format!("{name}: {part}"), LIMIT, found) {
             wrong.push(error.to_string());
@@ -412,10 +410,9 @@ async fn an_alert_gets_no_event_of_another_namespace() {
     publish(&own, "ours");
     inbox.wait("ours", "InstallSucceeded");
     let refused = || {
-        let list = running.cp.kubectl(["get", "events", "-n", &own, "-o", "json"])?;
-        let list: Value = serde_json::from_str(&list).unwrap();
+        let list = running.cp.list(&["events", "-n", &own])?;
         let of_alert = |event: &&Value| event["involvedObject"]["name"] == "foreign";
-        Ok(list["items"].as_array().unwrap().iter().find(of_alert).map(|event| event["message"].to_string()))
+        Ok(list.iter().find(of_alert).map(|event| event["message"].to_string()))
     };
     let message = wait_until("an Event on the Alert", LIMIT, refused).unwrap();
     assert!(message.contains("cross-namespace references have been blocked"), "{message}");

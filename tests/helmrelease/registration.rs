@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use windlass::runtime::register_flux_kinds;
 use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::ControlPlane;
 
 const CRD: &str = "crd/helmreleases.helm.toolkit.fluxcd.io";
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use serde_json::json;
-use windlass_test_cluster::{ControlPlane, wait_until};
+use windlass_testing::{ControlPlane, wait_until};
 
 use super::support::{LIMIT, Running, chart, condition};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition};
 

@@ -1,7 +1,7 @@
 //! The documented behaviours of helm-controller, one by one: conditions, reasons, counters and revisions after each.
 
 use serde_json::{Value, json};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::support::{LIMIT, Running, chart, condition};
 
@@ -38,14 +38,7 @@ impl Running {
 
     fn records_of(&self, release: &str) -> Vec<String> {
         let labels = format!("owner=helm,name={release}");
-        let args = ["get", "secrets", "-n", self.ns.name(), "-l", &labels, "-o", "json"];
-        let list: Value = serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap();
-        let row = |secret: &Value| {
-            let label = |name: &str| secret["metadata"]["labels"][name].as_str().unwrap().to_owned();
-            (label("version").parse::<u64>().unwrap(), label("status"))
-        };
-        let mut rows: Vec<(u64, String)> = list["items"].as_array().unwrap().iter().map(row).collect();
-        rows.sort();
+        let rows = self.cp.revisions(self.ns.name(), &labels).unwrap();
         rows.into_iter().map(|(_, status)| status).collect()
     }
 
@@ -326,8 +319,7 @@ async fn crds_follow_their_policy() {
     running.release("web", &json!({}));
     running.wait_ready("web", "True InstallSucceeded");
     let properties = || {
-        let text = running.cp.kubectl(["get", "crd", &format!("things.{group}"), "-o", "json"]).unwrap();
-        let object: Value = serde_json::from_str(&text).unwrap();
+        let object = running.cp.find(&["crd", &format!("things.{group}")]).unwrap().unwrap();
         let schema = &object["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
         schema.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
@@ -354,8 +346,7 @@ async fn a_deleted_namespace_takes_its_release_with_it() {
     let reference = json!({"kind": "OCIRepository", "name": "demo", "namespace": running.ns.name()});
     running.release_in(&name, "web", &json!({"chartRef": reference}));
     let ready = || {
-        let text = running.cp.kubectl(["get", "helmrelease", "web", "-n", &name, "-o", "json"])?;
-        let object: Value = serde_json::from_str(&text).unwrap();
+        let object = running.cp.find(&["helmrelease", "web", "-n", &name])?.unwrap();
         Ok(condition(&object, "Ready").starts_with("True").then_some(()))
     };
     wait_until("ready", LIMIT, ready).unwrap();

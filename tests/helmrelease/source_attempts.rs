@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::commands::own_address;
 use super::sources::{Fault, Files, git, message, publish_repository, source};
-use super::support::{Running, write_below};
+use windlass_testing::write_file;
+
+use super::support::Running;
 
 /// An attempt: its name, the kind, the spec, the condition Ready, and a part of its text.
 type Attempt = (&'static str, &'static str, Value, &'static str, &'static str);
@@ -205,13 +207,13 @@ async fn charts_read_no_file_beyond_their_source() {
         (Files::default(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let address = files.serve().await;
     let root = repository.path();
-    let write = |path: &str, text: &str| write_below(root, path, text);
+    let write = |path: &str, text: &str| write_file(root.join(path), text);
     // A chart of this machine, and a file that is good YAML: whoever follows a path or a link to them finds what it looks for.
     let outside = tempfile::tempdir().unwrap();
     let secret = outside.path().join("secret.yaml");
     std::fs::write(&secret, "size: stolen\n").unwrap();
-    write_below(outside.path(), "Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
-    write_below(outside.path(), "values.yaml", "size: stolen\n");
+    write_file(outside.path().join("Chart.yaml"), "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
+    write_file(outside.path().join("values.yaml"), "size: stolen\n");
     git(root, &["init", "--quiet", "-b", "main"]);
     write("chart/Chart.yaml", "apiVersion: v2\nname: demo\nversion: 1.0.0\n");
     write("chart/values.yaml", "size: one\n");

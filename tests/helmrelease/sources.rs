@@ -1,9 +1,9 @@
 //! Sources without source-controller, from servers on loopback: HTTP repositories, a registry and Git.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
@@ -13,9 +13,9 @@ use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
-use windlass_test_cluster::{Tool, wait_until};
+use windlass_testing::{RegistryServer, wait_until, write_file};
 
-use super::support::{LIMIT, Running, chart, condition, digest, write_below};
+use super::support::{LIMIT, Running, chart, condition, digest};
 
 /// Path and Authorization header of a request.
 type SeenRequest = (String, Option<String>);
@@ -354,58 +354,28 @@ async fn bad_answers_give_conditions_and_recover() {
     running.end().await;
 }
 
-/// The reference registry, in memory.
-pub(super) struct Registry {
-    child: Child,
-    host: String,
-    _directory: tempfile::TempDir,
-}
+/// A registry of charts.
+pub(super) struct Registry(RegistryServer);
 
 impl Registry {
     pub(super) fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}}}\nhttp: {{addr: \"{host}\"}}\n"
-        );
-        let path = directory.path().join("config.yml");
-        std::fs::write(&path, config).unwrap();
-        let child = Command::new(Tool::Registry.path().expect("the registry builds"))
-            .arg("serve")
-            .arg(&path)
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        wait_until("the registry", LIMIT, || Ok(TcpStream::connect(&host).is_ok().then_some(()))).unwrap();
-        Self { child, host, _directory: directory }
+        Self(RegistryServer::start(tempfile::tempdir().unwrap(), "", "").unwrap())
     }
 
     /// Its address and port.
     pub(super) fn host(&self) -> &str {
-        &self.host
+        self.0.host()
     }
 
     /// Pushes a chart with the project's own program.
     pub(super) fn push(&self, version: &str, more: &[(&str, &str)]) {
-        let path = self._directory.path().join(format!("demo-{version}.tgz"));
+        let path = self.0.directory().join(format!("demo-{version}.tgz"));
         std::fs::write(&path, chart(version, more)).unwrap();
         let done = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(["push", path.to_str().unwrap(), &format!("oci://{}/charts", self.host), "--plain-http"])
+            .args(["push", path.to_str().unwrap(), &format!("oci://{}/charts", self.host()), "--plain-http"])
             .output()
             .unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 
@@ -417,7 +387,7 @@ async fn charts_of_a_registry_are_released_by_tag_and_digest() {
     let storage = tempfile::tempdir().unwrap();
     running.start_with_sources(storage.path()).await;
     let media = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-    let url = format!("oci://{}/charts/demo", registry.host);
+    let url = format!("oci://{}/charts/demo", registry.host());
     let spec = json!({
         "url": url, "interval": "1h", "insecure": true, "ref": {"semver": ">=1.0.0"},
         "layerSelector": {"mediaType": media, "operation": "copy"},
@@ -442,7 +412,7 @@ async fn charts_of_a_registry_are_released_by_tag_and_digest() {
 
     // The same by a HelmRepository, which needs no status.
     let spec = json!({
-        "url": format!("oci://{}/charts", registry.host), "interval": "1h", "type": "oci", "insecure": true,
+        "url": format!("oci://{}/charts", registry.host()), "interval": "1h", "type": "oci", "insecure": true,
     });
     running.apply(&source("HelmRepository", "demo", &spec));
     running.release("other", &chart_spec("HelmRepository", &json!({"version": "1.0.0"})));
@@ -519,7 +489,7 @@ async fn a_chart_of_a_git_repository_follows_its_branch() {
         (Files::default(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let address = files.serve().await;
     let root = repository.path();
-    let write = |path: &str, text: &str| write_below(root, path, text);
+    let write = |path: &str, text: &str| write_file(root.join(path), text);
     git(root, &["init", "--quiet", "-b", "main"]);
     write(
         "charts/demo/Chart.yaml",

@@ -25,19 +25,17 @@ use windlass_flux::notifications::{
     EventQueue, NotifyOptions, QueuedEvent, Receivers, WebhookPaths, Webhooks, dispatch,
 };
 use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
-use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::{ControlPlane, Namespace, wait_until};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The control plane of these tests, with the kinds as Flux defines them.
 pub(crate) fn control_plane() -> &'static ControlPlane {
     static KINDS: std::sync::Once = std::sync::Once::new();
-    let cp = shared().unwrap();
+    let cp = windlass_testing::control_plane();
     KINDS.call_once(|| {
         for crd in flux_api::crds::all() {
-            cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
-            let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
-            cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+            cp.establish(&crd).unwrap();
         }
     });
     cp
@@ -75,13 +73,6 @@ impl Artifacts {
 pub(crate) fn digest(bytes: &[u8]) -> String {
     let hex: String = Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect();
     format!("sha256:{hex}")
-}
-
-/// Writes a file and the directories above it.
-pub(crate) fn write_below(root: &Path, path: &str, text: &str) {
-    let path = root.join(path);
-    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, text).unwrap();
 }
 
 /// A package of a chart with these files.
@@ -359,9 +350,7 @@ impl Running {
     }
 
     pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
-        let text = self.cp.kubectl(["get", kind, "-n", self.ns.name(), "-o", "json"]).unwrap();
-        let list: Value = serde_json::from_str(&text).unwrap();
-        list["items"].as_array().cloned().unwrap_or_default()
+        self.cp.list(&[kind, "-n", self.ns.name()]).unwrap()
     }
 
     pub(crate) async fn end(mut self) {
@@ -411,8 +400,7 @@ impl Running {
     }
 
     pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
-        let args = ["get", kind, name, "-n", self.ns.name(), "--ignore-not-found", "-o", "json"];
-        serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap_or_default()
+        self.cp.find(&[kind, name, "-n", self.ns.name()]).unwrap().unwrap_or_default()
     }
 
     /// Publishes a chart as the artifact of a source.
@@ -479,21 +467,7 @@ impl Running {
 
     /// The statuses of a release's records by revision.
     pub(crate) fn records(&self) -> Vec<String> {
-        let args = ["get", "secrets", "-n", self.ns.name(), "-l", "owner=helm", "-o", "json"];
-        let list: Value = serde_json::from_str(&self.cp.kubectl(args).unwrap()).unwrap();
-        let mut rows: Vec<(u64, String)> = list["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|secret| {
-                let labels = &secret["metadata"]["labels"];
-                (
-                    labels["version"].as_str().unwrap().parse().unwrap(),
-                    labels["status"].as_str().unwrap().to_owned(),
-                )
-            })
-            .collect();
-        rows.sort();
+        let rows = self.cp.revisions(self.ns.name(), "owner=helm").unwrap();
         rows.into_iter().map(|(_, status)| status).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use windlass_test_cluster::{Namespace, wait_until};
+use windlass_testing::{Namespace, wait_until};
 
 use super::support::{LIMIT, Running, chart, condition};
 
@@ -242,9 +242,7 @@ async fn a_release_of_helm_controller_in_a_target_namespace_stays_as_it_is() {
     ])
     .unwrap();
     let handled = wait_until("reconciled", LIMIT, || {
-        let object: Value =
-            serde_json::from_str(&cp.kubectl(["get", "helmrelease", "web", "-n", &own, "-o", "json"])?)
-                .unwrap();
+        let object = cp.find(&["helmrelease", "web", "-n", &own])?.unwrap();
         Ok((object["status"]["lastHandledReconcileAt"] == "x2").then_some(object))
     });
     let after = handled.unwrap();

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_controller::AccountName;
 use windlass_flux::helmrelease::HelmReleaseOptions;
-use windlass_test_cluster::{ControlPlane, wait_until};
+use windlass_testing::{ControlPlane, wait_until};
 
 use super::support::{LIMIT, Running, chart, condition};
 
@@ -217,11 +217,11 @@ fn furnish(running: &Running, victim: &str) {
 
 /// The requests of the operator, or on behalf of the tenant, that the API server carried out in a namespace; and its writes to
 /// objects without a namespace.
-fn reached(cp: &ControlPlane, since: windlass_test_cluster::AuditMark, victim: &str) -> Vec<String> {
+fn reached(cp: &ControlPlane, since: windlass_testing::AuditMark, victim: &str) -> Vec<String> {
     let events = cp.audit_since(since).unwrap();
     let ours =
         events.into_iter().filter(|event| event.user_agent.starts_with("windlass") && event.code < 300);
-    let there = |event: &windlass_test_cluster::AuditEvent| {
+    let there = |event: &windlass_testing::AuditEvent| {
         event.namespace.starts_with(victim) || (event.namespace.is_empty() && event.is_write())
     };
     ours.filter(there).map(|event| format!("{} {} as {}", event.verb, event.uri, event.user)).collect()

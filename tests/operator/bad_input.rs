@@ -2,7 +2,7 @@
 
 use crate::hooks::{data, shows_size, start};
 use crate::support::{Modules, Operator, control_plane, object, status, wait_for};
-use std::io::Write;
+use windlass_testing::write_file;
 
 /// A tar.gz whose one file inflates to 101 MiB.
 fn bomb(entry: &str, size: usize) -> Vec<u8> {
@@ -33,9 +33,7 @@ fn bad_modules_are_named_and_the_others_converge() {
     for (module, entry, size) in
         [("005-bomb", "sub/templates/x", 101 << 20), ("006-escape", "sub/../../x", 10)]
     {
-        let path = modules.path().join(module).join("charts/sub.tgz");
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::File::create(path).unwrap().write_all(&bomb(entry, size)).unwrap();
+        write_file(modules.path().join(module).join("charts/sub.tgz"), bomb(entry, size));
     }
     modules.small("007-module-1");
     modules.enable(&["good", "template", "values", "rejected", "bomb", "escape", "late"]);

@@ -4,7 +4,7 @@
 use crate::support::{Modules, Operator, control_plane, is_bookkeeping, object, wait_for};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::{ControlPlane, write_file};
 
 /// Charts without webhooks, API services or CRDs, whose renders do not change by themselves.
 const PLAIN: [&str; 7] = [
@@ -48,9 +48,7 @@ fn unpack(corpus: &Path, modules: &Modules, number: usize, chart: &str) -> Strin
     )
     .unwrap();
     for file in files {
-        let path = directory.join(&file.name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, &file.data).unwrap();
+        write_file(directory.join(&file.name), &file.data);
     }
     let mut key = String::new();
     for (i, word) in chart.split('-').enumerate() {

@@ -1,7 +1,7 @@
 //! Killed in the middle of its work, the operator finishes it on the next start.
 
 use crate::support::{LIMIT, Modules, Operator, control_plane, history, object};
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 #[test]
 fn killed_in_mid_apply_it_converges_on_the_next_start() {
@@ -100,9 +100,7 @@ fn parts(count: usize) -> String {
 }
 
 fn records(namespace: &str) -> Vec<(String, String)> {
-    let args = ["get", "secrets", "-n", namespace, "-l", "owner=helm", "-o", "json"];
-    let list: serde_json::Value = serde_json::from_str(&control_plane().kubectl(args).unwrap()).unwrap();
+    let items = control_plane().list(&["secrets", "-n", namespace, "-l", "owner=helm"]).unwrap();
     let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
-    let items = list["items"].as_array().unwrap();
     items.iter().map(|s| (text(&s["metadata"]["name"]), text(&s["metadata"]["labels"]["status"]))).collect()
 }

@@ -119,14 +119,14 @@ fn a_crd_that_is_deleted_comes_back() {
         for _ in 0..2 {
             let before = uid(plural).unwrap();
             cp.kubectl(["delete", "crd", &format!("{plural}.{group}")]).unwrap();
-            windlass_test_cluster::wait_until(plural, std::time::Duration::from_secs(30), || {
+            windlass_testing::wait_until(plural, std::time::Duration::from_secs(30), || {
                 Ok(uid(plural).filter(|now| *now != before).map(drop))
             })
             .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
         }
     }
     // What was deleted with its kind is back, too.
-    windlass_test_cluster::wait_until("the object", std::time::Duration::from_secs(30), || {
+    windlass_testing::wait_until("the object", std::time::Duration::from_secs(30), || {
         Ok(object(cp, ns.name(), &format!("chartlys.{group}"), "one").map(drop))
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
@@ -231,13 +231,11 @@ fn a_crd_that_moves_out_of_the_templates_is_kept() {
     let (operator, _) = Operator::converged(cp, ns.name(), modules.path());
     let kept = "crds/ of the chart has it";
     assert!(operator.log().contains(kept), "{}", operator.log_end());
-    windlass_test_cluster::wait_until("an Event on the CRD", std::time::Duration::from_secs(30), || {
-        let events = cp.kubectl(["get", "events", "-A", "-o", "json"])?;
-        let events: serde_json::Value = serde_json::from_str(&events).unwrap();
+    windlass_testing::wait_until("an Event on the CRD", std::time::Duration::from_secs(30), || {
         let is_ours = |event: &serde_json::Value| {
             event["involvedObject"]["name"] == name.as_str() && event["message"].to_string().contains(kept)
         };
-        Ok(events["items"].as_array().into_iter().flatten().any(is_ours).then_some(()))
+        Ok(cp.list(&["events", "-A"])?.iter().any(is_ours).then_some(()))
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
     operator.stop();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::ControlPlane;
 
 use crate::support::{Modules, Operator, control_plane, object, wait_for};
 

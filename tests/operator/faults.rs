@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use windlass_test_cluster::{ControlPlane, Tool};
+use windlass_testing::{ControlPlane, Tool};
 
 use crate::support::{Modules, Operator, control_plane, history, object, wait_for};
 

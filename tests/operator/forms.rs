@@ -2,7 +2,7 @@
 
 use crate::hooks::edit;
 use crate::support::{Modules, Operator, control_plane, history, wait_for, writes_since};
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::ControlPlane;
 
 const MODULE: &str = "apiVersion: v2\nname: NAME\nversion: 0.1.0\n";
 

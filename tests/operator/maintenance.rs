@@ -1,17 +1,14 @@
 //! Modules whose objects are left alone for a while.
 
-use serde_json::Value;
-
 use crate::support::{Modules, Operator, control_plane, history, object, wait_for};
 
 const LABEL: &str = "maintenance.deckhouse.io/no-resource-reconciliation";
 
 fn label(namespace: &str, release: &str) -> String {
     let selector = format!("owner=helm,name={release},status=deployed");
-    let text =
-        control_plane().kubectl(["get", "secrets", "-n", namespace, "-l", &selector, "-o", "json"]).unwrap();
-    let list: Value = serde_json::from_str(&text).unwrap();
-    list["items"][0]["metadata"]["labels"][LABEL].as_str().unwrap_or_default().to_owned()
+    let records = control_plane().list(&["secrets", "-n", namespace, "-l", &selector]).unwrap();
+    let label = records.first().and_then(|record| record["metadata"]["labels"][LABEL].as_str());
+    label.unwrap_or_default().to_owned()
 }
 
 #[test]

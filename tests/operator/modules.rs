@@ -42,7 +42,7 @@ fn a_restart_with_nothing_to_do_writes_nothing() {
     let (operator, took) = Operator::converged(cp, ns.name(), modules.path());
     println!("restart with nothing to do: {took:?}");
     operator.stop();
-    let ours = |e: &&windlass_test_cluster::AuditEvent| e.user_agent.starts_with("windlass/");
+    let ours = |e: &&windlass_testing::AuditEvent| e.user_agent.starts_with("windlass/");
     let events = cp.audit_since(mark).unwrap();
     let writes: Vec<_> =
         events.iter().filter(ours).filter(|e| e.namespace == ns.name() && e.is_write()).collect();

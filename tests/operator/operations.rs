@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_cluster::{Cluster, ConnectOptions};
 use windlass_modules::shell_hooks::apply_operations::apply_operations;
 use windlass_modules::shell_hooks::operations::parse;
-use windlass_test_cluster::Namespace;
+use windlass_testing::Namespace;
 
 use crate::support::{control_plane, object, wait_for};
 

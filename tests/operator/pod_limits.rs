@@ -13,7 +13,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use windlass_helmfile::resource::definition;
-use windlass_test_cluster::{ControlPlane, wait_until};
+use windlass_testing::{ControlPlane, wait_until};
 
 use crate::memory_limit::MemoryLimit;
 use crate::support::{LIMIT, Modules, Operator, control_plane, object};
@@ -281,9 +281,7 @@ fn install(cp: &ControlPlane) {
     static KINDS: Once = Once::new();
     KINDS.call_once(|| {
         for crd in flux_api::crds::all().into_iter().chain([definition::crd()]) {
-            cp.kubectl_with(["apply", "--server-side", "-f", "-"], &crd.to_string()).unwrap();
-            let name = format!("crd/{}", crd["metadata"]["name"].as_str().unwrap());
-            cp.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).unwrap();
+            cp.establish(&crd).unwrap();
         }
     });
 }

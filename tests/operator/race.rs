@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use serde_json::Value;
-use windlass_test_cluster::{Tool, wait_until};
+use windlass_testing::{Tool, wait_until};
 
 use crate::support::{LIMIT, Modules, Operator, control_plane, history, object, wait_for};
 

@@ -1,7 +1,7 @@
 //! An operator with the rights that `windlass rbac` prints for its modules and their hooks, and with one of them less.
 
 use serde_json::Value;
-use windlass_test_cluster::{AuditEvent, AuditMark, Namespace};
+use windlass_testing::{AuditEvent, AuditMark, Namespace};
 
 use crate::deploy::windlass;
 use crate::support::{

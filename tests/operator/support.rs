@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
-use windlass_test_cluster::{AuditEvent, AuditMark, ControlPlane, Error, shared, wait_until};
+pub(crate) use windlass_testing::control_plane;
+use windlass_testing::{AuditEvent, AuditMark, ControlPlane, Error, wait_until, write_file};
 
 /// The kind that tells of modules.
 pub(crate) const MODULES: &str = "modules.windlass.dev";
@@ -26,10 +27,6 @@ pub(crate) const ON_LOOPBACK: [&str; 6] = [
     "https://127.0.0.1:0",
 ];
 
-pub(crate) fn control_plane() -> &'static ControlPlane {
-    shared().expect("a control plane")
-}
-
 /// A scratch directory of modules.
 pub(crate) struct Modules {
     pub(crate) root: TempDir,
@@ -41,9 +38,7 @@ impl Modules {
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) -> &Self {
-        let path = self.root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        write_file(self.root.path().join(path), text);
         self
     }
 
@@ -215,13 +210,6 @@ impl Operator {
         fs::read_to_string(self.scratch.path().join("address")).unwrap()
     }
 
-    /// The most memory that the operator has had resident, in KiB.
-    pub(crate) fn memory_peak(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-
     /// Status and body of a request to the operator's server; `None` while it does not listen.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
         use std::io::{Read, Write};
@@ -317,9 +305,7 @@ impl Drop for Operator {
 
 /// An object as JSON, or `None`.
 pub(crate) fn object(control_plane: &ControlPlane, namespace: &str, kind: &str, name: &str) -> Option<Value> {
-    let args = ["get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found"];
-    let text = control_plane.kubectl(args).expect("kubectl");
-    (!text.trim().is_empty()).then(|| serde_json::from_str(&text).unwrap())
+    control_plane.find(&[kind, name, "-n", namespace]).expect("kubectl")
 }
 
 /// A kubeconfig of the ServiceAccount `windlass` of a namespace, written beside the modules.
@@ -356,9 +342,8 @@ pub(crate) fn wait_for(what: &str, mut probe: impl FnMut() -> bool) -> Duration 
 /// The status of a module as `kubectl` shows it.
 pub(crate) fn status(namespace: &str, name: &str) -> Value {
     // The kind comes with the first operator.
-    let arguments = ["get", MODULES, name, "-n", namespace, "-o", "json", "--ignore-not-found"];
-    let text = control_plane().kubectl(arguments).unwrap_or_default();
-    serde_json::from_str::<Value>(&text).map(|mut o| o["status"].take()).unwrap_or_default()
+    let found = control_plane().find(&[MODULES, name, "-n", namespace]).unwrap_or_default();
+    found.map(|mut object| object["status"].take()).unwrap_or_default()
 }
 
 /// Revisions of a release with their states, as real Helm tells them.

@@ -4,25 +4,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_test_cluster::ControlPlane;
+use windlass_testing::ControlPlane;
 
 use crate::support::{Modules, Operator, control_plane, history, object, writes_since};
 
 /// What must not change: UID and version of every object and record in a namespace, Leases and Events aside.
 fn versions(cp: &ControlPlane, namespace: &str) -> BTreeMap<String, String> {
-    let kinds = "configmaps,secrets,services,serviceaccounts";
-    let text = cp.kubectl(["get", kinds, "-n", namespace, "-o", "json"]).unwrap();
-    let list: Value = serde_json::from_str(&text).unwrap();
     let mut seen = BTreeMap::new();
-    for item in list["items"].as_array().unwrap() {
+    for item in cp.list(&["configmaps,secrets,services,serviceaccounts", "-n", namespace]).unwrap() {
         let meta = &item["metadata"];
         let key = format!("{}/{}", item["kind"].as_str().unwrap(), meta["name"].as_str().unwrap());
         seen.insert(key, format!("{} {}", meta["uid"], meta["resourceVersion"]));
     }
     // The status of a Deployment moves by itself.
-    let text = cp.kubectl(["get", "deployments", "-n", namespace, "-o", "json"]).unwrap();
-    let list: Value = serde_json::from_str(&text).unwrap();
-    for item in list["items"].as_array().unwrap() {
+    for item in cp.list(&["deployments", "-n", namespace]).unwrap() {
         let meta = &item["metadata"];
         let key = format!("Deployment/{}", meta["name"].as_str().unwrap());
         let managers: Vec<&Value> = meta["managedFields"].as_array().into_iter().flatten().collect();

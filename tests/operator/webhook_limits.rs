@@ -176,7 +176,7 @@ async fn admissions(namespace: String, stop: Arc<AtomicBool>) -> (usize, Duratio
 
 /// Memory has never been above what the chart grants.
 fn within_limit(operator: &Operator) {
-    let peak = operator.memory_peak();
+    let peak = operator.peak_memory_kib();
     println!("peak memory: {} MiB", peak >> 10);
     assert!(peak < MEMORY_LIMIT, "{peak} KiB");
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use super::server::Server;
-use super::support::{User, chart, write};
+use super::support::{User, chart};
+use windlass_testing::write_file;
 
 /// Arguments behind a verb.
 type Flags<'f> = &'f [&'f str];
@@ -18,7 +19,7 @@ fn both(user: &User, args: &[&str], variables: &[(&str, &str)]) -> (String, Stri
         assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let helm = windlass_test_cluster::Tool::Helm4.path().unwrap();
+    let helm = windlass_testing::Tool::Helm4.path().unwrap();
     (text(Path::new(env!("CARGO_BIN_EXE_windlass"))), text(&helm))
 }
 
@@ -84,7 +85,7 @@ fn values_are_shown_by_a_path() {
     chart(&user.path("web"), "web", "1.0.0", "");
     let values = "a: {b: text, n: 3, f: 1.5, big: 1e21, t: true, nil: null, 'x.y': dot}\n\
                   list: [{name: one, n: 1, ok: true}, {name: two, n: 2}, {name: 'a)b', n: 3}]\nplain: [1, 2, 3, 4, 5]\nempty: []\n";
-    write(&user.path("web/values.yaml"), values);
+    write_file(user.path("web/values.yaml"), values);
     for path in [
         "{.a.b}",
         "{.a}",

@@ -4,7 +4,8 @@ use std::fs;
 
 use super::repositories::repository;
 use super::server::{Answer, Server};
-use super::support::{User, chart, package, write};
+use super::support::{User, chart, package};
+use windlass_testing::write_file;
 
 /// An umbrella chart with dependencies of every kind that needs no registry.
 fn umbrella(user: &User, place: &str, url: &str) {
@@ -146,10 +147,10 @@ fn repositories_without_a_name_and_old_charts_work_as_with_helm() {
         let root = user.path(&format!("{place}/umbrella"));
         chart(&root, "umbrella", "1.0.0", "");
         let text = fs::read_to_string(root.join("Chart.yaml")).unwrap().replace("v2", "v1");
-        write(&root.join("Chart.yaml"), &text);
-        write(
-            &root.join("requirements.yaml"),
-            &format!("dependencies:\n- name: web\n  version: \"*\"\n  repository: {url}/\n"),
+        write_file(root.join("Chart.yaml"), &text);
+        write_file(
+            root.join("requirements.yaml"),
+            format!("dependencies:\n- name: web\n  version: \"*\"\n  repository: {url}/\n"),
         );
     }
     let theirs = user.helm_ok(&["dependency", "update", "theirs/umbrella"]);

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::server::Server;
-use super::support::{User, chart, write};
+use super::support::{User, chart};
+use windlass_testing::write_file;
 
 pub(crate) fn git(directory: &Path, args: &[&str]) -> String {
     let mut command = Command::new("git");
@@ -30,11 +31,11 @@ pub(crate) fn repository(user: &User) -> String {
     };
     let first = commit("one");
     git(&work, &["tag", "v1.0.0"]);
-    write(&work.join("charts/web/values.yaml"), "size: 2\n");
+    write_file(work.join("charts/web/values.yaml"), "size: 2\n");
     commit("two");
     git(&work, &["tag", "-a", "v1.1.0", "-m", "two"]);
     git(&work, &["checkout", "-q", "-b", "next"]);
-    write(&work.join("charts/web/values.yaml"), "size: 3\n");
+    write_file(work.join("charts/web/values.yaml"), "size: 3\n");
     std::os::unix::fs::symlink("/etc/passwd", work.join("charts/web/files")).unwrap();
     commit("three");
     git(&work, &["checkout", "-q", "main"]);

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use windlass_test_cluster::SshServer;
+use windlass_testing::SshServer;
 
 use super::git::{repository, size};
 use super::support::User;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 use super::support::{User, helm4, ours};
 

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::repositories::{repository, serve};
 use super::server::Server;
-use super::support::{Said, User, chart, helm4, ours, package, write};
+use super::support::{Said, User, chart, helm4, ours, package};
+use windlass_testing::write_file;
 
 /// A chart with an unpacked and a packed dependency, and one of the old form.
 fn family(user: &User) -> [String; 2] {
@@ -16,18 +17,18 @@ fn family(user: &User) -> [String; 2] {
     chart(&root.join("charts/child"), "child", "1.5.0", "");
     chart(&user.path("packed"), "packed", "0.1.0", "type: library\nannotations: {b: \"2\", a: \"1\"}\n");
     user.helm_ok(&["package", "packed", "-d", root.join("charts").to_str().unwrap()]);
-    write(
-        &root.join("Chart.lock"),
+    write_file(
+        root.join("Chart.lock"),
         "dependencies:\n- name: child\n  repository: \"\"\n  version: ^1\n- name: packed\n  repository: \"\"\n  version: 0.1.0\n\
          digest: sha256:00\ngenerated: \"2026-01-02T03:04:05.678Z\"\n",
     );
     let old = user.path("old");
     chart(&old, "old", "0.0.1", "");
     let text = fs::read_to_string(old.join("Chart.yaml")).unwrap().replace("apiVersion: v2\n", "");
-    write(&old.join("Chart.yaml"), &text);
+    write_file(old.join("Chart.yaml"), &text);
     chart(&old.join("charts/child"), "child", "1.5.0", "");
-    write(
-        &old.join("requirements.yaml"),
+    write_file(
+        old.join("requirements.yaml"),
         "dependencies:\n- name: child\n  version: 1.5.0\n  repository: \"\"\n",
     );
     ["family".to_owned(), "old".to_owned()]
@@ -242,8 +243,11 @@ fn a_new_chart_is_one_for_helm() {
     }
     // A chart as a starter, by both.
     chart(&user.path(".local/share/helm/starters/mine"), "mine", "3.0.0", "");
-    write(&user.path(".local/share/helm/starters/mine/templates/name.yaml"), "name: <CHARTNAME>\n");
-    write(&user.path(".local/share/helm/starters/mine/values.yaml"), "# For <CHARTNAME>\na: <CHARTNAME>\n");
+    write_file(user.path(".local/share/helm/starters/mine/templates/name.yaml"), "name: <CHARTNAME>\n");
+    write_file(
+        user.path(".local/share/helm/starters/mine/values.yaml"),
+        "# For <CHARTNAME>\na: <CHARTNAME>\n",
+    );
     let own = user.ok(&["create", "own/it", "-p", "mine"]);
     fs::create_dir_all(user.path("theirs")).unwrap();
     let theirs = user.helm_ok(&["create", "theirs/it", "-p", "mine"]);

@@ -1,21 +1,17 @@
 //! Charts of registries: a real one on loopback, and one that answers badly.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use base64::Engine as _;
-use windlass_test_cluster::{Tool, wait_until};
+use windlass_testing::RegistryServer;
 
 use super::server::{Answer, Certificates, Server};
 use super::support::{User, chart};
 
 /// The reference registry, in memory, with a user `me` whose password is `secret`; gone when dropped.
 pub(crate) struct Registry {
-    child: Child,
     pub(crate) host: String,
-    _dir: tempfile::TempDir,
+    _server: RegistryServer,
 }
 
 /// `secret` by bcrypt, as htpasswd files have it.
@@ -28,9 +24,6 @@ impl Registry {
 
     pub(crate) fn start_with(login: bool, certificates: Option<&Certificates>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = listener.local_addr().unwrap().to_string();
-        drop(listener);
         let auth = if login {
             let path = dir.path().join("htpasswd");
             fs::write(&path, HTPASSWD).unwrap();
@@ -47,34 +40,12 @@ impl Registry {
             let (chain, key) = (place("chain.pem", &certificates.chain), place("key.pem", &certificates.key));
             format!(", tls: {{certificate: {chain}, key: {key}}}")
         });
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{inmemory: {{}}}}\nhttp: {{addr: \"{host}\"{tls}}}\n{auth}"
-        );
-        let path = dir.path().join("config.yml");
-        fs::write(&path, config).unwrap();
-        let child = Command::new(Tool::Registry.path().expect("the registry builds"))
-            .arg("serve")
-            .arg(&path)
-            .env_clear()
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let up = || TcpStream::connect(&host).is_ok();
-        wait_until("the registry listens", Duration::from_secs(20), || Ok(up().then_some(()))).unwrap();
-        Self { child, host, _dir: dir }
+        let server = RegistryServer::start(dir, &tls, &auth).unwrap();
+        Self { host: server.host().to_owned(), _server: server }
     }
 
     pub(crate) fn path(&self) -> String {
         format!("oci://{}/charts", self.host)
-    }
-}
-
-impl Drop for Registry {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

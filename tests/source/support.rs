@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use windlass_test_cluster::Tool;
+use windlass_testing::{Tool, write_file};
 
 /// What a program said.
 pub(crate) struct Said {
@@ -95,7 +95,7 @@ impl User {
     }
 
     pub(crate) fn write(&self, name: &str, text: &str) {
-        write(&self.path(name), text);
+        write_file(self.path(name), text);
     }
 
     /// All files below a directory of the home, in order; none if it is not there.
@@ -118,26 +118,21 @@ fn collect(directory: &Path, prefix: &str, out: &mut Vec<String>) {
     }
 }
 
-pub(crate) fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
-
 /// A chart directory with a bit of everything.
 pub(crate) fn chart(directory: &Path, name: &str, version: &str, more: &str) {
     let chart = format!(
         "apiVersion: v2\nname: {name}\nversion: {version}\nappVersion: \"1.10\"\ndescription: A chart of {name}s\n\
          keywords: [{name}ish, test]\nmaintainers:\n- name: me\n  email: me@example.test\n{more}"
     );
-    write(&directory.join("Chart.yaml"), &chart);
-    write(&directory.join("values.yaml"), "# How many\nsize: 1\n");
-    write(&directory.join("values.schema.json"), "{\"type\": \"object\"}");
-    write(&directory.join("README.md"), "Read me.\n");
-    write(&directory.join("crds/thing.yaml"), "kind: CustomResourceDefinition\n");
-    write(&directory.join(".helmignore"), "*.bak\n");
-    write(&directory.join("ignored.bak"), "no\n");
+    write_file(directory.join("Chart.yaml"), &chart);
+    write_file(directory.join("values.yaml"), "# How many\nsize: 1\n");
+    write_file(directory.join("values.schema.json"), "{\"type\": \"object\"}");
+    write_file(directory.join("README.md"), "Read me.\n");
+    write_file(directory.join("crds/thing.yaml"), "kind: CustomResourceDefinition\n");
+    write_file(directory.join(".helmignore"), "*.bak\n");
+    write_file(directory.join("ignored.bak"), "no\n");
     let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {size: \"{{ .Values.size }}\"}\n";
-    write(&directory.join("templates/all.yaml"), text);
+    write_file(directory.join("templates/all.yaml"), text);
 }
 
 /// The files of a package with their contents, in the order of the archive.

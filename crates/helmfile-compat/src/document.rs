@@ -11,16 +11,59 @@ use chart_compat::yaml::{Content, Node as Spanned, Room, spanned};
 use super::value::{Map, Value};
 
 /// The maximal number of nodes of a document before its aliases are resolved.
-const MAX_NODES: usize = 1_000_000;
+pub const MAX_NODES: usize = 1_000_000;
 
-/// The end of the error of a key that a map has twice.
-const TWICE: &str = " already defined";
+/// Why a text has no documents, in go-yaml v3's words.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("yaml: {}", self.problem())]
+pub enum DocumentError {
+    /// The text is not YAML: the message, without `yaml: `.
+    Syntax(String),
+    /// More than the room for values is needed.
+    Room(String),
+    /// A document has more than [`MAX_NODES`] nodes.
+    TooManyNodes,
+    /// An alias without its anchor.
+    UnknownAnchor(String),
+    /// A map has a key twice.
+    DuplicateKey(String),
+    /// Keys that are there twice, or values of wrong types: a line of text for each.
+    Unmarshal(Vec<String>),
+    /// What `<<` names is no map.
+    Merge,
+    /// The document is no map, but this.
+    NotMap(String),
+}
 
-/// The error of keys that maps of the first document have twice, with their lines; `None` if there are none.
-fn keys_defined_twice(text: &str) -> Option<String> {
+impl DocumentError {
+    /// The message without `yaml: `.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Syntax(text) | Self::Room(text) => text.clone(),
+            Self::TooManyNodes => format!("the document has more than {MAX_NODES} nodes"),
+            Self::UnknownAnchor(name) => format!("unknown anchor '{name}' referenced"),
+            Self::DuplicateKey(key) => format!("unmarshal errors: mapping key {key:?} already defined"),
+            Self::Unmarshal(lines) => format!("unmarshal errors:\n  {}", lines.join("\n  ")),
+            Self::Merge => "map merge requires map or sequence of maps as the value".to_owned(),
+            Self::NotMap(found) => {
+                format!("unmarshal errors: cannot unmarshal {found} into map[string]interface {{}}")
+            }
+        }
+    }
+}
+
+impl From<DocumentError> for String {
+    fn from(error: DocumentError) -> Self {
+        error.to_string()
+    }
+}
+
+/// The keys that maps of the first document have twice, with their lines; `None` if there are none.
+fn keys_defined_twice(text: &str) -> Option<DocumentError> {
     let mut lines = Vec::new();
     find_twice(&spanned(text.as_bytes()).ok()?, &mut lines);
-    (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", lines.join("\n  ")))
+    (!lines.is_empty()).then_some(DocumentError::Unmarshal(lines))
 }
 
 fn find_twice(node: &Spanned, lines: &mut Vec<String>) {
@@ -31,7 +74,7 @@ fn find_twice(node: &Spanned, lines: &mut Vec<String>) {
             for entry in entries {
                 match first.get(entry.written.as_str()) {
                     Some(line) => lines.push(format!(
-                        "line {}: mapping key {:?}{TWICE} at line {line}",
+                        "line {}: mapping key {:?} already defined at line {line}",
                         entry.line, entry.written
                     )),
                     None => {
@@ -49,23 +92,23 @@ fn find_twice(node: &Spanned, lines: &mut Vec<String>) {
 ///
 /// # Errors
 /// The text is not YAML, a key is defined twice, or it expands to too many nodes.
-pub fn documents(text: &str) -> Result<Vec<Node>, String> {
+pub fn documents(text: &str) -> Result<Vec<Node>, DocumentError> {
     documents_within(text, &Room::default())
 }
 
-fn documents_within(text: &str, room: &Room) -> Result<Vec<Node>, String> {
+fn documents_within(text: &str, room: &Room) -> Result<Vec<Node>, DocumentError> {
     let roots = tree::read_all_within(text, room).map_err(|error| {
-        let told = error.in_v3();
-        if told.starts_with("yaml: ") { told } else { format!("yaml: {told}") }
+        let message = error.in_v3();
+        DocumentError::Syntax(message.strip_prefix("yaml: ").unwrap_or(&message).to_owned())
     })?;
     let mut out = Vec::with_capacity(roots.len());
     for mut document in roots {
         let root =
             if document.content.is_empty() { Node::default() } else { document.content.swap_remove(0) };
         let mut expander = Expander { anchors: HashMap::new(), nodes: 0, room };
-        out.push(expander.node(root).map_err(|error| match error.ends_with(TWICE) {
-            true => keys_defined_twice(text).unwrap_or(error),
-            false => error,
+        out.push(expander.node(root).map_err(|error| match error {
+            DocumentError::DuplicateKey(_) => keys_defined_twice(text).unwrap_or(error),
+            other => other,
         })?);
     }
     Ok(out)
@@ -75,7 +118,7 @@ fn documents_within(text: &str, room: &Room) -> Result<Vec<Node>, String> {
 ///
 /// # Errors
 /// As [`documents`].
-pub fn value(text: &str) -> Result<Value, String> {
+pub fn value(text: &str) -> Result<Value, DocumentError> {
     value_within(text, &Room::default())
 }
 
@@ -83,7 +126,7 @@ pub fn value(text: &str) -> Result<Value, String> {
 ///
 /// # Errors
 /// As [`documents`], or there is not enough room.
-pub fn value_within(text: &str, room: &Room) -> Result<Value, String> {
+pub fn value_within(text: &str, room: &Room) -> Result<Value, DocumentError> {
     Ok(documents_within(text, room)?.first().map_or(Value::Null, Value::from_node))
 }
 
@@ -91,7 +134,7 @@ pub fn value_within(text: &str, room: &Room) -> Result<Value, String> {
 ///
 /// # Errors
 /// As [`documents`]; also if the document is not a mapping.
-pub fn map(text: &str) -> Result<Map, String> {
+pub fn map(text: &str) -> Result<Map, DocumentError> {
     match value(text)? {
         Value::Null => Ok(Map::new()),
         Value::Map(map) => Ok(map),
@@ -103,10 +146,7 @@ pub fn map(text: &str) -> Result<Map, String> {
             }
             Ok(map)
         }
-        other => Err(format!(
-            "yaml: unmarshal errors: cannot unmarshal {} into map[string]interface {{}}",
-            tag(&other)
-        )),
+        other => Err(DocumentError::NotMap(tag(&other))),
     }
 }
 
@@ -133,25 +173,25 @@ struct Expander<'r> {
 
 impl Expander<'_> {
     /// Copies a node within the room.
-    fn copy(&self, node: &Node) -> Result<Node, String> {
-        self.room.take(node.memory()).map_err(|error| format!("yaml: {error}"))?;
+    fn copy(&self, node: &Node) -> Result<Node, DocumentError> {
+        self.room.take(node.memory()).map_err(|error| DocumentError::Room(error.to_string()))?;
         Ok(node.clone())
     }
 
-    fn count(&mut self) -> Result<(), String> {
+    fn count(&mut self) -> Result<(), DocumentError> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(format!("yaml: the document has more than {MAX_NODES} nodes"));
+            return Err(DocumentError::TooManyNodes);
         }
         Ok(())
     }
 
-    fn node(&mut self, mut node: Node) -> Result<Node, String> {
+    fn node(&mut self, mut node: Node) -> Result<Node, DocumentError> {
         self.count()?;
         match node.kind {
             Kind::Alias => {
                 let Some(target) = self.anchors.get(&node.value) else {
-                    return Err(format!("yaml: unknown anchor '{}' referenced", node.value));
+                    return Err(DocumentError::UnknownAnchor(node.value));
                 };
                 return self.copy(target);
             }
@@ -170,14 +210,14 @@ impl Expander<'_> {
     }
 
     /// Resolves the entries of a map: explicit keys win over merged ones, and earlier merged maps over later ones.
-    fn map(&mut self, node: &mut Node) -> Result<(), String> {
+    fn map(&mut self, node: &mut Node) -> Result<(), DocumentError> {
         let mut merged: Vec<Node> = Vec::new();
         let mut content: Vec<Node> = Vec::with_capacity(node.content.len());
         let mut entries = std::mem::take(&mut node.content).into_iter();
         let mut seen = HashSet::new();
         while let (Some(key), Some(value)) = (entries.next(), entries.next()) {
             if !seen.insert((key.kind as u8, key.value.clone())) {
-                return Err(format!("yaml: unmarshal errors: mapping key {:?}{TWICE}", key.value));
+                return Err(DocumentError::DuplicateKey(key.value));
             }
             let is_merge = key.tag == "!!merge";
             let key = self.node(key)?;
@@ -192,7 +232,7 @@ impl Expander<'_> {
                 Kind::List if value.content.iter().all(|item| item.kind == Kind::Map) => {
                     merged.extend(value.content);
                 }
-                _ => return Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
+                _ => return Err(DocumentError::Merge),
             }
         }
         if merged.is_empty() {
@@ -226,11 +266,11 @@ mod tests {
         // Documents of one text share what there is.
         for hostile in [part(2_000), format!("{}---\n{}", part(400), part(400))] {
             let told = documents(&hostile).unwrap_err();
-            assert!(told.contains("the aliases add more than 32 MiB"), "{told}");
+            assert!(told.to_string().contains("the aliases add more than 32 MiB"), "{told}");
         }
         let merged = format!("a: &a {{k: {text}}}\nb: [{}]\n", vec!["{<<: *a}"; 2_000].join(", "));
         assert!(documents(&merged).is_err());
         let told = value_within(&part(1), &Room::whole(10_000)).unwrap_err();
-        assert!(told.contains("the document takes more than 0 MiB"), "{told}");
+        assert!(told.to_string().contains("the document takes more than 0 MiB"), "{told}");
     }
 }

@@ -1,5 +1,7 @@
 //! Why a state file cannot be evaluated.
 
+use crate::document::DocumentError;
+
 /// An error of an evaluation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -17,6 +19,12 @@ pub enum Error {
     /// Anything else, with the place in the text.
     #[error("{0}")]
     Other(String),
+}
+
+impl From<DocumentError> for Error {
+    fn from(error: DocumentError) -> Self {
+        Self::Other(error.to_string())
+    }
 }
 
 impl From<String> for Error {

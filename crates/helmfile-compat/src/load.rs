@@ -3,7 +3,7 @@
 //! Owns the order in which parts are rendered, parsed and merged, and which values each part sees. Does not evaluate releases and
 //! does not follow `helmfiles`.
 
-use super::document;
+use super::document::{self, DocumentError};
 use super::environment_values::Environment;
 use super::error::Error;
 use super::hcl;
@@ -284,8 +284,8 @@ impl Loader<'_> {
                     let load = |error: String| {
                         failed(format!("failed to load environment secrets file \"{path}\": {error}"))
                     };
-                    let map =
-                        document::map(&String::from_utf8_lossy(&text)).and_then(text_keys).map_err(load)?;
+                    let map = document::map(&String::from_utf8_lossy(&text)).map_err(String::from);
+                    let map = map.and_then(text_keys).map_err(load)?;
                     override_map(&mut secrets, map);
                 }
             }
@@ -368,7 +368,7 @@ impl Loader<'_> {
                             format!("failed to load environment values file \"{path}\": {error}")
                         };
                         let text = self.render_file(&path, &root).map_err(failed)?;
-                        let map = document::map(&text).map_err(failed)?;
+                        let map = document::map(&text).map_err(|error| failed(error.to_string()))?;
                         merge(&mut result, map)?;
                     }
                 }
@@ -533,7 +533,7 @@ fn parse(file: &str, content: &str) -> Result<Record, Error> {
     } else {
         ". Started seeing this since Helmfile v1? Add the .gotmpl file extension"
     };
-    let failed = |index: usize, error: String| -> Error {
+    let failed = |index: usize, error: DocumentError| -> Error {
         format!("failed to read {file}: reading document at index {index}{hint}: {error}").into()
     };
     let mut fields = Record::new(&STATE);
@@ -544,9 +544,8 @@ fn parse(file: &str, content: &str) -> Result<Record, Error> {
         for key in ["filepath", "renderedvalues"] {
             node.remove(key);
         }
-        let own = Record::decode(&STATE, &node).map_err(|problems| {
-            failed(index + 1, format!("yaml: unmarshal errors:\n  {}", problems.join("\n  ")))
-        })?;
+        let own = Record::decode(&STATE, &node)
+            .map_err(|problems| failed(index + 1, DocumentError::Unmarshal(problems)))?;
         fields.merge(&own, Merge::Append);
     }
     Ok(fields)

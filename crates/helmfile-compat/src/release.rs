@@ -219,7 +219,7 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
         if let Value::Map(map) = template {
             let field = format!("values[{at}]");
             let rendered = eval(&field, &value::map_to_yaml(map))?;
-            let read = document::map(&rendered).and_then(value::text_keys);
+            let read = document::map(&rendered).map_err(String::from).and_then(value::text_keys);
             *template = Value::Map(read.map_err(|error| {
                 format!("failed executing template expressions in release \"{name}\".{field}: {error}")
             })?);

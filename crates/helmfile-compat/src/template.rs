@@ -528,7 +528,7 @@ const OWN: &[Func] = &[
     Func::new("fromYaml", &[Str], |x, a| {
         let source = text(a, 0);
         let read = functions::within_memory(x, |room| {
-            document::value_within(&source, room).and_then(Value::with_text_keys)
+            document::value_within(&source, room).map_err(String::from).and_then(Value::with_text_keys)
         })?;
         // helmfile prints the text, which may have secrets.
         let value = read.map_err(Error::new)?;
@@ -538,12 +538,8 @@ const OWN: &[Func] = &[
         let read = chart_compat::json::from_slice(text(a, 0).as_bytes());
         Ok(read.map_or(EngineValue::Nil, |data| EngineValue::from_data(x.arena, &data)))
     }),
-    Func::variadic("get", &[Str, Any], get),
-    Func::new("getOrNil", &[Str, Any], |x, a| match get(x, a) {
-        Err(error) if error.to_string().starts_with(NO_VALUE_ARGUMENTS) => Err(error),
-        Err(_) => Ok(EngineValue::Nil),
-        found => found,
-    }),
+    Func::variadic("get", &[Str, Any], |_, a| ValuePath::of_arguments(a)?.value()),
+    Func::new("getOrNil", &[Str, Any], |_, a| Ok(ValuePath::of_arguments(a)?.value().unwrap_or_default())),
     Func::new("sprigGet", &[MapType, Str], |_, a| match a {
         [EngineValue::Map(map), key] => {
             Ok(map.get(key.as_bytes().unwrap_or_default()).unwrap_or(EngineValue::Str(b"")))
@@ -559,9 +555,6 @@ const OWN: &[Func] = &[
     Func::new("include", &[Str, Any], include),
     Func::new("tpl", &[Str, Any], tpl),
 ];
-
-/// The start of the error of a call with too few or too many arguments.
-const NO_VALUE_ARGUMENTS: &str = "unexpected number of args";
 
 fn text(arguments: &[EngineValue<'_>], at: usize) -> String {
     let bytes = arguments.get(at).and_then(|value| value.as_bytes()).unwrap_or_default();
@@ -591,54 +584,66 @@ fn read_dir_entries<'a>(x: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Resu
     Ok(EngineValue::list(x.arena, &entries))
 }
 
-/// `get PATH [DEFAULT] OBJECT`: the value at a dotted path.
-fn get<'a>(_: &mut Exec<'a>, arguments: &[EngineValue<'a>]) -> Result2<'a> {
-    let (path, default, object) = match arguments {
-        [path, object] => (path, None, *object),
-        [path, default, object] => (path, Some(*default), *object),
-        _ => {
-            return Err(Error::new(format!(
-                "{NO_VALUE_ARGUMENTS} passed to the template function get(path, [def, ]obj): expected 1 or 2, got {}",
-                arguments.len().saturating_sub(1)
-            )));
-        }
-    };
-    let path = path.as_bytes().unwrap_or_default();
-    let mut value = object;
-    for key in path.split(|b| *b == b'.') {
-        if path.is_empty() {
-            break;
-        }
-        let name = String::from_utf8_lossy(key);
-        let found = match value {
-            EngineValue::Map(map) => {
-                // helmfile prints the map, which may have secrets.
-                let keys = || {
-                    let entries = map.entries();
-                    let keys = entries.iter().map(|(key, _)| String::from_utf8_lossy(key));
-                    keys.take(MAX_KEYS).collect::<Vec<_>>().join(", ")
-                };
-                map.get(key)
-                    .ok_or_else(|| format!("no value exist for key \"{name}\" in a map of {}", keys()))
-            }
-            EngineValue::Object(object @ Object::Struct(_)) => object
-                .field(key)
-                .ok_or_else(|| format!("no field named \"{name}\" exist in {}", value.type_name("struct"))),
-            other => {
-                let kind = other.type_name("map[string]interface {}");
-                // A default does not help here.
+/// The arguments of `get PATH [DEFAULT] OBJECT`: the value at a dotted path.
+struct ValuePath<'a> {
+    path: &'a [u8],
+    default: Option<EngineValue<'a>>,
+    object: EngineValue<'a>,
+}
+
+impl<'a> ValuePath<'a> {
+    fn of_arguments(arguments: &[EngineValue<'a>]) -> Result<Self, Error> {
+        let (path, default, object) = match arguments {
+            [path, object] => (path, None, *object),
+            [path, default, object] => (path, Some(*default), *object),
+            _ => {
                 return Err(Error::new(format!(
-                    "unexpected type({kind}) of value for key \"{name}\": it must be either map[string]any or any struct"
+                    "unexpected number of args passed to the template function get(path, [def, ]obj): expected 1 or 2, got {}",
+                    arguments.len().saturating_sub(1)
                 )));
             }
         };
-        value = match (found, default) {
-            (Ok(found), _) => found.plain(),
-            (Err(_), Some(default)) => return Ok(default),
-            (Err(error), None) => return Err(Error::new(error)),
-        };
+        Ok(Self { path: path.as_bytes().unwrap_or_default(), default, object })
     }
-    Ok(value)
+
+    fn value(&self) -> Result2<'a> {
+        let Self { path, default, object } = *self;
+        let mut value = object;
+        for key in path.split(|b| *b == b'.') {
+            if path.is_empty() {
+                break;
+            }
+            let name = String::from_utf8_lossy(key);
+            let found = match value {
+                EngineValue::Map(map) => {
+                    // helmfile prints the map, which may have secrets.
+                    let keys = || {
+                        let entries = map.entries();
+                        let keys = entries.iter().map(|(key, _)| String::from_utf8_lossy(key));
+                        keys.take(MAX_KEYS).collect::<Vec<_>>().join(", ")
+                    };
+                    map.get(key)
+                        .ok_or_else(|| format!("no value exist for key \"{name}\" in a map of {}", keys()))
+                }
+                EngineValue::Object(object @ Object::Struct(_)) => object.field(key).ok_or_else(|| {
+                    format!("no field named \"{name}\" exist in {}", value.type_name("struct"))
+                }),
+                other => {
+                    let kind = other.type_name("map[string]interface {}");
+                    // A default does not help here.
+                    return Err(Error::new(format!(
+                        "unexpected type({kind}) of value for key \"{name}\": it must be either map[string]any or any struct"
+                    )));
+                }
+            };
+            value = match (found, default) {
+                (Ok(found), _) => found.plain(),
+                (Err(_), Some(default)) => return Ok(default),
+                (Err(error), None) => return Err(Error::new(error)),
+            };
+        }
+        Ok(value)
+    }
 }
 
 /// `setValueAtPath PATH VALUE MAP`: sets a value in the map itself, whose parents exist.

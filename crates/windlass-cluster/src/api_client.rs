@@ -136,7 +136,15 @@ impl Cluster {
     }
 
     fn with_config(config: Config, request_timeout: Duration) -> Result<Self> {
-        let observer = Arc::default();
+        Self::with_shared(config, request_timeout, Arc::default(), Arc::default())
+    }
+
+    fn with_shared(
+        config: Config,
+        request_timeout: Duration,
+        observer: Arc<OnceLock<RequestObserver>>,
+        discovery: Arc<Discovery>,
+    ) -> Result<Self> {
         let requests = new_client(&config, &observer, None)?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -144,7 +152,7 @@ impl Cluster {
                 request_timeout,
                 requests,
                 watches: Mutex::default(),
-                discovery: Arc::default(),
+                discovery,
                 reached: AtomicBool::new(false),
                 observer,
                 throttle: Mutex::default(),
@@ -161,23 +169,10 @@ impl Cluster {
         let mut config = self.inner.config.clone();
         config.auth_info.impersonate = Some(user.to_owned());
         config.auth_info.impersonate_groups = None;
-        let observer = Arc::clone(&self.inner.observer);
-        let request_timeout = self.inner.request_timeout;
-        let requests = new_client(&config, &observer, None)?;
-        let discovery = Arc::clone(&self.inner.discovery);
-        let reached = AtomicBool::new(self.inner.reached.load(Ordering::Relaxed));
-        Ok(Self {
-            inner: Arc::new(Inner {
-                config,
-                request_timeout,
-                requests,
-                watches: Mutex::default(),
-                discovery,
-                reached,
-                observer,
-                throttle: Mutex::default(),
-            }),
-        })
+        let (observer, discovery) = (Arc::clone(&self.inner.observer), Arc::clone(&self.inner.discovery));
+        let made = Self::with_shared(config, self.inner.request_timeout, observer, discovery)?;
+        made.inner.reached.store(self.inner.reached.load(Ordering::Relaxed), Ordering::Relaxed);
+        Ok(made)
     }
 
     /// Sets the observer of all further requests, also for clusters derived from this one; only the first call

@@ -125,7 +125,7 @@ impl ClusterError {
     }
 
     /// A temporary refusal: a quota that was updated at the same time, a namespace whose service account does not
-    /// exist yet.
+    /// exist yet, for which the server has a text alone.
     pub fn is_settling(&self) -> bool {
         let account = |s: &ApiStatus| s.code == 403 && s.message.contains("error looking up service account");
         self.is_conflict() || self.status().is_some_and(account)
@@ -133,7 +133,7 @@ impl ClusterError {
 
     /// A namespace that is being deleted accepts no new objects.
     pub fn is_terminating(&self) -> bool {
-        self.status().is_some_and(|s| s.code == 403 && s.message.contains("because it is being terminated"))
+        self.code() == Some(403) && self.causes().iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 
     /// A retry may succeed without any change.

@@ -82,6 +82,12 @@ impl<'o> ObjectMeta<'o> {
         self.0["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
     }
 
+    /// What each field manager has applied or updated.
+    #[must_use]
+    pub fn managed_fields(self) -> &'o [Value] {
+        self.0["managedFields"].as_array().map_or(&[], Vec::as_slice)
+    }
+
     /// Whether the object is being deleted.
     #[must_use]
     pub fn is_deleting(self) -> bool {

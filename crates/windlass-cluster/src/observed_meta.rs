@@ -1,6 +1,7 @@
 //! The stored part of an object's metadata: its owner, and a digest that shows changes of our fields.
 
 use super::managed_fields;
+use super::object_meta::ObjectMeta;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -45,7 +46,7 @@ impl ObservedMeta {
         let meta = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let annotation = |name: &str| text(&meta["annotations"][name]);
-        let entries = meta["managedFields"].as_array().map_or(&[][..], Vec::as_slice);
+        let entries = ObjectMeta::of(object).managed_fields();
         let ours = entries.iter().find(|e| managed_fields::is_apply_of(e, manager));
         Self {
             uid: text(&meta["uid"]).unwrap_or_default(),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
 use windlass_base::redact::{self, SecretScope};
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef, PatchKind, api_now, api_time};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind, api_now, api_time};
 
 /// Longest note of an Event that an API server accepts, in characters.
 const MAX_NOTE: usize = 1024;
@@ -207,13 +207,14 @@ impl EventRecorder {
 
 /// The reference to an object that an Event is about.
 fn involved_object(object: &Value) -> Value {
-    let meta = &object["metadata"];
+    let meta = ObjectMeta::of(object);
     let mut involved = json!({
-        "apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta["name"], "uid": meta["uid"],
+        "apiVersion": object["apiVersion"], "kind": object["kind"], "name": meta.name(), "uid": meta.uid(),
     });
-    for field in ["namespace", "resourceVersion"] {
-        if meta[field].is_string() {
-            involved[field] = meta[field].clone();
+    let version = Some(meta.resource_version()).filter(|version| !version.is_empty());
+    for (field, text) in [("namespace", meta.namespace()), ("resourceVersion", version)] {
+        if let Some(text) = text {
+            involved[field] = text.into();
         }
     }
     involved

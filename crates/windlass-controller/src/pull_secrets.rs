@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use windlass_base::hex::hex;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_engine::RenderedRelease;
 
@@ -131,8 +132,7 @@ enum Change {
 /// The annotation of an object.
 fn annotation(object: &str) -> String {
     let digest = Sha256::digest(object.as_bytes());
-    let text: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{PREFIX}{}", &text[..DIGEST])
+    format!("{PREFIX}{}", &hex(&digest)[..DIGEST])
 }
 
 /// What gives a ServiceAccount the pull secret of an object; `None` takes it away.
@@ -178,11 +178,10 @@ fn change(live: &Value, object: &str, secret: Option<&str>, manager: &str) -> Ch
 
 /// Who applies the list of pull secrets by server-side apply.
 fn applier(live: &Value) -> Option<&str> {
-    let entries = live["metadata"]["managedFields"].as_array()?;
     let applies = |entry: &&Value| {
         entry["operation"] == "Apply" && entry["fieldsV1"].get("f:imagePullSecrets").is_some()
     };
-    entries.iter().find(applies)?["manager"].as_str()
+    ObjectMeta::of(live).managed_fields().iter().find(applies)?["manager"].as_str()
 }
 
 #[cfg(test)]

@@ -69,12 +69,7 @@ impl SecretData {
         if name.is_empty() {
             return Err(SecretReadError::EmptyName);
         }
-        let query = LookupQuery {
-            api_version: "v1".to_owned(),
-            kind: "Secret".to_owned(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let query = LookupQuery::new("v1", "Secret", namespace, name);
         let object = lookup_object(cluster, &query).await?;
         references.insert(query, answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new()))));
         let object = object.ok_or_else(|| SecretReadError::NotFound(name.to_owned()))?;

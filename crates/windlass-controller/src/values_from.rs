@@ -110,12 +110,7 @@ impl ValuesReference {
     /// The object as a query to the API server.
     #[must_use]
     pub fn query(&self, namespace: &str) -> LookupQuery {
-        LookupQuery {
-            api_version: "v1".to_owned(),
-            kind: self.kind.clone(),
-            namespace: namespace.to_owned(),
-            name: self.name.clone(),
-        }
+        LookupQuery::new("v1", &self.kind, namespace, &self.name)
     }
 
     /// The text that an object (`None`: it does not exist) has at the key.

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use windlass_base::hex::hex;
 
 use sha2::{Digest as _, Sha256};
 
@@ -37,12 +38,6 @@ impl Kind {
 pub struct Cache {
     root: PathBuf,
     limit: u64,
-}
-
-/// Lower-case hex.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Why a text is not a SHA-256 digest, in Go's words.

@@ -6,6 +6,7 @@ use chart_compat::json::{Writer, write_data};
 use chart_compat::profile::Profile;
 use chart_compat::yaml;
 use sha2::{Digest as _, Sha256};
+use windlass_base::hex::hex;
 
 /// A lock file.
 #[derive(Clone, Debug, Default)]
@@ -78,8 +79,7 @@ pub fn digest_v2(declared: &[Dependency]) -> String {
 fn sum(write: impl FnOnce(&mut Writer<'_>)) -> String {
     let mut text = String::new();
     write(&mut Writer::new(&mut text));
-    let digest: String = Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{digest}")
+    format!("sha256:{}", hex(&Sha256::digest(text.as_bytes())))
 }
 
 fn write_list(w: &mut Writer<'_>, list: &[Dependency]) {

@@ -11,7 +11,7 @@ use http::header;
 use sha2::{Digest as _, Sha256};
 
 use super::bucket::{self, BucketError, ObjectCredentials};
-use super::cache::{Cache, DigestError, Kind, hex, parse_digest};
+use super::cache::{Cache, DigestError, Kind, parse_digest};
 use super::chart_reference::{BadReference, ChartReference};
 use super::git::GitError;
 use super::helm_paths::Home;
@@ -25,6 +25,7 @@ use super::oci::cosign::{self, CosignError};
 use super::oci::credentials::Credentials as RegistryCredentials;
 use super::repositories::{self, Repositories, RepositoriesError};
 use super::repository::{self, RepositoryAccess};
+use windlass_base::hex::hex;
 use windlass_base::redact::SecretText;
 
 /// Size limit of a provenance file.

@@ -1,6 +1,7 @@
 //! Charts of registries: chooses the version, and warns if a tag was moved.
 
 use std::path::PathBuf;
+use windlass_base::hex::hex;
 
 use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
@@ -8,7 +9,7 @@ use chart_compat::go::{semver, slog};
 use sha2::{Digest as _, Sha256};
 
 use super::atomic_files;
-use super::cache::{Kind, hex, parse_digest};
+use super::cache::{Kind, parse_digest};
 use super::fetch::{ChartBytes, FetchError, Fetcher, Options, ProvenanceMode};
 use super::index::entry::{Choice, choose};
 use super::oci::artifact_reference::OciReference;

@@ -5,8 +5,7 @@
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
-
-use super::cache::hex;
+use windlass_base::hex::hex;
 
 /// An algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

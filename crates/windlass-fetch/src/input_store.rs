@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Debug};
 use std::path::{Path, PathBuf};
+use windlass_base::hex::hex;
 
 use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
@@ -11,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::atomic_files;
-use super::cache::hex;
 use super::fetch::{ChartBytes, FetchError, Options, ProvenanceMode};
 use super::location::without_user;
 

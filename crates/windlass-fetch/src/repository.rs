@@ -4,13 +4,13 @@
 
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
+use windlass_base::hex::hex;
 
 use http::header;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::atomic_files;
-use super::cache::hex;
 use super::fetch::FetchError;
 use super::http::{Credentials, Http, Request, Tls};
 use super::index;

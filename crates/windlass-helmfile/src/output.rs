@@ -6,6 +6,7 @@ use chart_compat::data::{Data, Map as DataMap};
 use chart_compat::json;
 use chart_compat::yaml::Emitter;
 use sha1::{Digest, Sha1};
+use windlass_base::hex::hex;
 
 use helmfile_compat::host::Host;
 use helmfile_compat::key;
@@ -214,8 +215,7 @@ pub fn path_of(
     let absolute = full_path(state);
     let ext = paths::ext(&state.file);
     let base = state.file.strip_suffix(ext).unwrap_or(&state.file).to_owned();
-    let digest = Sha1::digest(absolute.as_bytes());
-    let hash: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&Sha1::digest(absolute.as_bytes())[..4]);
     let mut fields = vec![
         (
             "State",

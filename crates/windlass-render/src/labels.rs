@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::convert::parse_manifest;
+use windlass_base::hex::hex;
 use windlass_engine::{CrdFile, RenderedRelease};
 
 /// Adds labels to the manifests and CRDs of a release; they replace the chart's own values. The text of an object that changes
@@ -84,10 +85,6 @@ fn label(object: &mut Value, labels: &BTreeMap<String, String>) -> Result<bool, 
         }
     }
     Ok(changed)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

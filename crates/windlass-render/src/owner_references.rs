@@ -9,6 +9,7 @@ use chart_compat::yaml;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use windlass_base::hex::hex;
 use windlass_cluster::Gvk;
 use windlass_engine::{RenderedRelease, record::Record};
 
@@ -81,7 +82,7 @@ pub fn add_owner(
     let mut digest = Sha256::default();
     digest.update(&release.checksum);
     digest.update(format!("\n{owner:?}"));
-    release.checksum = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    release.checksum = hex(&digest.finalize());
     release.manifest_text.clear();
     for manifest in &release.manifests {
         let (source, text) = (&manifest.source, &manifest.text);

@@ -89,16 +89,7 @@ impl PostRenderers {
         }
         let mut warn = |line: String| tracing::warn!("{line}");
         let mut cause = None;
-        let mut run = |stream: &str| {
-            self.run(stream).map_err(|error| {
-                let text = match &error {
-                    Error::Hinted { source, .. } => source.to_string(),
-                    other => other.to_string(),
-                };
-                cause = Some(error);
-                text
-            })
-        };
+        let mut run = |stream: &str| self.run(stream).map_err(|error| cause.insert(error).to_string());
         rendered.post_render(self.strategy, &mut run, &mut warn).map_err(|text| PostRenderError {
             text,
             hint: cause.and_then(|cause| self.hint(&cause, rendered)),
@@ -127,13 +118,12 @@ pub enum PostRenderHint {
 impl PostRenderers {
     /// What an error of kustomize leaves out: the hint of the build, or the object that it is about.
     fn hint(&self, error: &Error, rendered: &Rendered) -> Option<PostRenderHint> {
-        match error {
-            Error::Hinted { hint, .. } => Some(PostRenderHint::Text(hint.clone())),
-            // The build wraps the cause in a text of its own.
-            other if other.to_string().contains("already registered id") => {
+        match error.hint() {
+            Some(hint) => Some(PostRenderHint::Text(hint.to_owned())),
+            None if error.any_root(|e| matches!(e, Error::Duplicate(_))) => {
                 in_both(rendered).map(PostRenderHint::HookAndManifest)
             }
-            _ => self.unreadable(rendered).map(PostRenderHint::Text),
+            None => self.unreadable(rendered).map(PostRenderHint::Text),
         }
     }
 
@@ -141,16 +131,15 @@ impl PostRenderers {
     fn unreadable(&self, rendered: &Rendered) -> Option<String> {
         let hooks = rendered.hooks.iter().map(|hook| &hook.manifest);
         rendered.manifests.iter().chain(hooks).find_map(|Manifest { source, text, head, .. }| {
-            let error = self.run(text).err()?.to_string();
-            let name = name_of(head);
-            // The build wraps the cause in a text of its own.
-            match error.contains("already defined at line") {
-                true => Some(format!(
+            let (error, name) = (self.run(text).err()?, name_of(head));
+            if error.any_root(|e| matches!(e, Error::DuplicateKeys(_))) {
+                return Some(format!(
                     "{name} of {source} sets a key twice: Helm takes the last value, post-renderers refuse the object"
-                )),
-                false if error.contains("yaml:") => Some(format!("the object is {name} of {source}")),
-                false => None,
+                ));
             }
+            error
+                .any_root(|e| matches!(e, Error::Malformed(_) | Error::Yaml(_)))
+                .then(|| format!("the object is {name} of {source}"))
         })
     }
 }

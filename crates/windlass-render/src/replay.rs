@@ -9,6 +9,7 @@ pub mod store;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use windlass_base::hex::hex;
 
 use chart_compat::Bytes;
 use chart_compat::chart::{Chart, Warn};
@@ -32,6 +33,15 @@ pub struct LookupQuery {
     pub namespace: String,
     /// Empty for a list.
     pub name: String,
+}
+
+impl LookupQuery {
+    /// The arguments in their order.
+    #[must_use]
+    pub fn new(api_version: &str, kind: &str, namespace: &str, name: &str) -> Self {
+        let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
+        Self { api_version, kind, namespace, name }
+    }
 }
 
 /// The result of a replayed render.
@@ -120,10 +130,6 @@ pub fn description(renewed: &[String]) -> Option<String> {
 fn lookup_lines(lookups: &BTreeMap<LookupQuery, String>) -> BTreeMap<String, String> {
     let line = |q: &LookupQuery| format!("{} {} {} {}", q.api_version, q.kind, q.namespace, q.name);
     lookups.iter().map(|(q, digest)| (line(q), digest.clone())).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A digest of all inputs of a render except its lookups.
@@ -281,13 +287,7 @@ impl World for Replay<'_> {
 
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
         let answer = self.world.lookup(api_version, kind, namespace, name);
-        let text = |s: &str| s.to_owned();
-        let query = LookupQuery {
-            api_version: text(api_version),
-            kind: text(kind),
-            namespace: text(namespace),
-            name: text(name),
-        };
+        let query = LookupQuery::new(api_version, kind, namespace, name);
         let digest = answer.as_ref().map(answer_digest).unwrap_or_default();
         self.state().lookups.insert(query, digest);
         answer

@@ -212,13 +212,7 @@ pub async fn lookup_object(cluster: &Cluster, query: &LookupQuery) -> Result<Opt
 
 impl Lookup for ClusterLookup {
     fn lookup(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Result<Data, String> {
-        let text = |s: &str| s.to_owned();
-        let query = LookupQuery {
-            api_version: text(api_version),
-            kind: text(kind),
-            namespace: text(namespace),
-            name: text(name),
-        };
+        let query = LookupQuery::new(api_version, kind, namespace, name);
         match self.runtime.block_on(lookup_object(&self.cluster, &query)) {
             Ok(found) => Ok(found.unwrap_or_else(|| Data::Map(Map::new()))),
             Err(e) => Err(ClusterError::to_string(&e)),

@@ -24,7 +24,10 @@ pub fn read(text: &str) -> Result<Vec<Resource>, Error> {
 
 /// Reads one of several streams that share room, as [`read`].
 pub(crate) fn read_within(text: &str, room: &Room) -> Result<Vec<Resource>, Error> {
-    let nodes = kyaml::read_resolved(text, room).map_err(|e| Error::Yaml(e.to_string()))?;
+    let nodes = kyaml::read_resolved(text, room).map_err(|e| match e {
+        kyaml::Error::Malformed(_) => Error::Malformed(e.to_string()),
+        kyaml::Error::Other(text) => Error::Stream(text),
+    })?;
     let mut queue: VecDeque<Node> = checked(nodes)?.into();
     let mut out = Vec::new();
     while let Some(node) = queue.pop_front() {
@@ -39,7 +42,7 @@ pub(crate) fn read_within(text: &str, room: &Room) -> Result<Vec<Resource>, Erro
             Some(Data::List(items)) => items.clone(),
             Some(other) => {
                 let found = go_type(other);
-                return Err(Error::Yaml(format!("expected array in {kind}/items, but found {found}")));
+                return Err(Error::Stream(format!("expected array in {kind}/items, but found {found}")));
             }
         };
         queue.extend(checked(items.iter().map(from_data).collect())?);
@@ -76,7 +79,7 @@ fn checked(nodes: Vec<Node>) -> Result<Vec<Node>, Error> {
 /// Refuses an object without kind or name; lists need no name.
 pub(crate) fn check_identity(node: &Node) -> Result<(), Error> {
     if !kyaml::has_head(node) {
-        return Err(Error::Yaml("missing Resource metadata".to_owned()));
+        return Err(Error::Stream("missing Resource metadata".to_owned()));
     }
     let kind = value(node, "kind").filter(|k| k.kind == Kind::Scalar).map_or("", |k| k.value.as_str());
     let field = match kind {
@@ -101,11 +104,6 @@ fn format_metadata(node: &Node, kind: &str) -> String {
         map("labels"),
         map("annotations")
     )
-}
-
-/// Whether a text could not be read as YAML at all.
-pub(crate) fn is_malformed(error: &Error) -> bool {
-    error.to_string().contains("MalformedYAMLError")
 }
 
 /// Checks that each object has an identity of its own.

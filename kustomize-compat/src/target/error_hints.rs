@@ -63,20 +63,23 @@ impl Kustomization<'_> {
         ));
     }
 
-    /// A patch that is neither a strategic merge patch nor a JSON patch.
-    pub(super) fn hint_patch(&self, field: &str, source: &PatchSource) {
+    /// An error of a patch, with the hint about one that is neither a strategic merge patch nor a JSON patch.
+    pub(super) fn with_patch_hint(&self, error: Error, field: &str, source: &PatchSource) -> Error {
         let inline = source.patch.trim();
         let (text, file) = match source.path.as_str() {
             "" => (Some(inline.to_owned()), String::new()),
             path => (self.read_file(path).ok(), format!(" ({path})")),
         };
-        let Some(text) = text else { return };
+        let Some(text) = text else { return error };
         if read(&text).is_err()
             && JsonPatch::parse(&text).is_none()
             && let Some(problem) = patch_problem(&text)
         {
-            self.hint(&format!("{field}{file} is not a patch: {problem}"));
+            let hint = format!("{field}{file} is not a patch: {problem}");
+            self.hint(&hint);
+            return Error::Hinted { source: Box::new(error), hint };
         }
+        error
     }
 }
 

@@ -30,9 +30,7 @@ use crate::order::sort;
 use crate::refs::{names, vars};
 use crate::resource::growth::Growth;
 use crate::resource::node::set_metadata_text;
-use crate::resource::{
-    ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, is_malformed, read_within,
-};
+use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, read_within};
 use crate::schema::Schemas;
 use crate::transform::metadata::set_labels;
 use accumulator::Accumulator;
@@ -187,7 +185,7 @@ impl<'b> Kustomization<'b> {
     fn read_file(&self, path: &str) -> Result<String, Error> {
         let content = self.loader.load(path)?;
         String::from_utf8(content)
-            .map_err(|_| Error::text("MalformedYAMLError: yaml: invalid leading UTF-8 octet"))
+            .map_err(|_| Error::Malformed("MalformedYAMLError: yaml: invalid leading UTF-8 octet".to_owned()))
     }
 
     /// The objects of the root.
@@ -257,13 +255,15 @@ impl<'b> Kustomization<'b> {
             if matches!(of_file.root(), Error::Http(_)) {
                 return Err(of_file);
             }
-            let failed = |e: Error| e.within(format!("accumulation err='{of_file}'"));
             let loader = match self.loader.below(path) {
-                Ok(loader) => loader,
-                Err(_) if is_malformed(&of_file) => return Err(of_file),
-                Err(e) => return Err(failed(e)),
+                Err(_) if matches!(of_file.root(), Error::Malformed(_)) => return Err(of_file),
+                loader => loader,
             };
-            all = self.accumulate_directory(all, path, loader, false).map_err(failed)?;
+            let made = loader.and_then(|loader| self.accumulate_directory(all, path, loader, false));
+            all = made.map_err(|directory| Error::Accumulation {
+                file: Box::new(of_file),
+                directory: Box::new(directory),
+            })?;
         }
         Ok(all)
     }
@@ -375,5 +375,8 @@ fn drop_local(objects: Vec<Resource>) -> Result<Vec<Resource>, Error> {
 
 /// Names the file of a text that is not YAML.
 fn in_file(e: Error, path: &str) -> Error {
-    if is_malformed(&e) { Error::text(format!("{e} in File: {path}")) } else { e }
+    match e {
+        Error::Malformed(text) => Error::Malformed(format!("{text} in File: {path}")),
+        other => other,
+    }
 }

@@ -184,8 +184,8 @@ impl Kustomization<'_> {
             let (config, source) = (configuration_text(data)?, patch_source(data));
             let loaded = self.load_patch(&source, &config);
             Ok(Transformer::Patch(loaded.map_err(|e| {
-                self.hint_patch(&format!("patches[{at}]"), &source);
-                trouble("PatchTransformer", &config, e)
+                let error = trouble("PatchTransformer", &config, e);
+                self.with_patch_hint(error, &format!("patches[{at}]"), &source)
             })?))
         };
         self.file.list("patches").iter().enumerate().map(patch).collect()
@@ -279,8 +279,8 @@ impl Kustomization<'_> {
             let config = configuration_text(&config)?;
             let source = patch_source(data);
             self.load_json_patch(&source).map_err(|e| {
-                self.hint_patch(&format!("patchesJson6902[{at}]"), &source);
-                trouble("PatchJson6902Transformer", &config, e)
+                let error = trouble("PatchJson6902Transformer", &config, e);
+                self.with_patch_hint(error, &format!("patchesJson6902[{at}]"), &source)
             })
         };
         self.file.list("patchesJson6902").iter().enumerate().map(patch).collect()

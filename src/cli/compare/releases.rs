@@ -106,8 +106,8 @@ fn arguments(record: &Record, dir: &Path) -> Result<Result<Vec<OsString>, String
 
 /// Whether the chart had subcharts. Helm does not store them, so the chart cannot be rendered from the record.
 fn has_subcharts(record: &Record) -> bool {
-    let declared = record.chart["metadata"]["dependencies"].as_array().is_some_and(|d| !d.is_empty());
-    let name = record.chart["metadata"]["name"].as_str().unwrap_or_default();
+    let declared = record.chart_metadata()["dependencies"].as_array().is_some_and(|d| !d.is_empty());
+    let name = record.chart_text("name");
     let below = format!("# Source: {name}/charts/");
     declared
         || record.manifest.lines().any(|l| l.starts_with(&below))

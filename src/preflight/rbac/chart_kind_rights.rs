@@ -10,28 +10,23 @@ const OWN: &str = "windlass.dev";
 #[must_use]
 pub fn chart_kind_needs(default_service_account: bool) -> Needs {
     let mut needs = of_tenants_releases();
-    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
-        needs.rights.add(None, group, resource, verbs);
-    };
     // The finalizer is a patch of the object.
-    add(OWN, "chartresources", &["get", "list", "watch", "patch"]);
-    add(OWN, "chartresources/status", &["patch"]);
+    needs.add(OWN, "chartresources", &["get", "list", "watch", "patch"]);
+    needs.add(OWN, "chartresources/status", &["patch"]);
     // The kind itself, and those that ChartResources register and drop.
-    add(
+    needs.add(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         &["get", "list", "watch", "create", "patch", "delete"],
     );
-    needs.unknown.push(
+    needs.add_unknown(
         "the kinds of ChartResources and of --watches-file are known in the cluster only: add rules with --add-rules FILE that let the \
-         operator get, list, watch and patch their objects, patch their status, and list and watch what their charts contain"
-            .to_owned(),
+         operator get, list, watch and patch their objects, patch their status, and list and watch what their charts contain",
     );
     if !default_service_account {
-        needs.unknown.push(
+        needs.add_unknown(
             "objects of charts' kinds without an account are deployed with the operator's own rights, which depend on their charts: add \
-             rules for that with --add-rules FILE, or run the operator with --default-service-account"
-                .to_owned(),
+             rules for that with --add-rules FILE, or run the operator with --default-service-account",
         );
     }
     needs
@@ -39,7 +34,7 @@ pub fn chart_kind_needs(default_service_account: bool) -> Needs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::summary;
+    use super::super::tests::assert_has;
     use super::*;
 
     #[test]
@@ -47,13 +42,13 @@ mod tests {
         assert_eq!(chart_kind_needs(true).unknown.len(), 1);
         let needs = chart_kind_needs(false);
         assert_eq!(needs.unknown.len(), 2);
-        let shown = summary(&needs.rights, None);
-        for expected in [
-            "apiextensions.k8s.io/customresourcedefinitions 6",
-            "windlass.dev/chartresources 4",
-            "windlass.dev/chartresources/status 1",
-        ] {
-            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
-        }
+        assert_has(
+            &needs,
+            &[
+                "apiextensions.k8s.io/customresourcedefinitions 6",
+                "windlass.dev/chartresources 4",
+                "windlass.dev/chartresources/status 1",
+            ],
+        );
     }
 }

@@ -17,24 +17,21 @@ pub fn helm_release_needs(
     own_sources: bool,
 ) -> Needs {
     let mut needs = of_tenants_releases();
-    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
-        needs.rights.add(None, group, resource, verbs);
-    };
     // The finalizer is a patch of the object.
-    add(HELM, "helmreleases", &["get", "list", "watch", "patch"]);
-    add(HELM, "helmreleases/status", &["patch"]);
-    add(SOURCES, "helmcharts", &["get", "list", "watch", "create", "patch", "delete"]);
-    add(SOURCES, "ocirepositories", &LOOK);
-    add(SOURCES, "externalartifacts", &LOOK);
+    needs.add(HELM, "helmreleases", &["get", "list", "watch", "patch"]);
+    needs.add(HELM, "helmreleases/status", &["patch"]);
+    needs.add(SOURCES, "helmcharts", &["get", "list", "watch", "create", "patch", "delete"]);
+    needs.add(SOURCES, "ocirepositories", &LOOK);
+    needs.add(SOURCES, "externalartifacts", &LOOK);
     if own_sources {
         for resource in ["buckets", "gitrepositories", "helmcharts", "helmrepositories", "ocirepositories"] {
-            add(SOURCES, resource, &["get", "list", "watch", "patch"]);
-            add(SOURCES, &format!("{resource}/status"), &["patch"]);
+            needs.add(SOURCES, resource, &["get", "list", "watch", "patch"]);
+            needs.add(SOURCES, &format!("{resource}/status"), &["patch"]);
         }
         // Their pull Secrets.
-        add("", "serviceaccounts", &["get"]);
+        needs.add("", "serviceaccounts", &["get"]);
         // Kinds that are absent are registered; those that exist are never written.
-        add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
+        needs.add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
     }
     if own_sources {
         let name = Some("source-controller");
@@ -42,22 +39,19 @@ pub fn helm_release_needs(
         needs.rights.add_to(None, "apps", "deployments", name, &["get"]);
     }
     needs.rights.add_to(None, "", "namespaces", Some(controller_namespace), &["get"]);
-    needs.unknown.push(
+    needs.add_unknown(
         "objects of releases are watched with the operator's own rights, whoever applies them: without list and watch of their kinds \
-         drift is found at the interval only; add rules for that with --add-rules FILE"
-            .to_owned(),
+         drift is found at the interval only; add rules for that with --add-rules FILE",
     );
-    needs.unknown.push(
+    needs.add_unknown(
         "HelmReleases whose kubeConfig refers to a ConfigMap need a token of the ServiceAccount that it names: add a rule to create \
-         serviceaccounts/token with --add-rules FILE"
-            .to_owned(),
+         serviceaccounts/token with --add-rules FILE",
     );
     if !default_service_account {
-        needs.unknown.push(
+        needs.add_unknown(
             "HelmReleases without serviceAccountName are applied with the operator's own rights, which depend on their charts: add \
              rules for that with --add-rules FILE, bind the ServiceAccount to cluster-admin as Flux does, or run the operator with \
-             --default-service-account"
-                .to_owned(),
+             --default-service-account",
         );
     }
     needs
@@ -65,7 +59,7 @@ pub fn helm_release_needs(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::summary;
+    use super::super::tests::{assert_has, summary};
     use super::*;
 
     #[test]
@@ -97,16 +91,16 @@ mod tests {
     #[test]
     fn own_sources_are_written() {
         let needs = helm_release_needs("flux-system", true, true);
-        let shown = summary(&needs.rights, None);
-        for expected in [
-            "/serviceaccounts 2",
-            "apiextensions.k8s.io/customresourcedefinitions 4",
-            "source.toolkit.fluxcd.io/gitrepositories 4",
-            "source.toolkit.fluxcd.io/gitrepositories/status 1",
-            "source.toolkit.fluxcd.io/helmcharts 6",
-            "apps/deployments source-controller 1",
-        ] {
-            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
-        }
+        assert_has(
+            &needs,
+            &[
+                "/serviceaccounts 2",
+                "apiextensions.k8s.io/customresourcedefinitions 4",
+                "source.toolkit.fluxcd.io/gitrepositories 4",
+                "source.toolkit.fluxcd.io/gitrepositories/status 1",
+                "source.toolkit.fluxcd.io/helmcharts 6",
+                "apps/deployments source-controller 1",
+            ],
+        );
     }
 }

@@ -11,29 +11,24 @@ const HELM: &str = "helm.cattle.io";
 #[must_use]
 pub fn helmchart_needs(default_service_account: bool) -> Needs {
     let mut needs = of_tenants_releases();
-    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
-        needs.rights.add(None, group, resource, verbs);
-    };
     // Finalizer and claim are patches of the object.
-    add(HELM, "helmcharts", &["get", "list", "watch", "patch"]);
-    add(HELM, "helmcharts/status", &["patch"]);
-    add(HELM, "helmchartconfigs", &["get", "list", "watch"]);
+    needs.add(HELM, "helmcharts", &["get", "list", "watch", "patch"]);
+    needs.add(HELM, "helmcharts/status", &["patch"]);
+    needs.add(HELM, "helmchartconfigs", &["get", "list", "watch"]);
     // Records of the driver configmap.
-    add("", "configmaps", &OWN);
+    needs.add("", "configmaps", &OWN);
     // A namespace that is deleted takes its charts with it; createNamespace.
-    add("", "namespaces", &["get", "create"]);
+    needs.add("", "namespaces", &["get", "create"]);
     // Kinds that are absent are registered; those that exist are never written.
-    add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
-    needs.unknown.push(
+    needs.add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
+    needs.add_unknown(
         "objects of releases of HelmCharts are watched with the operator's own rights, whoever applies them: without list and watch of \
-         their kinds drift is not found; add rules for that with --add-rules FILE"
-            .to_owned(),
+         their kinds drift is not found; add rules for that with --add-rules FILE",
     );
     if !default_service_account {
-        needs.unknown.push(
+        needs.add_unknown(
             "HelmCharts are deployed with the operator's own rights, which depend on their charts: add rules for that with --add-rules \
-             FILE, bind the ServiceAccount to cluster-admin as k3s does, or run the operator with --default-service-account"
-                .to_owned(),
+             FILE, bind the ServiceAccount to cluster-admin as k3s does, or run the operator with --default-service-account",
         );
     }
     needs
@@ -41,7 +36,7 @@ pub fn helmchart_needs(default_service_account: bool) -> Needs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::summary;
+    use super::super::tests::assert_has;
     use super::*;
 
     #[test]
@@ -49,16 +44,16 @@ mod tests {
         assert_eq!(helmchart_needs(true).unknown.len(), 1);
         let needs = helmchart_needs(false);
         assert_eq!(needs.unknown.len(), 2);
-        let shown = summary(&needs.rights, None);
-        for expected in [
-            "/secrets 7",
-            "/configmaps 7",
-            "/namespaces 2",
-            "helm.cattle.io/helmcharts 4",
-            "helm.cattle.io/helmcharts/status 1",
-            "helm.cattle.io/helmchartconfigs 3",
-        ] {
-            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
-        }
+        assert_has(
+            &needs,
+            &[
+                "/secrets 7",
+                "/configmaps 7",
+                "/namespaces 2",
+                "helm.cattle.io/helmcharts 4",
+                "helm.cattle.io/helmcharts/status 1",
+                "helm.cattle.io/helmchartconfigs 3",
+            ],
+        );
     }
 }

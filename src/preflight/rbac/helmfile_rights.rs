@@ -10,24 +10,19 @@ const HELMFILE: &str = "apps.mumoshu.github.io";
 #[must_use]
 pub fn helmfile_needs(default_service_account: bool) -> Needs {
     let mut needs = of_tenants_releases();
-    let mut add = |group: &str, resource: &str, verbs: &[&'static str]| {
-        needs.rights.add(None, group, resource, verbs);
-    };
     // The finalizer is a patch of the object.
-    add(HELMFILE, "helmfiles", &["get", "list", "watch", "patch"]);
-    add(HELMFILE, "helmfiles/status", &["patch"]);
+    needs.add(HELMFILE, "helmfiles", &["get", "list", "watch", "patch"]);
+    needs.add(HELMFILE, "helmfiles/status", &["patch"]);
     // The kind is registered where it is absent or older.
-    add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create", "patch"]);
-    needs.unknown.push(
+    needs.add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create", "patch"]);
+    needs.add_unknown(
         "objects of releases of Helmfiles are watched with the operator's own rights, whoever applies them: without list and watch of \
-         their kinds drift is found at the interval only; add rules for that, and for the kinds of --config, with --add-rules FILE"
-            .to_owned(),
+         their kinds drift is found at the interval only; add rules for that, and for the kinds of --config, with --add-rules FILE",
     );
     if !default_service_account {
-        needs.unknown.push(
+        needs.add_unknown(
             "Helmfiles without serviceAccountName are deployed with the operator's own rights, which depend on their charts: add rules \
-             for that with --add-rules FILE, or run the operator with --default-service-account"
-                .to_owned(),
+             for that with --add-rules FILE, or run the operator with --default-service-account",
         );
     }
     needs
@@ -35,7 +30,7 @@ pub fn helmfile_needs(default_service_account: bool) -> Needs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::summary;
+    use super::super::tests::assert_has;
     use super::*;
 
     #[test]
@@ -43,11 +38,13 @@ mod tests {
         assert_eq!(helmfile_needs(true).unknown.len(), 1);
         let needs = helmfile_needs(false);
         assert_eq!(needs.unknown.len(), 2);
-        let shown = summary(&needs.rights, None);
-        for expected in
-            ["/secrets 7", "apps.mumoshu.github.io/helmfiles 4", "apps.mumoshu.github.io/helmfiles/status 1"]
-        {
-            assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
-        }
+        assert_has(
+            &needs,
+            &[
+                "/secrets 7",
+                "apps.mumoshu.github.io/helmfiles 4",
+                "apps.mumoshu.github.io/helmfiles/status 1",
+            ],
+        );
     }
 }

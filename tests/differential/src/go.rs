@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chart_compat::profile::Profile;
 use serde_json::{Value, json};
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 use crate::family::FILES;
 use crate::{Answer, Case, Kind, Way};

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use windlass_testing::write_file;
 
 /// A command line that fails.
 pub(super) struct Case {
@@ -180,9 +181,7 @@ fn made(tree: &Path, name: String, files: &[(&str, String)]) -> Case {
     let chart = format!("made/{name}");
     let metadata = ("Chart.yaml", "apiVersion: v2\nname: probe\nversion: 1.0.0\n".to_owned());
     for (file, text) in std::iter::once(&metadata).chain(files) {
-        let path = tree.join(&chart).join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        write_file(tree.join(&chart).join(file), text);
     }
     Case { name, chart, values: Vec::new(), template: Vec::new() }
 }

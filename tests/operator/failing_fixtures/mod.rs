@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass_test_cluster::{ControlPlane, wait_until};
+use windlass_testing::{ControlPlane, wait_until};
 
 use cases::Case;
 use mark::{IN_LOOKUP, MARKERS};
@@ -200,10 +200,7 @@ fn nothing_that_the_operator_says_of_modules_that_fail_has_a_secret() {
         Ok(operator.get("/readyz").filter(|(status, _)| *status == 200).map(|_| ()))
     })
     .unwrap_or_else(|e| panic!("{e}\n{}", operator.log_end()));
-    let statuses = || -> Vec<Value> {
-        let text = cp.kubectl(["get", MODULES, "-o", "json"].iter().chain(&ns)).unwrap();
-        serde_json::from_str::<Value>(&text).unwrap()["items"].as_array().unwrap().clone()
-    };
+    let statuses = || cp.list(&[&[MODULES], &ns[..]].concat()).unwrap();
     wait_until("every module has a status", LIMIT, || {
         let said = |m: &&Value| m["status"]["lastError"].is_string() || m["status"]["phase"] == "Ready";
         Ok((statuses().iter().filter(said).count() == names.len()).then_some(()))

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_test_cluster::Tool;
+use windlass_testing::Tool;
 
 use crate::templates::LOOP;
 

@@ -18,8 +18,7 @@ use crate::timestamp::Timestamp;
 pub(super) fn decode(text: &str) -> Result<Value, String> {
     // A byte of a list may be a value.
     functions::count_made(text.len().saturating_mul(size_of::<Value>()))?;
-    let documents =
-        document::documents(text).map_err(|error| error.trim_start_matches("yaml: ").to_owned())?;
+    let documents = document::documents(text).map_err(|error| error.problem())?;
     match documents.as_slice() {
         [root] => {
             let value = value(root)?;

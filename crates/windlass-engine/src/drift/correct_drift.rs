@@ -13,7 +13,7 @@ use crate::{
     },
     objects::{
         crd_files,
-        desired_objects::{DesiredObject, Scopes, hex, resolve},
+        desired_objects::{DesiredObject, Scopes, resolve},
         field_conflicts,
     },
     observe::{
@@ -29,6 +29,7 @@ use crate::{
 };
 use futures::{StreamExt as _, stream};
 use std::{collections::BTreeMap, sync::Arc};
+use windlass_base::hex::hex;
 use windlass_cluster::{CacheLookup, ObjectKey, ObjectRef, ObservedMeta, drift_of};
 
 /// Suspects that are compared at the same time.

@@ -7,15 +7,15 @@ use crate::{
     decide::{self, Decision, Observer, ReleaseAction, reason::ActionReason},
     drift::{correct_drift::DriftCorrection, unchanged},
     dry_run::DryRun,
-    engine::{Engine, rollback},
+    engine::{
+        Engine,
+        rollback::{self, RepeatedRevision},
+    },
     error::{EngineError, Result},
     execute::{RevisionExecution, crds::require_crds},
     lock::release_lease::LockPlace,
-    objects::{desired_objects::Digest, served_kinds},
-    observe::{
-        observed_objects::kinds_for,
-        release_history::{self, History},
-    },
+    objects::desired_objects::Digest,
+    observe::release_history::{self, History},
     operation::{self, Operation},
     outcome::ReleaseOutcome,
     plan::{
@@ -119,14 +119,11 @@ impl Engine {
                 if newest.record.info.status != ReleaseStatus::Deployed {
                     return Err(EngineError::NoDeployed(id.name.clone()));
                 }
-                let record = newest.record.clone();
-                let mut rendered = context.parser.rendered_of(&record)?;
-                let state = state_of(&rendered);
-                let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
-                for warning in served_kinds::to_applicable(&mut rendered, &kinds) {
+                let recorded = RepeatedRevision::of(context, newest.record.clone()).await?;
+                for warning in &recorded.warnings {
                     tracing::info!(release = %id, "{warning}");
                 }
-                let revision = record.version;
+                let revision = recorded.record.version;
                 let decision = Decision {
                     action: ReleaseAction::Unchanged,
                     reason: ActionReason::Deployed { revision },
@@ -136,21 +133,8 @@ impl Engine {
                     abandon: Vec::new(),
                     supersede: Vec::new(),
                 };
-                let input = RevisionInput {
-                    id,
-                    rendered: &rendered,
-                    chart: &record.chart,
-                    config: &record.config,
-                    owner: record.owner(),
-                    description: None,
-                    labels: &record.labels,
-                    old_hooks: &[],
-                    cause: "",
-                    options,
-                    method: decide::method(options, &decision, history),
-                    operation: RevisionOperation::Upgrade,
-                    state,
-                };
+                let method = decide::method(options, &decision, history);
+                let input = recorded.input(id, (options, method), RevisionOperation::Upgrade);
                 plan_and_execute(operation, &input, decision).await
             })
         })

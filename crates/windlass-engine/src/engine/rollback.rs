@@ -25,35 +25,66 @@ use crate::{
     },
 };
 
-/// An old revision that is repeated.
+/// A recorded revision as what is to be, in versions of kinds that the server serves: for a rollback, and to restore its objects.
+pub(super) struct RepeatedRevision {
+    pub(super) record: Record,
+    /// Its manifest.
+    rendered: RenderedRelease,
+    pub(super) state: Digest,
+    /// Warnings about kinds that are no longer served.
+    pub(super) warnings: Vec<String>,
+}
+
+impl RepeatedRevision {
+    pub(super) async fn of(context: &Context, record: Record) -> Result<Self> {
+        let mut rendered = context.parser.rendered_of(&record)?;
+        let state = state_of(&rendered);
+        let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
+        let warnings = served_kinds::to_applicable(&mut rendered, &kinds);
+        Ok(Self { record, rendered, state, warnings })
+    }
+
+    /// The input of an operation that repeats it, without a description, a cause and runs of hooks.
+    pub(super) fn input<'a>(
+        &'a self,
+        id: &'a ReleaseId,
+        (options, method): (&'a ReleaseOptions, ApplyMethod),
+        operation: RevisionOperation,
+    ) -> RevisionInput<'a> {
+        RevisionInput {
+            id,
+            rendered: &self.rendered,
+            chart: &self.record.chart,
+            config: &self.record.config,
+            owner: self.record.owner(),
+            description: None,
+            labels: &self.record.labels,
+            old_hooks: &[],
+            cause: "",
+            options,
+            method,
+            operation,
+            state: self.state,
+        }
+    }
+}
+
+/// The revision to roll back to.
 struct RollbackTarget {
     to: u64,
-    old: Record,
-    /// Its manifest, in versions that the server serves.
-    rendered: RenderedRelease,
-    state: Digest,
+    old: RepeatedRevision,
     options: ReleaseOptions,
     method: ApplyMethod,
-    /// Warnings about kinds that are no longer served.
-    warnings: Vec<String>,
 }
 
 impl RollbackTarget {
     fn input<'a>(&'a self, request: &'a RollbackRequest) -> RevisionInput<'a> {
+        let operation = RevisionOperation::Rollback { to: self.to };
         RevisionInput {
-            id: &request.id,
-            rendered: &self.rendered,
-            chart: &self.old.chart,
-            config: &self.old.config,
-            owner: self.old.owner(),
             description: request.description.as_deref(),
-            labels: &self.old.labels,
-            old_hooks: &self.old.hooks,
+            old_hooks: &self.old.record.hooks,
             cause: &request.cause,
-            options: &self.options,
-            method: self.method,
-            operation: RevisionOperation::Rollback { to: self.to },
-            state: self.state,
+            ..self.old.input(&request.id, (&self.options, self.method), operation)
         }
     }
 }
@@ -68,7 +99,7 @@ impl Engine {
                 let (target, decision) = decide(context, request, &operation.history).await?;
                 let mut outcome =
                     reconcile::plan_and_execute(operation, &target.input(request), decision).await?;
-                outcome.warnings.extend(target.warnings);
+                outcome.warnings.extend(target.old.warnings);
                 Ok(outcome)
             })
         })
@@ -82,7 +113,7 @@ impl Engine {
         let (target, decision) = decide(context, request, &history).await?;
         let dry_run = DryRun { context, input: &target.input(request) };
         let mut preview = dry_run.preview(&decision, &history).await?;
-        preview.warnings.extend(target.warnings);
+        preview.warnings.extend(target.old.warnings);
         Ok(preview)
     }
 }
@@ -107,16 +138,13 @@ async fn decide(
         (revision, _) => revision,
     };
     let old = context.store().get(id, to).await?.ok_or(EngineError::NoRevision(to))?.record;
-    let mut rendered = context.parser.rendered_of(&old)?;
-    let state = state_of(&rendered);
-    let kinds = kinds_for(&context.cluster, rendered.objects(), &[]).await?;
-    let warnings = served_kinds::to_applicable(&mut rendered, &kinds);
-    let observer = reconcile::observer(context, history, old.owner());
+    let old = RepeatedRevision::of(context, old).await?;
+    let observer = reconcile::observer(context, history, old.record.owner());
     let states =
-        decide::revision_states(history, observer, |record| reconcile::equals(context, record, state));
+        decide::revision_states(history, observer, |record| reconcile::equals(context, record, old.state));
     let mut options = ReleaseOptions { mode: Mode::UpgradeInstall, ..request.options.clone() };
     options.revisions.skip_unchanged = false;
-    if old.extension.retains {
+    if old.record.extension.retains {
         options.objects.prune_config = PruneConfig::Unreferenced;
     }
     let mut decision = decide::decide(&id.name, &options, &states)
@@ -126,9 +154,9 @@ async fn decide(
         decision.reason = ActionReason::RolledBack { to };
     }
     decision.installing = false;
-    let method = options.apply.method(Some(&old.apply_method));
+    let method = options.apply.method(Some(&old.record.apply_method));
     decide::refuse_replace(&options, method)?;
-    Ok((RollbackTarget { to, old, rendered, state, options, method, warnings }, decision))
+    Ok((RollbackTarget { to, old, options, method }, decision))
 }
 
 /// Undoes a failed operation; returns the error to report. An operation that failed before its revision was

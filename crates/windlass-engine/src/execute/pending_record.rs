@@ -6,7 +6,7 @@ use crate::{
     decide::{Decision, ReleaseAction},
     error::{EngineError, Result},
     execute::RevisionExecution,
-    objects::{crd_files, desired_objects::hex},
+    objects::crd_files,
     plan::revision_input::RevisionOperation,
     record::{
         Info, OWNER_LABEL, Record, RecordError, RecordExtension, RecordedHook, ReleaseStatus, Revision,
@@ -15,6 +15,7 @@ use crate::{
     request::PruneConfig,
 };
 use serde_json::Value;
+use windlass_base::hex::hex;
 
 impl RevisionExecution<'_> {
     /// Writes the pending record; prunes the history and marks abandoned revisions as failed.

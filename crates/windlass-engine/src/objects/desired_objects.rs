@@ -255,11 +255,6 @@ pub(crate) fn state_digest<'v>(
     hasher.finalize().into()
 }
 
-/// A digest as text.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use windlass_base::hex::hex;
 
 /// Words in the names of values that are hidden.
 const SECRET_WORDS: [&str; 9] =
@@ -142,7 +143,7 @@ fn hidden(value: &Value) -> Value {
 /// A digest of a value's JSON.
 pub(crate) fn digest(value: &impl Serialize) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
-    Sha256::digest(&text).iter().map(|b| format!("{b:02x}")).collect()
+    hex(&Sha256::digest(&text))
 }
 
 /// Hides values whose name, or the name of a part, looks like a secret's.

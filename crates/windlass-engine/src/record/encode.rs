@@ -12,6 +12,7 @@ use std::{
     io::{Read as _, Write as _},
     time::{SystemTime, UNIX_EPOCH},
 };
+use windlass_base::hex::hex;
 use windlass_base::machine::memory_limit;
 
 /// A Secret's data may take 1 MiB.
@@ -243,7 +244,7 @@ pub(crate) fn part_name(head: &str, number: usize) -> String {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+    hex(&Sha256::digest(text.as_bytes()))
 }
 
 fn failed(name: &str, error: &dyn std::fmt::Display) -> RecordError {

@@ -291,6 +291,16 @@ impl Record {
         self.labels.get(OWNER_LABEL).map(String::as_str)
     }
 
+    /// The metadata of the chart, as `Chart.yaml` has it; null if the record has none.
+    pub fn chart_metadata(&self) -> &Value {
+        &self.chart["metadata"]
+    }
+
+    /// A text of the chart's metadata, such as `name`; empty without one.
+    pub fn chart_text(&self, field: &str) -> &str {
+        self.chart_metadata()[field].as_str().unwrap_or_default()
+    }
+
     /// Resource policy in a stored manifest: whether the object is kept.
     pub fn keeps(object: &Value) -> bool {
         ownership::is_kept(object["metadata"]["annotations"]["helm.sh/resource-policy"].as_str())

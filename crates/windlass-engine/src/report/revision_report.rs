@@ -85,7 +85,7 @@ fn report(
     // An uninstalled revision is not a base for a comparison.
     let before = before.filter(|(old, _)| old.info.status != ReleaseStatus::Uninstalled);
     let chart = |r: &Record| {
-        let text = |name: &str| r.chart["metadata"][name].as_str().unwrap_or("?").to_owned();
+        let text = |name: &str| r.chart_metadata()[name].as_str().unwrap_or("?").to_owned();
         format!("{}-{}", text("name"), text("version"))
     };
     let info = &record.info;

@@ -3,8 +3,8 @@
 use http::{HeaderName, Method, header};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use windlass_base::hex::hex;
 
-use super::super::cache::hex;
 use super::super::http::{Http, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::Location;
 use super::aws::Keys;

@@ -12,13 +12,14 @@ pub mod ssh_signature;
 
 use std::io;
 use std::path::{Component, Path};
+use windlass_base::hex::hex;
 
 use chart_compat::chart::MAX_CHART_BYTES;
 use chart_compat::profile::Profile;
 use sha2::{Digest as _, Sha256};
 
 use self::remote::{GitAccess, GitLogin, GitRemote, GitRevision, is_commit, is_reference_name};
-use super::cache::{Kind, hex, parse_digest};
+use super::cache::{Kind, parse_digest};
 use super::chart_package::{self, Times};
 use super::fetch::{ChartBytes, Fetcher, Options};
 use super::location::Location;

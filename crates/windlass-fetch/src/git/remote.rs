@@ -520,6 +520,7 @@ impl GitRemote<'_> {
             false if is_redirect(&reason) => {
                 format!("{reason}; the redirect is not followed: use the URL that it leads to")
             }
+            // git has one exit code for all failures.
             false if reason.contains("Out of memory") => {
                 let limit = limits.memory.unwrap_or_default() >> 20;
                 return Err(bound(format!("{reason}; git may take {limit} MiB of memory")));

@@ -1,13 +1,15 @@
 //! HTTP errors, in Helm's (Go's) words where it has some.
 
 use std::error::Error as _;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
-use windlass_base::bounded_read;
 
 use http::{Method, StatusCode};
+use rustls::{CertificateError, InvalidMessage};
 
-use windlass_base::causes::chain;
+use windlass_base::bounded_read;
+use windlass_base::causes::{chain, of_type};
 
 use super::super::location::Location;
 use super::client::TooManyRedirects;
@@ -64,7 +66,7 @@ pub(super) enum Reason {
 impl HttpError {
     pub(super) fn new(method: &Method, location: &Location, reason: Reason) -> Self {
         let url = location.to_string();
-        let of_tls = matches!(reason, Reason::Tls(_));
+        let mut tls = matches!(reason, Reason::Tls(_));
         let reason = match reason {
             Reason::Offline => return Self::Offline { url },
             Reason::TooManyRedirects => TooManyRedirects.to_string(),
@@ -79,7 +81,12 @@ impl HttpError {
             Reason::Slow => "context deadline exceeded while reading body".to_owned(),
             Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
             Reason::Tls(e) => e.to_string(),
-            Reason::Transport(e) => transport(&e, location),
+            Reason::Transport(e) => {
+                let (text, refused) = transport(&e, location);
+                tls = refused;
+                text
+            }
+            // What hyper tells apart in texts alone.
             Reason::Body(e) => match causes(&e) {
                 text if text.contains("end of file") || text.contains("closed before message") => {
                     "unexpected EOF".to_owned()
@@ -90,8 +97,6 @@ impl HttpError {
         };
         let method = method.as_str();
         let method = format!("{}{}", &method[..1], method[1..].to_ascii_lowercase());
-        // The texts of `transport`, not those of a server.
-        let tls = of_tls || reason.starts_with("tls: ");
         Self::Failed { method, url, reason, tls }
     }
 
@@ -119,36 +124,48 @@ fn causes(e: &reqwest::Error) -> String {
     e.source().map_or_else(|| e.to_string(), chain)
 }
 
-fn transport(e: &reqwest::Error, url: &Location) -> String {
+/// Why there was no answer, in Go's texts, which scripts match; and whether TLS was refused.
+fn transport(e: &reqwest::Error, url: &Location) -> (String, bool) {
     let text = causes(e);
+    // What hyper and its connector tell apart in texts alone.
     if text.contains("dns error") {
-        return unknown_host(&text, url.hostname());
+        return (unknown_host(&text, url.hostname()), false);
     }
     // The address that refused the connection is unknown for a host name.
-    if text.contains("Connection refused")
+    if of_type::<io::Error>(e).any(|e| e.kind() == io::ErrorKind::ConnectionRefused)
         && let Some(address) = url.address()
     {
-        return format!("dial tcp {address}: connect: connection refused");
+        return (format!("dial tcp {address}: connect: connection refused"), false);
     }
-    // Go's texts, which scripts match.
-    if text.contains("UnknownIssuer") {
-        return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
-    }
-    if text.contains("certificate expired") || text.contains("Expired") {
-        return format!(
-            "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: {text}"
-        );
-    }
-    if text.contains("certificate not valid for name") || text.contains("NotValidForName") {
-        return format!("tls: failed to verify certificate: x509: {text}");
+    match of_type::<rustls::Error>(e).next() {
+        Some(rustls::Error::InvalidCertificate(invalid)) => {
+            if let Some(why) = invalid_certificate(invalid, &text) {
+                return (format!("tls: failed to verify certificate: x509: {why}"), true);
+            }
+        }
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            return ("http: server gave HTTP response to HTTPS client".to_owned(), false);
+        }
+        _ => {}
     }
     if text.contains("connection closed before message completed") {
-        return "EOF (the connection was closed without a whole answer)".to_owned();
+        return ("EOF (the connection was closed without a whole answer)".to_owned(), false);
     }
-    if text.contains("InvalidContentType") {
-        return "http: server gave HTTP response to HTTPS client".to_owned();
+    (text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned(), false)
+}
+
+/// Why a certificate is refused, in Go's words where it has some.
+fn invalid_certificate(error: &CertificateError, text: &str) -> Option<String> {
+    match error {
+        CertificateError::UnknownIssuer => Some("certificate signed by unknown authority".to_owned()),
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            Some(format!("certificate has expired or is not yet valid: {text}"))
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            Some(text.to_owned())
+        }
+        _ => None,
     }
-    text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned()
 }
 
 /// An unresolved name in the words of Go's resolver (`net.DNSError`).

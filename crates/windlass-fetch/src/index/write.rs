@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use windlass_base::hex::hex;
 
 use chart_compat::chart::{self, MAX_CHART_BYTES};
 use chart_compat::data::{Data, Map};
@@ -11,7 +12,6 @@ use chart_compat::{json, yaml};
 use sha2::{Digest as _, Sha256};
 
 use super::super::atomic_files;
-use super::super::cache::hex;
 use super::super::go_time::now;
 use super::entry::ChartVersion;
 use super::{IndexError, visit};

@@ -313,6 +313,7 @@ async fn ask(helper: &str, verb: &str, input: &str) -> Result<Option<Vec<u8>>, C
     if output.status.success() {
         return Ok(Some(output.stdout));
     }
+    // A helper, a foreign program, says it in words of its own: there is no exit code for it.
     let text = String::from_utf8_lossy(&output.stdout).to_lowercase();
     if verb == "get" && (text.contains("not found") || text.contains("no credentials")) {
         return Ok(None);

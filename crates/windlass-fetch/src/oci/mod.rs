@@ -23,9 +23,9 @@ pub use self::artifact::{Artifact, Descriptor, Pulled, Pushed};
 use self::artifact_reference::{BadOciReference, OciReference};
 use self::auth::{Challenge, Tokens};
 use self::credentials::{Credentials, CredentialsError, Login};
-use super::cache::hex;
 use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
+use windlass_base::hex::hex;
 use windlass_base::redact::SecretText;
 
 /// Size limit of a manifest; registries have the same.

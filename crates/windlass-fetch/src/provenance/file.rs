@@ -6,13 +6,13 @@
 
 use std::path::Path;
 use std::time::SystemTime;
+use windlass_base::hex::hex;
 
 use chart_compat::chart::Metadata;
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 use sha2::{Digest as _, Sha256};
 
-use super::super::cache::hex;
 use super::certificate::Certificate;
 use super::{ProvenanceError, Verified, keyring, signature};
 

@@ -8,11 +8,12 @@ use bytes::Bytes;
 use chart_compat::go::semver;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::digest::sha256;
 use flux_api::api_names::SOURCES;
-use flux_api::common::failure_of;
+use flux_api::common::{SourceArtifact, failure_of};
 use windlass_base::bounded_read;
 use windlass_base::redact;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
@@ -65,17 +66,17 @@ impl Artifact {
         if conditions.iter().any(|c| c["type"] == "Stalled" && c["status"] == "True") {
             return Err(not_ready("the source is stalled"));
         }
-        let text = |field: &str| status["artifact"][field].as_str().unwrap_or_default().to_owned();
-        if text("url").is_empty() || text("digest").is_empty() {
+        let artifact = SourceArtifact::deserialize(&status["artifact"]).unwrap_or_default();
+        let SourceArtifact { url, digest, revision, .. } = artifact;
+        if url.is_empty() || digest.is_empty() {
             return Err(not_ready("it has no artifact"));
         }
         Ok(Self {
             source: meta.reference(Gvk::new(SOURCES, kind)),
-            url: text("url"),
-            digest: text("digest"),
-            revision: text("revision"),
-            tracks_digest: matches!(kind, "OCIRepository" | "ExternalArtifact")
-                && text("revision").contains(':'),
+            url,
+            digest,
+            tracks_digest: matches!(kind, "OCIRepository" | "ExternalArtifact") && revision.contains(':'),
+            revision,
         })
     }
 

@@ -8,9 +8,9 @@ use chart_compat::{json, yaml};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use windlass_base::hex::hex;
 use windlass_engine::HookEvent;
 use windlass_engine::record::Record;
-use windlass_fetch::cache::hex;
 use windlass_render::from_json;
 
 /// Fields of what is in the metadata's lists, in the order of Helm's types.
@@ -64,7 +64,7 @@ pub(super) fn release_digest(record: &Record, oci_digest: &str) -> String {
     field("name", quoted(&record.name));
     field("version", record.version.to_string());
     field("info", info(record));
-    field("chartMetadata", ordered(&record.chart["metadata"], &Metadata::KEYS));
+    field("chartMetadata", ordered(record.chart_metadata(), &Metadata::KEYS));
     let config = record_values(record);
     field("config", if config.is_empty() { "null".to_owned() } else { go_json(&Data::Map(config)) });
     field("manifest", quoted(&record.manifest));

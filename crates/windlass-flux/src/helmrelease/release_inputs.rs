@@ -67,8 +67,7 @@ pub(super) fn is_made_for(record: &Record, object: &HelmReleaseObject) -> bool {
 
 /// Whether a record was made of a chart of this name and version.
 pub(super) fn is_of_chart(record: &Record, name: &str, version: &str) -> bool {
-    let metadata = &record.chart["metadata"];
-    metadata["name"] == name && metadata["version"] == version
+    record.chart_text("name") == name && record.chart_text("version") == version
 }
 
 /// Why a revision is made for an object, for its record.

@@ -15,7 +15,7 @@ use super::object::{HelmReleaseObject, status_of};
 use super::pass_inputs::{
     PassInputs, artifact_of, decide, forget_release, note_attempt, preserved, target_changed,
 };
-use super::release_inputs::ReleaseInputs;
+use super::release_inputs::{ReleaseInputs, is_of_chart};
 use super::release_state::{Action, DesiredRelease, ReleaseState};
 use super::remediation::uninstall_request;
 use super::{dependency, names, options, repository_chart, stored_release};
@@ -338,10 +338,9 @@ impl Planner<'_> {
             ReleaseState::InSync => format!("revision {revision} is as desired"),
             ReleaseState::Unknown(status) => format!("revision {revision} has the status {status}"),
             ReleaseState::OutOfSync => {
-                let metadata = self.newest.as_ref().map(|record| &record.chart["metadata"]);
-                let other_chart = metadata.is_some_and(|metadata| {
-                    metadata["name"] != desired.chart_name || metadata["version"] != desired.chart_version
-                });
+                let is_other =
+                    |record: &Record| !is_of_chart(record, desired.chart_name, desired.chart_version);
+                let other_chart = self.newest.as_ref().is_some_and(is_other);
                 let latest = self.status.history.first();
                 let changes = [
                     ("chart", other_chart),

@@ -1,7 +1,5 @@
 //! Remediation of a failed release: a rollback, or an uninstall. Either ends the pass.
 
-use std::collections::BTreeMap;
-
 use super::actions::{ActionOutcome, ReleasePass};
 use super::release_conditions::{REMEDIATED, Truth};
 use super::release_state as state;
@@ -56,7 +54,10 @@ impl ReleasePass<'_> {
             &target.app_version,
             &target.oci_digest,
         );
-        self.remediated((truth, event_type, reason, text), about)
+        self.conditions().set(REMEDIATED, truth, reason, &text);
+        self.event(event_type, reason, &text, about);
+        self.summarize();
+        self.remediated()
     }
 
     /// Uninstalls a failed release, or finishes an uninstall.
@@ -77,7 +78,7 @@ impl ReleasePass<'_> {
             snapshot::rewrite(latest, &record, "uninstall-remediation");
         }
         let (release, chart) = (current.release(), current.chart());
-        let verdict = match result {
+        let (truth, event_type, reason, text) = match result {
             Ok(_) => {
                 let text =
                     format!("Helm uninstall remediation for release {release} with chart {chart} succeeded");
@@ -91,20 +92,14 @@ impl ReleasePass<'_> {
                 (Truth::False, EventType::Warning, "UninstallFailed", text)
             }
         };
-        self.remediated(verdict, event_annotations::of_snapshot(&current))
+        self.conditions().set(REMEDIATED, truth, reason, &text);
+        self.event(event_type, reason, &text, event_annotations::of_snapshot(&current));
+        // Ready still reports the failure before.
+        self.remediated()
     }
 
-    /// A remediation ends a pass. Ready reports a rollback; after an uninstall it still reports the failure before.
-    fn remediated(
-        &mut self,
-        (truth, event_type, reason, text): (Truth, EventType, &'static str, String),
-        about: BTreeMap<String, String>,
-    ) -> Result<ActionOutcome, ReconcileError> {
-        self.conditions().set(REMEDIATED, truth, reason, &text);
-        self.event(event_type, reason, &text, about);
-        if reason.starts_with("Rollback") {
-            self.summarize();
-        }
+    /// A remediation ends a pass.
+    fn remediated(&mut self) -> Result<ActionOutcome, ReconcileError> {
         let active = state::active(&self.status, self.spec);
         let again = active.is_none_or(|active| !active.is_exhausted() || active.is_uninstall_after_upgrade());
         if again || state::active_retry(&self.status, self.spec).is_some() {

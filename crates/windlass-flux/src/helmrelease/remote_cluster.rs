@@ -123,12 +123,7 @@ impl OwnNamespace<'_> {
         if name.is_empty() {
             return Err(wrong(&"its name may not be empty"));
         }
-        let query = LookupQuery {
-            api_version: "v1".to_owned(),
-            kind: "ConfigMap".to_owned(),
-            namespace: self.namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let query = LookupQuery::new("v1", "ConfigMap", self.namespace, name);
         let object = lookup_object(self.client, &query).await.map_err(|error| wrong(&error))?;
         let digest = answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new())));
         let object = object.ok_or_else(|| wrong(&"the ConfigMap does not exist"));

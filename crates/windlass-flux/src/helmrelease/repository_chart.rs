@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
-use serde_json::Value;
+use serde::Deserialize as _;
 
 use flux_api::api_names::SOURCES;
 use flux_api::helm_release::ChartTemplate;
+use flux_api::helm_repository::HelmRepositorySpec;
 use windlass_base::redact;
 use windlass_base::redact::SecretText;
 use windlass_cluster::{Cluster, Gvk, ObjectRef};
@@ -60,9 +61,11 @@ pub(super) async fn fetch(
     let found = client.get(&repository).await?;
     let found = found.ok_or_else(|| unavailable(&format!("{repository} does not exist")))?;
     let version = spec.version.as_deref().filter(|version| *version != "*").unwrap_or_default();
-    let mut options = options(client, within, &found["spec"]).await?;
+    let source = HelmRepositorySpec::deserialize(&found["spec"]);
+    let source = source.map_err(|e| unavailable(&format!("{repository} cannot be read: spec: {e}")))?;
+    let mut options = options(client, within, &source).await?;
     version.clone_into(&mut options.version);
-    let url = found["spec"]["url"].as_str().unwrap_or_default().trim_end_matches('/');
+    let url = source.url.trim_end_matches('/');
     let chart = if url.starts_with("oci://") {
         format!("{url}/{}", spec.chart)
     } else {
@@ -85,22 +88,23 @@ pub(super) async fn fetch(
 }
 
 /// How a HelmRepository is accessed.
-async fn options(client: &Cluster, namespace: &str, spec: &Value) -> Result<Options, ReconcileError> {
-    let provider = spec["provider"].as_str().unwrap_or("generic");
-    if provider != "generic" {
+async fn options(
+    client: &Cluster,
+    namespace: &str,
+    spec: &HelmRepositorySpec,
+) -> Result<Options, ReconcileError> {
+    if !matches!(spec.provider.as_str(), "" | "generic") {
         return Err(unavailable(&format!(
-            "its HelmRepository has the provider {provider}, which is not supported here"
+            "its HelmRepository has the provider {}, which is not supported here",
+            spec.provider
         )));
     }
-    if !spec["certSecretRef"].is_null() {
+    if spec.cert_secret_ref.is_some() {
         return Err(unavailable("its HelmRepository has a certSecretRef, which is not supported here"));
     }
-    let mut options = Options {
-        pass_credentials: spec["passCredentials"] == true,
-        plain_http: spec["insecure"] == true,
-        ..Options::default()
-    };
-    let Some(name) = spec["secretRef"]["name"].as_str() else { return Ok(options) };
+    let mut options =
+        Options { pass_credentials: spec.pass_credentials, plain_http: spec.insecure, ..Options::default() };
+    let Some(name) = spec.secret_ref.as_ref().map(|secret| &secret.name) else { return Ok(options) };
     let of_repository = |why: &dyn std::fmt::Display| {
         unavailable(&format!("the Secret {namespace}/{name} of its HelmRepository {why}"))
     };

@@ -20,7 +20,6 @@ pub(super) fn observe(
     action: &str,
     config_digest: Option<&str>,
 ) -> Snapshot {
-    let text = |field: &str| record.chart["metadata"][field].as_str().unwrap_or_default().to_owned();
     let config = || digest::config_digest(&digest::record_values(record));
     Snapshot {
         api_version: API_VERSION.to_owned(),
@@ -30,9 +29,9 @@ pub(super) fn observe(
         version: record.version,
         status: record.info.status.to_string(),
         action: action.to_owned(),
-        chart_name: text("name"),
-        chart_version: text("version"),
-        app_version: text("appVersion"),
+        chart_name: record.chart_text("name").to_owned(),
+        chart_version: record.chart_text("version").to_owned(),
+        app_version: record.chart_text("appVersion").to_owned(),
         config_digest: config_digest.map_or_else(config, str::to_owned),
         first_deployed: seconds(&record.info.first_deployed),
         last_deployed: seconds(&record.info.last_deployed),

@@ -15,7 +15,7 @@ use super::provider_settings::{self, Settings, writes_commit_status};
 use flux_api::provider::ProviderSpec;
 use windlass_base::cel_expression::off_runtime;
 use windlass_cluster::{Cluster, ObjectMeta};
-use windlass_fetch::http::{Http, Request};
+use windlass_fetch::http::{Http, HttpError, Request};
 use windlass_fetch::location::Location;
 
 /// Most requests where a service is not there, or asks to come later.
@@ -57,7 +57,7 @@ pub(super) async fn deliver(
         return service.write_status(&name, event).await;
     }
     let post = provider_requests::post(&service.settings, event)?;
-    let answer = service.send(Method::POST, &post).await?;
+    let answer = service.send(Method::POST, &post).await.map_err(|e| e.to_string())?;
     provider_requests::check_answer(&service.settings, &answer)
 }
 
@@ -95,15 +95,15 @@ impl Service {
     }
 
     /// Sends a request, again after a while if that may help.
-    async fn send(&self, method: Method, post: &Post) -> Result<Bytes, String> {
+    async fn send(&self, method: Method, post: &Post) -> Result<Bytes, SendError> {
         let mut tries = 1;
         loop {
-            let (error, again) = match self.try_once(method.clone(), post).await {
+            let error = match self.try_once(method.clone(), post).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
+                Err(error) => error,
             };
             let pause = Duration::from_secs(1 << tries.min(5));
-            if !again || tries == MAX_TRIES || Instant::now() + pause >= self.deadline {
+            if !error.may_repeat() || tries == MAX_TRIES || Instant::now() + pause >= self.deadline {
                 return Err(error);
             }
             tokio::time::sleep(pause).await;
@@ -111,9 +111,8 @@ impl Service {
         }
     }
 
-    /// An error says as well whether the request may be repeated.
-    async fn try_once(&self, method: Method, post: &Post) -> Result<Bytes, (String, bool)> {
-        let url = Location::parse(&post.url).map_err(|_| ("the address is not a URL".to_owned(), false))?;
+    async fn try_once(&self, method: Method, post: &Post) -> Result<Bytes, SendError> {
+        let url = Location::parse(&post.url).map_err(|_| SendError::Address)?;
         let mut headers = post.headers.clone();
         if !post.body.is_empty() && headers.iter().all(|(name, _)| *name != header::CONTENT_TYPE) {
             headers.push((header::CONTENT_TYPE, "application/json".to_owned()));
@@ -129,20 +128,45 @@ impl Service {
         };
         let left = self.deadline.saturating_duration_since(Instant::now());
         let http = self.http.clone().with_timeout(left);
-        let answer = http.send(request).await.map_err(|e| (e.to_string(), true))?;
+        let answer = http.send(request).await.map_err(SendError::Request)?;
         let status = answer.status;
         if status.is_success() {
-            return answer.bytes().await.map_err(|e| (e.to_string(), false));
+            return answer.bytes().await.map_err(SendError::Answer);
         }
         let text = String::from_utf8_lossy(&answer.complaint().await).into_owned();
-        let shown: String = text.chars().take(MAX_SHOWN).collect();
-        Err((format!("request failed with status code {}: {shown}", status.as_u16()), may_repeat(status)))
+        Err(SendError::Status(status, text.chars().take(MAX_SHOWN).collect()))
     }
 }
 
-fn may_repeat(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS
-        || status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED
+/// Why a service has not answered with success.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    /// The address may hold a secret, and is not shown.
+    #[error("the address is not a URL")]
+    Address,
+    /// There is no answer.
+    #[error(transparent)]
+    Request(HttpError),
+    /// The answer is not complete.
+    #[error(transparent)]
+    Answer(HttpError),
+    /// The status of the answer, and the start of its body.
+    #[error("request failed with status code {}: {}", .0.as_u16(), .1)]
+    Status(StatusCode, String),
+}
+
+impl SendError {
+    /// Whether the same request may succeed later.
+    fn may_repeat(&self) -> bool {
+        match self {
+            Self::Request(_) => true,
+            Self::Status(status, _) => {
+                *status == StatusCode::TOO_MANY_REQUESTS
+                    || status.is_server_error() && *status != StatusCode::NOT_IMPLEMENTED
+            }
+            Self::Address | Self::Answer(_) => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -154,7 +178,8 @@ mod tests {
         for (status, again) in
             [(400, false), (404, false), (429, true), (500, true), (501, false), (503, true)]
         {
-            assert_eq!(may_repeat(StatusCode::from_u16(status).unwrap()), again, "{status}");
+            let error = SendError::Status(StatusCode::from_u16(status).unwrap(), String::new());
+            assert_eq!(error.may_repeat(), again, "{error}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_settings::Settings;
-use windlass_fetch::cache::hex;
+use windlass_base::hex::hex;
 use windlass_fetch::http::Credentials;
 
 /// A POST of JSON.

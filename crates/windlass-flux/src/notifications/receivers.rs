@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use chart_compat::data::Data;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -18,16 +15,13 @@ use flux_api::api_names::{FINALIZER, REQUESTED_AT};
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY, RECONCILING, STALLED, Truth};
 use windlass_base::cel_expression::off_runtime;
-use windlass_base::redact;
+use windlass_base::hex::hex;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{
     DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseTarget,
-    Report, Requeue, jittered,
+    Report, Requeue, SecretReadError, jittered,
 };
 use windlass_engine::Disposition;
-use windlass_fetch::cache::hex;
-use windlass_render::lookup_object;
-use windlass_render::replay::{LookupQuery, answer_digest};
 
 /// How often a Secret is read again without a change that was noticed.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -162,23 +156,16 @@ async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, 
     if name.is_empty() {
         return Err("spec.secretRef is not set".to_owned());
     }
-    let (api_version, kind) = ("v1".to_owned(), "Secret".to_owned());
-    let query = LookupQuery { api_version, kind, namespace, name };
     let failed = |text: String| format!("unable to read token from secret '{shown}' error: {text}");
-    let secret = lookup_object(pass.client(), &query).await.map_err(|e| failed(e.to_string()))?;
-    let empty = Data::Map(chart_compat::data::Map::new());
-    pass.references.insert(query, answer_digest(secret.as_ref().unwrap_or(&empty)));
-    let secret = secret.ok_or_else(|| failed("not found".to_owned()))?;
-    let text = secret.get("data").and_then(|data| data.get("token")).and_then(Data::as_str);
+    let secret = pass.read_secret(&name).await.map_err(|error| {
+        failed(match error {
+            SecretReadError::NotFound(_) => "not found".to_owned(),
+            other => other.to_string(),
+        })
+    })?;
     let missing = || format!("invalid '{shown}' secret data: required fields 'token'");
-    let bytes =
-        STANDARD.decode(text.ok_or_else(missing)?).map_err(|_| failed("token is not base64".to_owned()))?;
-    let token = String::from_utf8(bytes).map_err(|_| failed("token is not text".to_owned()))?;
-    if token.is_empty() {
-        return Err(missing());
-    }
-    redact::add(&token);
-    Ok(token)
+    let token = String::from_utf8(secret.get("token").ok_or_else(missing)?.to_owned());
+    token.map_err(|_| failed("token is not text".to_owned()))
 }
 
 impl FrontEnd for Receivers {

@@ -19,7 +19,7 @@ use flux_api::common::CrossNamespaceObjectReference;
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY};
 use windlass_base::cel_expression::off_runtime;
-use windlass_cluster::{Cluster, Gvk, ObjectMeta, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::STATUS_MANAGER;
 use windlass_controller::serve::body::{self, Budget};
 use windlass_controller::serve::listen::Client;
@@ -79,15 +79,48 @@ async fn answer(
             tracing::info!(%receiver, about, "a webhook was called");
             StatusCode::OK
         }
-        Err((status, error)) => {
+        Err(error) => {
+            let status = error.status();
             tracing::warn!(%receiver, status = status.as_u16(), "a webhook request was refused: {error}");
             status
         }
     }
 }
 
-/// Status of the answer, and why.
-type Failure = (StatusCode, String);
+/// Why a request is not served.
+#[derive(Debug, thiserror::Error)]
+enum WebhookError {
+    /// The Receiver is deleted.
+    #[error("the Receiver does not exist any more")]
+    Gone,
+    /// The Receiver takes no requests, or none at this path.
+    #[error("{0}")]
+    NotReady(&'static str),
+    /// The request does not pass the checks, or there is no token for them.
+    #[error("{0}")]
+    Refused(String),
+    /// The API server fails.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The Receiver cannot be read.
+    #[error(transparent)]
+    Spec(#[from] serde_json::Error),
+    /// Expressions cannot be evaluated, or objects cannot be selected.
+    #[error("{0}")]
+    Objects(String),
+}
+
+impl WebhookError {
+    /// Status of the answer.
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Gone => StatusCode::NOT_FOUND,
+            Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::Cluster(_) | Self::Spec(_) | Self::Objects(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
 
 impl Webhooks {
     async fn handle(
@@ -96,25 +129,24 @@ impl Webhooks {
         receiver: &ObjectRef,
         headers: &http::HeaderMap,
         body: &[u8],
-    ) -> Result<String, Failure> {
-        let internal = |text: String| (StatusCode::INTERNAL_SERVER_ERROR, text);
-        let object = self.cluster.get(receiver).await.map_err(|e| internal(e.to_string()))?;
-        let Some(object) = object else {
+    ) -> Result<String, WebhookError> {
+        let Some(object) = self.cluster.get(receiver).await? else {
             self.paths.remove(receiver);
-            return Err((StatusCode::NOT_FOUND, "the Receiver does not exist any more".to_owned()));
+            return Err(WebhookError::Gone);
         };
-        let spec = ReceiverSpec::deserialize(&object["spec"]).map_err(|e| internal(e.to_string()))?;
+        let spec = ReceiverSpec::deserialize(&object["spec"])?;
         if let Some(why) = not_ready(&object, &spec, path) {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, why.to_owned()));
+            return Err(WebhookError::NotReady(why));
         }
         let namespace = receiver.namespace.as_deref().unwrap_or_default();
         let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str()).unwrap_or_default();
-        let bad = |text: String| (StatusCode::BAD_REQUEST, text);
-        let secret = read_secret(&self.cluster, namespace, secret).await.map_err(bad)?;
-        let token = secret.text("token").ok_or_else(|| bad("the Secret has no token".to_owned()))?;
-        let about = check(&spec, &token, headers, body).map_err(bad)?;
+        let secret = read_secret(&self.cluster, namespace, secret).await.map_err(WebhookError::Refused)?;
+        let missing = || WebhookError::Refused("the Secret has no token".to_owned());
+        let token = secret.text("token").ok_or_else(missing)?;
+        let about = check(&spec, &token, headers, body).map_err(WebhookError::Refused)?;
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
-        let filters = Arc::new(Filters::new(&spec, media.unwrap_or_default(), body).map_err(internal)?);
+        let filters = Filters::new(&spec, media.unwrap_or_default(), body).map_err(WebhookError::Objects)?;
+        let filters = Arc::new(filters);
         let mut errors = Vec::new();
         for (at, resource) in spec.resources.iter().enumerate() {
             if let Err(error) = self.request(namespace, &resource.reference, (&filters, at)).await {
@@ -123,7 +155,7 @@ impl Webhooks {
         }
         match errors.is_empty() {
             true => Ok(about),
-            false => Err(internal(errors.join("; "))),
+            false => Err(WebhookError::Objects(errors.join("; "))),
         }
     }
 
@@ -133,12 +165,13 @@ impl Webhooks {
         own: &str,
         reference: &CrossNamespaceObjectReference,
         (filters, at): (&Arc<Filters>, usize),
-    ) -> Result<(), String> {
+    ) -> Result<(), WebhookError> {
         for (object, metadata) in self.selected(own, reference).await? {
             if filters.are_for(at) {
                 let metadata = self.metadata(&object, metadata).await?;
                 let (filters, reference) = (Arc::clone(filters), object.clone());
-                if !off_runtime(move || filters.admit(at, &reference, &metadata)).await? {
+                let admitted = off_runtime(move || filters.admit(at, &reference, &metadata)).await;
+                if !admitted.map_err(WebhookError::Objects)? {
                     tracing::debug!(%object, "an expression of the Receiver refuses the object");
                     continue;
                 }
@@ -147,19 +180,19 @@ impl Webhooks {
             let patch = json!({"metadata": {"annotations": {REQUESTED_AT: now}}});
             let patched =
                 self.cluster.patch_subresource(&object, "", PatchKind::Merge, &patch, STATUS_MANAGER).await;
-            patched.map_err(|e| e.to_string())?;
+            patched?;
             tracing::info!(%object, "a reconcile is requested");
         }
         Ok(())
     }
 
     /// The metadata of an object, which a list may have had.
-    async fn metadata(&self, object: &ObjectRef, listed: Option<Value>) -> Result<Value, String> {
+    async fn metadata(&self, object: &ObjectRef, listed: Option<Value>) -> Result<Value, WebhookError> {
         if let Some(listed) = listed {
             return Ok(listed);
         }
-        let found = self.cluster.get_metadata(object).await.map_err(|e| e.to_string())?;
-        found.ok_or_else(|| format!("unable to read {object}: not found"))
+        let found = self.cluster.get_metadata(object).await?;
+        found.ok_or_else(|| WebhookError::Objects(format!("unable to read {object}: not found")))
     }
 
     /// The objects of a reference, with their metadata if a list had it.
@@ -167,15 +200,15 @@ impl Webhooks {
         &self,
         own: &str,
         reference: &CrossNamespaceObjectReference,
-    ) -> Result<Vec<(ObjectRef, Option<Value>)>, String> {
-        let namespace = namespace_of(own, reference, self.no_cross_namespace_refs)?;
-        let gvk = gvk_of(reference)?;
+    ) -> Result<Vec<(ObjectRef, Option<Value>)>, WebhookError> {
+        let namespace =
+            namespace_of(own, reference, self.no_cross_namespace_refs).map_err(WebhookError::Objects)?;
+        let gvk = gvk_of(reference).map_err(WebhookError::Objects)?;
         if reference.name != "*" {
             return Ok(vec![(ObjectRef::new(gvk, Some(namespace), &reference.name), None)]);
         }
-        let labels = selector(&reference.match_labels)?;
-        let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await;
-        let found = found.map_err(|e| e.to_string())?;
+        let labels = selector(&reference.match_labels).map_err(WebhookError::Objects)?;
+        let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await?;
         let with_name = |object: Value| {
             let name = Some(ObjectMeta::of(&object).name()).filter(|name| !name.is_empty())?;
             Some((ObjectRef::new(gvk.clone(), Some(namespace), name), Some(object)))

@@ -18,8 +18,8 @@ use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
 use flux_api::common::SourceArtifact;
+use windlass_base::hex::hex;
 use windlass_cluster::ObjectRef;
-use windlass_fetch::cache::hex;
 use windlass_fetch::private_directory;
 
 /// How long an artifact stays after it was replaced: somebody may have read its URL just before. As source-controller.

@@ -14,7 +14,7 @@ use super::source_archive::{IgnoreRules, write_archive};
 use super::source_secrets;
 use super::source_status::{Fetched, SourceError, SourceStatus};
 use flux_api::bucket_source::BucketSpec;
-use windlass_fetch::cache::hex;
+use windlass_base::hex::hex;
 use windlass_fetch::{BucketObject, ObjectBucket};
 
 /// The most bytes of all objects together.

@@ -13,7 +13,7 @@ use super::chart_dependencies;
 use super::fetch_context::FetchContext;
 use super::index_fetch;
 use super::registry_login::{self, RegistryAccess};
-use super::signature_policy::verify_cosign;
+use super::signature_policy::verify_artifact;
 use super::source_archive::unpack;
 use super::source_object::source_ref;
 use super::source_secrets;
@@ -333,22 +333,9 @@ async fn verify(
         let text = format!("chart verification error: {text}");
         SourceError::new(SOURCE_VERIFIED, "VerificationError", text)
     };
-    if verification.provider != "cosign" {
-        let text = format!("provider {:?} is not supported: use cosign", verification.provider);
-        return Err(failed(text).stalling());
-    }
-    let keys = source_secrets::read_optional(context.pass, verification.secret_ref.as_ref()).await?;
-    let digest = registry.resolve(reference).await.map_err(|e| failed(e.to_string()))?;
-    let pinned = OciReference { digest: Some(digest), ..reference.clone() };
-    let scratch = context.scratch()?;
-    verify_cosign(
-        scratch.path(),
-        (keys.as_ref(), None),
-        &verification.match_oidc_identity,
-        (registry, &pinned),
-    )
-    .await
-    .map_err(failed)?;
+    let (own, identities) = (&verification.provider, &verification.match_oidc_identity);
+    let keys = (verification.secret_ref.as_ref(), None);
+    verify_artifact(context, own, keys, identities, (registry, reference), failed).await?;
     Ok(Some(format!("verified signature of version {version}")))
 }
 

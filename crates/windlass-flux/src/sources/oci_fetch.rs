@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::fetch_context::FetchContext;
 use super::registry_login::{self, RegistryAccess};
-use super::signature_policy::verify_cosign;
+use super::signature_policy::verify_artifact;
 use super::source_archive::{IgnoreRules, unpack, write_archive};
 use super::source_secrets;
 use super::source_status::{Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
@@ -155,22 +155,9 @@ async fn verify(
         let text = format!("failed to verify the signature using provider '{provider}': {text}");
         SourceError::new(SOURCE_VERIFIED, "VerificationError", text)
     };
-    if verification.provider != "cosign" {
-        let text = format!("provider {:?} is not supported: use cosign", verification.provider);
-        return Err(failed(text).stalling());
-    }
-    let keys = source_secrets::read_optional(context.pass, verification.secret_ref.as_ref()).await?;
-    let root =
-        source_secrets::read_optional(context.pass, verification.trusted_root_secret_ref.as_ref()).await?;
-    let scratch = context.scratch()?;
-    verify_cosign(
-        scratch.path(),
-        (keys.as_ref(), root.as_ref()),
-        &verification.match_oidc_identity,
-        (registry, reference),
-    )
-    .await
-    .map_err(failed)?;
+    let secrets = (verification.secret_ref.as_ref(), verification.trusted_root_secret_ref.as_ref());
+    let (own, identities) = (&verification.provider, &verification.match_oidc_identity);
+    verify_artifact(context, own, secrets, identities, (registry, reference), failed).await?;
     Ok(Some(format!("verified signature of revision {revision}")))
 }
 

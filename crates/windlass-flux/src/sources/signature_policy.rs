@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use super::source_secrets::SourceSecret;
-use flux_api::common::OidcIdentityMatch;
+use super::fetch_context::FetchContext;
+use super::source_secrets::{self, SourceSecret};
+use super::source_status::SourceError;
+use flux_api::common::{LocalObjectReference, OidcIdentityMatch};
 use windlass_fetch::oci::Registry;
 use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::cosign::{IdentityMatch, Policy, Signer, Verifier};
@@ -11,11 +13,37 @@ use windlass_fetch::oci::cosign::{IdentityMatch, Policy, Signer, Verifier};
 /// Key of the Secret with the trusted root of a Sigstore of one's own.
 const TRUSTED_ROOT: &str = "trusted_root.json";
 
+/// Verifies the artifact of a tag or digest, with the keys and the trusted root of its Secrets. `failed`: an error with the source's words.
+///
+/// # Errors
+/// A Secret cannot be read, or no signature is by any of the keys and identities.
+pub(super) async fn verify_artifact(
+    context: &mut FetchContext<'_>,
+    provider: &str,
+    (keys, root): (Option<&LocalObjectReference>, Option<&LocalObjectReference>),
+    identities: &[OidcIdentityMatch],
+    (registry, reference): (&Registry<'_>, &OciReference),
+    failed: impl Fn(String) -> SourceError,
+) -> Result<(), SourceError> {
+    if provider != "cosign" {
+        return Err(failed(format!("provider {provider:?} is not supported: use cosign")).stalling());
+    }
+    let keys = source_secrets::read_optional(context.pass, keys).await?;
+    let root = source_secrets::read_optional(context.pass, root).await?;
+    let mut pinned = reference.clone();
+    if pinned.digest.is_none() {
+        pinned.digest = Some(registry.resolve(reference).await.map_err(|e| failed(e.to_string()))?);
+    }
+    let scratch = context.scratch()?;
+    let keys = (keys.as_ref(), root.as_ref());
+    verify_cosign(scratch.path(), keys, identities, (registry, &pinned)).await.map_err(failed)
+}
+
 /// Verifies an artifact: by one of the keys `*.pub` of a Secret, or else by one of the identities. `directory`: for files of keys.
 ///
 /// # Errors
 /// No signature is by any of them, in words.
-pub(super) async fn verify_cosign(
+async fn verify_cosign(
     directory: &Path,
     (keys, root): (Option<&SourceSecret>, Option<&SourceSecret>),
     identities: &[OidcIdentityMatch],

@@ -12,7 +12,7 @@ use super::bundle_archive::{MAX_BYTES, unpack};
 use super::bundle_manifest::BundleManifest;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
-use windlass_fetch::cache::hex;
+use windlass_base::hex::hex;
 use windlass_fetch::input_store::{InputStore, RemoteInput};
 
 /// An unpacked bundle.

@@ -16,7 +16,7 @@ use super::bundle_manifest::{BundleManifest, FILES, MachineNeeds, PackedInput, R
 use helmfile_compat::host::Entry;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
-use windlass_fetch::cache::hex;
+use windlass_base::hex::hex;
 use windlass_fetch::input_store::{InputStore, RemoteInput};
 use windlass_fetch::oci::packed_artifact::MAX_BLOB;
 

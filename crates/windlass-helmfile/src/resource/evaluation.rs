@@ -36,6 +36,7 @@ use helmfile_compat::record::Record;
 use helmfile_compat::value::{Map, Value};
 use helmfile_compat::visit::{self, Query};
 use helmfile_compat::{Error, paths};
+use windlass_base::hex::hex;
 use windlass_controller::ReleaseSpec;
 use windlass_engine::{MovedCrds, ReleaseId, UninstallRequest};
 use windlass_fetch::fetch::Fetcher;
@@ -393,11 +394,7 @@ fn digest(revision: &str, state: &str, releases: &[EvaluatedRelease]) -> String 
         }
     };
     let all: Vec<Json> = releases.iter().map(one).collect();
-    let hex: String = Sha256::digest(json!([revision, state, all]).to_string())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex(&Sha256::digest(json!([revision, state, all]).to_string())))
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@
 use chart_compat::go::format_float;
 use chart_compat::yaml::tree::{Kind, Node};
 use sha2::{Digest as _, Sha256, Sha512};
+use windlass_base::hex::hex;
 
 use super::sops_metadata::Metadata;
 use super::value_cipher::{ValueCipher, ValueType};
 use helmfile_compat::document;
 use helmfile_compat::value::{Map, Value};
-use windlass_fetch::cache::hex;
 
 /// The key of the metadata.
 const METADATA: &str = "sops";

@@ -3,6 +3,7 @@
 //! Owns how addon-operator serializes and hashes manifests. Knows nothing of the records that hold the checksum.
 
 use std::collections::BTreeMap;
+use windlass_base::hex::hex;
 
 use chart_compat::kyaml;
 use chart_compat::yaml::Room;
@@ -19,7 +20,7 @@ pub(super) fn module_checksum(manifests: &str, labels: &BTreeMap<String, String>
     } else {
         Md5::digest(kyaml::with_labels(manifests, labels, &Room::default()).map_err(|e| e.to_string())?)
     };
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&digest))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::checksum::module_checksum;
+use windlass_base::hex::hex;
 use windlass_cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use windlass_controller::{
     Done, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec, ReleaseTarget,
@@ -124,8 +125,7 @@ impl Releases {
         if text.len() <= LONGEST_LABEL {
             return text;
         }
-        let digest = Sha256::digest(&text);
-        let end: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let end = hex(&Sha256::digest(&text)[..8]);
         let start: String = text.chars().take(LONGEST_LABEL - 1 - end.len()).collect();
         format!("{}.{end}", start.trim_end_matches(['.', '-', '_']))
     }

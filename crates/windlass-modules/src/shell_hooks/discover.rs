@@ -1,5 +1,6 @@
 //! Which files of a directory are hooks, and what they are called.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,7 +20,28 @@ pub struct Found {
     /// Hooks in the order of their paths.
     pub hooks: Vec<PathBuf>,
     /// Files that would be hooks but for their mode, and directories that cannot be read.
-    pub problems: Vec<String>,
+    pub problems: Vec<FileProblem>,
+}
+
+/// What is odd about a file or directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileProblem {
+    /// Its path.
+    pub path: PathBuf,
+    /// What is odd.
+    pub text: String,
+}
+
+impl fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.text)
+    }
+}
+
+impl Found {
+    fn add_problem(&mut self, path: &Path, text: &impl fmt::Display) {
+        self.problems.push(FileProblem { path: path.to_owned(), text: text.to_string() });
+    }
 }
 
 /// Looks for executable files below a directory; an absent directory has none.
@@ -32,17 +54,16 @@ pub fn discover(directory: &Path, scope: Scope) -> Found {
 }
 
 fn look(directory: &Path, scope: Scope, depth: usize, found: &mut Found) {
-    let mut fail = |path: &Path, e: io::Error| found.problems.push(format!("{}: {e}", path.display()));
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound && depth == 0 => return,
-        Err(e) => return fail(directory, e),
+        Err(e) => return found.add_problem(directory, &e),
     };
     let mut paths = Vec::new();
     for entry in entries {
         match entry {
             Ok(entry) => paths.push(entry.path()),
-            Err(e) => fail(directory, e),
+            Err(e) => found.add_problem(directory, &e),
         }
     }
     paths.sort();
@@ -55,7 +76,7 @@ fn look(directory: &Path, scope: Scope, depth: usize, found: &mut Found) {
         let meta = match fs::metadata(&path) {
             Ok(meta) => meta,
             Err(e) => {
-                found.problems.push(format!("{}: {e}", path.display()));
+                found.add_problem(&path, &e);
                 continue;
             }
         };
@@ -71,8 +92,7 @@ fn look(directory: &Path, scope: Scope, depth: usize, found: &mut Found) {
             continue;
         }
         if meta.permissions().mode() & 0o111 == 0 {
-            let text = "it is not executable and is ignored; chmod +x makes it a hook";
-            found.problems.push(format!("{}: {text}", path.display()));
+            found.add_problem(&path, &"it is not executable and is ignored; chmod +x makes it a hook");
         } else {
             found.hooks.push(path);
         }
@@ -109,7 +129,10 @@ mod tests {
         assert_eq!(names(Scope::Module), ["a/deep/x", "a/z.py", "b.sh"]);
         assert_eq!(names(Scope::Global), ["a/deep/x", "a/z.py", "b.sh", "venv/bin/python3"]);
         let problems = discover(dir.path(), Scope::Module).problems;
-        assert!(problems.iter().any(|p| p.contains("f.sh: it is not executable")), "{problems:?}");
+        assert!(
+            problems.iter().any(|p| p.to_string().contains("f.sh: it is not executable")),
+            "{problems:?}"
+        );
         assert_eq!(discover(&dir.path().join("absent"), Scope::Global), Found::default());
     }
 }

@@ -81,7 +81,7 @@ pub struct Input {
 /// What hooks in bash source. Images have it; who asks hooks elsewhere may not.
 const LIBRARY: &str = "/shell_lib.sh";
 
-/// What to do about a program that failed for want of the library.
+/// What to do about a program that failed for want of the library, which its shell says in words of its own.
 fn missing_library(reason: &ProcessError, library: &Path) -> &'static str {
     if reason.to_string().contains(LIBRARY) && !library.exists() {
         "\n/shell_lib.sh is in the image of Windlass: run this there, or copy frameworks/shell_lib.sh and frameworks/shell of its \

@@ -11,10 +11,11 @@ use tokio::task::JoinSet;
 use super::binding_context::{Context, ContextKind, Include, Item, Snapshots};
 use super::config::{Common, Kubernetes, WatchEvent};
 use super::cron::Cron;
+use super::discover::{self, FileProblem};
 use super::hook_file::{ConfigCache, FileParts, HookSource};
 use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run, next_event};
-use super::{Hook, HookError, Moment, Scope, SettingsCheck, discover};
+use super::{Hook, HookError, Moment, Scope, SettingsCheck};
 use windlass_cluster::Cluster;
 use windlass_controller::serve::addon_operator_metrics::Measures;
 
@@ -75,7 +76,7 @@ impl HookSet {
         prefix: &str,
         scope: Scope,
         limit: Duration,
-    ) -> Result<(Self, Vec<String>), HookError> {
+    ) -> Result<(Self, Vec<FileProblem>), HookError> {
         let configs = ConfigCache::default();
         Self::load_cached(directory, (module, prefix), (scope, limit), (&configs, 0)).await
     }
@@ -89,7 +90,7 @@ impl HookSet {
         (module, prefix): (&str, &str),
         (scope, limit): (Scope, Duration),
         (configs, files): (&ConfigCache, u64),
-    ) -> Result<(Self, Vec<String>), HookError> {
+    ) -> Result<(Self, Vec<FileProblem>), HookError> {
         let found = discover::discover(directory, scope);
         configs.retain(directory, &found.hooks);
         let loads = found.hooks.iter().map(|path| async move {

@@ -37,8 +37,8 @@ impl Hooks {
         let (set, problems) = HookSet::load_cached(&directory, ("", ""), (Scope::Global, limit), known)
             .await
             .map_err(|e: HookError| e.to_string())?;
-        for text in problems {
-            tracing::warn!("{text}");
+        for problem in problems {
+            tracing::warn!("{problem}");
         }
         self.note("", &set);
         Ok(Some(set))

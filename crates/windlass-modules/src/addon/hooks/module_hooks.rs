@@ -155,8 +155,8 @@ impl Hooks {
         let loaded =
             HookSet::load_cached(&directory, owner, (Scope::Module, self.limit()), known_files).await;
         let (set, problems) = loaded.map_err(|e| Error::Hook(e.to_string()))?;
-        for text in problems {
-            tracing::warn!(module = module.name, "{text}");
+        for problem in problems {
+            tracing::warn!(module = module.name, "{problem}");
         }
         self.note(&module.name, &set);
         if let Some(known) = known {

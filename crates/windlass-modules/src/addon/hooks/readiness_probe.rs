@@ -24,7 +24,7 @@ const BINDING: &str = "schedule";
 const QUEUE: &str = "readiness";
 /// The condition that the library's probe writes.
 const CONDITION: &str = "IsReady";
-/// How the library's probe says that the module's object cannot be read.
+/// How the library's probe, a foreign program, says that the module's object cannot be read.
 const NO_OBJECT: &str = "get module resource";
 /// How often a probe that runs before its module's object is written is tried again, and when.
 const EARLY_TRIES: u32 = 5;

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
-use windlass_test_cluster::{ControlPlane, Tool};
+use windlass_testing::{ControlPlane, Tool};
 
 const USAGE: &str = "\
 Usage: control-plane                      start a cluster; Ctrl-C takes it away

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use windlass_test_cluster::{ControlPlane, Error, Options, Tool, wait_until};
+use windlass_testing::{ControlPlane, Error, Options, Tool, wait_until};
 
 const DEPLOYMENT: &str = r#"{
   "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
@@ -39,7 +39,7 @@ spec:
     statusTemplate: "phase: Failed"
 "#;
 
-/// What `windlass_test_cluster::shared` gives, but ours even where the developer has a KUBECONFIG.
+/// What `windlass_testing::shared` gives, but ours even where the developer has a KUBECONFIG.
 fn cluster() -> &'static ControlPlane {
     static CLUSTER: OnceLock<ControlPlane> = OnceLock::new();
     CLUSTER.get_or_init(|| ControlPlane::start().unwrap())
@@ -74,7 +74,8 @@ fn both_helms_tell_their_version() {
         (cluster.helm4(["version", "--template={{.Version}}"]).unwrap(), "helm4"),
         (cluster.helm3(["version", "--template={{.Version}}"]).unwrap(), "helm3"),
     ] {
-        let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools").join(group).join("go.mod");
+        let pinned =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools").join(group).join("go.mod");
         let pinned = fs::read_to_string(pinned).unwrap();
         let line = format!("helm.sh/helm/v{} {said} ", group.trim_start_matches("helm"));
         assert!(pinned.contains(&line), "{group} says it is {said}");

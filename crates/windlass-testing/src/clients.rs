@@ -30,7 +30,38 @@ impl ControlPlane {
     /// Reads JSON from a path of the API such as `/api/v1/namespaces`.
     pub fn get(&self, path: &str) -> Result<Value> {
         let text = self.kubectl(["get", "--raw", path])?;
-        serde_json::from_str(&text).map_err(|source| Error::Json { what: "answer of the API", text, source })
+        json("answer of the API", text)
+    }
+
+    /// The object that `kubectl get` finds by these arguments; `None` if there is none.
+    pub fn find(&self, arguments: &[&str]) -> Result<Option<Value>> {
+        let text = self.kubectl(["get", "--ignore-not-found", "-o", "json"].iter().chain(arguments))?;
+        if text.trim().is_empty() { Ok(None) } else { json("answer of kubectl", text).map(Some) }
+    }
+
+    /// The objects that `kubectl get` lists by these arguments.
+    pub fn list(&self, arguments: &[&str]) -> Result<Vec<Value>> {
+        let mut list = self.find(arguments)?.unwrap_or_default();
+        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    }
+
+    /// The revisions of Helm's releases with these labels, and their statuses, by the labels of their records.
+    pub fn revisions(&self, namespace: &str, labels: &str) -> Result<Vec<(u64, String)>> {
+        let records = self.list(&["secrets", "-n", namespace, "-l", labels])?;
+        let text = |record: &Value, label: &str| {
+            record["metadata"]["labels"][label].as_str().unwrap_or_default().to_owned()
+        };
+        let row = |record| (text(record, "version").parse().unwrap_or_default(), text(record, "status"));
+        let mut rows: Vec<_> = records.iter().map(row).collect();
+        rows.sort();
+        Ok(rows)
+    }
+
+    /// Applies a CustomResourceDefinition, and waits until its kind is served.
+    pub fn establish(&self, definition: &Value) -> Result<()> {
+        self.kubectl_with(["apply", "--server-side", "-f", "-"], &definition.to_string())?;
+        let name = format!("crd/{}", definition["metadata"]["name"].as_str().unwrap_or_default());
+        self.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).map(drop)
     }
 
     /// Runs Helm 4 as administrator; answers with what it printed.
@@ -65,8 +96,7 @@ impl ControlPlane {
     /// takes its word for it because the administrator vouches (impersonation), so it works on any cluster.
     pub fn kubeconfig_as(&self, user: &str, groups: &[&str]) -> Result<PathBuf> {
         let text = self.kubectl(["config", "view", "--raw", "--minify", "--flatten", "-o", "json"])?;
-        let mut config: Value =
-            serde_json::from_str(&text).map_err(|source| Error::Json { what: "kubeconfig", text, source })?;
+        let mut config = json("kubeconfig", text)?;
         config["users"][0]["user"]["as"] = json!(user);
         config["users"][0]["user"]["as-groups"] = json!(groups);
         let file = tempfile::Builder::new()
@@ -79,6 +109,10 @@ impl ControlPlane {
             });
         file.map_err(Error::io("write a kubeconfig to", self.directory()))
     }
+}
+
+fn json(what: &'static str, text: String) -> Result<Value> {
+    serde_json::from_str(&text).map_err(|source| Error::Json { what, text, source })
 }
 
 fn run(command: &mut Command, input: &str) -> Result<String> {

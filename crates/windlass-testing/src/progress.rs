@@ -5,5 +5,5 @@ use std::io::{self, Write as _};
 
 pub(crate) fn say(line: impl Display) {
     // A closed standard error is no reason to fail.
-    drop(writeln!(io::stderr().lock(), "windlass-test-cluster: {line}"));
+    drop(writeln!(io::stderr().lock(), "windlass-testing: {line}"));
 }

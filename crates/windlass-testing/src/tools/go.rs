@@ -26,7 +26,7 @@ pub(super) fn binary(recipe: &Recipe) -> Result<PathBuf> {
 
 /// The Go module that pins the tool.
 fn source(recipe: &Recipe) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools").join(recipe.group)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tools").join(recipe.group)
 }
 
 /// The tool's binary in the cache, built if it is not there.

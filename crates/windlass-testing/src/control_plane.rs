@@ -68,6 +68,15 @@ pub fn shared() -> Result<&'static ControlPlane, &'static Error> {
     SHARED.get_or_init(ControlPlane::of_environment).as_ref()
 }
 
+/// The same, for a test that cannot do without.
+///
+/// # Panics
+/// There is none.
+#[allow(clippy::panic, reason = "helpers of tests fail like the tests")]
+pub fn control_plane() -> &'static ControlPlane {
+    shared().unwrap_or_else(|error| panic!("a control plane: {error}"))
+}
+
 impl ControlPlane {
     /// The cluster that `WINDLASS_TEST_KUBECONFIG` names, or else a new one.
     pub fn of_environment() -> Result<Self> {
