@@ -138,7 +138,9 @@ mod tests {
                 "/near.tgz" => "/other.tgz".to_owned(),
                 _ => return none.to_owned(),
             };
-            format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            format!(
+                "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )
         })
         .await;
         let clients = ChartClients::new(false);
@@ -157,7 +159,10 @@ mod tests {
             let error = found("/near.tgz", true, username).await;
             assert!(error.contains("404 Not Found"), "{error}");
         }
-        assert!(asked.lock().unwrap().contains(&"/other.tgz".to_owned()), "a redirect of its own is followed");
+        assert!(
+            asked.lock().unwrap().contains(&"/other.tgz".to_owned()),
+            "a redirect of its own is followed"
+        );
         assert_eq!(*seen.lock().unwrap(), [""; 0]);
         // Other servers are not excepted.
         let error = found("/near.tgz", false, "").await;
