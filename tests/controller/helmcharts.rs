@@ -775,7 +775,7 @@ async fn a_release_that_two_name_stays_with_the_first_through_restarts() {
             };
             of("ok") >= 1.0 && of("error") >= 2.0
         };
-        running.wait("all have had a pass", || done());
+        running.wait("all have had a pass", done);
         assert_eq!(size(), "first");
         running.cp.kubectl(["delete", "configmap", "web", "-n", &target]).unwrap();
         running.wait("drift is the first one's", || size() == "first");
