@@ -175,7 +175,12 @@ impl FrontEnd for ChartResources {
         let chart = match self.chart(pass, object, spec).await {
             Ok(chart) => chart,
             Err(error) => {
-                self.serve_without_chart(pass, object, spec, &error).await?;
+                if let Err(other) = self.serve_without_chart(pass, object, spec, &error).await {
+                    tracing::warn!(
+                        object = object.name,
+                        "the kind cannot be served without its chart: {other}"
+                    );
+                }
                 return Err(error);
             }
         };
