@@ -68,10 +68,14 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     std::fs::create_dir_all(target.join("charts")).map_err(|e| failed(&target.join("charts"), &e))
 }
 
-fn check_name(name: &str) -> Result<(), Failure> {
+/// Refuses a name of a chart that is none in Helm, or that a path or a text could take for something else.
+pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || name.len() > LONGEST_NAME {
         return Err(format!("chart name must be between 1 and {LONGEST_NAME} characters"));
+    }
+    if matches!(name, "." | "..") {
+        return Err(format!("chart name {name:?} is a directory's: choose another one"));
     }
     match name.chars().all(good) {
         true => Ok(()),

@@ -11,7 +11,7 @@ use chart_compat::render::CompiledChart;
 use serde_json::{Value, json};
 
 use super::crd::{KindFlags, warning_lines};
-use super::create::write;
+use super::create::{check_name, write};
 use super::failure::Explained;
 use super::fetch::ChartPath;
 use super::flags::{Globals, Values};
@@ -36,6 +36,9 @@ const SCAFFOLD: [(&str, &str); 5] = [
 const OVERLAY: &str = "overlay.yaml";
 /// Longest name of a ServiceAccount and a Deployment here, without its suffix: that of a Pod is longer.
 const MAX_NAME: usize = 40;
+
+/// Characters of a wrong name that an error has.
+const MAX_SHOWN: usize = 100;
 
 /// Repositories that `init` writes.
 #[derive(clap::Subcommand)]
@@ -82,6 +85,9 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     check(args)?;
     let compiled = chart::load(&args.chart, globals, &args.path)?;
     let name = compiled.chart().name();
+    // It becomes part of paths, commands and documents.
+    let shown: String = name.chars().take(MAX_SHOWN).collect();
+    check_name(name).map_err(|rule| format!("{}: Chart.yaml: name {shown:?}: {rule}", args.chart))?;
     let options = args.of.options(name)?;
     let user = values::merge(globals, &args.values, globals.profile())?;
     let made = define(compiled.chart(), &options).map_err(|e| e.to_string())?;

@@ -49,6 +49,43 @@ fn own_test(repository: &Path) -> (bool, String) {
 }
 
 #[test]
+fn a_chart_with_another_sort_of_name_gets_no_repository() {
+    let dir = tempfile::tempdir().unwrap();
+    let (chart, target) = (dir.path().join("chart"), dir.path().join("operator"));
+    std::fs::create_dir(&chart).unwrap();
+    for name in [
+        "../up",
+        "..",
+        ".",
+        "a/b",
+        "",
+        " ",
+        "a b",
+        "a: b",
+        "{{ .Values.x }}",
+        "<KIND>",
+        "$(touch x)",
+        "a\nb",
+        "'",
+        "\u{e4}",
+    ] {
+        let head =
+            format!("apiVersion: v2\nname: {}\nversion: 1.0.0\n", serde_json::to_string(name).unwrap());
+        std::fs::write(chart.join("Chart.yaml"), head).unwrap();
+        let error = fails(&["init", "operator", chart.to_str().unwrap(), target.to_str().unwrap()]);
+        assert!(error.contains("name"), "{name:?}: {error}");
+        assert!(!target.exists() && !dir.path().join("up").exists(), "{name:?}: {error}");
+    }
+    std::fs::write(
+        chart.join("Chart.yaml"),
+        format!("apiVersion: v2\nname: {}\nversion: 1.0.0\n", "a".repeat(300)),
+    )
+    .unwrap();
+    let error = fails(&["init", "operator", chart.to_str().unwrap(), target.to_str().unwrap()]);
+    assert!(error.contains("between 1 and 250 characters") && error.len() < 400, "{error}");
+}
+
+#[test]
 fn a_new_repository_passes_its_own_test_until_its_chart_changes() {
     let dir = tempfile::tempdir().unwrap();
     let target = dir.path().join("operator");

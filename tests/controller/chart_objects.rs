@@ -58,7 +58,7 @@ pub(crate) fn chart(root: &Path) {
         "values.schema.json",
         r#"{"type": "object", "additionalProperties": false, "properties": {
             "size": {"type": "integer"}, "image": {"type": "object"}, "port": {"type": "integer"},
-            "fixed": {"type": "string"}, "broken": {"type": "boolean"}, "keep": {"type": "boolean"}}}"#,
+            "fixed": {"type": "string"}, "broken": {"type": "boolean"}, "runs": {"type": "boolean"}, "keep": {"type": "boolean"}}}"#,
     );
     let objects = r#"apiVersion: v1
 kind: ConfigMap
@@ -87,6 +87,17 @@ apiVersion: v1
 kind: Service
 metadata: {name: "{{ .Release.Name }}"}
 spec: {ports: [{port: 70000}]}
+{{ end }}
+{{ if .Values.runs }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "{{ .Release.Name }}"}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, image: web}]}
 {{ end }}
 {{ if .Values.keep }}
 ---
@@ -712,5 +723,71 @@ async fn passes_over_an_object_that_did_not_change_make_no_request() {
     let named: Vec<String> =
         all.iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect();
     assert_eq!(named, [""; 0]);
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workload_that_breaks_later_is_not_ready_until_it_is_again() {
+    // Nothing is reconciled by its period.
+    let setup = || Setup { fields: ", reconcilePeriod: 1h", ..Setup::default() };
+    let mut own = Running::start_with(&["Cache"], setup()).await;
+    let n = own.ns.name().to_owned();
+    let break_it = |own: &Running| {
+        own.cp.kubectl(["create", "quota", "none", "--hard=pods=0", "-n", &n]).unwrap();
+        own.wait("the quota counts", || {
+            own.object("quota", "none").is_some_and(|quota| quota["status"]["hard"].is_object())
+        });
+        own.cp.kubectl(["delete", "pods", "--all", "--force", "-n", &n]).unwrap();
+    };
+    let mend_it = |own: &Running| own.cp.kubectl(["delete", "quota", "none", "-n", &n]).unwrap();
+    own.apply("Cache", "web", &json!({"runs": true}));
+    own.ready("Cache", "web");
+    for _ in 0..2 {
+        break_it(&own);
+        let message = own.wait_condition("Cache", "web", "Ready", "False NotReady");
+        assert!(message.contains("Deployment"), "{message}");
+        mend_it(&own);
+        own.ready("Cache", "web");
+    }
+    assert_eq!(own.history("web"), ["deployed"]);
+    // What breaks while no process runs is seen by the next one.
+    own.end().await;
+    break_it(&own);
+    own.resume(&["Cache"], &setup()).await;
+    own.wait_condition("Cache", "web", "Ready", "False NotReady");
+    mend_it(&own);
+    own.ready("Cache", "web");
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_goes_with_its_namespace_when_its_account_is_gone() {
+    let account = || Setup { account: Some("deployer"), ..Setup::default() };
+    let mut own = Running::start_with(&["Cache"], account()).await;
+    let n = own.ns.name().to_owned();
+    own.cp.kubectl(["create", "serviceaccount", "deployer", "-n", &n]).unwrap();
+    let subject = format!("--serviceaccount={n}:deployer");
+    let binding = format!("{n}-deployer");
+    own.cp
+        .kubectl(["create", "clusterrolebinding", &binding, "--clusterrole=cluster-admin", &subject])
+        .unwrap();
+    for name in ["web", "last"] {
+        own.apply("Cache", name, &json!({}));
+        own.ready("Cache", name);
+    }
+    let without_rights = || {
+        own.cp.kubectl(["delete", "clusterrolebinding", &binding, "--ignore-not-found"]).unwrap();
+        own.cp.kubectl(["delete", "serviceaccount", "deployer", "-n", &n, "--ignore-not-found"]).unwrap();
+    };
+    without_rights();
+    // In a namespace that stays, the object does, too: its release would be forgotten.
+    own.cp.kubectl(["delete", &format!("caches.{GROUP}"), "web", "-n", &n, "--wait=false"]).unwrap();
+    own.wait_condition("Cache", "web", "ReleaseFailed", "True UninstallError");
+    assert!(own.object("Cache", "web").is_some());
+    own.cp.kubectl(["delete", "namespace", &n, "--wait=false"]).unwrap();
+    own.wait("the objects are gone", || {
+        own.object("Cache", "web").is_none() && own.object("Cache", "last").is_none()
+    });
+    own.cp.kubectl(["delete", "clusterrole", &format!("{n}-web"), &format!("{n}-last")]).unwrap();
     own.end().await;
 }

@@ -214,6 +214,65 @@ async fn a_kind_comes_with_its_chart_resource_and_goes_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn objects_of_a_kind_without_its_chart_say_so_and_can_be_deleted() {
+    let mut own = Running::start().await;
+    let kind = format!("webs.{}", own.group());
+    own.resource("web", &json!({}));
+    own.ready("web", "True Registered");
+    for name in ["one", "two"] {
+        own.web(name, &json!({"size": 2}));
+        own.wait("it is deployed", || own.data(name) == "2 0.1.0");
+    }
+    own.wait("both are ready", || own.status("web")["objects"]["ready"] == 2);
+    own.end().await;
+    let (there, away) = (own.charts.path().join("web"), own.charts.path().join("away"));
+    std::fs::rename(&there, &away).unwrap();
+    own.resume().await;
+    own.ready("web", "False ChartUnavailable");
+    let condition = |name: &str, of: &str| {
+        let one = format!(".status.conditions[?(@.type==\"{of}\")]");
+        own.get(&kind, name, &format!("{{{one}.status}} {{{one}.reason}} {{{one}.message}}"))
+    };
+    own.wait("the condition names the error", || {
+        let text = condition("one", "Irreconcilable");
+        text.starts_with("True ChartUnavailable spec.chart: ") && text.contains("No such file")
+            || text.starts_with("True ChartUnavailable spec.chart: ") && text.contains("no such file")
+    });
+    // What is deployed stays, and so does its readiness; a change waits for the chart.
+    assert!(condition("one", "Ready").starts_with("True Ready"), "{}", condition("one", "Ready"));
+    own.cp.kubectl(["delete", "configmap", "one", "-n", own.ns.name()]).unwrap();
+    own.wait("drift is corrected", || own.data("one") == "2 0.1.0");
+    own.web("one", &json!({"size": 3}));
+    own.web("new", &json!({"size": 3}));
+    for name in ["one", "new"] {
+        own.wait("it waits for the chart", || condition(name, "Ready").starts_with("False ChartUnavailable"));
+    }
+    assert_eq!([own.data("one"), own.data("new")], ["2 0.1.0", ""]);
+    own.delete(&kind, "two", true);
+    assert_eq!(own.data("two"), "", "uninstalled without the chart");
+    // The chart is back: nothing of it is left.
+    std::fs::rename(&away, &there).unwrap();
+    for name in ["one", "new"] {
+        own.wait("it is deployed", || own.data(name) == "3 0.1.0");
+        own.wait("it is ready", || condition(name, "Ready").starts_with("True Ready"));
+        assert_eq!(condition(name, "Irreconcilable").trim(), "");
+    }
+    own.ready("web", "True Registered");
+    // A ChartResource that is deleted meanwhile waits for its objects alone.
+    own.end().await;
+    std::fs::rename(&there, &away).unwrap();
+    let resource = format!("{}-web", own.ns.name());
+    own.cp.kubectl(["delete", RESOURCES, &resource, "--wait=false"]).unwrap();
+    own.cp.kubectl(["delete", &kind, "one", "new", "-n", own.ns.name(), "--wait=false"]).unwrap();
+    own.resume().await;
+    own.wait("the ChartResource is gone", || {
+        own.cp.kubectl(["get", RESOURCES, &resource, "--ignore-not-found", "-o", "name"]).unwrap().is_empty()
+    });
+    assert_eq!([own.data("one"), own.data("new")], ["", ""]);
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn another_chart_reaches_all_objects_one_after_the_other() {
     let mut own = Running::start().await;
     own.resource("web", &json!({}));

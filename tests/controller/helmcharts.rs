@@ -83,6 +83,8 @@ struct Running {
     cp: &'static ControlPlane,
     ns: Namespace<'static>,
     options: HelmChartOptions,
+    /// Namespaces that are watched beside the test's own.
+    further: Vec<String>,
     /// Metrics of the front end.
     state: Arc<State>,
     process: Option<(watch::Sender<bool>, FrontEndTask)>,
@@ -101,6 +103,7 @@ impl Running {
             cp,
             ns: cp.namespace("helmchart").unwrap(),
             options,
+            further: Vec::new(),
             state: Arc::new(State::new("test_")),
             process: None,
         }
@@ -121,7 +124,13 @@ impl Running {
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let namespace = Some(self.ns.name().to_owned());
-        let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
+        let further_namespaces = self.further.clone();
+        let options = ControllerOptions {
+            namespace,
+            further_namespaces,
+            concurrency: 4,
+            ..ControllerOptions::default()
+        };
         let front_end = HelmCharts::new(self.options.clone());
         let task = tokio::spawn(windlass_controller::run(front_end, context, options, async move {
             drop(stopped.wait_for(|stop| *stop).await);
@@ -137,10 +146,13 @@ impl Running {
     }
 
     fn apply(&self, kind: &str, name: &str, annotations: &Value, spec: &Value) {
-        let object = json!({
-            "apiVersion": "helm.cattle.io/v1", "kind": kind,
-            "metadata": {"name": name, "namespace": self.ns.name(), "annotations": annotations}, "spec": spec,
-        });
+        let metadata = json!({"name": name, "namespace": self.ns.name(), "annotations": annotations});
+        self.apply_object(kind, &metadata, spec);
+    }
+
+    fn apply_object(&self, kind: &str, metadata: &Value, spec: &Value) {
+        let object =
+            json!({"apiVersion": "helm.cattle.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
         // The annotation of a client-side apply would hold the whole chart.
         let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
         self.cp.kubectl_with(apply, &object.to_string()).unwrap();
@@ -704,6 +716,143 @@ async fn tenants_act_with_their_own_rights() {
     running.wait("a path is no name", || running.condition("path", "Ready").starts_with("False "));
     let objects = running.cp.kubectl(["get", "configmap,secret", "-n", &victim, "-o", "name"]).unwrap();
     assert!(!objects.contains("target") && !objects.contains("helm.release"), "{objects}");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_two_name_stays_with_the_first_through_restarts() {
+    let mut running = Running::prepare().await;
+    let (first, target) =
+        (running.cp.namespace("hc-first").unwrap(), running.cp.namespace("hc-target").unwrap());
+    let (own, first, target) =
+        (running.ns.name().to_owned(), first.name().to_owned(), target.name().to_owned());
+    for ns in [&own, &first] {
+        running.cp.kubectl(["create", "serviceaccount", "tenant", "-n", ns]).unwrap();
+        let account = format!("--serviceaccount={ns}:tenant");
+        for (number, within) in [&own, &first, &target].into_iter().enumerate() {
+            let name = format!("{ns}-{number}");
+            let binding = ["create", "rolebinding", &name, "--clusterrole=admin", "-n", within, &account];
+            running.cp.kubectl(binding).unwrap();
+        }
+    }
+    running.options.default_service_account = AccountName::parse("tenant");
+    running.further = vec![first.clone(), target.clone()];
+    running.start().await;
+    let package = content(&chart("1.0.0", &[]));
+    let apply = |ns: &str, size: &str| {
+        let spec = json!({"chartContent": package, "targetNamespace": target, "set": {"size": size}});
+        running.apply_object("HelmChart", &json!({"name": "web", "namespace": ns}), &spec);
+    };
+    let get = |ns: &str, kind: &str, path: &str| {
+        let path = format!("jsonpath={path}");
+        running.cp.kubectl(["get", kind, "web", "-n", ns, "--ignore-not-found", "-o", &path]).unwrap()
+    };
+    let ready = |ns: &str| get(ns, "helmchart", "{.status.conditions[?(@.type==\"Ready\")].message}");
+    let size = || get(&target, "configmap", "{.data.size}");
+    apply(&first, "first");
+    running.wait("the first is deployed", || ready(&first).contains("revision 1 of") && size() == "first");
+    apply(&own, "second");
+    running.wait("the second is refused", || ready(&own).contains("belongs to another HelmChart"));
+    // One that is at home takes nothing either.
+    apply(&target, "home");
+    running.wait("the one at home is refused", || ready(&target).contains("belongs to another HelmChart"));
+    assert_eq!(size(), "first");
+    // Whoever comes first after a restart.
+    for number in 0..2 {
+        running.stop().await;
+        let patch = format!(r#"{{"spec":{{"set":{{"size":"other{number}"}}}}}}"#);
+        for ns in [&own, &target] {
+            let patch = ["patch", "helmchart", "web", "-n", ns, "--type=merge", "-p", &patch];
+            running.cp.kubectl(patch).unwrap();
+        }
+        running.start().await;
+        let done = || {
+            let text = running.state.metrics.text();
+            let of = |result: &str| {
+                let line =
+                    format!("windlass_reconciles_total{{controller=\"helmcharts\",result=\"{result}\"}} ");
+                text.lines().find_map(|l| l.strip_prefix(&line)?.parse::<f64>().ok()).unwrap_or_default()
+            };
+            of("ok") >= 1.0 && of("error") >= 2.0
+        };
+        running.wait("all have had a pass", done);
+        assert_eq!(size(), "first");
+        running.cp.kubectl(["delete", "configmap", "web", "-n", &target]).unwrap();
+        running.wait("drift is the first one's", || size() == "first");
+    }
+    // Who has not deployed it uninstalls nothing, and the next one gets it from who has.
+    running.cp.kubectl(["delete", "helmchart", "web", "-n", &target]).unwrap();
+    assert_eq!(size(), "first");
+    running.cp.kubectl(["delete", "helmchart", "web", "-n", &first]).unwrap();
+    running.wait("the second is deployed", || size() == "other1");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_ends_whatever_the_records_are() {
+    let mut running = Running::started().await;
+    let package = content(&chart("1.0.0", &[]));
+    for name in ["own", "foreign", "marked"] {
+        running.chart(name, &json!({"chartContent": package}));
+        running.wait_revision(name, 1);
+    }
+    running.chart("own", &json!({"chartContent": package, "set": {"size": "two"}}));
+    running.wait_revision("own", 2);
+    running.stop().await;
+    let garbage = format!(r#"{{"data":{{"release":"{}"}}}}"#, STANDARD.encode("garbage"));
+    for record in ["own.v2", "foreign.v1", "marked.v1"] {
+        let name = format!("sh.helm.release.v1.{record}");
+        running.cp.kubectl(["patch", "secret", &name, "-n", running.ns.name(), "-p", &garbage]).unwrap();
+    }
+    running
+        .kubectl("label secret sh.helm.release.v1.foreign.v1 windlass.dev/owner- windlass.dev/owner-digest-");
+    running.kubectl("label --overwrite secret sh.helm.release.v1.marked.v1 windlass.dev/owner-digest=other");
+    running.start().await;
+    // One that is not its own is left, and the status says so.
+    for name in ["foreign", "marked"] {
+        running
+            .wait("the record is named", || running.message(name).contains("not marked as this HelmChart's"));
+    }
+    running.wait_event("own", "DeletingRecords: records that cannot be read");
+    running.wait("its own is made again", || {
+        let listed = running.cp.helm4(["list", "-n", running.ns.name(), "-q", "--deployed"]).unwrap();
+        listed.split_whitespace().any(|name| name == "own")
+    });
+    running.stop().await;
+    let record = ["patch", "secret", "sh.helm.release.v1.own.v2", "-n", running.ns.name(), "-p", &garbage];
+    running.cp.kubectl(record).unwrap();
+    running.kubectl("delete helmchart own foreign marked --wait=false");
+    running.start().await;
+    running.wait("all are gone", || running.kubectl("get helmcharts -o name").is_empty());
+    running.wait_event("foreign", "NotUninstalled: release");
+    let records = running.kubectl("get secret -l owner=helm -o name");
+    let names: Vec<&str> = records.split_whitespace().collect();
+    assert_eq!(names, ["secret/sh.helm.release.v1.foreign.v1", "secret/sh.helm.release.v1.marked.v1"]);
+    assert_eq!([running.size("own"), running.size("foreign"), running.size("marked")], ["", "one", "one"]);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uninstall_that_leaves_objects_is_tried_again() {
+    let mut running = Running::started().await;
+    let held =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [test.windlass.dev/held]}\n";
+    let package = content(&chart("1.0.0", &[("templates/held.yaml", held)]));
+    running.chart("web", &json!({"chartContent": package, "timeout": "1s"}));
+    running.wait_revision("web", 1);
+    running.kubectl("delete helmchart web --wait=false");
+    running.wait_event("web", "UninstallIncomplete: ");
+    assert!(running.events("web").contains("it waits for the finalizers test.windlass.dev/held"));
+    running.wait_ready("web", "False UninstallIncomplete");
+    // A process that begins then goes on.
+    running.stop().await;
+    running.start().await;
+    assert_eq!(running.get("helmchart", "web", "{.metadata.finalizers[*]}"), FINALIZER);
+    let patch = r#"{"metadata":{"finalizers":null}}"#;
+    running.cp.kubectl(["patch", "configmap", "held", "-n", running.ns.name(), "-p", patch]).unwrap();
+    running.wait("the object is gone", || running.get("helmchart", "web", "{.metadata.name}").is_empty());
+    assert_eq!(running.kubectl("get secret -l owner=helm -o name"), "");
+    assert_eq!(running.size("web"), "");
     running.stop().await;
 }
 

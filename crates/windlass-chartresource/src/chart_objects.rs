@@ -16,18 +16,19 @@ use super::failed_attempts::FailedAttempts;
 use super::kind_settings::KindSettings;
 use super::loaded_chart::LoadedChart;
 use super::object_deployment::{Deployment, Kept, input_digest};
-use super::object_status::{DeployedRelease, ObjectState, ObjectStatus, Step};
-use super::release_choice::{BusyReleases, ChosenRelease, Claimant, Ownership};
+use super::object_status::{CHART_UNAVAILABLE, DeployedRelease, ObjectState, ObjectStatus, Step};
+use super::rechecks::Rechecks;
+use super::release_choice::{ChosenRelease, Claimant};
 use super::served_kind::{ObjectProgress, ServedKind};
-use super::values_object::{self, ANNOTATIONS, ChartObject};
+use super::values_object::{ANNOTATIONS, ChartObject};
 use windlass_cluster::Gvk;
 use windlass_controller::{
-    AccountName, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
-    ReleaseTarget, Report, Requeue, capabilities, jittered,
+    AccountName, BusyReleases, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
+    ReleaseRunner, ReleaseTarget, Report, Requeue, capabilities, jittered,
 };
 use windlass_engine::record::Record;
 use windlass_engine::{
-    CheckedObjects, Disposition, DriftMode, EngineError, ReleaseId, ReleaseOptions, UninstallRequest,
+    CheckedObjects, Disposition, DriftMode, EngineError, ReconcileTrigger, ReleaseId, ReleaseOptions,
     Unready, Wait,
 };
 
@@ -42,9 +43,6 @@ const NEXT_WAIT: Duration = Duration::from_secs(10);
 const READY_WITHIN: i64 = 300;
 /// Pause between the passes that wait.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long an uninstall waits for hooks and, where an annotation asks for it, for objects.
-const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
-
 /// Options of the objects of all kinds of a process.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectOptions {
@@ -63,6 +61,7 @@ pub struct ChartObjects {
     attempts: FailedAttempts,
     /// The step that each object's pass is at, or failed in.
     steps: Mutex<BTreeMap<String, Step>>,
+    rechecks: Rechecks,
 }
 
 impl ChartObjects {
@@ -74,11 +73,17 @@ impl ChartObjects {
 
     /// The front end of a kind whose chart may be replaced.
     pub(crate) fn of_kind(kind: Arc<ServedKind>, options: ObjectOptions) -> Self {
-        Self { kind, options, attempts: FailedAttempts::default(), steps: Mutex::default() }
+        Self {
+            kind,
+            options,
+            attempts: FailedAttempts::default(),
+            steps: Mutex::default(),
+            rechecks: Rechecks::default(),
+        }
     }
 
     /// Notes the step that an object's pass is at.
-    fn enter(&self, key: &str, step: Step) {
+    pub(crate) fn enter(&self, key: &str, step: Step) {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), step);
     }
 
@@ -91,16 +96,21 @@ impl ChartObjects {
         &self.kind.settings
     }
 
-    fn claimant<'c>(&'c self, object: &'c ChartObject, chart: &'c str) -> Claimant<'c> {
+    pub(crate) fn claimant<'c>(&'c self, object: &'c ChartObject, chart: &'c str) -> Claimant<'c> {
         let KindSettings { name, gvk, .. } = self.settings();
         Claimant { owner: name, gvk, name: &object.name, chart }
     }
 
     /// The release that an object's status names, if it may be the object's: who writes the status cannot choose another one.
-    fn known_release<'o>(&self, object: &'o ChartObject) -> Option<&'o str> {
+    pub(crate) fn known_release<'o>(&self, object: &'o ChartObject) -> Option<&'o str> {
         let known = object.status.deployed_release.as_ref().map(|known| known.name.as_str())?;
         let names = self.claimant(object, "").names();
         names.iter().any(|name| name == known).then_some(known)
+    }
+
+    /// The name of the kind's chart.
+    pub(crate) fn chart_name(&self) -> String {
+        self.kind.chart_name()
     }
 
     fn period(&self, object: &ChartObject) -> Duration {
@@ -156,8 +166,15 @@ impl FrontEnd for ChartObjects {
 
     fn note_gone(&self, key: &str) {
         self.attempts.clear(key);
+        self.rechecks.take(key);
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.kind.note_gone(key);
+    }
+
+    fn note_trigger(&self, key: &str, trigger: &ReconcileTrigger) {
+        if trigger.is_status() {
+            self.rechecks.note(key);
+        }
     }
 
     fn next_request(&self) -> impl Future<Output = String> + Send {
@@ -200,27 +217,7 @@ impl FrontEnd for ChartObjects {
     }
 
     async fn uninstall(&self, pass: &mut ReconcilePass, object: &ChartObject) -> Result<(), ReconcileError> {
-        let key = object.key();
-        self.enter(&key, Step::Uninstall);
-        let Some(namespace) = object.namespace.as_deref() else { return Ok(()) };
-        let runner = pass.runner(self, object)?;
-        let chart = self.kind.chart_name();
-        let claimant = self.claimant(object, &chart);
-        let known = self.known_release(object);
-        for name in claimant.names() {
-            let id = ReleaseId::new(namespace, &name);
-            let newest = runner.engine().records().newest(&id).await?;
-            // The status, which others may write, is not a proof.
-            let owns = match claimant.ownership(&name, newest.as_ref()) {
-                Ownership::Own => true,
-                Ownership::Unmarked => known == Some(&name),
-                Ownership::Absent | Ownership::Foreign(_) => false,
-            };
-            if owns {
-                self.uninstall_release(pass, object, &runner, id).await?;
-            }
-        }
-        Ok(())
+        self.run_uninstall(pass, object).await
     }
 
     fn status(&self, object: &ChartObject, before: &Value, report: &Report<'_>) -> Value {
@@ -284,35 +281,6 @@ pub(crate) fn note(event_type: EventType, reason: &'static str, note: String) ->
 }
 
 impl ChartObjects {
-    async fn uninstall_release(
-        &self,
-        pass: &mut ReconcilePass,
-        object: &ChartObject,
-        runner: &ReleaseRunner,
-        id: ReleaseId,
-    ) -> Result<(), ReconcileError> {
-        let wait = object.switch(values_object::UNINSTALL_WAIT, false);
-        let request = UninstallRequest {
-            ignore_not_found: true,
-            run_hooks: !object.switch(values_object::UNINSTALL_WITHOUT_HOOKS, false),
-            description: object.description(values_object::UNINSTALL_DESCRIPTION),
-            timeout: UNINSTALL_TIMEOUT,
-            wait,
-            ..UninstallRequest::new(id)
-        };
-        if wait {
-            let status =
-                object.status.in_state(&pass.object["status"], object.generation, ObjectState::Uninstalling);
-            pass.write_status(&status).await?;
-        }
-        let done = runner.uninstall(&request).await?;
-        if !done.errors.is_empty() {
-            return Err(invalid(done.errors.join("; ")));
-        }
-        tracing::info!(object = %pass.reference, deleted = done.deleted.len(), "uninstalled");
-        Ok(())
-    }
-
     /// A pass over an object: its chart and values, its release, and what follows.
     async fn reconcile_object(
         &self,
@@ -329,18 +297,20 @@ impl ChartObjects {
         };
         self.enter(&key, Step::Client);
         let runner = pass.runner(self, object)?;
-        let (chart, upgrades) =
-            match self.kind.turn(&key, object.status.chart_digest.as_deref().unwrap_or_default()) {
-                Turn::Deploy(chart) => (Some(chart), true),
-                Turn::Wait(previous) => (previous, false),
-            };
+        let recheck = self.rechecks.take(&key);
+        let current = object.status.chart_digest.as_deref().unwrap_or_default();
+        let (chart, upgrades, missing) = match self.kind.turn(&key, current) {
+            Turn::Deploy(chart) => (Some(chart), true, None),
+            Turn::Wait(previous) => (previous, false, None),
+            Turn::Stay(why) => (None, false, Some(why)),
+        };
         let capabilities = capabilities(runner.engine().cluster()).await?;
         let values = self.values_of(object);
         let inputs = match (&chart, &values) {
             (Some(chart), Ok(values)) => Some(input_digest(chart, values, &capabilities)),
             _ => None,
         };
-        if let Some(done) = self.unchanged(pass, object, &runner, inputs.as_deref()).await? {
+        if !recheck && let Some(done) = self.unchanged(pass, object, &runner, inputs.as_deref()).await? {
             return Ok(done);
         }
         self.enter(&key, Step::ReleaseState);
@@ -351,7 +321,10 @@ impl ChartObjects {
             .await?;
         pass.claim_release(&release.id)?;
         self.enter(&key, Step::Reconcile);
-        let work = ObjectPass { front_end: self, object, key, runner, release, upgrades };
+        let work = ObjectPass { front_end: self, object, key, runner, release, upgrades, recheck };
+        if let Some(why) = missing {
+            return work.with_missing_chart(pass, &why).await;
+        }
         match (chart, values, inputs) {
             (_, Err((step, text)), _) => {
                 work.keep_beside_failure(pass).await;
@@ -409,6 +382,8 @@ struct ObjectPass<'o> {
     release: ChosenRelease,
     /// Whether the object may have the chart of the kind; else it keeps the one before.
     upgrades: bool,
+    /// Whether what was ready may not be so any more.
+    recheck: bool,
 }
 
 impl ObjectPass<'_> {
@@ -513,6 +488,31 @@ impl ObjectPass<'_> {
         Ok(Reconciled::new(false, Requeue::After(jittered(self.front_end.period(self.object)))))
     }
 
+    /// The chart of the kind cannot be fetched: drift of what is deployed is corrected, and the conditions say why that is all.
+    async fn with_missing_chart(
+        self,
+        pass: &mut ReconcilePass,
+        why: &str,
+    ) -> Result<Reconciled, ReconcileError> {
+        self.keep_beside_failure(pass).await;
+        let mut status = self.object.status.clone();
+        let mut ready = status.is_ready() && self.object.generation == status.observed_generation;
+        if ready
+            && self.recheck
+            && let Some(record) = &self.release.newest
+        {
+            let unready = self.unready(record, FIRST_WAIT).await?;
+            ready = unready.is_empty();
+            status.note_unready(&unready);
+        }
+        let state = ObjectState::ChartMissing { text: why, ready };
+        let written = status.in_state(&pass.object["status"], self.object.generation, state);
+        if pass.replace_status(&written).await? {
+            pass.record_event(note(EventType::Warning, CHART_UNAVAILABLE, why.to_owned()));
+        }
+        Ok(Reconciled::new(ready, Requeue::After(jittered(self.front_end.period(self.object)))))
+    }
+
     /// The retries of this digest have ended: what is deployed stays, and its drift is corrected.
     async fn stay(self, pass: &mut ReconcilePass) -> Result<Reconciled, ReconcileError> {
         let kept = self.deployment().keep(pass, None).await?;
@@ -553,7 +553,8 @@ impl ObjectPass<'_> {
     ) -> Result<Reconciled, ReconcileError> {
         let period = Requeue::After(jittered(self.front_end.period(self.object)));
         let notes = kept.notes.as_deref();
-        let was_ready = self.object.status.is_ready() && !kept.wrote;
+        // The first pass of a process does not know what became of it meanwhile.
+        let was_ready = self.object.status.is_ready() && !kept.wrote && !self.recheck && pass.memo.is_some();
         let record = kept.record.as_ref().or(self.release.newest.as_ref());
         let mut unready = match record {
             Some(record) if !was_ready => self.unready(record, FIRST_WAIT).await?,

@@ -15,6 +15,7 @@ use super::chart_resource_api::{
 };
 use super::chart_resource_definition::KIND;
 use super::chart_sources::{ChartAccess, ChartSources};
+use super::kind_chart::{KindChart, MissingChart};
 use super::kind_settings::{KindSettings, owner_name};
 use super::loaded_chart::LoadedChart;
 use super::override_values::OverrideValues;
@@ -171,7 +172,18 @@ impl FrontEnd for ChartResources {
         object: &ChartResourceObject,
     ) -> Result<Reconciled, ReconcileError> {
         let spec = object.spec()?;
-        let chart = self.chart(pass, object, spec).await?;
+        let chart = match self.chart(pass, object, spec).await {
+            Ok(chart) => chart,
+            Err(error) => {
+                if let Err(other) = self.serve_without_chart(pass, object, spec, &error).await {
+                    tracing::warn!(
+                        object = object.name,
+                        "the kind cannot be served without its chart: {other}"
+                    );
+                }
+                return Err(error);
+            }
+        };
         let (definition, names) = definition_of(&object.name, spec, &chart)?;
         if let Some(old) = object
             .status
@@ -182,7 +194,7 @@ impl FrontEnd for ChartResources {
             self.drop_kind(pass, object, old).await?;
         }
         self.register(pass, object, &definition, &names).await?;
-        let wanted = self.wanted(spec, &chart, &names, &object.status)?;
+        let wanted = self.wanted(spec, chart.clone().into(), &names, &object.status)?;
         let kind = self.kinds.ensure(&object.name, wanted).await;
         let status = ChartResourceStatus {
             kind: Some(names),
@@ -201,10 +213,11 @@ impl FrontEnd for ChartResources {
     ) -> Result<(), ReconcileError> {
         let Some(names) = &object.status.kind else { return Ok(()) };
         if self.kinds.get(&object.name).await.is_none() && self.count(pass, names).await? > 0 {
-            // Objects that are deleted now need their controller to go.
+            // Objects that are deleted now need their controller to go, but not their chart.
             let spec = object.spec()?;
-            let chart = self.chart(pass, object, spec).await?;
-            let wanted = self.wanted(spec, &chart, names, &object.status)?;
+            let chart = self.chart(pass, object, spec).await;
+            let chart = chart.map_or_else(|error| missing_chart(object, &error).into(), KindChart::from);
+            let wanted = self.wanted(spec, chart, names, &object.status)?;
             self.kinds.ensure(&object.name, wanted).await;
         }
         self.drop_kind(pass, object, names).await
@@ -239,6 +252,12 @@ impl FrontEnd for ChartResources {
 fn stalled(why: Option<(&'static str, &str)>) -> Condition {
     let (status, (reason, message)) = (why.is_some(), why.unwrap_or(("Progressing", "")));
     Condition { condition_type: "Stalled", status: Some(status), reason, message: message.to_owned() }
+}
+
+/// What is known of a chart that cannot be fetched.
+fn missing_chart(object: &ChartResourceObject, error: &ReconcileError) -> MissingChart {
+    let ChartResourceStatus { chart, digest, .. } = &object.status;
+    MissingChart { name: chart.clone(), digest: digest.clone(), why: error.to_string() }
 }
 
 /// What the engine tracks the definition of a ChartResource by.
@@ -325,6 +344,40 @@ impl ChartResources {
         Ok(chart)
     }
 
+    /// Serves a kind that is registered while its chart cannot be fetched: objects say why nothing becomes of them, and can be deleted.
+    /// A chart that this process has stays.
+    async fn serve_without_chart(
+        &self,
+        pass: &ReconcilePass,
+        object: &ChartResourceObject,
+        spec: &ChartResourceSpec,
+        error: &ReconcileError,
+    ) -> Result<(), ReconcileError> {
+        let Some(names) = &object.status.kind else { return Ok(()) };
+        let known = self.kinds.get(&object.name).await;
+        if known.is_some_and(|kind| !kind.is_chart_missing()) || self.is_reserved(&gvk_of(names)) {
+            return Ok(());
+        }
+        // Others may write the status: the definition says whose the kind is.
+        let live = pass.client().get(&crd_reference(names)).await?;
+        let is_own = |live: &Value| {
+            let (of, spec) = (&live["spec"]["names"], &live["spec"]);
+            ObjectMeta::of(live).annotation(REGISTERED_BY) == Some(&object.name)
+                && of["kind"] == names.kind.as_str()
+                && spec["group"] == names.group.as_str()
+        };
+        if live.as_ref().is_some_and(is_own) {
+            let chart = missing_chart(object, error).into();
+            self.kinds.ensure(&object.name, self.wanted(spec, chart, names, &object.status)?).await;
+        }
+        Ok(())
+    }
+
+    /// Whether the process has a kind from elsewhere.
+    fn is_reserved(&self, gvk: &Gvk) -> bool {
+        self.options.reserved.iter().any(|known| known.group == gvk.group && known.kind == gvk.kind)
+    }
+
     /// Applies the definition, unless it belongs to somebody else.
     async fn register(
         &self,
@@ -334,8 +387,7 @@ impl ChartResources {
         names: &RegisteredNames,
     ) -> Result<(), ReconcileError> {
         let gvk = gvk_of(names);
-        let reserved = |known: &Gvk| known.group == gvk.group && known.kind == gvk.kind;
-        if self.options.reserved.iter().any(reserved) {
+        if self.is_reserved(&gvk) {
             return Err(ReconcileError::Config(format!(
                 "spec.kind: {} of {} is in --watches-file: remove one of them",
                 gvk.kind, gvk.group
@@ -379,7 +431,7 @@ impl ChartResources {
     fn wanted(
         &self,
         spec: &ChartResourceSpec,
-        chart: &LoadedChart,
+        chart: KindChart,
         names: &RegisteredNames,
         status: &ChartResourceStatus,
     ) -> Result<WantedKind, ReconcileError> {
@@ -406,9 +458,9 @@ impl ChartResources {
         };
         let max_unavailable =
             spec.rollout.max_unavailable.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
-        let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest);
+        let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest());
         let stopped = stopped.map(|stopped| (stopped.object.clone(), stopped.message.clone()));
-        Ok(WantedKind { settings, chart: chart.clone(), max_unavailable, stopped })
+        Ok(WantedKind { settings, chart, max_unavailable, stopped })
     }
 
     /// Writes the status of a kind that is registered.

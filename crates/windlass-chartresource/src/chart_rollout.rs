@@ -4,13 +4,14 @@
 
 use std::collections::BTreeSet;
 
+use super::kind_chart::KindChart;
 use super::loaded_chart::LoadedChart;
 
 /// The chart of a kind, on its way to the kind's objects.
 #[derive(Debug)]
 pub(crate) struct ChartRollout {
     /// The chart that objects are to have.
-    pub(crate) chart: LoadedChart,
+    pub(crate) chart: KindChart,
     /// The one before, if this process had it.
     previous: Option<LoadedChart>,
     /// Objects that may be unavailable at a time.
@@ -30,13 +31,15 @@ pub(crate) enum Turn {
     Deploy(LoadedChart),
     /// To stay at the chart that it has: this one, if this process has it.
     Wait(Option<LoadedChart>),
+    /// To stay as it is: the chart cannot be fetched, for this reason.
+    Stay(String),
 }
 
 impl ChartRollout {
     /// The rollout of a chart.
-    pub(crate) fn new(chart: LoadedChart, max_unavailable: usize) -> Self {
+    pub(crate) fn new(chart: impl Into<KindChart>, max_unavailable: usize) -> Self {
         Self {
-            chart,
+            chart: chart.into(),
             previous: None,
             max_unavailable: max_unavailable.max(1),
             running: BTreeSet::new(),
@@ -55,30 +58,45 @@ impl ChartRollout {
         self.stopped.as_ref()
     }
 
-    /// Begins the rollout of a chart in place of this one; one with the same digest goes on. Whether chart or number are others.
-    pub(crate) fn replace(&mut self, chart: LoadedChart, max_unavailable: usize) -> bool {
+    /// Begins the rollout of a chart in place of this one; one with the same digest goes on. One that cannot be fetched replaces none that
+    /// is there. Whether chart or number are others.
+    pub(crate) fn replace(&mut self, chart: impl Into<KindChart>, max_unavailable: usize) -> bool {
         let before = std::mem::replace(&mut self.max_unavailable, max_unavailable.max(1));
-        if chart.digest == self.chart.digest {
-            return before != self.max_unavailable;
+        let chart = chart.into();
+        let differs = chart.digest() != self.chart.digest();
+        match (&self.chart, &chart) {
+            (KindChart::Loaded(_), KindChart::Missing(_)) => return before != self.max_unavailable,
+            (KindChart::Loaded(_), KindChart::Loaded(_)) if !differs => {
+                return before != self.max_unavailable;
+            }
+            _ => {}
         }
-        self.previous = Some(std::mem::replace(&mut self.chart, chart));
-        self.running.clear();
-        self.waiting.clear();
-        self.stopped = None;
+        if let KindChart::Loaded(previous) = std::mem::replace(&mut self.chart, chart) {
+            self.previous = Some(previous);
+        }
+        if differs {
+            self.running.clear();
+            self.waiting.clear();
+            self.stopped = None;
+        }
         true
     }
 
     /// What an object is to do. `current`: the digest of the chart that it has; empty if it has none yet.
     pub(crate) fn turn(&mut self, key: &str, current: &str) -> Turn {
+        let chart = match &self.chart {
+            KindChart::Loaded(chart) => chart.clone(),
+            KindChart::Missing(missing) => return Turn::Stay(missing.why.clone()),
+        };
         let stopped_here = self.stopped.as_ref().is_some_and(|(object, _)| object == key);
         let free = self.stopped.is_none() && self.running.len() < self.max_unavailable;
-        if current.is_empty() || current == self.chart.digest || self.running.contains(key) {
-            return Turn::Deploy(self.chart.clone());
+        if current.is_empty() || current == chart.digest || self.running.contains(key) {
+            return Turn::Deploy(chart);
         }
         if stopped_here || free {
             self.running.insert(key.to_owned());
             self.waiting.remove(key);
-            return Turn::Deploy(self.chart.clone());
+            return Turn::Deploy(chart);
         }
         self.waiting.insert(key.to_owned());
         Turn::Wait(self.previous.clone().filter(|previous| previous.digest == current))
@@ -117,6 +135,7 @@ impl ChartRollout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind_chart::MissingChart;
 
     fn chart(digest: &str) -> LoadedChart {
         let root = tempfile::tempdir().unwrap();
@@ -130,6 +149,7 @@ mod tests {
             Turn::Deploy(chart) => &chart.digest,
             Turn::Wait(Some(_)) => "waits with its chart",
             Turn::Wait(None) => "waits",
+            Turn::Stay(why) => why,
         }
     }
 
@@ -153,6 +173,32 @@ mod tests {
             ("2", None),
             "a new object holds up nobody"
         );
+    }
+
+    #[test]
+    fn objects_stay_until_the_chart_can_be_fetched() {
+        let missing = |digest: &str, why: &str| MissingChart {
+            name: "web".to_owned(),
+            digest: digest.to_owned(),
+            why: why.to_owned(),
+        };
+        let mut rollout =
+            ChartRollout::new(missing("1", "no server"), 1).stopped_at(Some(("a".into(), "no".into())));
+        assert_eq!((rollout.chart.name(), rollout.chart.digest()), ("web", "1"));
+        for current in ["", "1", "0"] {
+            assert_eq!(digest(&rollout.turn("a", current)), "no server");
+        }
+        assert!(rollout.replace(missing("1", "no route"), 1));
+        assert_eq!(digest(&rollout.turn("a", "1")), "no route");
+        // The chart that was there before goes on.
+        assert!(rollout.replace(chart("1"), 1) && rollout.stop().is_some());
+        assert_eq!(digest(&rollout.turn("b", "1")), "1");
+        assert!(!rollout.replace(missing("1", "no server"), 1), "one that is there stays");
+        assert_eq!(digest(&rollout.turn("b", "1")), "1");
+        let mut rollout = ChartRollout::new(missing("1", "no server"), 1);
+        rollout.replace(chart("2"), 1);
+        assert_eq!(digest(&rollout.turn("a", "1")), "2");
+        assert_eq!(digest(&rollout.turn("b", "1")), "waits", "this process never had its chart");
     }
 
     #[test]

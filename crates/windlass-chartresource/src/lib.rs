@@ -4,9 +4,9 @@
 //! `controller`'s; the definition of a kind is `charts`'. Knows no manifest.
 //!
 //! - [`watches_file`]: operator-sdk's file of kinds; [`override_values`]: values that beat those of objects
-//! - [`kind_settings`]: a kind; [`loaded_chart`]: its chart
+//! - [`kind_settings`]: a kind; [`loaded_chart`]: its chart; `kind_chart`: that it has none at the moment
 //! - [`chart_objects`]: the front end of the objects of a kind; `values_object`: an object as it is read
-//! - `object_deployment`: an object's release; `served_kind`, `chart_rollout`: which object gets another chart, and when
+//! - `object_deployment`: an object's release; `object_uninstall`: its end; `rechecks`: what has to be looked at for readiness; `served_kind`, `chart_rollout`: which object gets another chart, and when
 //! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
 //! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
 //! - `chart_sources`: its chart; `registered_kinds`: controllers that come and go with kinds
@@ -21,11 +21,14 @@ pub mod chart_resources;
 mod chart_rollout;
 mod chart_sources;
 mod failed_attempts;
+mod kind_chart;
 pub mod kind_settings;
 pub mod loaded_chart;
 mod object_deployment;
 mod object_status;
+mod object_uninstall;
 pub mod override_values;
+mod rechecks;
 mod registered_kinds;
 mod release_choice;
 mod served_kind;
@@ -38,5 +41,4 @@ pub use chart_sources::ChartSources;
 pub use kind_settings::KindSettings;
 pub use loaded_chart::LoadedChart;
 pub use override_values::OverrideValues;
-pub use release_choice::BusyReleases;
 pub use watches_file::{WatchedKind, WatchesFile};

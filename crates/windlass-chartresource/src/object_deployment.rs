@@ -103,6 +103,8 @@ impl Deployment<'_> {
                 ..FailureOptions::default()
             },
             drift,
+            // For the condition Ready.
+            watch_status: true,
             ..ReleaseOptions::default()
         }
     }

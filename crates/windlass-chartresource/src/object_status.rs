@@ -55,6 +55,8 @@ pub(crate) enum ObjectState<'s> {
     WaitsForRollout(&'s str),
     /// A step failed.
     Failed { step: Step, text: &'s str, stalled: Option<&'static str> },
+    /// The chart of the kind cannot be fetched: what is deployed stays. `ready`: that is what the object asks for, and is ready.
+    ChartMissing { text: &'s str, ready: bool },
     /// Nothing is done.
     Paused(&'s str),
     /// Uninstalled, and waiting until its objects are gone.
@@ -93,6 +95,8 @@ impl Step {
     }
 }
 
+/// Reason of objects whose chart cannot be fetched.
+pub(crate) const CHART_UNAVAILABLE: &str = "ChartUnavailable";
 const READY: &str = "Ready";
 const STALLED: &str = "Stalled";
 const INITIALIZED: &str = "Initialized";
@@ -195,6 +199,13 @@ impl ObjectStatus {
                     (false, false) => &[RELEASE_FAILED, STALLED, PAUSED],
                 }
             }
+            ObjectState::ChartMissing { text, ready } => {
+                conditions.push(of(IRRECONCILABLE, Some(true), CHART_UNAVAILABLE, text));
+                if !ready {
+                    conditions.push(of(READY, Some(false), CHART_UNAVAILABLE, text));
+                }
+                &[STALLED, PAUSED]
+            }
             ObjectState::Paused(why) => {
                 conditions.push(of(PAUSED, Some(true), "Suspended", why));
                 &[]
@@ -276,6 +287,26 @@ mod tests {
                     "Initialized True Initialized",
                     "Paused True Suspended",
                     "Ready True Ready",
+                ],
+            ),
+            (
+                2,
+                ObjectState::ChartMissing { text: "no server", ready: true },
+                &[
+                    "Deployed True UpgradeSuccessful",
+                    "Initialized True Initialized",
+                    "Irreconcilable True ChartUnavailable",
+                    "Ready True Ready",
+                ],
+            ),
+            (
+                2,
+                ObjectState::ChartMissing { text: "no server", ready: false },
+                &[
+                    "Deployed True UpgradeSuccessful",
+                    "Initialized True Initialized",
+                    "Irreconcilable True ChartUnavailable",
+                    "Ready False ChartUnavailable",
                 ],
             ),
             (

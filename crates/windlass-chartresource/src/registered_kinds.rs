@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 
 use super::chart_objects::{ChartObjects, ObjectOptions};
 use super::chart_rollout::ChartRollout;
+use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
-use super::loaded_chart::LoadedChart;
 use super::served_kind::ServedKind;
 use windlass_controller::{ControllerContext, ControllerOptions};
 
@@ -29,7 +29,7 @@ struct RunningKind {
 /// What a kind is to be.
 pub(crate) struct WantedKind {
     pub(crate) settings: KindSettings,
-    pub(crate) chart: LoadedChart,
+    pub(crate) chart: KindChart,
     pub(crate) max_unavailable: usize,
     /// Where a process before this one stopped the rollout of this chart.
     pub(crate) stopped: Option<(String, String)>,

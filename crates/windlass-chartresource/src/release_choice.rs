@@ -3,12 +3,11 @@
 //! Owns the rule by which two kinds never share a release: an object takes the release of its own name if that is its own or nobody's,
 //! else one whose name has a digest of the kind, which stays the same.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
 
 use super::kind_settings::{bounded, with_digest};
 use windlass_cluster::Gvk;
-use windlass_controller::ReconcileError;
+use windlass_controller::{BusyRelease, BusyReleases, ReconcileError};
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{Disposition, Engine, ReleaseId};
 
@@ -124,31 +123,6 @@ impl Claimant<'_> {
     }
 }
 
-/// Releases on which a pass of this process works: another kind's pass does not take the name meanwhile.
-#[derive(Clone, Debug, Default)]
-pub struct BusyReleases(Arc<Mutex<BTreeSet<ReleaseId>>>);
-
-/// Ends the work on a release when it is dropped.
-#[derive(Debug)]
-pub(crate) struct BusyRelease {
-    all: BusyReleases,
-    id: ReleaseId,
-}
-
-impl BusyReleases {
-    /// Begins to work on a release; `None` if another pass does.
-    pub(crate) fn begin(&self, id: &ReleaseId) -> Option<BusyRelease> {
-        let new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
-        new.then(|| BusyRelease { all: self.clone(), id: id.clone() })
-    }
-}
-
-impl Drop for BusyRelease {
-    fn drop(&mut self) {
-        self.all.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,19 +186,5 @@ mod tests {
         }
         let other = record(None, "", "cache", Deployed);
         assert!(matches!(own.ownership("victim", Some(&other)), Ownership::Foreign(_)));
-    }
-
-    #[test]
-    fn one_pass_works_on_a_release() {
-        let busy = BusyReleases::default();
-        let id = ReleaseId::new("shop", "web");
-        let first = busy.begin(&id);
-        assert!(
-            first.is_some()
-                && busy.begin(&id).is_none()
-                && busy.begin(&ReleaseId::new("shop", "db")).is_some()
-        );
-        drop(first);
-        assert!(busy.begin(&id).is_some());
     }
 }

@@ -9,8 +9,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 use super::chart_rollout::{ChartRollout, Turn};
+use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
-use super::loaded_chart::LoadedChart;
 
 /// How far an object is, as its status says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,12 +92,17 @@ impl ServedKind {
     /// An object is ready with the chart of this digest.
     pub(crate) fn note_ready(&self, key: &str, chart_digest: &str) {
         let mut rollout = lock(&self.rollout);
-        if rollout.chart.digest != chart_digest {
+        if rollout.chart.digest() != chart_digest {
             return;
         }
         let next = rollout.note_ready(key);
         drop(rollout);
         self.request(next);
+    }
+
+    /// Whether the chart cannot be fetched.
+    pub(crate) fn is_chart_missing(&self) -> bool {
+        lock(&self.rollout).chart.is_missing()
     }
 
     /// The name of the chart.
@@ -128,14 +133,20 @@ impl ServedKind {
 
 impl ServedKind {
     /// Begins the rollout of another chart, or lets one go on with another number of objects at a time. The same of both changes nothing.
-    pub(crate) fn set_chart(&self, chart: LoadedChart, max_unavailable: usize) {
-        let digest = chart.digest.clone();
-        if !lock(&self.rollout).replace(chart, max_unavailable) {
-            return;
-        }
+    pub(crate) fn set_chart(&self, chart: KindChart, max_unavailable: usize) {
+        let digest = chart.digest().to_owned();
+        let was_missing = {
+            let mut rollout = lock(&self.rollout);
+            let was_missing = rollout.chart.is_missing();
+            if !rollout.replace(chart, max_unavailable) {
+                return;
+            }
+            was_missing
+        };
         let keys = {
             let objects = lock(&self.objects);
-            let others = objects.iter().filter(|(_, progress)| progress.chart_digest != digest);
+            let differs = |progress: &ObjectProgress| was_missing || progress.chart_digest != digest;
+            let others = objects.iter().filter(|(_, progress)| differs(progress));
             others.map(|(key, _)| key.clone()).collect()
         };
         self.request(keys);
@@ -147,7 +158,7 @@ impl ServedKind {
     }
 
     pub(crate) fn counts(&self) -> ObjectCounts {
-        let digest = lock(&self.rollout).chart.digest.clone();
+        let digest = lock(&self.rollout).chart.digest().to_owned();
         let objects = lock(&self.objects);
         let count = |fits: &dyn Fn(&ObjectProgress) -> bool| objects.values().filter(|one| fits(one)).count();
         ObjectCounts {

@@ -12,7 +12,7 @@ use super::reconcile_pass::ReconcilePass;
 use super::release_runner::{ReleaseRunner, RenderInputs};
 use super::target::ReleaseTarget;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
-use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest};
+use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseOutcome, ReleaseRequest};
 use windlass_render::replay::LookupQuery;
 
 /// A kind of custom resource. An object of it may stand for a release.
@@ -69,6 +69,9 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
 
     /// Receives the key of an object that does not exist any more.
     fn note_gone(&self, _key: &str) {}
+
+    /// Receives why an object is reconciled, where that is its release.
+    fn note_trigger(&self, _key: &str, _trigger: &ReconcileTrigger) {}
 
     /// The key (`NAMESPACE/NAME`) of the next object whose pass the front end itself asks for: what it depends on outside of the cluster
     /// has changed. Called again after each answer; a call may be dropped before it answers.

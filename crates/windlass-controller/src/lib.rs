@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod answer_watch;
+mod busy_releases;
 mod compact_object;
 mod conditions;
 mod controller_context;
@@ -40,6 +41,7 @@ mod work_queue;
 mod worker_slot;
 mod workers;
 
+pub use busy_releases::{BusyRelease, BusyReleases};
 pub use conditions::{Condition, set_conditions};
 pub use controller_context::{ContextOptions, ControllerContext};
 pub use crds::contains;

@@ -446,7 +446,12 @@ impl<F: FrontEnd> Controller<F> {
         let Some(known) = self.objects.get_mut(&key).filter(|known| !known.fingerprint.deleted) else {
             return;
         };
-        tracing::info!(controller = self.front_end.name(), object = key, reason = %trigger, "correcting drift");
+        tracing::info!(controller = self.front_end.name(), object = key, reason = %trigger, "reconciling");
+        self.front_end.note_trigger(&key, trigger);
+        if trigger.is_status() {
+            let order = known.facts.order;
+            return self.workers.queue.request(&key, order, Job::Reconcile);
+        }
         let rendered = known.requests.contains_key(id);
         known.drifted.insert(id.clone());
         let (job, order) = (if rendered { Job::CorrectDrift } else { Job::Reconcile }, known.facts.order);

@@ -512,6 +512,9 @@ pub struct ReleaseOptions {
     pub objects: ObjectOptions,
     pub drift: DriftPolicy,
     pub failure: FailureOptions,
+    /// Whether status changes of workloads are triggers, as long as drift is looked for: for owners that report readiness.
+    #[serde(default)]
+    pub watch_status: bool,
 }
 
 impl Default for ReleaseOptions {
@@ -533,6 +536,7 @@ impl Default for ReleaseOptions {
             objects: ObjectOptions::default(),
             drift: DriftPolicy::default(),
             failure: FailureOptions::default(),
+            watch_status: false,
         }
     }
 }
@@ -601,6 +605,9 @@ pub struct UninstallRequest {
     pub deadline: Option<Duration>,
     pub dry_run: bool,
     pub break_lock: bool,
+    /// Keeps the records, with the status uninstalling, where objects are not gone in time or cannot be looked for: the next
+    /// uninstall tries again. Helm deletes them.
+    pub keep_incomplete: bool,
     /// Deletes the objects of hooks too, which Helm leaves.
     pub delete_hooks: bool,
     pub description: Option<String>,
@@ -619,6 +626,7 @@ impl UninstallRequest {
             deadline: None,
             dry_run: false,
             break_lock: false,
+            keep_incomplete: false,
             delete_hooks: false,
             description: None,
         }

@@ -1,7 +1,7 @@
 //! The chart of a HelmChart, out of the object or from its server.
 //!
 //! Owns what a download may use: neither files nor logins of this process, and no address of this machine unless the operator allows
-//! it. The API server of the cluster is one that the object may name.
+//! it. The API server of the cluster is one that the object may name: its client follows no redirect to another server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ impl ChartClients {
     pub(crate) fn new(allow_local: bool) -> Self {
         let http = Http::new(TIMEOUT, false);
         let servers = if allow_local { http.clone() } else { http.clone().without_local_addresses() };
-        Self { servers, api_server: http }
+        // An address of the API server is no way to others, be it by a redirect.
+        Self { servers, api_server: http.within_one_origin() }
     }
 
     /// Gets and loads a chart.
@@ -100,6 +101,73 @@ fn load(package: &[u8], name: &str) -> Result<DownloadedChart, ReconcileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
+    use std::sync::Mutex;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use windlass_fetch::fetch::Options;
+    use windlass_fetch::oci::credentials::Credentials;
+
+    /// A server that answers each request with the text that is made of its path, and notes the paths.
+    async fn server(
+        answer: impl Fn(&str) -> String + Send + 'static,
+    ) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, seen) = (listener.local_addr().unwrap(), Arc::<Mutex<Vec<String>>>::default());
+        let paths = Arc::clone(&seen);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = vec![0; 4096];
+                let read = stream.read(&mut head).await.unwrap_or(0);
+                let head = String::from_utf8_lossy(&head[..read]).into_owned();
+                let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+                drop(stream.write_all(answer(&path).as_bytes()).await);
+                paths.lock().unwrap().push(path);
+            }
+        });
+        (address, seen)
+    }
+
+    #[tokio::test]
+    async fn the_api_server_redirects_to_nobody_else() {
+        let none = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let (elsewhere, seen) = server(|_| none.to_owned()).await;
+        let (api_server, asked) = server(move |path| {
+            let location = match path {
+                "/away.tgz" => format!("http://{elsewhere}/chart.tgz"),
+                "/near.tgz" => "/other.tgz".to_owned(),
+                _ => return none.to_owned(),
+            };
+            format!(
+                "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            )
+        })
+        .await;
+        let clients = ChartClients::new(false);
+        let found = async |path: &str, of_api_server: bool, username: &str| {
+            let reference = format!("http://{api_server}{path}");
+            let address = ChartAddress::Remote { reference, repository: None, of_api_server };
+            let access = ChartAccess {
+                options: Options { username: username.to_owned(), ..Options::default() },
+                registries: Credentials::none(),
+            };
+            clients.chart(address, access).await.err().unwrap().to_string()
+        };
+        for username in ["", "me"] {
+            let error = found("/away.tgz", true, username).await;
+            assert!(error.contains("leads to another server, and only this one may be asked"), "{error}");
+            let error = found("/near.tgz", true, username).await;
+            assert!(error.contains("404 Not Found"), "{error}");
+        }
+        assert!(
+            asked.lock().unwrap().contains(&"/other.tgz".to_owned()),
+            "a redirect of its own is followed"
+        );
+        assert_eq!(*seen.lock().unwrap(), [""; 0]);
+        // Other servers are not excepted.
+        let error = found("/near.tgz", false, "").await;
+        assert!(error.contains("--allow-local-sources"), "{error}");
+    }
 
     #[test]
     fn packages_that_are_no_charts_are_refused() {

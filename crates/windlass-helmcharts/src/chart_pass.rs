@@ -1,4 +1,4 @@
-//! One pass over one HelmChart, and its end.
+//! One pass over one HelmChart.
 //!
 //! Owns the order of the steps: claim, inputs, release by the failure policy, readiness. What a step asks of the cluster is the
 //! engine's and the runtime's.
@@ -14,25 +14,25 @@ use sha2::{Digest as _, Sha256};
 use super::chart_address;
 use super::chart_inputs::InputReader;
 use super::chart_status::{DeployedChart, ObjectReadiness, StatusOf, is_new_revision, note};
+use super::chart_uninstall::{check_complete, foreign, uninstall_request};
 use super::helm_charts::{HelmCharts, ReinstallMode};
 use super::k3s_api::HelmChartConfigSpec;
 use super::layered_values;
 use super::managed_chart::{
     FailurePolicy, MANAGED_BY, ManagedChart, Management, check, failure_policy, release_options, timeout,
 };
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind, has_omitted_values};
+use super::record_marks::{OWNER_DIGEST, RecordMark};
+use windlass_cluster::{ObjectMeta, PatchKind, has_omitted_values};
 use windlass_controller::{
     Done, EventType, FrontEnd as _, ReconcileError, ReconcilePass, Reconciled, References, ReleaseRunner,
     ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
 };
-use windlass_engine::record::{Record, ReleaseStatus};
+use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{
-    CheckedObjects, Disposition, EngineError, Immutable, ReleaseAction, ReleaseOptions, ReleaseRequest,
-    UninstallRequest, Wait,
+    CheckedObjects, Disposition, EngineError, Immutable, Mode, ReleaseAction, ReleaseOptions, ReleaseRequest,
+    Wait,
 };
 
-/// Label of records: [`owner_digest`].
-const OWNER_DIGEST: &str = "windlass.dev/owner-digest";
 /// A release whose objects are not ready is looked at again after this time.
 const RECHECK: Duration = Duration::from_secs(120);
 /// How long a pass waits for objects that were not ready when the last one ended.
@@ -85,7 +85,10 @@ impl HelmCharts {
             owner: self.name().to_owned(),
             cause: format!("generation {} of HelmChart {}/{}", chart.generation, chart.namespace, chart.name),
             description: None,
-            record_labels: BTreeMap::from([(OWNER_DIGEST.to_owned(), owner_digest(chart))]),
+            record_labels: BTreeMap::from([(
+                OWNER_DIGEST.to_owned(),
+                RecordMark::of(self.name(), chart).digest,
+            )]),
             checksum_label: None,
             post_render: None,
             options,
@@ -162,42 +165,43 @@ impl HelmCharts {
         StatusOf { chart, before: &object["status"], keeps_own: self.options.keeps_own_status }
     }
 
-    /// Refuses a release of another front end, and one that the policy aborts. As k3s, uninstalls one that has failed.
+    /// Refuses a release of another owner, and one that the policy aborts. As k3s, uninstalls one that has failed. Returns whether the
+    /// release has records.
     async fn follow_record(
         &self,
         pass: &ReconcilePass,
         chart: &ManagedChart,
         runner: &ReleaseRunner,
-        prepared: &PreparedChart,
-    ) -> Result<(), ReconcileError> {
-        let (id, drift) = (&prepared.spec.id, prepared.spec.options.drift.mode);
-        // What this process has deployed, and nobody has changed since, has neither failed nor another owner.
-        if runner.engine().unchanged_revision(id, drift).is_some() {
-            return Ok(());
+        (spec, policy): (&ReleaseSpec, FailurePolicy),
+    ) -> Result<bool, ReconcileError> {
+        let (id, drift) = (&spec.id, spec.options.drift.mode);
+        // What this object has deployed in this process, and nobody has changed since, has neither failed nor another owner.
+        if self.owners.has(id, &chart.key()) && runner.engine().unchanged_revision(id, drift).is_some() {
+            return Ok(true);
         }
         let history = match runner.engine().history_of(id).await {
             // The operation reports it.
-            Err(error) if error.is_unreadable_record() => return Ok(()),
+            Err(error) if error.is_unreadable_record() => return Ok(true),
             history => history?,
         };
-        let Some(newest) = history.newest() else { return Ok(()) };
-        if let Some(owner) = other_owner(newest, self.name(), &owner_digest(chart)) {
-            let text = format!("release {id} belongs to {owner}: choose another name");
-            return Err(ReconcileError::Config(text));
+        let Some(newest) = history.newest() else { return Ok(false) };
+        let mark = RecordMark::of(self.name(), chart);
+        if let Some(owner) = mark.other_owner(&newest.labels, newest.info.status) {
+            return Err(self.owners.refuse(id, &chart.key(), &owner));
         }
         if newest.info.status != ReleaseStatus::Failed {
-            return Ok(());
+            return Ok(true);
         }
         let failed = format!("revision {} has failed ({})", newest.version, newest.info.description);
-        if prepared.policy == FailurePolicy::Abort {
+        if policy == FailurePolicy::Abort {
             return Err(aborted(&format!("release {id}: {failed}")));
         }
-        if self.reinstalls_as_k3s(prepared.policy) {
+        if self.reinstalls_as_k3s(policy) {
             let text = format!("{failed}: the release is uninstalled, and installed again");
             pass.record_event(note(EventType::Warning, "Reinstalling", text));
-            runner.uninstall(&uninstall_request(chart)).await?;
+            check_complete(&runner.uninstall(&uninstall_request(chart)).await?)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     fn reinstalls_as_k3s(&self, policy: FailurePolicy) -> bool {
@@ -212,9 +216,10 @@ impl HelmCharts {
         runner: &ReleaseRunner,
         prepared: PreparedChart,
     ) -> Result<Done, ReconcileError> {
-        self.follow_record(pass, chart, runner, &prepared).await?;
         let PreparedChart { spec, policy, change } = prepared;
-        let done = runner.run(spec.clone()).await;
+        let _busy = self.owners.begin(&spec.id)?;
+        let exists = self.follow_record(pass, chart, runner, (&spec, policy)).await?;
+        let done = run_as(runner, &spec, if exists { Mode::UpgradeInstall } else { Mode::Install }).await;
         let Err(ReconcileError::Engine(error)) = &done else { return done };
         if policy == FailurePolicy::Abort && error.failed_a_revision() {
             return Err(aborted(&format!("release {}: {error}", spec.id)));
@@ -229,21 +234,27 @@ impl HelmCharts {
         if !(reinstalls && is_curable && self.may_reinstall(chart, &change)) {
             return done;
         }
-        let (options, mut spec) = (spec.options.clone(), spec);
         if error.is_unreadable_record() {
+            let mark = RecordMark::of(self.name(), chart);
+            let records = runner.engine().records();
+            let deleted = records.delete_unreadable(&spec.id, |head| mark.is_on(&head.labels)).await?;
+            if deleted.is_empty() {
+                let (reason, text) = ("RecordUnreadable", foreign(error));
+                return Err(ReconcileError::Reason { reason, text, disposition: Disposition::Retry });
+            }
             let text =
                 format!("records that cannot be read are deleted, and the release is made again: {error}");
             pass.record_event(note(EventType::Warning, "DeletingRecords", text));
-            runner.engine().records().delete_unreadable(&spec.id).await?;
-        } else {
-            let text = format!("objects that cannot be changed are deleted and created again: {error}");
-            pass.record_event(note(EventType::Warning, "Recreating", text));
-            spec.options.objects.immutable = Immutable::Recreate;
+            // The one before may be another owner's.
+            self.follow_record(pass, chart, runner, (&spec, policy)).await?;
+            return runner.run(spec).await;
         }
-        let done = runner.run(spec).await?;
+        let text = format!("objects that cannot be changed are deleted and created again: {error}");
+        pass.record_event(note(EventType::Warning, "Recreating", text));
+        let mut recreated = spec.clone();
+        recreated.options.objects.immutable = Immutable::Recreate;
         // Drift is corrected later, and deletes nothing.
-        let request = Arc::new(ReleaseRequest { options, ..(*done.request).clone() });
-        Ok(Done { request, ..done })
+        Ok(with_options(runner.run(recreated).await?, spec.options))
     }
 
     /// Reports a release that was deployed, and waits until its objects are ready.
@@ -254,7 +265,9 @@ impl HelmCharts {
         runner: &ReleaseRunner,
         (done, (name, version)): (Done, (String, String)),
     ) -> Result<Reconciled, ReconcileError> {
-        self.note_deployed(chart);
+        self.owners.note_deployed(&done.request.id, &chart.key());
+        // Its triggers are for this object. One that had the release before loses it with its next event.
+        drop(pass.claim_release(&done.request.id));
         let outcome = &done.outcome;
         pass.note_outcome(outcome);
         let revision = outcome.revision;
@@ -311,54 +324,6 @@ impl HelmCharts {
         }
         Reconciled::failed(error)
     }
-
-    /// Uninstalls the release of a deleted object, unless its namespace is deleted with it.
-    pub(crate) async fn run_uninstall(
-        &self,
-        pass: &ReconcilePass,
-        chart: &ManagedChart,
-    ) -> Result<(), ReconcileError> {
-        if chart.management == Management::Unmanaged || !chart.can_have_release() {
-            return Ok(());
-        }
-        let namespace = ObjectRef::new(Gvk::new("v1", "Namespace"), None, &chart.namespace);
-        let namespace = pass.client().get(&namespace).await?;
-        if namespace.is_none_or(|namespace| ObjectMeta::of(&namespace).is_deleting()) {
-            tracing::info!(object = %pass.reference, "not uninstalled: the namespace is deleted");
-        } else {
-            let runner = self.release_runner(pass, chart, &chart.release())?;
-            let newest = runner.engine().records().newest(&chart.release()).await?;
-            if let Some(owner) =
-                newest.as_ref().and_then(|newest| other_owner(newest, self.name(), &owner_digest(chart)))
-            {
-                tracing::info!(object = %pass.reference, owner, "not uninstalled: the release belongs to another owner");
-            } else {
-                let deleted = runner.uninstall(&uninstall_request(chart)).await?.deleted;
-                tracing::info!(object = %pass.reference, deleted = deleted.len(), "uninstalled");
-            }
-        }
-        self.forget(chart);
-        Ok(())
-    }
-}
-
-/// The name that records have for their HelmChart: labels are too short for its namespace and name.
-fn owner_digest(chart: &ManagedChart) -> String {
-    let digest = Sha256::digest(format!("{}/{}", chart.namespace, chart.name));
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Who else owns the release of a record: another front end, or another HelmChart. A record without a mark, such as one that k3s made, is
-/// taken over.
-fn other_owner(newest: &Record, front_end: &str, digest: &str) -> Option<String> {
-    if newest.info.status == ReleaseStatus::Uninstalled {
-        return None;
-    }
-    if let Some(owner) = newest.owner().filter(|owner| *owner != front_end) {
-        return Some(format!("the operator's {owner}"));
-    }
-    let marked = newest.labels.get(OWNER_DIGEST).is_some_and(|mark| mark != digest);
-    marked.then(|| "another HelmChart".to_owned())
 }
 
 /// The spec of a HelmChartConfig.
@@ -379,6 +344,27 @@ async fn claim(pass: &mut ReconcilePass, manager: &str) -> Result<(), ReconcileE
     Ok(())
 }
 
+/// Runs a release in a mode. A release that another one made since its records were read is looked at again.
+async fn run_as(runner: &ReleaseRunner, spec: &ReleaseSpec, mode: Mode) -> Result<Done, ReconcileError> {
+    let mut own = spec.clone();
+    own.options.mode = mode;
+    match runner.run(own).await {
+        Ok(done) => Ok(with_options(done, spec.options.clone())),
+        Err(ReconcileError::Engine(EngineError::NameInUse)) => Err(ReconcileError::Reason {
+            reason: "ReleaseBusy",
+            text: format!("release {} was made by somebody else at the same time", spec.id),
+            disposition: Disposition::Wait,
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+/// What was done, with the options that later corrections of drift have.
+fn with_options(done: Done, options: ReleaseOptions) -> Done {
+    let request = Arc::new(ReleaseRequest { options, ..(*done.request).clone() });
+    Done { request, ..done }
+}
+
 fn aborted(why: &str) -> ReconcileError {
     ReconcileError::Reason {
         reason: "Aborted",
@@ -386,16 +372,6 @@ fn aborted(why: &str) -> ReconcileError {
             "{why}, and failurePolicy is abort: roll the release back or uninstall it, or change the policy"
         ),
         disposition: Disposition::Stall,
-    }
-}
-
-fn uninstall_request(chart: &ManagedChart) -> UninstallRequest {
-    let limit = chart.spec().map_or_else(|_| timeout(&Default::default()), timeout);
-    UninstallRequest {
-        ignore_not_found: true,
-        wait: true,
-        timeout: limit,
-        ..UninstallRequest::new(chart.release())
     }
 }
 
@@ -415,31 +391,5 @@ async fn readiness_of(
         Ok(()) => Ok(ObjectReadiness::Ready),
         Err(error @ EngineError::NotReady { .. }) => Ok(ObjectReadiness::NotReady(error.to_string())),
         Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_names_its_owner() {
-        let record = |labels: &[(&str, &str)], status: ReleaseStatus| {
-            let mut record = Record::default();
-            record.labels.extend(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-            record.info.status = status;
-            other_owner(&record, "helmcharts", "d1")
-        };
-        let (front_end, mark) = (("windlass.dev/owner", "helmcharts"), (OWNER_DIGEST, "d1"));
-        for labels in [&[][..], &[front_end], &[front_end, mark]] {
-            assert_eq!(record(labels, ReleaseStatus::Deployed), None, "{labels:?}");
-        }
-        for (labels, expected) in [
-            (&[("windlass.dev/owner", "helmreleases")][..], "the operator's helmreleases"),
-            (&[front_end, (OWNER_DIGEST, "d2")], "another HelmChart"),
-        ] {
-            assert_eq!(record(labels, ReleaseStatus::Deployed).as_deref(), Some(expected));
-            assert_eq!(record(labels, ReleaseStatus::Uninstalled), None);
-        }
     }
 }

@@ -9,6 +9,7 @@ use super::chart_download::ChartClients;
 use super::chart_status::{StatusOf, event_of};
 use super::k3s_api::{API_VERSION, CHART_KIND, CONFIG_KIND};
 use super::managed_chart::{DEPENDS_ON, MANAGED_BY, ManagedChart, Management, UNMANAGED};
+use super::release_owners::ReleaseOwners;
 use windlass_cluster::{Gvk, ObjectRef};
 use windlass_controller::{
     AccountName, Dependencies, EventNote, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
@@ -65,8 +66,7 @@ pub struct HelmChartOptions {
 pub struct HelmCharts {
     pub(crate) options: HelmChartOptions,
     pub(crate) clients: ChartClients,
-    /// Objects whose release in another namespace was deployed with their own rights: until then they may not keep others from it.
-    proven: Mutex<BTreeSet<String>>,
+    pub(crate) owners: ReleaseOwners,
     /// The change for which a release was made anew last, by the key of the object.
     reinstalled: Mutex<BTreeMap<String, String>>,
 }
@@ -82,7 +82,7 @@ impl HelmCharts {
         Self {
             clients: ChartClients::new(options.allow_local_addresses),
             options,
-            proven: Mutex::default(),
+            owners: ReleaseOwners::default(),
             reinstalled: Mutex::default(),
         }
     }
@@ -104,34 +104,17 @@ impl HelmCharts {
         }
     }
 
-    /// Whether an object may claim its release before it was deployed: it is at home, or acts with the operator's rights.
-    fn may_claim(&self, chart: &ManagedChart) -> bool {
-        self.options.default_service_account.is_none()
-            || chart.release().namespace == chart.namespace
-            || lock(&self.proven).contains(&key_of(chart))
-    }
-
-    /// Notes that the release of an object was deployed with its rights.
-    pub(crate) fn note_deployed(&self, chart: &ManagedChart) {
-        lock(&self.proven).insert(key_of(chart));
-    }
-
     /// Whether a release may be made anew for a change; true once.
     pub(crate) fn may_reinstall(&self, chart: &ManagedChart, change: &str) -> bool {
-        let before = lock(&self.reinstalled).insert(key_of(chart), change.to_owned());
+        let before = lock(&self.reinstalled).insert(chart.key(), change.to_owned());
         before.as_deref() != Some(change)
     }
 
     /// Forgets an object that is gone.
-    pub(crate) fn forget(&self, chart: &ManagedChart) {
-        let key = key_of(chart);
-        lock(&self.proven).remove(&key);
-        lock(&self.reinstalled).remove(&key);
+    pub(crate) fn forget(&self, key: &str) {
+        self.owners.forget(key);
+        lock(&self.reinstalled).remove(key);
     }
-}
-
-fn key_of(chart: &ManagedChart) -> String {
-    format!("{}/{}", chart.namespace, chart.name)
 }
 
 impl FrontEnd for HelmCharts {
@@ -158,9 +141,19 @@ impl FrontEnd for HelmCharts {
         &["windlass.dev/requested-at", MANAGED_BY, UNMANAGED, DEPENDS_ON]
     }
 
+    /// What the object has deployed: until then it keeps nobody from it, and afterwards the record's mark does.
     fn releases(&self, chart: &ManagedChart) -> BTreeSet<ReleaseId> {
         let ours = matches!(chart.management, Management::Ours | Management::Unclaimed);
-        Some(chart.release()).filter(|_| ours && self.may_claim(chart)).into_iter().collect()
+        let release = chart.release();
+        Some(release).filter(|release| ours && self.owners.has(release, &chart.key())).into_iter().collect()
+    }
+
+    fn note_gone(&self, key: &str) {
+        self.forget(key);
+    }
+
+    fn next_request(&self) -> impl Future<Output = String> + Send {
+        self.owners.next_request()
     }
 
     fn target(&self, chart: &ManagedChart) -> Result<ReleaseTarget, ReconcileError> {

@@ -7,7 +7,8 @@
 //! - `managed_chart`: an object as it is read, whose it is, the engine's options
 //! - `chart_address`, `chart_inputs`, `chart_download`: where the chart is, what gives access to it, the chart
 //! - `layered_values`: values in their precedence
-//! - `helm_charts`: the front end; `chart_pass`: one pass over one object; `chart_status`: status and Events
+//! - `helm_charts`: the front end; `chart_pass`: one pass over one object; `chart_uninstall`: its end; `chart_status`: status and Events
+//! - `record_marks`, `release_owners`: whose a release is, by its records and in this process
 //! - `chart_plan`: what a pass would do, and what differs from k3s
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -18,11 +19,14 @@ mod chart_inputs;
 mod chart_pass;
 mod chart_plan;
 mod chart_status;
+mod chart_uninstall;
 pub mod crds;
 mod helm_charts;
 pub mod k3s_api;
 mod layered_values;
 mod managed_chart;
+mod record_marks;
+mod release_owners;
 
 pub use chart_address::STABLE_REPOSITORY;
 pub use chart_plan::{ChartDifference, ChartPlanInputs, PlannedChart, differences};

@@ -108,6 +108,11 @@ impl ManagedChart {
         self.spec.as_ref().map_err(|text| ReconcileError::Config(text.clone()))
     }
 
+    /// `NAMESPACE/NAME`.
+    pub(crate) fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     /// The release. Its namespace is the object's own where the spec cannot be read.
     pub(crate) fn release(&self) -> ReleaseId {
         let target = self.spec.as_ref().map(|spec| spec.target_namespace.as_str()).unwrap_or_default();

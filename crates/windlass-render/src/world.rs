@@ -13,7 +13,7 @@ use chart_compat::world::{KeyKind, Timestamp, World, refused};
 use super::bounds::Deadline;
 use super::replay::LookupQuery;
 use windlass_base::redact;
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, ClusterError, Gvk, MAX_NESTING, ObjectRef, has_omitted_values};
 
 /// Implements `lookup` with a cluster.
 pub trait Lookup: Send + Sync {
@@ -193,7 +193,7 @@ impl ClusterLookup {
 /// its contents are masked in messages.
 ///
 /// # Errors
-/// The error of the API server.
+/// The error of the API server; the answer has values that are nested too deeply.
 pub async fn lookup_object(cluster: &Cluster, query: &LookupQuery) -> Result<Option<Data>, ClusterError> {
     let LookupQuery { api_version, kind, namespace, name } = query;
     let gvk = Gvk::new(api_version, kind);
@@ -206,8 +206,29 @@ pub async fn lookup_object(cluster: &Cluster, query: &LookupQuery) -> Result<Opt
     };
     if let Some(object) = &found {
         redact::add_secret(object);
+        check_whole(object, query)?;
     }
     Ok(found.map(|value| super::convert::object_data(&value)))
+}
+
+/// Refuses an answer of which the client left something out: what is made of it would be something else.
+///
+/// # Errors
+/// It has values that are nested too deeply. The text names what was asked for.
+fn check_whole(answer: &serde_json::Value, query: &LookupQuery) -> Result<(), ClusterError> {
+    if !has_omitted_values(answer) {
+        return Ok(());
+    }
+    let LookupQuery { kind, namespace, name, .. } = query;
+    let what = match (name.as_str(), namespace.as_str()) {
+        ("", "") => format!("an object in the list of {kind}"),
+        ("", namespace) => format!("an object in the list of {kind} in namespace {namespace}"),
+        (name, "") => format!("{kind} {name}"),
+        (name, namespace) => format!("{kind} {namespace}/{name}"),
+    };
+    Err(ClusterError::Other(format!(
+        "{what} has values that are nested deeper than {MAX_NESTING} levels: make them flatter"
+    )))
 }
 
 impl Lookup for ClusterLookup {

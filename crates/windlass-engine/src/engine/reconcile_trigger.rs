@@ -21,6 +21,8 @@ pub enum ReconcileTrigger {
     Changed(String),
     /// Objects were deleted; the text names one.
     Deleted(String),
+    /// The status of a workload has changed, of a release whose owner asked for that; the text names one.
+    Status(String),
     /// A CRD of its `crds/` was deleted, with this name. No chart hook deletes CRDs in passing.
     Crd(String),
 }
@@ -29,13 +31,19 @@ impl ReconcileTrigger {
     pub(crate) fn is_change(&self) -> bool {
         matches!(self, Self::Changed(_))
     }
+
+    /// Whether nothing has drifted.
+    #[must_use]
+    pub fn is_status(&self) -> bool {
+        matches!(self, Self::Status(_))
+    }
 }
 
 impl fmt::Display for ReconcileTrigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Record => "its record was written by someone else",
-            Self::Changed(text) | Self::Deleted(text) => text,
+            Self::Changed(text) | Self::Deleted(text) | Self::Status(text) => text,
             Self::Crd(name) => return write!(f, "CustomResourceDefinition {name} was deleted"),
         })
     }
@@ -73,7 +81,7 @@ fn trigger_of(context: &Context, key: &ReleaseKey, pending: &PendingEvents) -> O
         if pending.has_foreign_write(known) {
             return Some(ReconcileTrigger::Record);
         }
-        // Changes rank first: a reconcile for a change re-creates deleted objects, too.
+        // Changes rank first, and statuses last: a reconcile for a change re-creates deleted objects, too.
         let mut worst = None;
         let looked_at = pending.objects.iter().filter(|_| known.drift != DriftMode::Off);
         for (object, flags) in looked_at {
@@ -83,8 +91,10 @@ fn trigger_of(context: &Context, key: &ReleaseKey, pending: &PendingEvents) -> O
             let lookup = watches.lookup(&expected.object, expected.written);
             match expected_object::judge(expected, &lookup, &key.id) {
                 DriftVerdict::Missing => {
-                    worst =
-                        worst.or(Some(ReconcileTrigger::Deleted(format!("{} was deleted", expected.object))));
+                    let text = format!("{} was deleted", expected.object);
+                    worst = worst
+                        .filter(|worst: &ReconcileTrigger| !worst.is_status())
+                        .or(Some(ReconcileTrigger::Deleted(text)));
                 }
                 DriftVerdict::Suspect(why) => {
                     let text = format!("{}: {why}", expected.object);
@@ -93,6 +103,10 @@ fn trigger_of(context: &Context, key: &ReleaseKey, pending: &PendingEvents) -> O
                 }
                 DriftVerdict::InSync => {
                     if let CacheLookup::Present(seen) = &lookup {
+                        if known.watches_status && expected.has_new_status(seen) {
+                            let text = format!("the status of {} has changed", expected.object);
+                            worst = worst.or(Some(ReconcileTrigger::Status(text)));
+                        }
                         expected.note(seen);
                     }
                 }
@@ -103,7 +117,9 @@ fn trigger_of(context: &Context, key: &ReleaseKey, pending: &PendingEvents) -> O
     });
     match judged.flatten() {
         // Objects of a deleted kind are deleted with it.
-        None | Some(ReconcileTrigger::Deleted(_)) if missing.is_some() => missing,
+        None | Some(ReconcileTrigger::Deleted(_) | ReconcileTrigger::Status(_)) if missing.is_some() => {
+            missing
+        }
         judged => judged,
     }
 }

@@ -151,6 +151,7 @@ impl UninstallExecution<'_> {
                 kept,
                 foreign,
                 errors,
+                incomplete: false,
             });
         }
         self.execute(plan, hooks, current, history.records, undeployed).await
@@ -226,12 +227,15 @@ impl UninstallExecution<'_> {
         let applier = Applier::new(context, id, options);
         let (deleted, result) = applier.prune(&plan.deletions, plan.propagation).await;
         result.map_err(|source| EngineError::Delete { name: id.name.clone(), source: Box::new(source) })?;
-        let mut errors = plan.errors;
-        for object in deleted.iter().filter(|_| request.wait) {
-            let gone = await_gone(&context.cluster, object, request.timeout, context.progress_of(id));
-            errors.extend(gone.await.err().map(|error| error.to_string()));
+        let UninstallPlan { mut errors, kept, foreign, unserved, run_hooks, .. } = plan;
+        let held = self.await_all_gone(&deleted).await;
+        let incomplete = request.keep_incomplete && (unserved || !held.is_empty());
+        errors.extend(held);
+        if incomplete {
+            let record = Some(Arc::new(current.record));
+            return Ok(Uninstalled { record, deleted, kept, foreign, errors, incomplete });
         }
-        if plan.run_hooks {
+        if run_hooks {
             let ran = runner.run(HookEvent::PostDelete, &mut current, &objects).await;
             errors.extend(ran.err().map(|error| error.to_string()));
         }
@@ -246,7 +250,19 @@ impl UninstallExecution<'_> {
             false => purge(store, id).await?,
         }
         let record = Some(Arc::new(current.record));
-        Ok(Uninstalled { record, deleted, kept: plan.kept, foreign: plan.foreign, errors })
+        Ok(Uninstalled { record, deleted, kept, foreign, errors, incomplete })
+    }
+
+    /// Waits until deleted objects are gone, if that is asked for. Returns why those that are not are still there.
+    async fn await_all_gone(&self, deleted: &[ObjectRef]) -> Vec<String> {
+        let Self { context, request, .. } = *self;
+        let mut held = Vec::new();
+        for object in deleted.iter().filter(|_| request.wait) {
+            let progress = context.progress_of(&request.id);
+            let gone = await_gone(&context.cluster, object, request.timeout, progress);
+            held.extend(gone.await.err().map(|error| error.to_string()));
+        }
+        held
     }
 
     /// The hooks of all revisions, each object once.

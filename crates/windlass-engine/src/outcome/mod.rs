@@ -74,4 +74,6 @@ pub struct Uninstalled {
     pub foreign: Vec<ObjectRef>,
     /// Deletions and hooks that failed.
     pub errors: Vec<String>,
+    /// Objects are left, and so are the records ([`UninstallRequest::keep_incomplete`](crate::UninstallRequest)).
+    pub incomplete: bool,
 }

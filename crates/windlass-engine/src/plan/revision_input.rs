@@ -65,6 +65,7 @@ impl RevisionInput<'_> {
             crds: crd_files::kept_digest(self.options.crds, &self.rendered.crds),
             checksum: self.rendered.checksum.clone(),
             drift: self.options.drift.mode,
+            watches_status: self.options.watch_status,
             retains: !stored.record.extension.retained.is_empty(),
             expected,
         }

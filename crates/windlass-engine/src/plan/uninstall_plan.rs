@@ -24,6 +24,8 @@ pub(crate) struct RecordedObjects {
     /// Kept by the policy in the manifest.
     kept: Vec<ObjectRef>,
     errors: Vec<String>,
+    /// There are objects of kinds that the server does not tell of at the moment.
+    unserved: bool,
 }
 
 impl RecordedObjects {
@@ -56,7 +58,10 @@ impl RecordedObjects {
                     Ok(object) => drop(named.insert(object.key(), object)),
                     // The objects of a kind are deleted with it.
                     Err(DocumentError::NoKind { .. }) if kinds.stale.is_empty() => {}
-                    Err(error) => found.errors.push(error.to_string()),
+                    Err(error) => {
+                        found.unserved |= matches!(error, DocumentError::NoKind { .. });
+                        found.errors.push(error.to_string());
+                    }
                 }
             }
         }
@@ -83,6 +88,8 @@ pub(crate) struct UninstallPlan {
     pub(crate) foreign: Vec<ObjectRef>,
     /// Documents that name no object.
     pub(crate) errors: Vec<String>,
+    /// Some of these are of kinds that the server does not tell of at the moment.
+    pub(crate) unserved: bool,
 }
 
 impl UninstallPlan {
@@ -92,7 +99,7 @@ impl UninstallPlan {
         request: &UninstallRequest,
         run_hooks: bool,
     ) -> Self {
-        let RecordedObjects { named, mut kept, errors } = recorded;
+        let RecordedObjects { named, mut kept, errors, unserved } = recorded;
         let (mut deletions, mut foreign) = (Vec::new(), Vec::new());
         for object in named {
             let Some(Some(found)) = seen.get(&object.key()) else { continue };
@@ -105,7 +112,7 @@ impl UninstallPlan {
             }
         }
         let (deletions, propagation) = (deletion_groups(deletions), request.propagation);
-        Self { run_hooks, deletions, propagation, kept, foreign, errors }
+        Self { run_hooks, deletions, propagation, kept, foreign, errors, unserved }
     }
 }
 
@@ -129,6 +136,7 @@ mod tests {
             named: named.into_iter().chain([object("Service", "mine")]).collect(),
             kept: vec![object("ConfigMap", "policy")],
             errors: Vec::new(),
+            unserved: false,
         };
         let seen = |name: &str| ObservedMeta {
             managed_by: Some("Helm".into()),

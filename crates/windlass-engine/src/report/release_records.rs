@@ -80,11 +80,17 @@ impl<'a> ReleaseRecords<'a> {
     pub async fn history(&self, id: &ReleaseId, most: usize) -> Result<Vec<Record>> {
         let store = self.context.store();
         let namespace = Some(store.namespace_of(id));
-        let heads = store.heads(namespace, &format!("name={}", id.name)).await?;
+        let heads = self.heads_of(id).await?;
         if heads.is_empty() {
             return Err(EngineError::NotFound);
         }
         self.read(namespace, &heads[heads.len().saturating_sub(most)..], usize::MAX / 2).await
+    }
+
+    /// All revisions of a release, oldest first: their labels only, whether the records can be read or not.
+    pub async fn heads_of(&self, id: &ReleaseId) -> Result<Vec<RecordHead>> {
+        let store = self.context.store();
+        Ok(store.heads(Some(store.namespace_of(id)), &format!("name={}", id.name)).await?)
     }
 
     /// One record of a release; revision 0 is the newest.

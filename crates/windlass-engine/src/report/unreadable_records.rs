@@ -3,24 +3,31 @@
 //! Owns which records these are, and their deletion. Touches no object of the release: it belongs to the release still.
 
 use crate::{
-    error::Result, record::RecordError, report::release_records::ReleaseRecords, request::ReleaseId,
+    error::Result,
+    record::{RecordError, RecordHead},
+    report::release_records::ReleaseRecords,
+    request::ReleaseId,
 };
 
 impl ReleaseRecords<'_> {
-    /// Deletes the revisions of a release whose records cannot be decoded, and returns them. No lock is needed: records are written
-    /// whole, and no operation gets past one of these.
+    /// Deletes the revisions of a release whose records cannot be decoded and whose labels are the owner's, and returns them. No lock
+    /// is needed: records are written whole, and no operation gets past one of these.
     ///
     /// # Errors
     /// The API server refuses a request.
-    pub async fn delete_unreadable(&self, id: &ReleaseId) -> Result<Vec<u64>> {
+    pub async fn delete_unreadable(
+        &self,
+        id: &ReleaseId,
+        is_owned: impl Fn(&RecordHead) -> bool,
+    ) -> Result<Vec<u64>> {
         let store = self.context.store();
         let mut deleted = Vec::new();
-        for revision in store.history(id).await? {
-            match store.get(id, revision.revision).await {
+        for head in self.heads_of(id).await?.iter().filter(|head| is_owned(head)) {
+            match store.get(id, head.revision).await {
                 Err(RecordError::Cluster(error)) => return Err(error.into()),
                 Err(error) if error.is_unreadable() => {
-                    store.delete(id, revision.revision).await?;
-                    deleted.push(revision.revision);
+                    store.delete(id, head.revision).await?;
+                    deleted.push(head.revision);
                 }
                 Ok(_) | Err(_) => {}
             }

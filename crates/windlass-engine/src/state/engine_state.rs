@@ -34,6 +34,8 @@ pub(crate) struct CachedRelease {
     pub(crate) checksum: String,
     /// What is done about drift.
     pub(crate) drift: DriftMode,
+    /// Whether status changes of workloads are triggers.
+    pub(crate) watches_status: bool,
     /// ConfigMaps and Secrets that left the manifest wait for their references to go.
     pub(crate) retains: bool,
     pub(crate) expected: BTreeMap<ObjectKey, ExpectedObject>,
@@ -378,6 +380,7 @@ mod tests {
 
     fn known(revision: u64, version: &str) -> CachedRelease {
         CachedRelease {
+            watches_status: false,
             retains: false,
             revision,
             record_version: version.into(),

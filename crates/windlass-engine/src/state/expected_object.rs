@@ -35,6 +35,8 @@ pub(crate) struct ExpectedObject {
     pub(crate) owned: bool,
     /// The release itself sets its owner references: a deletion is no garbage collection by an owner that others gave it.
     pub(crate) declares_owner: bool,
+    /// Resource version that was observed last.
+    pub(crate) version: Option<u64>,
     /// It differs, and is left as it is.
     pub(crate) tolerated: Option<Tolerated>,
 }
@@ -87,6 +89,7 @@ impl ExpectedObject {
             finished: false,
             owned: false,
             declares_owner,
+            version: None,
             tolerated: None,
         }
     }
@@ -110,6 +113,12 @@ impl ExpectedObject {
         self.uid = Some(seen.uid.clone());
         self.finished = self.object.gvk.kind == "Job" && seen.finished;
         self.owned = seen.owned;
+        self.version = seen.version_number();
+    }
+
+    /// Whether the object is a workload that was written since it was observed last. Without drift that was its status.
+    pub(crate) fn has_new_status(&self, seen: &ObservedMeta) -> bool {
+        self.object.gvk.group == "apps" && seen.version_number() > self.version
     }
 }
 
@@ -214,6 +223,24 @@ mod tests {
         ];
         for (release, annotation, expected) in cases {
             assert_eq!(mode_of(release, annotation), expected, "{release:?} {annotation:?}");
+        }
+    }
+
+    #[test]
+    fn a_workload_that_was_written_since_has_a_new_status() {
+        let seen =
+            |version: &str| ObservedMeta { resource_version: version.into(), ..ObservedMeta::default() };
+        for (api_version, kind, version, expected) in [
+            ("apps/v1", "Deployment", "7", false),
+            ("apps/v1", "Deployment", "6", false),
+            ("apps/v1", "Deployment", "8", true),
+            ("apps/v1", "StatefulSet", "8", true),
+            ("v1", "ConfigMap", "8", false),
+            ("apps/v1", "Deployment", "no number", false),
+        ] {
+            let object = ObjectRef::new(Gvk::new(api_version, kind), Some("ns"), "web");
+            let written = ExpectedObject::written(object, &Value::Null, ApplyMethod::Server, &seen("7"));
+            assert_eq!(written.has_new_status(&seen(version)), expected, "{kind} {version}");
         }
     }
 

@@ -54,6 +54,7 @@ pub(super) enum Reason {
     Scheme(String),
     Downgrade(Location),
     Leak(Location),
+    Elsewhere(Location),
     Timeout(Duration),
     Slow,
     TooLarge(u64),
@@ -74,6 +75,9 @@ impl HttpError {
             Reason::Downgrade(next) => format!("the redirect to {next} would give up TLS"),
             Reason::Leak(next) => {
                 format!("the redirect to {next} would take credentials to another server")
+            }
+            Reason::Elsewhere(next) => {
+                format!("the redirect to {next} leads to another server, and only this one may be asked")
             }
             Reason::Timeout(after) => {
                 format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32())

@@ -57,6 +57,7 @@ pub struct Http {
     timeout: Duration,
     offline: bool,
     no_local: bool,
+    one_origin: bool,
     proxy: Option<Proxy>,
     progress: Option<Progress>,
 }
@@ -155,7 +156,8 @@ impl Http {
     /// A client. `offline`: every request is refused.
     #[must_use]
     pub fn new(timeout: Duration, offline: bool) -> Self {
-        Self { clients: Arc::default(), timeout, offline, no_local: false, proxy: None, progress: None }
+        let (no_local, one_origin) = (false, false);
+        Self { clients: Arc::default(), timeout, offline, no_local, one_origin, proxy: None, progress: None }
     }
 
     /// Whether every request is refused.
@@ -190,6 +192,12 @@ impl Http {
         Self { clients: Arc::default(), no_local: true, ..self }
     }
 
+    /// A client whose requests follow no redirect to another origin: for a server that alone may be reached.
+    #[must_use]
+    pub fn within_one_origin(self) -> Self {
+        Self { one_origin: true, ..self }
+    }
+
     /// The same through a proxy; it shares no connections with others.
     #[must_use]
     pub fn with_proxy(self, proxy: Proxy) -> Self {
@@ -207,7 +215,7 @@ impl Http {
     ///
     /// # Errors
     /// The server cannot be reached in time, does not speak HTTP, redirects too often, from https to http, to another
-    /// scheme, or to another origin although the request is confined.
+    /// scheme, or to another origin although the request or the client is confined.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, HttpError> {
         let deadline = Instant::now() + self.timeout;
         let failed = |url: &Location, reason| HttpError::new(&request.method, url, reason);
@@ -253,6 +261,9 @@ impl Http {
             let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             if url.scheme == "https" && next.scheme == "http" {
                 return Err(failed(&url, Reason::Downgrade(next)));
+            }
+            if self.one_origin {
+                return Err(failed(&url, Reason::Elsewhere(next)));
             }
             if request.confined {
                 return Err(failed(&url, Reason::Leak(next)));

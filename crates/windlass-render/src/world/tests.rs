@@ -9,7 +9,8 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release};
 use chart_compat::template::Limits;
 
-use super::{PathBuf, SystemWorld, zone_name};
+use super::{PathBuf, SystemWorld, check_whole, zone_name};
+use crate::replay::LookupQuery;
 
 /// Renders a template and returns its output, line by line.
 fn render(template: &str) -> Vec<String> {
@@ -192,5 +193,27 @@ fn the_local_zone_is_where_go_looks_for_it() {
         (None, None, "UTC"),
     ] {
         assert_eq!(of(variable, link), zone, "{variable:?} {link:?}");
+    }
+}
+
+#[test]
+fn an_answer_with_omitted_values_is_an_error_that_names_what_was_asked_for() {
+    let whole = serde_json::json!({"spec": {"deep": [[1]]}});
+    let cut = serde_json::json!({"items": [{"spec": {"deep": ["windlass.dev/nested-too-deeply"]}}]});
+    for (namespace, name, expected) in [
+        ("shop", "web", "Widget shop/web has values"),
+        ("", "web", "Widget web has values"),
+        ("shop", "", "an object in the list of Widget in namespace shop has values"),
+        ("", "", "an object in the list of Widget has values"),
+    ] {
+        let query = LookupQuery {
+            api_version: "a.io/v1".to_owned(),
+            kind: "Widget".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        assert!(check_whole(&whole, &query).is_ok());
+        let error = check_whole(&cut, &query).unwrap_err().to_string();
+        assert!(error.starts_with(expected) && error.contains("make them flatter"), "{error}");
     }
 }
