@@ -18,13 +18,16 @@ const DIGEST: &str = "windlass.dev/configuration-digest";
 const FROM: &str = "windlass.dev/reloaded-from";
 const PAUSED_AT: &str = "deployment.reloader.stakater.com/paused-at";
 
+/// A running controller.
+type ControllerTask = tokio::task::JoinHandle<Result<(), ClusterError>>;
+
 /// A namespace whose workloads are rolled out.
 struct Running {
     cp: &'static ControlPlane,
     ns: Namespace<'static>,
     client: Cluster,
     options: ReloadOptions,
-    process: Option<(watch::Sender<bool>, tokio::task::JoinHandle<Result<(), ClusterError>>)>,
+    process: Option<(watch::Sender<bool>, ControllerTask)>,
 }
 
 impl Running {

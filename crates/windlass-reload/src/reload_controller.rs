@@ -139,10 +139,9 @@ impl Reloader {
             tokio::select! {
                 () = &mut stop => break,
                 changed = self.watch.next() => self.take(changed),
-                event = self.workers.next() => match event {
-                    WorkerEvent::Finished(key, _, result) => self.finish(&key, result),
-                    // What is due is in the queue.
-                    _ => {}
+                // After any other event what is due is in the queue.
+                event = self.workers.next() => if let WorkerEvent::Finished(key, _, result) = event {
+                    self.finish(&key, result);
                 },
                 () = until(due) => self.request_due(),
                 () = until(resumes) => self.request_paused(),
@@ -394,7 +393,7 @@ impl Reloader {
     fn finish(&mut self, key: &str, result: Result<Done, String>) {
         let done = match result {
             Ok(done) => done,
-            Err(text) => return self.fail(key, ReconcileError::Task(text)),
+            Err(text) => return self.fail(key, &ReconcileError::Task(text)),
         };
         let Done { reference, uid, what, result } = done;
         if let Write::Rollout(decision) = &what {
@@ -412,7 +411,7 @@ impl Reloader {
                     self.written.insert(key.to_owned(), Written { version, uid, digests });
                 }
             }
-            Err(error) => self.fail(key, error.into()),
+            Err(error) => self.fail(key, &error.into()),
         }
     }
 
@@ -444,11 +443,11 @@ impl Reloader {
         self.context.events.spawn_for(&object, note);
     }
 
-    fn fail(&mut self, key: &str, error: ReconcileError) {
+    fn fail(&mut self, key: &str, error: &ReconcileError) {
         self.workers.queue.done(key, false);
         let failures = self.workers.queue.failures(key);
         let retry_in = backoff::delay(failures);
-        self.failures.note(NAME, key, &PassFailure { error: &error, retry_in, failures }, Instant::now());
+        self.failures.note(NAME, key, &PassFailure { error, retry_in, failures }, Instant::now());
         self.workers.queue.retry_at(key, Job::Reconcile, Instant::now() + retry_in);
     }
 }

@@ -10,7 +10,7 @@ pub fn reload_needs() -> Needs {
     let mut needs = Needs::default();
     let mut add = |(api_version, kind): &(&str, &str), verbs: &[&'static str]| {
         let Gvk { group, kind, .. } = Gvk::new(api_version, kind);
-        needs.rights.add(None, &group, &windlass_charts::plural(&kind.to_lowercase()), verbs);
+        needs.add(&group, &windlass_charts::plural(&kind.to_lowercase()), verbs);
     };
     CONFIGURATION_KINDS.iter().for_each(|kind| add(kind, &["list", "watch"]));
     WORKLOAD_KINDS.iter().for_each(|kind| add(kind, &["list", "watch", "patch"]));
