@@ -46,7 +46,8 @@ pub(super) fn find(
             return Err(windlass_fetch::Error::from(FetchError::NoCosign(reference.to_owned())).into());
         }
         if path.verify.verify {
-            provenance::verify_file(&windlass_fetch::absolute(&found), &path.verify.keyring.path())?;
+            let package = windlass_fetch::absolute(&found);
+            provenance::verify_file(&package, &path.verify.keyring.path()).map_err(String::from)?;
         }
         return Ok(windlass_fetch::load(&found, profile)?);
     }
@@ -55,7 +56,7 @@ pub(super) fn find(
     let chart = block_on(fetcher.fetch(reference, &options, &mut |w| tell(&w)))?;
     let chart = chart.map_err(windlass_fetch::Error::from)?;
     if path.verify.verify {
-        provenance::verify_fetched(&chart, &path.verify.keyring.path())?;
+        provenance::verify_fetched(&chart, &path.verify.keyring.path()).map_err(String::from)?;
     }
     for note in &chart.notes {
         match notes {

@@ -40,9 +40,10 @@ mod tests {
     #[test]
     fn a_release_is_worked_on_by_one_pass() {
         let all = BusyReleases::default();
+        let shared = all.clone();
         let (web, other) = (ReleaseId::new("shop", "web"), ReleaseId::new("shop", "other"));
         let first = all.begin(&web);
-        assert!(first.is_some() && all.begin(&other).is_some() && all.clone().begin(&web).is_none());
+        assert!(first.is_some() && all.begin(&other).is_some() && shared.begin(&web).is_none());
         drop(first);
         assert!(all.begin(&web).is_some());
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use http::{Method, header};
+use http::{Method, StatusCode, header};
 use jiff::Timestamp;
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
-use super::super::http::{Credentials, Http, MAX_CREDENTIALS, Request, Tls};
+use super::super::http::{Credentials, Http, HttpError, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
 use windlass_base::redact::SecretText;
@@ -30,9 +30,43 @@ pub enum TokenError {
     /// The app's tokens are not for this server.
     #[error("the app's tokens are for the server of githubAppBaseURL, not for '{0}'")]
     OtherServer(String),
-    /// The key does not sign, or the API refuses or does not answer.
+    /// The key does not sign, or the API gives no token.
     #[error("failed to get credentials of the GitHub App: {0}")]
-    Refused(String),
+    Refused(#[from] Refusal),
+}
+
+/// Why the API gives no token.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The key does not sign.
+    #[error("githubAppPrivateKey {0}")]
+    Key(&'static str),
+    /// There is no whole answer.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// The answer has another status than success; with the reason that the API gives.
+    #[error("{url} answered {status}{}", after_colon(.reason))]
+    Status {
+        /// What was asked.
+        url: String,
+        /// The status.
+        status: StatusCode,
+        /// Why, in the API's words; may be empty.
+        reason: String,
+    },
+    /// The app has no installation of this number.
+    #[error("installation {0} not found")]
+    NoInstallation(u64),
+    /// The app has no installation at the owner.
+    #[error("githubAppInstallationOwner has no installation of the app")]
+    NoOwner,
+    /// The answer lacks this.
+    #[error("{0} answered without {1}")]
+    Answer(String, &'static str),
+}
+
+fn after_colon(reason: &str) -> String {
+    if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
 /// Where an app is installed.
@@ -110,24 +144,24 @@ impl GitHubApp {
             return Err(TokenError::OtherServer(server.to_string()));
         }
         let http = http.clone().within(REQUEST_TIMEOUT);
-        self.token(&http, tls).await.map_err(TokenError::Refused)
+        Ok(self.token(&http, tls).await?)
     }
 
-    async fn token(&self, http: &Http, tls: &Tls) -> Result<SecretText, String> {
+    async fn token(&self, http: &Http, tls: &Tls) -> Result<SecretText, Refusal> {
         let now = Timestamp::now().as_second();
         let issued = now - TIMES.0;
         let claims = json!({"iss": self.id.to_string(), "iat": issued, "exp": issued + TIMES.1});
         let signed = signed_jwt::sign(Algorithm::Pkcs1, json!({}), &claims, &self.private_key);
-        let signed = signed.map_err(|e| format!("githubAppPrivateKey {e}"))?;
+        let signed = signed.map_err(Refusal::Key)?;
         let id = match &self.installation {
             Installation::Id(id) => *id,
             Installation::Owner(owner) => self.installation_of(http, tls, owner, &signed).await?,
         };
         let path = format!("/app/installations/{id}/access_tokens");
         let answer = self.ask(http, tls, Method::POST, &path, &signed).await?;
-        let answer = answer.ok_or_else(|| format!("installation {id} not found"))?;
+        let answer = answer.ok_or(Refusal::NoInstallation(id))?;
         let token = answer["token"].as_str().filter(|token| !token.is_empty()).map(SecretText::from);
-        token.ok_or_else(|| format!("{} answered without a token", self.api))
+        token.ok_or_else(|| Refusal::Answer(self.api.to_string(), "a token"))
     }
 
     /// The number of the installation at an organization, or else at a user.
@@ -137,15 +171,16 @@ impl GitHubApp {
         tls: &Tls,
         owner: &str,
         signed: &str,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, Refusal> {
         let owner = utf8_percent_encode(owner, SEGMENT).to_string();
         for kind in ["orgs", "users"] {
             let path = format!("/{kind}/{owner}/installation");
             if let Some(found) = self.ask(http, tls, Method::GET, &path, signed).await? {
-                return found["id"].as_u64().ok_or_else(|| format!("{} answered without an id", self.api));
+                let missing = || Refusal::Answer(self.api.to_string(), "an id");
+                return found["id"].as_u64().ok_or_else(missing);
             }
         }
-        Err("githubAppInstallationOwner has no installation of the app".to_owned())
+        Err(Refusal::NoOwner)
     }
 
     /// The answer of the API; `None` if it knows no such thing.
@@ -156,7 +191,7 @@ impl GitHubApp {
         method: Method,
         path: &str,
         signed: &str,
-    ) -> Result<Option<Value>, String> {
+    ) -> Result<Option<Value>, Refusal> {
         let url = self.api.with_path(format!("{}{path}", self.api.path));
         let shown = url.to_string();
         let request = Request {
@@ -166,18 +201,18 @@ impl GitHubApp {
             headers: vec![(header::ACCEPT, "application/vnd.github+json".to_owned())],
             ..Request::get(url, tls, MAX_CREDENTIALS)
         };
-        let answer = http.send(request).await.map_err(|e| e.to_string())?;
+        let answer = http.send(request).await?;
         let status = answer.status;
-        if status == http::StatusCode::NOT_FOUND {
+        if status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
         if !status.is_success() {
             let why: Value = serde_json::from_slice(&answer.complaint().await).unwrap_or_default();
-            let text = format!("{shown} answered {status}: {}", why["message"].as_str().unwrap_or_default());
-            return Err(text.trim_end_matches(": ").to_owned());
+            let reason = why["message"].as_str().unwrap_or_default().trim_end_matches(": ").to_owned();
+            return Err(Refusal::Status { url: shown, status, reason });
         }
-        let bytes = answer.bytes().await.map_err(|e| e.to_string())?;
-        serde_json::from_slice(&bytes).map(Some).map_err(|_| format!("{shown} answered without JSON"))
+        let bytes = answer.bytes().await?;
+        serde_json::from_slice(&bytes).map(Some).map_err(|_| Refusal::Answer(shown, "JSON"))
     }
 }
 

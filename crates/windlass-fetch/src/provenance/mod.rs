@@ -67,9 +67,41 @@ pub enum ProvenanceError {
         /// The actual digest.
         found: String,
     },
+    /// There is no such package.
+    #[error("stat {0}: no such file or directory")]
+    NoPackage(PathBuf),
+    /// The package cannot be looked at.
+    #[error("stat {path}: {source}")]
+    Stat {
+        /// The package.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// A directory is no package.
+    #[error("unpacked charts cannot be verified")]
+    Unpacked,
+    /// The file has another ending than `.tgz`.
+    #[error("chart must be a tgz file")]
+    NotPackage,
+    /// There is no provenance file beside the package, or it cannot be read; Helm's text.
+    #[error("could not load provenance file {0}: stat {0}: no such file or directory")]
+    NoneBeside(PathBuf),
+    /// The package cannot be read.
+    #[error(transparent)]
+    Load(Box<crate::Error>),
+    /// The package was fetched without a provenance file.
+    #[error("failed to fetch provenance \"{0}.prov\"")]
+    NotFetched(String),
     /// The program was built without OpenPGP.
     #[error("provenance files need the cargo feature \"pgp\", and this program was built without it")]
     NotBuilt,
+}
+
+impl From<ProvenanceError> for String {
+    fn from(error: ProvenanceError) -> Self {
+        error.to_string()
+    }
 }
 
 /// Who signed a package.
