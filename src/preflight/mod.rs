@@ -24,6 +24,7 @@ pub use observe::{Finding, Observation, observe};
 pub use rbac::{
     Added as AddedRules, ChartSubject, MatrixSize, Needs, chart_kind_needs, chart_needs,
     chart_operator_needs, helm_release_needs, helmchart_needs, helmfile_needs, needs, notification_needs,
+    pull_secret_needs,
 };
 pub use referred_values::{ReferredValues, referred_values};
 pub use values_layers::layers;

@@ -6,6 +6,7 @@
 
 mod chart_objects;
 mod chart_operator;
+mod chart_pull_secrets;
 mod chart_resources;
 mod helmcharts;
 mod helmfile_tenants;

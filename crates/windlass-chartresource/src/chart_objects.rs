@@ -3,6 +3,7 @@
 //! Owns the order of a pass: which release, whether the digest of chart, values and capabilities asks for a revision, and whether what is
 //! deployed is ready. Everything else is in the modules beside it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use super::kind_settings::KindSettings;
 use super::loaded_chart::LoadedChart;
 use super::object_deployment::{Deployment, Kept, input_digest};
 use super::object_status::{DeployedRelease, ObjectState, ObjectStatus, Step};
+use super::pull_secret::{self, PullSecret};
 use super::release_choice::{BusyReleases, ChosenRelease, Claimant, Ownership};
 use super::served_kind::{ObjectProgress, ServedKind};
 use super::values_object::{self, ANNOTATIONS, ChartObject};
@@ -220,6 +222,13 @@ impl FrontEnd for ChartObjects {
                 self.uninstall_release(pass, object, &runner, id).await?;
             }
         }
+        // A status may have lost it, where the kind's schema does not know the field.
+        let named = object.values().ok().and_then(|values| self.pull_secret_of(object, None, &values).ok());
+        if object.status.pull_secret.is_some() || named.flatten().is_some() {
+            let client = runner.engine().cluster();
+            let own = PullSecret { client, gvk: &self.settings().gvk, namespace, object };
+            own.remove().await.map_err(|(_, error)| error)?;
+        }
         Ok(())
     }
 
@@ -336,8 +345,12 @@ impl ChartObjects {
             };
         let capabilities = capabilities(runner.engine().cluster()).await?;
         let values = self.values_of(object);
+        let (object, values) = self.with_pull_secret(pass, object, &runner, (chart.as_ref(), values)).await;
+        let object = &*object;
         let inputs = match (&chart, &values) {
-            (Some(chart), Ok(values)) => Some(input_digest(chart, values, &capabilities)),
+            (Some(chart), Ok(values)) => {
+                Some(input_digest(chart, values, object.status.pull_secret.as_deref(), &capabilities))
+            }
             _ => None,
         };
         if let Some(done) = self.unchanged(pass, object, &runner, inputs.as_deref()).await? {
@@ -353,10 +366,10 @@ impl ChartObjects {
         self.enter(&key, Step::Reconcile);
         let work = ObjectPass { front_end: self, object, key, runner, release, upgrades };
         match (chart, values, inputs) {
-            (_, Err((step, text)), _) => {
+            (_, Err((step, error)), _) => {
                 work.keep_beside_failure(pass).await;
                 self.enter(&work.key, step);
-                Err(invalid(text))
+                Err(error)
             }
             (Some(chart), Ok(values), Some(digest)) => work.with_chart(pass, chart, values, digest).await,
             _ => work.without_chart(pass).await,
@@ -364,11 +377,49 @@ impl ChartObjects {
     }
 
     /// The values of an object, or the step that they fail and why.
-    fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, String)> {
-        object.check_annotations().map_err(|error| (Step::Reconcile, error))?;
-        let values = object.values().map_err(|error| (Step::Values, error))?;
+    fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, ReconcileError)> {
+        object.check_annotations().map_err(|error| (Step::Reconcile, invalid(error)))?;
+        let values = object.values().map_err(|error| (Step::Values, invalid(error)))?;
         let over = self.settings().overrides.over(values);
-        over.map_err(|error| (Step::Values, format!("overrideValues: {error}")))
+        over.map_err(|error| (Step::Values, invalid(format!("overrideValues: {error}"))))
+    }
+
+    /// The object with the pull secret that it names now, which the account `default` has; or why it cannot be deployed.
+    async fn with_pull_secret<'o>(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &'o ChartObject,
+        runner: &ReleaseRunner,
+        (chart, values): (Option<&LoadedChart>, Result<Map, (Step, ReconcileError)>),
+    ) -> (Cow<'o, ChartObject>, Result<Map, (Step, ReconcileError)>) {
+        let Ok(values) = values else { return (Cow::Borrowed(object), values) };
+        let name = match self.pull_secret_of(object, chart, &values) {
+            Ok(name) => name,
+            Err(text) => return (Cow::Borrowed(object), Err((Step::PullSecret, invalid(text)))),
+        };
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let own =
+            PullSecret { client: runner.engine().cluster(), gvk: &self.settings().gvk, namespace, object };
+        match own.ensure(pass, name.as_deref()).await {
+            Err(failure) => (Cow::Borrowed(object), Err(failure)),
+            Ok(()) if name == object.status.pull_secret => (Cow::Borrowed(object), Ok(values)),
+            Ok(()) => {
+                let mut object = object.clone();
+                object.status.pull_secret = name;
+                (Cow::Owned(object), Ok(values))
+            }
+        }
+    }
+
+    fn pull_secret_of(
+        &self,
+        object: &ChartObject,
+        chart: Option<&LoadedChart>,
+        values: &Map,
+    ) -> Result<Option<String>, String> {
+        let own = chart.map(|chart| &*chart.chart.chart().values);
+        let layers: Vec<&Map> = std::iter::once(values).chain(own).collect();
+        pull_secret::named(object.pull_secret(), self.settings().pull_secret_path.as_deref(), &layers)
     }
 
     /// The end of a pass over an object of which nothing has changed since the last one: it makes no request.

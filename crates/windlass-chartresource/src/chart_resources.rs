@@ -18,6 +18,7 @@ use super::chart_sources::{ChartAccess, ChartSources};
 use super::kind_settings::{KindSettings, owner_name};
 use super::loaded_chart::LoadedChart;
 use super::override_values::OverrideValues;
+use super::pull_secret;
 use super::registered_kinds::{RegisteredKinds, WantedKind};
 use super::served_kind::ServedKind;
 use windlass_charts::{Definition, DefinitionOptions, KindNames, Overlay, define};
@@ -387,6 +388,10 @@ impl ChartResources {
         if let Some(wrong) = account.filter(|name| AccountName::parse(name).is_none()) {
             return Err(ReconcileError::Config(format!("spec.serviceAccountName: {wrong:?} is not a name")));
         }
+        let pull_secret = spec.pull_secrets.values_path.as_deref();
+        if let Some(Err(wrong)) = pull_secret.map(pull_secret::check_path) {
+            return Err(ReconcileError::Config(format!("spec.pullSecrets.valuesPath: {wrong}")));
+        }
         let gvk = gvk_of(names);
         let selector = spec.selector.to_query();
         let settings = KindSettings {
@@ -402,6 +407,7 @@ impl ChartResources {
             watches_dependents: true,
             concurrency: None,
             service_account: account.map(str::to_owned),
+            pull_secret_path: pull_secret::pull_secret_path(pull_secret, &spec.schema.overlay),
             suspended: spec.suspend,
         };
         let max_unavailable =

@@ -10,6 +10,7 @@
 //! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
 //! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
 //! - `chart_sources`: its chart; `registered_kinds`: controllers that come and go with kinds
+//! - `pull_secret`: the Secret with which images of an object are pulled
 //! - `object_status`: status and conditions of an object
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -26,6 +27,7 @@ pub mod loaded_chart;
 mod object_deployment;
 mod object_status;
 pub mod override_values;
+mod pull_secret;
 mod registered_kinds;
 mod release_choice;
 mod served_kind;
@@ -38,5 +40,6 @@ pub use chart_sources::ChartSources;
 pub use kind_settings::KindSettings;
 pub use loaded_chart::LoadedChart;
 pub use override_values::OverrideValues;
+pub use pull_secret::pull_secret_path;
 pub use release_choice::BusyReleases;
 pub use watches_file::{WatchedKind, WatchesFile};

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::kind_settings::KindSettings;
 use super::loaded_chart::{CAPABILITIES, LoadedChart};
+use super::pull_secret;
 use super::release_choice::{ChosenRelease, Ownership};
 use super::values_object::{self, ChartObject};
 use windlass_cluster::Validation;
@@ -30,15 +31,23 @@ const MAX_REVISIONS: usize = 10;
 
 /// Digest of what a release is rendered from. The capabilities are part of it where the chart or the values name them: each kind that
 /// anybody registers changes them.
-pub(crate) fn input_digest(chart: &LoadedChart, values: &Map, capabilities: &Capabilities) -> String {
+pub(crate) fn input_digest(
+    chart: &LoadedChart,
+    values: &Map,
+    pull_secret: Option<&str>,
+    capabilities: &Capabilities,
+) -> String {
     let values = windlass_render::to_json(&Data::Map(values.clone())).to_string();
     let read = chart.reads_capabilities || values.contains(CAPABILITIES);
-    let inputs = json!({
+    let mut inputs = json!({
         "chart": chart.digest,
         "values": values,
         "kubeVersion": read.then_some(&capabilities.kube_version.version),
         "apiVersions": read.then_some(&capabilities.api_versions),
     });
+    if let Some(secret) = pull_secret {
+        inputs["pullSecret"] = secret.into();
+    }
     let digits: String =
         Sha256::digest(inputs.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
@@ -159,7 +168,7 @@ impl Deployment<'_> {
         })
     }
 
-    /// Gives each object of the release the object as its owner.
+    /// Gives each object of the release the object as its owner, and ServiceAccounts its pull secret.
     async fn owned(&self) -> Result<PostRender, ReconcileError> {
         let kinds = self.runner.engine().cluster().kinds().await?;
         let owner = ObjectOwner {
@@ -168,9 +177,14 @@ impl Deployment<'_> {
             name: self.object.name.clone(),
             uid: self.object.uid.clone(),
         };
+        let pull_secret = self.object.status.pull_secret.clone();
         Ok(Arc::new(move |rendered, bounds| {
             let mut release = windlass_render::release(&rendered, bounds)?;
             let is_namespaced = |gvk: &_| kinds.get(gvk).map(|served| served.namespaced);
+            if let Some(secret) = &pull_secret {
+                pull_secret::add_to_release(&mut release, &owner.namespace, secret)
+                    .map_err(ReconcileError::Chart)?;
+            }
             add_owner(&mut release, &owner, is_namespaced).map_err(ReconcileError::Chart)?;
             Ok((release, String::new()))
         }))

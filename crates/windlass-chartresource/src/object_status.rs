@@ -29,6 +29,8 @@ pub(crate) struct ObjectStatus {
     /// Digest of the chart, the values and the capabilities that it was rendered from.
     pub(crate) digest: Option<String>,
     pub(crate) chart_digest: Option<String>,
+    /// The pull secret that the ServiceAccount `default` has for the object.
+    pub(crate) pull_secret: Option<String>,
     /// When a certificate in it has to be renewed, in seconds since 1970.
     pub(crate) renew_at: Option<i64>,
     pub(crate) failed_attempt: Option<FailedAttempt>,
@@ -66,6 +68,7 @@ pub(crate) enum ObjectState<'s> {
 pub(crate) enum Step {
     Client,
     Values,
+    PullSecret,
     ReleaseState,
     Reconcile,
     Install,
@@ -79,6 +82,7 @@ impl Step {
         match self {
             Self::Client => (IRRECONCILABLE, "ErrorGettingClient"),
             Self::Values => (IRRECONCILABLE, "ErrorGettingValues"),
+            Self::PullSecret => (IRRECONCILABLE, "PullSecretUnavailable"),
             Self::ReleaseState => (IRRECONCILABLE, "ErrorGettingReleaseState"),
             Self::Reconcile => (IRRECONCILABLE, "ReconcileError"),
             Self::Install => (RELEASE_FAILED, "InstallError"),

@@ -59,7 +59,7 @@ pub use missing_rights::{MissingRights, missing_rights, release_rights};
 pub use object_rights::{
     NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,
 };
-pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState, service_accounts};
+pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
