@@ -321,13 +321,11 @@ async fn a_tenant_acts_with_the_account_of_the_kind() {
     own.web("one", &json!({}));
     let kind = format!("webs.{}", own.group());
     let message = |name: &str| own.get(&kind, name, "{.status.conditions[?(@.type==\"Ready\")].message}");
-    own.wait("it is refused", || message("one").contains("forbidden"));
+    own.wait("it is refused", || message("one").contains("lacks rights"));
     assert_eq!(own.data("one"), "");
     own.cp.kubectl(["create", "serviceaccount", "tenant", "-n", &n]).unwrap();
     let account = format!("--serviceaccount={n}:tenant");
     own.cp.kubectl(["create", "rolebinding", "tenant", "--clusterrole=admin", "-n", &n, &account]).unwrap();
-    // The retries may have ended.
-    own.cp.kubectl(["annotate", &kind, "one", "-n", &n, "windlass.dev/requested-at=now"]).unwrap();
     own.wait("it has the rights", || own.data("one") == "1 0.1.0");
     own.end().await;
 }

@@ -8,6 +8,7 @@ mod chart_objects;
 mod chart_operator;
 mod chart_pull_secrets;
 mod chart_resources;
+mod chart_rights;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;

@@ -60,7 +60,7 @@ pub struct ObjectOptions {
 
 /// The front end of one kind.
 pub struct ChartObjects {
-    kind: Arc<ServedKind>,
+    pub(crate) kind: Arc<ServedKind>,
     options: ObjectOptions,
     attempts: FailedAttempts,
     /// The step that each object's pass is at, or failed in.
@@ -80,7 +80,7 @@ impl ChartObjects {
     }
 
     /// Notes the step that an object's pass is at.
-    fn enter(&self, key: &str, step: Step) {
+    pub(crate) fn enter(&self, key: &str, step: Step) {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), step);
     }
 
@@ -89,17 +89,17 @@ impl ChartObjects {
         steps.get(key).copied().unwrap_or(Step::Reconcile)
     }
 
-    fn settings(&self) -> &KindSettings {
+    pub(crate) fn settings(&self) -> &KindSettings {
         &self.kind.settings
     }
 
-    fn claimant<'c>(&'c self, object: &'c ChartObject, chart: &'c str) -> Claimant<'c> {
+    pub(crate) fn claimant<'c>(&'c self, object: &'c ChartObject, chart: &'c str) -> Claimant<'c> {
         let KindSettings { name, gvk, .. } = self.settings();
         Claimant { owner: name, gvk, name: &object.name, chart }
     }
 
     /// The release that an object's status names, if it may be the object's: who writes the status cannot choose another one.
-    fn known_release<'o>(&self, object: &'o ChartObject) -> Option<&'o str> {
+    pub(crate) fn known_release<'o>(&self, object: &'o ChartObject) -> Option<&'o str> {
         let known = object.status.deployed_release.as_ref().map(|known| known.name.as_str())?;
         let names = self.claimant(object, "").names();
         names.iter().any(|name| name == known).then_some(known)
@@ -193,7 +193,10 @@ impl FrontEnd for ChartObjects {
         pass: &mut ReconcilePass,
         object: &ChartObject,
     ) -> Result<Reconciled, ReconcileError> {
-        let result = self.reconcile_object(pass, object).await;
+        let result = match self.reconcile_object(pass, object).await {
+            Err(error) => Err(self.with_missing_rights(pass, object, error).await),
+            done => done,
+        };
         result.inspect_err(|error| {
             if error.disposition() == Disposition::Stall {
                 self.kind.note_failed(&object.key(), &error.to_string());
@@ -377,7 +380,7 @@ impl ChartObjects {
     }
 
     /// The values of an object, or the step that they fail and why.
-    fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, ReconcileError)> {
+    pub(crate) fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, ReconcileError)> {
         object.check_annotations().map_err(|error| (Step::Reconcile, invalid(error)))?;
         let values = object.values().map_err(|error| (Step::Values, invalid(error)))?;
         let over = self.settings().overrides.over(values);
@@ -411,7 +414,7 @@ impl ChartObjects {
         }
     }
 
-    fn pull_secret_of(
+    pub(crate) fn pull_secret_of(
         &self,
         object: &ChartObject,
         chart: Option<&LoadedChart>,
@@ -485,6 +488,7 @@ impl ObjectPass<'_> {
             self.front_end.kind.note_failed(&self.key, "its upgrade failed");
             return self.stay(pass).await;
         }
+        self.check_rights(pass, &digest).await?;
         let requested_at = self.object.requested_at();
         if status.deployed_release.as_ref().is_none_or(|known| known.name != self.release.id.name) {
             // What is deployed now must not be forgotten if the process ends.
@@ -507,6 +511,10 @@ impl ObjectPass<'_> {
         if done.as_ref().is_err_and(|error| !matches!(error, ReconcileError::Engine(_))) {
             self.keep_beside_failure(pass).await;
         }
+        let done = match done {
+            Err(error) => Err(self.front_end.with_missing_rights(pass, self.object, error).await),
+            done => done,
+        };
         let done = done.inspect_err(|error| {
             let recorded = status.failed_attempt.as_ref();
             let attempt = self.front_end.attempts.note(&self.key, recorded, (&digest, requested_at), error);
@@ -539,6 +547,21 @@ impl ObjectPass<'_> {
             ));
         }
         self.conclude(pass, deployed, done).await
+    }
+
+    /// Where the last attempt failed for missing rights, there is another one, and so another revision, once they are there.
+    async fn check_rights(&self, pass: &ReconcilePass, digest: &str) -> Result<(), ReconcileError> {
+        let attempt = self.front_end.attempts.of(&self.key, self.object.status.failed_attempt.as_ref());
+        if attempt.is_none_or(|attempt| !attempt.lacks_rights || attempt.digest != digest) {
+            return Ok(());
+        }
+        match self.front_end.missing_rights(pass, self.object).await? {
+            None => Ok(()),
+            Some(error) => {
+                self.keep_beside_failure(pass).await;
+                Err(error)
+            }
+        }
     }
 
     /// Corrects drift of what is deployed where something else fails: that is what is reported.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::chart_resource_api::ChartLocation;
 use super::loaded_chart::LoadedChart;
 use windlass_base::redact::{self, SecretText};
-use windlass_controller::{ReconcileError, SecretData};
+use windlass_controller::{ChartArguments, ReconcileError, SecretData};
 use windlass_engine::Disposition;
 use windlass_fetch::chart_reference::ChartReference;
 use windlass_fetch::confined_files;
@@ -131,7 +131,8 @@ impl ChartSources {
         let fetcher = Fetcher { of_tenant: !as_user, ..fetcher };
         let fetched = fetcher.fetch(&chart.name, &options, &mut |line| tracing::warn!("{line}")).await;
         let fetched = fetched.map_err(|error| unavailable(&error.to_string()))?;
-        blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name)).await
+        let arguments = arguments(chart);
+        blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments)).await
     }
 
     async fn on_disk(&self, chart: &ChartLocation, has_login: bool) -> Result<LoadedChart, ReconcileError> {
@@ -154,6 +155,23 @@ impl ChartSources {
             LoadedChart::of_path(Path::new(&path))
         })
         .await
+    }
+}
+
+/// The chart as commands take it, without a login in an address.
+fn arguments(chart: &ChartLocation) -> ChartArguments {
+    let plain = |text: &str| match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split('/').next().unwrap_or_default();
+            let login = authority.rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[login..])
+        }
+        None => text.to_owned(),
+    };
+    ChartArguments {
+        chart: plain(&chart.name),
+        repository: plain(&chart.repo),
+        version: chart.version.clone(),
     }
 }
 
@@ -208,6 +226,16 @@ mod tests {
             let error = sources.chart(&chart, None).await.unwrap_err().to_string();
             assert!(error.starts_with(part), "{chart:?}: {error}");
         }
+    }
+
+    #[test]
+    fn commands_name_no_login() {
+        let shown = |name: &str, repo: &str| {
+            let ChartArguments { chart, repository, version } = arguments(&location(name, repo, "1.x"));
+            format!("{chart} {repository} {version}")
+        };
+        assert_eq!(shown("web", "https://me:secret@r.example.com/a@b"), "web https://r.example.com/a@b 1.x");
+        assert_eq!(shown("oci://r.example.com/web", ""), "oci://r.example.com/web  1.x");
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub(crate) enum ObjectState<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Client,
+    Rights,
     Values,
     PullSecret,
     ReleaseState,
@@ -81,6 +82,7 @@ impl Step {
     fn failure(self) -> (&'static str, &'static str) {
         match self {
             Self::Client => (IRRECONCILABLE, "ErrorGettingClient"),
+            Self::Rights => (IRRECONCILABLE, "MissingRights"),
             Self::Values => (IRRECONCILABLE, "ErrorGettingValues"),
             Self::PullSecret => (IRRECONCILABLE, "PullSecretUnavailable"),
             Self::ReleaseState => (IRRECONCILABLE, "ErrorGettingReleaseState"),
