@@ -7,13 +7,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::doctor::Weight;
+use super::object_findings::{ObjectDiagnosis, planner, sort};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
-use windlass_controller::{ContextOptions, ReleaseRunner};
-use windlass_engine::{Engine, EngineOptions};
+use windlass_controller::ContextOptions;
 use windlass_flux::helmrelease::{
     HelmReleaseOptions, HelmReleases, KIND, PassAction, PlanInputs, ReleasePlan, differences,
 };
-use windlass_render::parse_manifest;
 
 /// The Lease of helm-controller; those of its shards begin with the same name.
 const LEASE: &str = "helm-controller-leader-election";
@@ -72,15 +71,6 @@ pub struct HelmReleaseChecks<'a> {
     pub impersonates: bool,
 }
 
-/// A difference from helm-controller.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct HelmReleaseDiagnosis {
-    pub weight: Weight,
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    pub text: String,
-}
-
 /// A Lease of helm-controller that somebody holds.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct HeldControllerLease {
@@ -95,7 +85,7 @@ pub struct HeldControllerLease {
 pub struct HelmReleaseReport {
     /// The Leases of helm-controller that are held now.
     pub leases: Vec<HeldControllerLease>,
-    pub diagnoses: Vec<HelmReleaseDiagnosis>,
+    pub diagnoses: Vec<ObjectDiagnosis>,
     pub releases: Vec<PlannedHelmRelease>,
 }
 
@@ -123,17 +113,17 @@ pub async fn helm_release_report(
     let leases =
         cluster.list(&Gvk::new("coordination.k8s.io/v1", "Lease"), Some(controller_namespace), "").await?;
     let objects = list(cluster, checks.namespace).await?;
-    let mut diagnoses: Vec<HelmReleaseDiagnosis> = objects
+    let mut diagnoses: Vec<ObjectDiagnosis> = objects
         .iter()
         .flat_map(|object| {
-            differences(object).into_iter().map(|difference| HelmReleaseDiagnosis {
+            differences(object).into_iter().map(|difference| ObjectDiagnosis {
                 weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
                 object: ObjectMeta::of(object).namespaced_name(),
                 text: difference.text,
             })
         })
         .collect();
-    diagnoses.sort_by(|a, b| (a.weight, &a.object).cmp(&(b.weight, &b.object)));
+    sort(&mut diagnoses);
     Ok(HelmReleaseReport {
         leases: held(&leases, Timestamp::now()),
         diagnoses,
@@ -153,10 +143,7 @@ async fn plans(
     objects: &[Value],
 ) -> Vec<PlannedHelmRelease> {
     let HelmReleaseChecks { context, options, impersonates, .. } = checks;
-    let engine_options =
-        EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
-    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
-    let runner = &ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
+    let runner = &planner(cluster, context);
     let front_end = &HelmReleases::new(options);
     let all: Vec<_> = objects
         .iter()

@@ -8,56 +8,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::doctor::Weight;
+use super::object_findings::{ObjectDiagnosis, PlannedRelease, ReleaseFinding, planner, sort};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
-use windlass_controller::{ContextOptions, ReleaseRunner};
-use windlass_engine::{Engine, EngineOptions, Preview, ReleaseAction};
+use windlass_controller::ContextOptions;
 use windlass_helmcharts::k3s_api::{API_VERSION, CHART_KIND, CONFIG_KIND};
 use windlass_helmcharts::{ChartPlanInputs, HelmChartOptions, HelmCharts, PlannedChart, differences};
-use windlass_render::parse_manifest;
 
 /// HelmCharts that are planned at the same time.
 const AT_ONCE: usize = 8;
 /// The label of k3s' Jobs: the name of the HelmChart.
 const JOB_LABEL: &str = "helmcharts.helm.cattle.io/chart";
-
-/// What would happen to one HelmChart.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedHelmChart {
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    #[serde(flatten)]
-    pub finding: ChartFinding,
-}
-
-/// What a pass would do.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
-pub enum ChartFinding {
-    /// It is not managed by this operator; the text says why.
-    NotManaged(String),
-    /// Nothing.
-    Unchanged,
-    /// The changes of a pass that does something.
-    Change(Box<Preview>),
-    /// It cannot be told.
-    Failed(String),
-}
-
-impl PlannedHelmChart {
-    /// Whether an operator would do something, or fail.
-    #[must_use]
-    pub fn differs(&self) -> bool {
-        matches!(self.finding, ChartFinding::Change(_) | ChartFinding::Failed(_))
-    }
-
-    /// Whether the release would get a new revision.
-    #[must_use]
-    pub fn has_new_revision(&self) -> bool {
-        let ChartFinding::Change(preview) = &self.finding else { return false };
-        matches!(preview.action, ReleaseAction::Install | ReleaseAction::Upgrade)
-    }
-}
 
 /// Whose HelmCharts are planned, and how.
 pub struct HelmChartChecks<'a> {
@@ -69,23 +29,14 @@ pub struct HelmChartChecks<'a> {
     pub impersonates: bool,
 }
 
-/// A difference from k3s.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct HelmChartDiagnosis {
-    pub weight: Weight,
-    /// `NAMESPACE/NAME`.
-    pub object: String,
-    pub text: String,
-}
-
 /// All findings about the HelmCharts of a cluster.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmChartReport {
     /// Jobs of k3s that run now, as `NAMESPACE/NAME`.
     pub jobs: Vec<String>,
-    pub diagnoses: Vec<HelmChartDiagnosis>,
-    pub releases: Vec<PlannedHelmChart>,
+    pub diagnoses: Vec<ObjectDiagnosis>,
+    pub releases: Vec<PlannedRelease>,
 }
 
 /// Plans all HelmCharts. Writes nothing.
@@ -95,7 +46,7 @@ pub struct HelmChartReport {
 pub async fn plan_helmcharts(
     cluster: &Cluster,
     checks: HelmChartChecks<'_>,
-) -> Result<Vec<PlannedHelmChart>, ClusterError> {
+) -> Result<Vec<PlannedRelease>, ClusterError> {
     let objects = list(cluster, CHART_KIND, checks.namespace).await?;
     plans(cluster, checks, &objects).await
 }
@@ -111,17 +62,17 @@ pub async fn helmchart_report(
     let jobs = cluster.list(&Gvk::new("batch/v1", "Job"), checks.namespace, JOB_LABEL).await?;
     let objects = list(cluster, CHART_KIND, checks.namespace).await?;
     let manager = checks.options.managed_by.clone();
-    let mut diagnoses: Vec<HelmChartDiagnosis> = objects
+    let mut diagnoses: Vec<ObjectDiagnosis> = objects
         .iter()
         .flat_map(|object| {
-            differences(object, &manager).into_iter().map(|difference| HelmChartDiagnosis {
+            differences(object, &manager).into_iter().map(|difference| ObjectDiagnosis {
                 weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
                 object: ObjectMeta::of(object).namespaced_name(),
                 text: difference.text,
             })
         })
         .collect();
-    diagnoses.sort_by(|a, b| (a.weight, &a.object).cmp(&(b.weight, &b.object)));
+    sort(&mut diagnoses);
     let jobs = jobs.iter().filter(|job| is_running(job));
     Ok(HelmChartReport {
         jobs: jobs.map(|job| ObjectMeta::of(job).namespaced_name()).collect(),
@@ -148,7 +99,7 @@ async fn plans(
     cluster: &Cluster,
     checks: HelmChartChecks<'_>,
     objects: &[Value],
-) -> Result<Vec<PlannedHelmChart>, ClusterError> {
+) -> Result<Vec<PlannedRelease>, ClusterError> {
     let HelmChartChecks { context, options, impersonates, namespace } = checks;
     let configs = match list(cluster, CONFIG_KIND, namespace).await {
         Err(ClusterError::NoKind(_)) => Vec::new(),
@@ -157,10 +108,7 @@ async fn plans(
     let configs: BTreeMap<String, &Value> =
         configs.iter().map(|config| (ObjectMeta::of(config).namespaced_name(), config)).collect();
     let configs = &configs;
-    let engine_options =
-        EngineOptions { storage: context.storage.clone(), ..EngineOptions::once("windlass-observe") };
-    let engine = Engine::new(cluster.clone(), parse_manifest, engine_options);
-    let runner = &ReleaseRunner::new(engine, context.render_bounds, context.crds_as_operator);
+    let runner = &planner(cluster, context);
     let front_end = &HelmCharts::new(options);
     let all: Vec<_> = objects
         .iter()
@@ -169,12 +117,11 @@ async fn plans(
             let config = configs.get(&name).copied();
             let finding = match front_end.plan(ChartPlanInputs { runner, object, config, impersonates }).await
             {
-                Ok(PlannedChart::NotManaged(why)) => ChartFinding::NotManaged(why),
-                Ok(PlannedChart::Release(preview)) if preview.keeps() => ChartFinding::Unchanged,
-                Ok(PlannedChart::Release(preview)) => ChartFinding::Change(preview),
-                Err(error) => ChartFinding::Failed(error.to_string()),
+                Ok(PlannedChart::NotManaged(why)) => ReleaseFinding::NotManaged(why),
+                Ok(PlannedChart::Release(preview)) => ReleaseFinding::of(preview),
+                Err(error) => ReleaseFinding::Failed(error.to_string()),
             };
-            PlannedHelmChart { object: name, finding }
+            PlannedRelease { object: name, finding }
         })
         .collect();
     Ok(stream::iter(all).buffered(AT_ONCE).collect().await)

@@ -1,25 +1,27 @@
-//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator, helm-controller and k3s.
+//! Checks before an operator runs: what it needs, what it would do, and what differs from addon-operator,
+//! helm-controller, k3s and operator-sdk.
 //!
 //! Owns `windlass rbac`, `windlass doctor`, `windlass values explain` of modules and `operator --observe`, except for their flags
 //! and output. Reads files and the cluster. Writes nothing.
 
+mod chart_object_plans;
 mod doctor;
 mod helm_release_plans;
 mod helmchart_plans;
+mod object_findings;
 mod observe;
 mod rbac;
 mod referred_values;
 mod values_layers;
 
+pub use chart_object_plans::{ChartObjectChecks, ChartObjectReport, chart_object_report};
 pub use doctor::{Diagnosis, Weight, doctor};
 pub use helm_release_plans::{
-    HeldControllerLease, HelmReleaseChecks, HelmReleaseDiagnosis, HelmReleaseReport, PassFinding,
-    PlannedHelmRelease, helm_release_report, plan_helm_releases,
+    HeldControllerLease, HelmReleaseChecks, HelmReleaseReport, PassFinding, PlannedHelmRelease,
+    helm_release_report, plan_helm_releases,
 };
-pub use helmchart_plans::{
-    ChartFinding, HelmChartChecks, HelmChartDiagnosis, HelmChartReport, PlannedHelmChart, helmchart_report,
-    plan_helmcharts,
-};
+pub use helmchart_plans::{HelmChartChecks, HelmChartReport, helmchart_report, plan_helmcharts};
+pub use object_findings::{ObjectDiagnosis, PlannedRelease, ReleaseFinding};
 pub use observe::{Finding, Observation, observe};
 pub use rbac::{
     Added as AddedRules, ChartSubject, MatrixSize, Needs, chart_kind_needs, chart_needs,

@@ -9,6 +9,7 @@ mod chart_operator;
 mod chart_pull_secrets;
 mod chart_resources;
 mod chart_rights;
+mod chart_takeover;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;

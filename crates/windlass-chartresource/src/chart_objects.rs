@@ -3,7 +3,6 @@
 //! Owns the order of a pass: which release, whether the digest of chart, values and capabilities asks for a revision, and whether what is
 //! deployed is ready. Everything else is in the modules beside it.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::kind_settings::KindSettings;
 use super::loaded_chart::LoadedChart;
 use super::object_deployment::{Deployment, Kept, input_digest};
 use super::object_status::{DeployedRelease, ObjectState, ObjectStatus, Step};
-use super::pull_secret::{self, PullSecret};
+use super::pull_secret::PullSecret;
 use super::release_choice::{BusyReleases, ChosenRelease, Claimant, Ownership};
 use super::served_kind::{ObjectProgress, ServedKind};
 use super::values_object::{self, ANNOTATIONS, ChartObject};
@@ -87,6 +86,10 @@ impl ChartObjects {
     fn step_of(&self, key: &str) -> Step {
         let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
         steps.get(key).copied().unwrap_or(Step::Reconcile)
+    }
+
+    pub(crate) fn busy_releases(&self) -> BusyReleases {
+        self.options.releases.clone()
     }
 
     pub(crate) fn settings(&self) -> &KindSettings {
@@ -385,44 +388,6 @@ impl ChartObjects {
         let values = object.values().map_err(|error| (Step::Values, invalid(error)))?;
         let over = self.settings().overrides.over(values);
         over.map_err(|error| (Step::Values, invalid(format!("overrideValues: {error}"))))
-    }
-
-    /// The object with the pull secret that it names now, which the account `default` has; or why it cannot be deployed.
-    async fn with_pull_secret<'o>(
-        &self,
-        pass: &mut ReconcilePass,
-        object: &'o ChartObject,
-        runner: &ReleaseRunner,
-        (chart, values): (Option<&LoadedChart>, Result<Map, (Step, ReconcileError)>),
-    ) -> (Cow<'o, ChartObject>, Result<Map, (Step, ReconcileError)>) {
-        let Ok(values) = values else { return (Cow::Borrowed(object), values) };
-        let name = match self.pull_secret_of(object, chart, &values) {
-            Ok(name) => name,
-            Err(text) => return (Cow::Borrowed(object), Err((Step::PullSecret, invalid(text)))),
-        };
-        let namespace = object.namespace.as_deref().unwrap_or_default();
-        let own =
-            PullSecret { client: runner.engine().cluster(), gvk: &self.settings().gvk, namespace, object };
-        match own.ensure(pass, name.as_deref()).await {
-            Err(failure) => (Cow::Borrowed(object), Err(failure)),
-            Ok(()) if name == object.status.pull_secret => (Cow::Borrowed(object), Ok(values)),
-            Ok(()) => {
-                let mut object = object.clone();
-                object.status.pull_secret = name;
-                (Cow::Owned(object), Ok(values))
-            }
-        }
-    }
-
-    pub(crate) fn pull_secret_of(
-        &self,
-        object: &ChartObject,
-        chart: Option<&LoadedChart>,
-        values: &Map,
-    ) -> Result<Option<String>, String> {
-        let own = chart.map(|chart| &*chart.chart.chart().values);
-        let layers: Vec<&Map> = std::iter::once(values).chain(own).collect();
-        pull_secret::named(object.pull_secret(), self.settings().pull_secret_path.as_deref(), &layers)
     }
 
     /// The end of a pass over an object of which nothing has changed since the last one: it makes no request.

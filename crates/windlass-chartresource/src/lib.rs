@@ -10,6 +10,7 @@
 //! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
 //! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
 //! - `chart_sources`: its chart; `registered_kinds`: controllers that come and go with kinds
+//! - [`object_plan`]: what passes would do, without a write
 //! - `lacking_rights`: the rights that an object's account has not
 //! - `pull_secret`: the Secret with which images of an object are pulled
 //! - `object_status`: status and conditions of an object
@@ -27,6 +28,7 @@ pub mod kind_settings;
 mod lacking_rights;
 pub mod loaded_chart;
 mod object_deployment;
+pub mod object_plan;
 mod object_status;
 pub mod override_values;
 mod pull_secret;

@@ -116,16 +116,11 @@ impl Deployment<'_> {
         }
     }
 
-    /// Renders the chart and reconciles the release with it.
+    /// What is asked of the engine.
     ///
     /// # Errors
-    /// Any step from the render to the record fails; what was deployed before is deployed again.
-    pub(crate) async fn deploy(
-        &self,
-        pass: &mut ReconcilePass,
-        chart: &LoadedChart,
-        values: Map,
-    ) -> Result<Kept, ReconcileError> {
+    /// The chart has an invalid annotation or file of `crds/`, or discovery cannot be read.
+    pub(crate) async fn spec(&self, chart: &LoadedChart, values: Map) -> Result<ReleaseSpec, ReconcileError> {
         let installs = self.release.newest.is_none();
         let annotation =
             if installs { values_object::INSTALL_DESCRIPTION } else { values_object::UPGRADE_DESCRIPTION };
@@ -135,7 +130,7 @@ impl Deployment<'_> {
         if !self.settings.watches_dependents {
             drift.mode = DriftMode::Off;
         }
-        let spec = ReleaseSpec {
+        Ok(ReleaseSpec {
             id: self.release.id.clone(),
             chart: Arc::clone(&chart.chart),
             values: Arc::new(values),
@@ -153,7 +148,20 @@ impl Deployment<'_> {
             checksum_label: None,
             post_render: Some(self.owned().await?),
             options: self.options(drift),
-        };
+        })
+    }
+
+    /// Renders the chart and reconciles the release with it.
+    ///
+    /// # Errors
+    /// Any step from the render to the record fails; what was deployed before is deployed again.
+    pub(crate) async fn deploy(
+        &self,
+        pass: &mut ReconcilePass,
+        chart: &LoadedChart,
+        values: Map,
+    ) -> Result<Kept, ReconcileError> {
+        let spec = self.spec(chart, values).await?;
         let done = self.runner.run(spec).await.map_err(taken)?;
         pass.note_outcome(&done.outcome);
         let wrote_record = done.outcome.record.is_some();

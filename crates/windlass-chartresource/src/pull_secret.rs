@@ -4,15 +4,19 @@
 //! release's: it gets it before the release is applied, and loses it with the object. How that list is written is
 //! [`windlass_controller::PullSecretOwner`]'s.
 
+use std::borrow::Cow;
+
 use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 use serde_json::{Value, json};
 
+use super::chart_objects::ChartObjects;
+use super::loaded_chart::LoadedChart;
 use super::object_status::Step;
 use super::values_object::ChartObject;
 use windlass_cluster::{Cluster, Gvk, ObjectMeta};
 use windlass_controller::{
-    AccountState, PullSecretOwner, PullSecretState, ReconcileError, ReconcilePass, SecretData,
+    AccountState, PullSecretOwner, PullSecretState, ReconcileError, ReconcilePass, ReleaseRunner, SecretData,
     SecretReadError,
 };
 use windlass_engine::{Disposition, RenderedRelease};
@@ -238,6 +242,49 @@ fn absent(text: String) -> (Step, ReconcileError) {
         Step::PullSecret,
         ReconcileError::Reason { reason: "PullSecretUnavailable", text, disposition: Disposition::Retry },
     )
+}
+
+impl ChartObjects {
+    /// The object with the pull secret that it names now, which the account `default` has; or why it cannot be deployed.
+    pub(crate) async fn with_pull_secret<'o>(
+        &self,
+        pass: &mut ReconcilePass,
+        object: &'o ChartObject,
+        runner: &ReleaseRunner,
+        (chart, values): (Option<&LoadedChart>, Result<Map, (Step, ReconcileError)>),
+    ) -> (Cow<'o, ChartObject>, Result<Map, (Step, ReconcileError)>) {
+        let Ok(values) = values else { return (Cow::Borrowed(object), values) };
+        let name = match self.pull_secret_of(object, chart, &values) {
+            Ok(name) => name,
+            Err(text) => {
+                let error = ReconcileError::Config(text);
+                return (Cow::Borrowed(object), Err((Step::PullSecret, error)));
+            }
+        };
+        let namespace = object.namespace.as_deref().unwrap_or_default();
+        let own =
+            PullSecret { client: runner.engine().cluster(), gvk: &self.settings().gvk, namespace, object };
+        match own.ensure(pass, name.as_deref()).await {
+            Err(failure) => (Cow::Borrowed(object), Err(failure)),
+            Ok(()) if name == object.status.pull_secret => (Cow::Borrowed(object), Ok(values)),
+            Ok(()) => {
+                let mut object = object.clone();
+                object.status.pull_secret = name;
+                (Cow::Owned(object), Ok(values))
+            }
+        }
+    }
+
+    pub(crate) fn pull_secret_of(
+        &self,
+        object: &ChartObject,
+        chart: Option<&LoadedChart>,
+        values: &Map,
+    ) -> Result<Option<String>, String> {
+        let own = chart.map(|chart| &*chart.chart.chart().values);
+        let layers: Vec<&Map> = std::iter::once(values).chain(own).collect();
+        named(object.pull_secret(), self.settings().pull_secret_path.as_deref(), &layers)
+    }
 }
 
 #[cfg(test)]
