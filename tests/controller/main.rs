@@ -6,9 +6,11 @@
 
 mod chart_objects;
 mod chart_operator;
+mod chart_origins;
 mod chart_pull_secrets;
 mod chart_resources;
 mod chart_rights;
+mod chart_server;
 mod chart_takeover;
 mod helmcharts;
 mod helmfile_tenants;

@@ -12,10 +12,10 @@ use windlass_controller::{ChartArguments, ReconcileError, SecretData};
 use windlass_engine::Disposition;
 use windlass_fetch::chart_reference::ChartReference;
 use windlass_fetch::confined_files;
-use windlass_fetch::fetch::{Fetcher, Options};
-use windlass_fetch::helm_paths::Home;
+use windlass_fetch::fetch::Options;
 use windlass_fetch::http::{Http, Pem, Tls};
 use windlass_fetch::oci::credentials::Credentials;
+use windlass_fetch::tenant_chart::TenantDownload;
 
 /// Time for one download.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -122,15 +122,12 @@ impl ChartSources {
             tls: access.tls,
             ..Options::default()
         };
-        // Neither charts nor logins of this machine.
-        let home = tempfile::tempdir().map_err(|error| ReconcileError::Task(error.to_string()))?;
         let http = Http::new(TIMEOUT, false);
         let http = if self.allow_local_addresses { http } else { http.without_local_addresses() };
-        let credentials = access.registry.unwrap_or_else(Credentials::none);
-        let fetcher = Fetcher::of_tenant(Home::below(home.path()), http, credentials);
-        let fetcher = Fetcher { of_tenant: !as_user, ..fetcher };
-        let fetched = fetcher.fetch(&chart.name, &options, &mut |line| tracing::warn!("{line}")).await;
-        let fetched = fetched.map_err(|error| unavailable(&error.to_string()))?;
+        let registries = access.registry.unwrap_or_else(Credentials::none);
+        let download = TenantDownload { http: &http, registries, as_operator: as_user, options };
+        let fetched = download.fetch(&chart.name, &mut |line| tracing::warn!("{line}")).await;
+        let fetched = fetched.map_err(|error| unavailable(&error))?;
         let arguments = arguments(chart);
         blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments)).await
     }
