@@ -57,6 +57,9 @@ pub struct ObjectOptions {
     pub releases: BusyReleases,
 }
 
+/// The values of an object, or the step that they fail and why.
+pub(crate) type ObjectValues = Result<Map, (Step, Box<ReconcileError>)>;
+
 /// The front end of one kind.
 pub struct ChartObjects {
     pub(crate) kind: Arc<ServedKind>,
@@ -233,7 +236,7 @@ impl FrontEnd for ChartObjects {
         if object.status.pull_secret.is_some() || named.flatten().is_some() {
             let client = runner.engine().cluster();
             let own = PullSecret { client, gvk: &self.settings().gvk, namespace, object };
-            own.remove().await.map_err(|(_, error)| error)?;
+            own.remove().await.map_err(|(_, error)| *error)?;
         }
         Ok(())
     }
@@ -375,7 +378,7 @@ impl ChartObjects {
             (_, Err((step, error)), _) => {
                 work.keep_beside_failure(pass).await;
                 self.enter(&work.key, step);
-                Err(error)
+                Err(*error)
             }
             (Some(chart), Ok(values), Some(digest)) => work.with_chart(pass, chart, values, digest).await,
             _ => work.without_chart(pass).await,
@@ -383,11 +386,11 @@ impl ChartObjects {
     }
 
     /// The values of an object, or the step that they fail and why.
-    pub(crate) fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, ReconcileError)> {
-        object.check_annotations().map_err(|error| (Step::Reconcile, invalid(error)))?;
-        let values = object.values().map_err(|error| (Step::Values, invalid(error)))?;
+    pub(crate) fn values_of(&self, object: &ChartObject) -> ObjectValues {
+        object.check_annotations().map_err(|error| (Step::Reconcile, Box::new(invalid(error))))?;
+        let values = object.values().map_err(|error| (Step::Values, Box::new(invalid(error))))?;
         let over = self.settings().overrides.over(values);
-        over.map_err(|error| (Step::Values, invalid(format!("overrideValues: {error}"))))
+        over.map_err(|error| (Step::Values, Box::new(invalid(format!("overrideValues: {error}")))))
     }
 
     /// The end of a pass over an object of which nothing has changed since the last one: it makes no request.

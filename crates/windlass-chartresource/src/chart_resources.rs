@@ -395,8 +395,7 @@ async fn owned_definition(
             format!("belongs to the ChartResource {owner}")
         };
         return Err(ReconcileError::Config(format!(
-            "spec.kind: {reference} exists and {whose}: choose other names, or annotate it with {REGISTERED_BY}={} to hand it over",
-            object
+            "spec.kind: {reference} exists and {whose}: choose other names, or annotate it with {REGISTERED_BY}={object} to hand it over"
         )));
     }
     Ok(live)

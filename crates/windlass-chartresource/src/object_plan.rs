@@ -62,7 +62,7 @@ impl ChartObjects {
         let (Turn::Deploy(chart) | Turn::Wait(Some(chart))) = self.kind.turn(&object.key(), current) else {
             return Ok(PlannedObject::NotManaged("it waits for the rollout of another chart".to_owned()));
         };
-        let values = self.values_of(&object).map_err(|(_, error)| error)?;
+        let values = self.values_of(&object).map_err(|(_, error)| *error)?;
         let secret = self.pull_secret_of(&object, Some(&chart), &values).map_err(ReconcileError::Config)?;
         let mut notes = Vec::new();
         if let Some(name) = &secret {

@@ -10,7 +10,7 @@ use chart_compat::data::{Data, Map};
 use chart_compat::yaml;
 use serde_json::{Value, json};
 
-use super::chart_objects::ChartObjects;
+use super::chart_objects::{ChartObjects, ObjectValues};
 use super::loaded_chart::LoadedChart;
 use super::object_status::Step;
 use super::values_object::ChartObject;
@@ -140,7 +140,8 @@ fn add_to(object: &mut Value, namespace: &str, secret: &str) -> bool {
     if object["kind"].as_str().is_some_and(|kind| kind.ends_with("List"))
         && let Some(items) = object.get_mut("items").and_then(Value::as_array_mut)
     {
-        return items.iter_mut().fold(false, |changed, item| add_to(item, namespace, secret) || changed);
+        let changed = items.iter_mut().filter_map(|item| add_to(item, namespace, secret).then_some(()));
+        return changed.count() > 0;
     }
     let is_own = object["apiVersion"] == "v1"
         && object["kind"] == "ServiceAccount"
@@ -180,7 +181,7 @@ impl PullSecret<'_> {
         &self,
         pass: &mut ReconcilePass,
         name: Option<&str>,
-    ) -> Result<(), (Step, ReconcileError)> {
+    ) -> Result<(), (Step, Box<ReconcileError>)> {
         let before = self.object.status.pull_secret.as_deref();
         let Some(name) = name else {
             return match before {
@@ -193,7 +194,7 @@ impl PullSecret<'_> {
         let read = SecretData::read_watched(self.client, &mut pass.references, self.namespace, name).await;
         match read {
             Ok(_) | Err(SecretReadError::Base64(_)) => {}
-            Err(SecretReadError::Request(error)) => return Err((Step::PullSecret, error.into())),
+            Err(SecretReadError::Request(error)) => return Err((Step::PullSecret, Box::new(error.into()))),
             Err(SecretReadError::NotFound(_) | SecretReadError::EmptyName) => {
                 return Err(absent(format!(
                     "{place}, with which images are to be pulled, does not exist: create it; nothing is deployed before"
@@ -203,11 +204,11 @@ impl PullSecret<'_> {
         if before != Some(name) {
             // What is added must not be forgotten if the process ends.
             let status = json!({"pullSecret": name});
-            pass.write_status(&status).await.map_err(|error| (Step::PullSecret, error.into()))?;
+            pass.write_status(&status).await.map_err(|error| (Step::PullSecret, Box::new(error.into())))?;
         }
         let key = self.key();
         let states = self.owner(&key).add(name, &[DEFAULT_ACCOUNT]).await;
-        let states = match states.map_err(|error| (Step::PullSecret, error.into()))? {
+        let states = match states.map_err(|error| (Step::PullSecret, Box::new(error.into())))? {
             PullSecretState::Absent => return Err(absent(format!("{place} was deleted"))),
             PullSecretState::Added(states) => states,
         };
@@ -216,19 +217,19 @@ impl PullSecret<'_> {
             Some(AccountState::Missing) => Err(absent(format!("{account} does not exist yet"))),
             Some(AccountState::Applied(manager)) => Err((
                 Step::PullSecret,
-                ReconcileError::Config(format!(
+                Box::new(ReconcileError::Config(format!(
                     "{account}: {manager:?} applies its imagePullSecrets and would take {name:?} out again: add it there"
-                )),
+                ))),
             )),
             _ => Ok(()),
         }
     }
 
     /// Takes from the account `default` what was added for the object.
-    pub(crate) async fn remove(&self) -> Result<(), (Step, ReconcileError)> {
+    pub(crate) async fn remove(&self) -> Result<(), (Step, Box<ReconcileError>)> {
         let key = self.key();
         let removed = self.owner(&key).remove(&[DEFAULT_ACCOUNT]).await;
-        removed.map_err(|error| (Step::PullSecret, error.into()))
+        removed.map_err(|error| (Step::PullSecret, Box::new(error.into())))
     }
 
     fn owner<'o>(&'o self, key: &'o str) -> PullSecretOwner<'o> {
@@ -237,10 +238,14 @@ impl PullSecret<'_> {
 }
 
 /// What may be there later.
-fn absent(text: String) -> (Step, ReconcileError) {
+fn absent(text: String) -> (Step, Box<ReconcileError>) {
     (
         Step::PullSecret,
-        ReconcileError::Reason { reason: "PullSecretUnavailable", text, disposition: Disposition::Retry },
+        Box::new(ReconcileError::Reason {
+            reason: "PullSecretUnavailable",
+            text,
+            disposition: Disposition::Retry,
+        }),
     )
 }
 
@@ -251,14 +256,14 @@ impl ChartObjects {
         pass: &mut ReconcilePass,
         object: &'o ChartObject,
         runner: &ReleaseRunner,
-        (chart, values): (Option<&LoadedChart>, Result<Map, (Step, ReconcileError)>),
-    ) -> (Cow<'o, ChartObject>, Result<Map, (Step, ReconcileError)>) {
+        (chart, values): (Option<&LoadedChart>, ObjectValues),
+    ) -> (Cow<'o, ChartObject>, ObjectValues) {
         let Ok(values) = values else { return (Cow::Borrowed(object), values) };
         let name = match self.pull_secret_of(object, chart, &values) {
             Ok(name) => name,
             Err(text) => {
                 let error = ReconcileError::Config(text);
-                return (Cow::Borrowed(object), Err((Step::PullSecret, error)));
+                return (Cow::Borrowed(object), Err((Step::PullSecret, Box::new(error))));
             }
         };
         let namespace = object.namespace.as_deref().unwrap_or_default();
