@@ -15,6 +15,12 @@ use windlass_controller::{ControllerOptions, is_dns_label};
 /// operator-sdk's file, where no flag names one.
 const DEFAULT_FILE: &str = "watches.yaml";
 
+/// Kinds of a file, each with its chart.
+pub(super) type FileKinds = Vec<(KindSettings, LoadedChart)>;
+
+/// How often an object is reconciled where nothing says otherwise.
+pub(super) const PERIOD: Duration = Duration::from_secs(60);
+
 /// Flags of the controller of charts' kinds.
 #[derive(clap::Args)]
 pub(super) struct ChartFlags {
@@ -61,12 +67,11 @@ impl ChartFlags {
         if self.max_concurrent_reconciles == Some(0) {
             return Err("--max-concurrent-reconciles: write 1 or more".to_owned());
         }
-        let default = || Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists());
-        let file = self.watches_file.clone().filter(|path| !path.as_os_str().is_empty());
-        let kinds = match file.or_else(default).filter(|_| chosen) {
-            Some(path) => self.kinds_of(&path)?,
-            None => Vec::new(),
+        let (kinds, ignored) = match chosen {
+            true => file_kinds(self.watches_file.as_deref(), self.reconcile_period)?,
+            false => Default::default(),
         };
+        ignored.iter().for_each(|line| tracing::warn!("{line}"));
         let namespaces = if chosen { watched_namespaces()? } else { Vec::new() };
         let (namespace, further_namespaces) = match namespaces.split_first() {
             Some((first, rest)) => (Some(first.clone()), rest.to_vec()),
@@ -74,9 +79,7 @@ impl ChartFlags {
         };
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let charts_dir = self.charts_dir.as_ref().filter(|path| chosen && !path.as_os_str().is_empty());
-        let charts_dir = charts_dir.map(|path| {
-            path.canonicalize().map_err(|error| format!("--charts-dir {}: {error}", path.display()))
-        });
+        let charts_dir = charts_dir.map(|path| self::charts_dir(path));
         Ok(runtime::ChartProcess {
             kinds,
             options: ChartResourceOptions {
@@ -99,24 +102,6 @@ impl ChartFlags {
                 reserved: Vec::new(),
             },
         })
-    }
-
-    fn kinds_of(&self, path: &Path) -> Result<Vec<(KindSettings, LoadedChart)>, String> {
-        let failed = |error: String| format!("--watches-file {}: {error}", path.display());
-        let text = bounded_read::read_text(path, bounded_read::MAX_TEXT)
-            .map_err(|error| failed(error.to_string()))?;
-        let variable = |name: &str| std::env::var(name).ok();
-        let file = WatchesFile::parse(&text, self.reconcile_period, variable).map_err(failed)?;
-        for line in &file.ignored {
-            tracing::warn!("--watches-file {}: {line}", path.display());
-        }
-        let load = |kind: windlass_chartresource::WatchedKind| {
-            let place =
-                |error| failed(format!("{}: chart {}: {error}", kind.settings.name, kind.chart.display()));
-            let chart = LoadedChart::of_path(&kind.chart).map_err(place)?;
-            Ok((kind.settings, chart))
-        };
-        file.kinds.into_iter().map(load).collect()
     }
 
     /// The addresses of operator-sdk's flags.
@@ -153,6 +138,37 @@ impl ChartFlags {
         }
         Ok(all)
     }
+}
+
+/// The kinds of a file, each with its chart, and what of the file has no effect. `file`: as the flag names it.
+///
+/// # Errors
+/// The file or a chart cannot be used.
+pub(super) fn file_kinds(file: Option<&Path>, period: Duration) -> Result<(FileKinds, Vec<String>), String> {
+    let default = || Some(Path::new(DEFAULT_FILE)).filter(|path| path.exists());
+    let file = file.filter(|path| !path.as_os_str().is_empty());
+    let Some(path) = file.or_else(default) else { return Ok(Default::default()) };
+    let failed = |error: String| format!("--watches-file {}: {error}", path.display());
+    let text =
+        bounded_read::read_text(path, bounded_read::MAX_TEXT).map_err(|error| failed(error.to_string()))?;
+    let variable = |name: &str| std::env::var(name).ok();
+    let file = WatchesFile::parse(&text, period, variable).map_err(failed)?;
+    let load = |kind: windlass_chartresource::WatchedKind| {
+        let place =
+            |error| failed(format!("{}: chart {}: {error}", kind.settings.name, kind.chart.display()));
+        let chart = LoadedChart::of_path(&kind.chart).map_err(place)?;
+        Ok::<_, String>((kind.settings, chart))
+    };
+    let kinds = file.kinds.into_iter().map(load).collect::<Result<_, _>>()?;
+    Ok((kinds, file.ignored.into_iter().map(failed).collect()))
+}
+
+/// The directory of charts, without symbolic links in its path.
+///
+/// # Errors
+/// It is not there.
+pub(super) fn charts_dir(path: &Path) -> Result<PathBuf, String> {
+    path.canonicalize().map_err(|error| format!("--charts-dir {}: {error}", path.display()))
 }
 
 /// The namespaces of operator-sdk's environment variable; none for all.

@@ -1,11 +1,13 @@
-//! `windlass doctor`: what works differently here, for a directory of modules for the HelmReleases of a cluster and for their records.
+//! `windlass doctor`: what works differently here, for a directory of modules, for the objects of a cluster and for their records.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::flags::Globals;
 use super::output::{Format, structured};
-use super::{Failure, block_on, doctor_helmcharts, doctor_helmreleases, doctor_records, print};
+use super::{
+    Failure, block_on, doctor_charts, doctor_helmcharts, doctor_helmreleases, doctor_records, print,
+};
 use crate::preflight::{self, Diagnosis, Weight};
 use windlass_modules::addon;
 
@@ -22,6 +24,9 @@ pub(super) enum Command {
     /// new revision
     #[command(name = "helmcharts", visible_alias = "hc")]
     HelmCharts(doctor_helmcharts::Args),
+    /// Check objects of charts' kinds before the switch from operator-sdk's Helm operator: exit status 1 if something does not work here, 2
+    /// if a release would get a new revision
+    Charts(doctor_charts::Args),
     /// Find release records of HelmReleases that name the wrong namespace, and repair them with --fix: exit status 2 if there are any
     Records(doctor_records::Args),
 }
@@ -45,6 +50,7 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<ExitCode, Fail
         Command::Modules(args) => modules(args).map(|()| ExitCode::SUCCESS),
         Command::HelmReleases(args) => doctor_helmreleases::run(globals, args),
         Command::HelmCharts(args) => doctor_helmcharts::run(globals, args),
+        Command::Charts(args) => doctor_charts::run(globals, args),
         Command::Records(args) => doctor_records::run(globals, args),
     }
 }

@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use super::flags::Globals;
-use super::output::Format;
-use super::plans_report::PlanTexts;
-use super::{Failure, hints, with_engine};
-use crate::preflight::{PlanChecks, helmchart_report};
+use super::output::{Format, structured};
+use super::release_findings::{Findings, ObjectPass};
+use super::{Failure, print, with_engine};
+use crate::preflight::{HelmChartChecks, HelmChartReport, helmchart_report};
+use windlass_base::redact;
 use windlass_controller::{AccountName, ContextOptions};
-use windlass_engine::{DriftPolicy, Preview};
+use windlass_engine::DriftPolicy;
 use windlass_helmcharts::{DEFAULT_MANAGER, HelmChartOptions, ReinstallMode, STABLE_REPOSITORY};
 
 /// Flags of `doctor helmcharts`.
@@ -53,71 +54,25 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             keeps_own_status: false,
         };
         let impersonates = !args.no_impersonation;
-        let checks = PlanChecks { context: &context, options, namespace, impersonates };
+        let checks = HelmChartChecks { context: &context, options, namespace, impersonates };
         helmchart_report(s.engine.cluster(), checks).await.map_err(|e| e.to_string())
     })?;
-    TEXTS.print(&report.plans, (&report, &jobs_text(&report.jobs)), args.output)
+    let found = findings(&report);
+    let out = match args.output {
+        Format::Table => found.text(),
+        format => structured(&report, format)?,
+    };
+    print(redact::mask(&out).as_bytes())?;
+    found.status("HelmChart")
 }
 
-fn jobs_text(jobs: &[String]) -> String {
-    jobs.iter().map(|job| format!("job: {job} of k3s runs: wait until it has ended\n")).collect()
-}
-
-/// How plans of HelmCharts are printed.
-pub(super) const TEXTS: PlanTexts<Preview> = PlanTexts {
-    kind: "HelmChart",
-    failures_once: false,
-    left_alone: "not managed",
-    head: |object, preview| {
-        let text = hints::with_flags(preview, hints::OPERATOR_FLAGS).text(false, false);
-        format!("{object}: {}", text.lines().next().unwrap_or_default())
-    },
-    change: |object, preview, painted| {
-        let text = hints::with_flags(preview, hints::OPERATOR_FLAGS).text(false, painted);
-        let lines: String = text.lines().map(|line| format!("  {line}\n")).collect();
-        format!("HelmChart {object}: would change:\n{lines}")
-    },
-};
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::preflight::{ObjectDiagnosis, PassFinding, PlannedObject, PlansReport, Weight};
-
-    fn release(object: &str, finding: PassFinding<Preview>) -> PlannedObject<Preview> {
-        PlannedObject { object: object.to_owned(), finding }
-    }
-
-    #[test]
-    fn what_does_not_work_comes_first() {
-        let diagnosis = |weight, object: &str, text: &str| ObjectDiagnosis {
-            weight,
-            object: object.to_owned(),
-            text: text.to_owned(),
-        };
-        let report = PlansReport {
-            diagnoses: vec![
-                diagnosis(Weight::Breaks, "apps/db", "spec.driver: no"),
-                diagnosis(Weight::Differs, "apps/web", "spec.jobImage: no effect"),
-            ],
-            releases: vec![
-                release("apps/db", PassFinding::Failed("spec.driver: no".to_owned())),
-                release("apps/dns", PassFinding::Unchanged),
-                release("apps/other", PassFinding::NotManaged("rke2 manages it".to_owned())),
-                release("apps/web", PassFinding::Failed("no chart".to_owned())),
-            ],
-        };
-        let expected = "\
-breaks: apps/db: spec.driver: no
-cannot tell: apps/db: spec.driver: no
-not managed: apps/other: rke2 manages it
-cannot tell: apps/web: no chart
-differs: apps/web: spec.jobImage: no effect
-4 HelmCharts: 1 unchanged, 0 would get a new revision, 1 not managed, 2 do not work here
-";
-        assert_eq!(TEXTS.report(&report), expected);
-        let jobs = jobs_text(&["kube-system/helm-install-web".to_owned()]);
-        assert_eq!(jobs, "job: kube-system/helm-install-web of k3s runs: wait until it has ended\n");
-        assert!(TEXTS.plans(&report.releases, false).ends_with("2 of 4 HelmCharts would change\n"));
+fn findings(report: &HelmChartReport) -> Findings<'_> {
+    let job = |job: &String| format!("job: {job} of k3s runs: wait until it has ended");
+    Findings {
+        kinds: "HelmCharts",
+        idle: "not managed",
+        first: report.jobs.iter().map(job).collect(),
+        diagnoses: &report.diagnoses,
+        objects: report.releases.iter().map(|one| ObjectPass::of(one, "HelmChart", false)).collect(),
     }
 }

@@ -3,12 +3,16 @@
 use std::process::ExitCode;
 
 use super::flags::Globals;
-use super::output::Format;
-use super::plans_report::PlanTexts;
-use super::{Failure, plan_helmrelease, with_engine};
-use crate::preflight::{HeldControllerLease, PlanChecks, helm_release_report};
+use super::output::{Format, structured};
+use super::release_findings::{Findings, ObjectPass, Pass};
+use super::{Failure, plan_helmrelease, print, with_engine};
+use crate::preflight::{
+    HeldControllerLease, HelmReleaseChecks, HelmReleaseReport, PassFinding, PlannedHelmRelease,
+    helm_release_report,
+};
+use windlass_base::redact;
 use windlass_controller::{AccountName, ContextOptions};
-use windlass_flux::helmrelease::{HelmReleaseOptions, ReleasePlan};
+use windlass_flux::helmrelease::HelmReleaseOptions;
 
 /// Flags of `doctor helmreleases`.
 #[derive(clap::Args)]
@@ -43,84 +47,46 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             ..HelmReleaseOptions::default()
         };
         let impersonates = !args.no_impersonation;
-        let checks = PlanChecks { context: &context, options, namespace, impersonates };
+        let checks = HelmReleaseChecks { context: &context, options, namespace, impersonates };
         let report = helm_release_report(s.engine.cluster(), checks, &args.helm_controller_namespace).await;
         report.map_err(|e| e.to_string())
     })?;
-    TEXTS.print(&report.plans, (&report, &leases_text(&report.leases)), args.output)
-}
-
-fn leases_text(leases: &[HeldControllerLease]) -> String {
-    let line = |HeldControllerLease { lease, holder }: &HeldControllerLease| {
-        format!("lease: {holder} holds {lease}: an operator waits until helm-controller is stopped\n")
+    let found = findings(&report);
+    let out = match args.output {
+        Format::Table => found.text(),
+        format => structured(&report, format)?,
     };
-    leases.iter().map(line).collect()
+    print(redact::mask(&out).as_bytes())?;
+    found.status("HelmRelease")
 }
 
-/// How plans of HelmReleases are printed.
-pub(super) const TEXTS: PlanTexts<ReleasePlan> = PlanTexts {
-    kind: "HelmRelease",
-    failures_once: true,
-    left_alone: "suspended",
-    head: |_, plan| plan_helmrelease::head(plan).trim_end().to_owned(),
-    change: |_, plan, painted| plan_helmrelease::text(plan, false, painted),
-};
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::preflight::{ObjectDiagnosis, PassFinding, PlannedObject, PlansReport, Weight};
-    use windlass_flux::helmrelease::PassAction;
-
-    fn release(object: &str, finding: PassFinding<ReleasePlan>) -> PlannedObject<ReleasePlan> {
-        PlannedObject { object: object.to_owned(), finding }
+fn findings(report: &HelmReleaseReport) -> Findings<'_> {
+    let held = |held: &HeldControllerLease| {
+        format!(
+            "lease: {} holds {}: an operator waits until helm-controller is stopped",
+            held.holder, held.lease
+        )
+    };
+    Findings {
+        kinds: "HelmReleases",
+        idle: "suspended",
+        first: report.leases.iter().map(held).collect(),
+        diagnoses: &report.diagnoses,
+        objects: passes(&report.releases, false),
     }
+}
 
-    #[test]
-    fn what_does_not_work_comes_first() {
-        let plan = ReleasePlan {
-            object: "apps/web".to_owned(),
-            release: "apps/web".to_owned(),
-            chart: "demo@1.0.0".to_owned(),
-            current_chart: None,
-            action: PassAction::Upgrade,
-            reason: "changed: values".to_owned(),
-            plans: Vec::new(),
-            notes: Vec::new(),
-        };
-        let diagnosis = |weight, object: &str, text: &str| ObjectDiagnosis {
-            weight,
-            object: object.to_owned(),
-            text: text.to_owned(),
-        };
-        let mut report = PlansReport {
-            diagnoses: vec![
-                diagnosis(Weight::Breaks, "apps/remote", "spec.kubeConfig is not supported"),
-                diagnosis(Weight::Differs, "apps/web", "force: less"),
-            ],
-            releases: vec![
-                release("apps/asleep", PassFinding::Suspended),
-                release("apps/db", PassFinding::Unchanged),
-                release("apps/remote", PassFinding::Failed("spec.kubeConfig is not supported".to_owned())),
-                release("apps/late", PassFinding::Failed("the source is not ready".to_owned())),
-                release("apps/web", PassFinding::Change(Box::new(plan))),
-            ],
-        };
-        let expected = "\
-breaks: apps/remote: spec.kubeConfig is not supported
-cannot tell: apps/late: the source is not ready
-would change: HelmRelease apps/web: upgrade (changed: values)
-differs: apps/web: force: less
-5 HelmReleases: 1 unchanged, 1 would get a new revision, 1 suspended, 2 do not work here
-";
-        assert_eq!(TEXTS.report(&report), expected);
-        let lease = HeldControllerLease { lease: "flux-system/l".to_owned(), holder: "pod".to_owned() };
-        let expected = "lease: pod holds flux-system/l: an operator waits until helm-controller is stopped\n";
-        assert_eq!(leases_text(&[lease]), expected);
-        assert_eq!(report.broken(), 2);
-        report.diagnoses.clear();
-        report.releases.drain(2..4);
-        assert_eq!(report.broken(), 0);
-        assert!(TEXTS.plans(&report.releases, false).ends_with("1 of 3 HelmReleases would change\n"));
-    }
+/// The HelmReleases as they are printed.
+pub(super) fn passes(found: &[PlannedHelmRelease], painted: bool) -> Vec<ObjectPass> {
+    let pass = |planned: &PlannedHelmRelease| match &planned.finding {
+        PassFinding::Suspended => Pass::Idle("suspended", None),
+        PassFinding::Unchanged => Pass::Unchanged,
+        PassFinding::Failed(why) => Pass::Failed(why.clone()),
+        PassFinding::Change(plan) => Pass::Change {
+            head: plan_helmrelease::head(plan).trim_end().to_owned(),
+            whole: plan_helmrelease::text(plan, false, painted),
+            new_revision: planned.has_new_revision(),
+        },
+    };
+    found.iter().map(|one| ObjectPass { object: one.object.clone(), pass: pass(one) }).collect()
 }

@@ -17,9 +17,9 @@ use super::fetch::ChartPath;
 use super::flags::{Globals, Values};
 use super::output::{Format, structured};
 use super::{Failure, chart, print, rbac, rbac_chart, tell, values};
-use crate::preflight::{ChartSubject, chart_operator_needs};
+use crate::preflight::{ChartSubject, chart_operator_needs, pull_secret_needs};
 use windlass_base::causes::of_the_system;
-use windlass_chartresource::chart_resource_definition;
+use windlass_chartresource::{chart_resource_definition, pull_secret_path};
 use windlass_charts::{Definition, DefinitionOptions, KindNames, define};
 use windlass_fetch::chart_package::{Times, pack, write_directory};
 use windlass_render::to_json;
@@ -78,6 +78,8 @@ struct Names<'n> {
     crd_flags: String,
     /// Flags of `rbac`.
     rbac_flags: String,
+    /// Whether objects of the kind may name a pull secret.
+    pull_secrets: bool,
 }
 
 pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained> {
@@ -92,8 +94,14 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
     let user = values::merge(globals, &args.values, globals.profile())?;
     let made = define(compiled.chart(), &options).map_err(|e| e.to_string())?;
     warning_lines(&made.warnings).iter().for_each(|line| tell(line));
-    let names = Names::of(name, &options, args, globals);
+    let mut names = Names::of(name, &options, args, globals);
     let target = &args.directory;
+    let overlay = args.of.overlay.as_deref().map(|path| copy_overlay(path, target)).transpose()?;
+    let schema = overlay.as_ref().and_then(Value::as_object);
+    if schema.and_then(|schema| pull_secret_path(None, schema)).is_some() {
+        names.pull_secrets = true;
+        names.rbac_flags.push_str(" --pull-secrets");
+    }
     let files =
         read_archive(&pack(compiled.chart(), &Times::none()).map_err(|e| e.to_string())?, globals.profile())
             .map_err(|e| e.to_string())?;
@@ -102,7 +110,6 @@ pub(super) fn run(globals: &Globals, command: &Command) -> Result<(), Explained>
         write(target, path, names.fill(text).as_bytes())?;
     }
     executable(&target.join("test.sh"))?;
-    let overlay = args.of.overlay.as_deref().map(|path| copy_overlay(path, target)).transpose()?;
     let spec = if args.values.any() { Some(to_json(&Data::Map(user.values))) } else { None };
     let rights = rights(globals, &compiled, &names)?;
     write(target, "config/rbac.yaml", rights.as_bytes())?;
@@ -155,6 +162,7 @@ fn rights(globals: &Globals, compiled: &CompiledChart, names: &Names<'_>) -> Res
         bounds: globals.render_bounds(),
     })?;
     let needs = needs.and(chart_operator_needs(names.kind, &names.namespace));
+    let needs = if names.pull_secrets { needs.and(pull_secret_needs(&names.namespace)) } else { needs };
     rbac::manifests(
         &needs,
         &rbac_chart::role(&names.operator, names.chart),
@@ -173,7 +181,16 @@ impl<'n> Names<'n> {
         let overlay = args.of.overlay.as_ref().map_or_else(String::new, |_| format!(" --overlay {OVERLAY}"));
         let crd_flags = format!("{own} --api-version {}{overlay}", kind.version);
         let rbac_flags = format!("{own} --namespace {namespace} --service-account {operator}");
-        Self { chart, kind, sample: &args.sample, operator, namespace, crd_flags, rbac_flags }
+        Self {
+            chart,
+            kind,
+            sample: &args.sample,
+            operator,
+            namespace,
+            crd_flags,
+            rbac_flags,
+            pull_secrets: false,
+        }
     }
 
     fn fill(&self, text: &str) -> String {

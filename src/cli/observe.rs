@@ -4,9 +4,13 @@ use std::process::ExitCode;
 
 use super::hints;
 use super::output::{Format, structured};
-use super::{Failure, doctor_helmcharts, doctor_helmreleases, print};
-use crate::preflight::{self, Finding, Observation, PlanChecks, PlannedObject};
-use crate::runtime::HelmChartProcess;
+use super::release_findings::{ObjectPass, passes_text};
+use super::{Failure, doctor_helmreleases, print};
+use crate::preflight::{
+    self, ChartObjectChecks, Finding, HelmChartChecks, HelmReleaseChecks, Observation, PlannedHelmRelease,
+    PlannedRelease,
+};
+use crate::runtime::{ChartProcess, HelmChartProcess};
 use windlass_base::redact;
 use windlass_cluster::Cluster;
 use windlass_controller::ContextOptions;
@@ -24,6 +28,8 @@ pub(super) struct Observed<'a> {
     pub(super) helm_releases: Option<HelmReleaseOptions>,
     /// How HelmCharts are reconciled, if they are.
     pub(super) helmcharts: Option<HelmChartProcess>,
+    /// How objects of charts' kinds are reconciled, if they are.
+    pub(super) charts: Option<ChartProcess>,
 }
 
 pub(super) async fn run(
@@ -35,19 +41,32 @@ pub(super) async fn run(
 ) -> Result<ExitCode, Failure> {
     let (mut out, mut values, mut differs) = (String::new(), serde_json::Map::new(), false);
     if let Some(options) = observed.helm_releases {
-        let checks = PlanChecks { context, options, namespace: None, impersonates: true };
+        let checks = HelmReleaseChecks { context, options, namespace: None, impersonates: true };
         let found = preflight::plan_helm_releases(&cluster, checks).await.map_err(|e| e.to_string())?;
-        differs |= found.iter().any(PlannedObject::differs);
-        out.push_str(&doctor_helmreleases::TEXTS.plans(&found, painted));
+        differs |= found.iter().any(PlannedHelmRelease::differs);
+        let passes = doctor_helmreleases::passes(&found, painted);
+        out.push_str(&passes_text(&passes, "HelmRelease", "HelmReleases"));
         values.insert("helmReleases".to_owned(), json(&found)?);
     }
     if let Some(HelmChartProcess { options, controller }) = observed.helmcharts {
         let namespace = controller.namespace.as_deref();
-        let checks = PlanChecks { context, options, namespace, impersonates: true };
+        let checks = HelmChartChecks { context, options, namespace, impersonates: true };
         let found = preflight::plan_helmcharts(&cluster, checks).await.map_err(|e| e.to_string())?;
-        differs |= found.iter().any(PlannedObject::differs);
-        out.push_str(&doctor_helmcharts::TEXTS.plans(&found, painted));
+        differs |= found.iter().any(PlannedRelease::differs);
+        let passes: Vec<_> = found.iter().map(|one| ObjectPass::of(one, "HelmChart", painted)).collect();
+        out.push_str(&passes_text(&passes, "HelmChart", "HelmCharts"));
         values.insert("helmCharts".to_owned(), json(&found)?);
+    }
+    if let Some(ChartProcess { kinds, options }) = observed.charts {
+        let checks = ChartObjectChecks { context, kinds, options, impersonates: true };
+        let report = preflight::chart_object_report(&cluster, checks).await.map_err(|e| e.to_string())?;
+        differs |= report.releases.iter().any(PlannedRelease::differs);
+        for diagnosis in &report.diagnoses {
+            out.push_str(&format!("{}: {}\n", diagnosis.object, diagnosis.text));
+        }
+        let passes: Vec<_> = report.releases.iter().map(|one| ObjectPass::of(one, "", painted)).collect();
+        out.push_str(&passes_text(&passes, "", "objects of charts' kinds"));
+        values.insert("charts".to_owned(), json(&report)?);
     }
     if let Some(options) = observed.modules {
         let (mut observations, problems) =

@@ -224,6 +224,10 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
                 modules: args.controllers.has(Controller::Modules).then_some(&modules),
                 helm_releases: args.controllers.has(Controller::HelmReleases).then_some(helm_releases),
                 helmcharts: args.controllers.has(Controller::HelmCharts).then_some(helmcharts),
+                charts: match args.controllers.has(Controller::Charts) {
+                    true => Some(args.charts.process(&args.controllers, &args.helm_releases)?),
+                    false => None,
+                },
             };
             return observe::run(cluster, &context, observed, args.output, globals.paints()).await;
         }

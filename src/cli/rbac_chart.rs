@@ -28,6 +28,9 @@ pub(super) struct ChartFlags {
     /// Of a chart: the rights of its releases alone, for a ServiceAccount that an operator impersonates
     #[arg(long)]
     impersonated: bool,
+    /// Of a chart: also the rights to give pull secrets, which objects of its kind name, to the ServiceAccount default
+    #[arg(long)]
+    pull_secrets: bool,
     /// Of a chart: namespace of its releases [default: that of the ServiceAccount]
     #[arg(long, value_name = "NAMESPACE")]
     release_namespace: Option<String>,
@@ -90,6 +93,7 @@ pub(super) fn needs(
         cluster: served.as_ref().map(|(kinds, capabilities)| (&**kinds, capabilities)),
         bounds: globals.render_bounds(),
     })?;
+    let needs = if flags.pull_secrets { needs.and(preflight::pull_secret_needs(namespace)) } else { needs };
     let needs =
         if flags.impersonated { needs } else { needs.and(preflight::chart_operator_needs(&names, own)) };
     Ok((needs, compiled.chart().name().to_owned()))

@@ -6,23 +6,69 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::object_plans::{
-    AT_ONCE, PassFinding, PassPlan, PlanChecks, PlannedObject, PlansReport, diagnoses, list, plan_runner,
-};
+use super::doctor::Weight;
+use super::object_findings::{ObjectDiagnosis, planner, sort};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
+use windlass_controller::ContextOptions;
 use windlass_flux::helmrelease::{
     HelmReleaseOptions, HelmReleases, KIND, PassAction, PlanInputs, ReleasePlan, differences,
 };
 
 /// The Lease of helm-controller; those of its shards begin with the same name.
 const LEASE: &str = "helm-controller-leader-election";
-impl PassPlan for ReleasePlan {
-    fn has_new_revision(&self) -> bool {
+/// HelmReleases that are planned at the same time.
+const AT_ONCE: usize = 8;
+
+/// What would happen to one HelmRelease.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedHelmRelease {
+    /// `NAMESPACE/NAME`.
+    pub object: String,
+    #[serde(flatten)]
+    pub finding: PassFinding,
+}
+
+/// What a pass would do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase", tag = "finding", content = "detail")]
+pub enum PassFinding {
+    /// It is suspended.
+    Suspended,
+    /// Nothing.
+    Unchanged,
+    /// The plan of a pass that does something.
+    Change(Box<ReleasePlan>),
+    /// It cannot be told.
+    Failed(String),
+}
+
+impl PlannedHelmRelease {
+    /// Whether an operator would do something, or fail.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        matches!(self.finding, PassFinding::Change(_) | PassFinding::Failed(_))
+    }
+
+    /// Whether the release would get a new revision.
+    #[must_use]
+    pub fn has_new_revision(&self) -> bool {
+        let PassFinding::Change(plan) = &self.finding else { return false };
         matches!(
-            self.action,
+            plan.action,
             PassAction::Install | PassAction::Upgrade | PassAction::Reinstall | PassAction::Rollback
         )
     }
+}
+
+/// Whose HelmReleases are planned, and how.
+pub struct HelmReleaseChecks<'a> {
+    pub context: &'a ContextOptions,
+    pub options: HelmReleaseOptions,
+    /// `None`: all namespaces.
+    pub namespace: Option<&'a str>,
+    /// Whether ServiceAccounts are impersonated, as the operator does.
+    pub impersonates: bool,
 }
 
 /// A Lease of helm-controller that somebody holds.
@@ -39,9 +85,8 @@ pub struct HeldControllerLease {
 pub struct HelmReleaseReport {
     /// The Leases of helm-controller that are held now.
     pub leases: Vec<HeldControllerLease>,
-    /// What is found out about the objects.
-    #[serde(flatten)]
-    pub plans: PlansReport<ReleasePlan>,
+    pub diagnoses: Vec<ObjectDiagnosis>,
+    pub releases: Vec<PlannedHelmRelease>,
 }
 
 /// Plans all HelmReleases. Writes nothing.
@@ -50,9 +95,9 @@ pub struct HelmReleaseReport {
 /// They cannot be listed.
 pub async fn plan_helm_releases(
     cluster: &Cluster,
-    checks: PlanChecks<'_, HelmReleaseOptions>,
-) -> Result<Vec<PlannedObject<ReleasePlan>>, ClusterError> {
-    let objects = list(cluster, KIND, checks.namespace).await?;
+    checks: HelmReleaseChecks<'_>,
+) -> Result<Vec<PlannedHelmRelease>, ClusterError> {
+    let objects = list(cluster, checks.namespace).await?;
     Ok(plans(cluster, checks, &objects).await)
 }
 
@@ -62,28 +107,43 @@ pub async fn plan_helm_releases(
 /// They or the Lease cannot be read.
 pub async fn helm_release_report(
     cluster: &Cluster,
-    checks: PlanChecks<'_, HelmReleaseOptions>,
+    checks: HelmReleaseChecks<'_>,
     controller_namespace: &str,
 ) -> Result<HelmReleaseReport, ClusterError> {
     let leases =
         cluster.list(&Gvk::new("coordination.k8s.io/v1", "Lease"), Some(controller_namespace), "").await?;
-    let objects = list(cluster, KIND, checks.namespace).await?;
-    let differences = |object: &Value| differences(object).into_iter().map(|d| (d.refused, d.text));
-    let diagnoses = diagnoses(&objects, differences);
-    let releases = plans(cluster, checks, &objects).await;
+    let objects = list(cluster, checks.namespace).await?;
+    let mut diagnoses: Vec<ObjectDiagnosis> = objects
+        .iter()
+        .flat_map(|object| {
+            differences(object).into_iter().map(|difference| ObjectDiagnosis {
+                weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
+                object: ObjectMeta::of(object).namespaced_name(),
+                text: difference.text,
+            })
+        })
+        .collect();
+    sort(&mut diagnoses);
     Ok(HelmReleaseReport {
         leases: held(&leases, Timestamp::now()),
-        plans: PlansReport { diagnoses, releases },
+        diagnoses,
+        releases: plans(cluster, checks, &objects).await,
     })
+}
+
+async fn list(cluster: &Cluster, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
+    let mut objects = cluster.list(&Gvk::new(KIND.0, KIND.1), namespace, "").await?;
+    objects.sort_by_cached_key(|object| ObjectMeta::of(object).namespaced_name());
+    Ok(objects)
 }
 
 async fn plans(
     cluster: &Cluster,
-    checks: PlanChecks<'_, HelmReleaseOptions>,
+    checks: HelmReleaseChecks<'_>,
     objects: &[Value],
-) -> Vec<PlannedObject<ReleasePlan>> {
-    let PlanChecks { context, options, impersonates, .. } = checks;
-    let runner = &plan_runner(cluster, context);
+) -> Vec<PlannedHelmRelease> {
+    let HelmReleaseChecks { context, options, impersonates, .. } = checks;
+    let runner = &planner(cluster, context);
     let front_end = &HelmReleases::new(options);
     let all: Vec<_> = objects
         .iter()
@@ -97,7 +157,7 @@ async fn plans(
                     Err(error) => PassFinding::Failed(error.to_string()),
                 }
             };
-            PlannedObject { object: ObjectMeta::of(object).namespaced_name(), finding }
+            PlannedHelmRelease { object: ObjectMeta::of(object).namespaced_name(), finding }
         })
         .collect();
     stream::iter(all).buffered(AT_ONCE).collect().await

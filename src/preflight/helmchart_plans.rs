@@ -7,21 +7,26 @@ use futures::{StreamExt as _, stream};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::object_plans::{
-    AT_ONCE, PassFinding, PassPlan, PlanChecks, PlannedObject, PlansReport, diagnoses, list, plan_runner,
-};
+use super::doctor::Weight;
+use super::object_findings::{ObjectDiagnosis, PlannedRelease, ReleaseFinding, planner, sort};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta};
-use windlass_engine::{Preview, ReleaseAction};
+use windlass_controller::ContextOptions;
 use windlass_helmcharts::k3s_api::{API_VERSION, CHART_KIND, CONFIG_KIND};
 use windlass_helmcharts::{ChartPlanInputs, HelmChartOptions, HelmCharts, PlannedChart, differences};
 
+/// HelmCharts that are planned at the same time.
+const AT_ONCE: usize = 8;
 /// The label of k3s' Jobs: the name of the HelmChart.
 const JOB_LABEL: &str = "helmcharts.helm.cattle.io/chart";
 
-impl PassPlan for Preview {
-    fn has_new_revision(&self) -> bool {
-        matches!(self.action, ReleaseAction::Install | ReleaseAction::Upgrade)
-    }
+/// Whose HelmCharts are planned, and how.
+pub struct HelmChartChecks<'a> {
+    pub context: &'a ContextOptions,
+    pub options: HelmChartOptions,
+    /// `None`: all namespaces.
+    pub namespace: Option<&'a str>,
+    /// Whether ServiceAccounts are impersonated, as the operator does.
+    pub impersonates: bool,
 }
 
 /// All findings about the HelmCharts of a cluster.
@@ -30,9 +35,8 @@ impl PassPlan for Preview {
 pub struct HelmChartReport {
     /// Jobs of k3s that run now, as `NAMESPACE/NAME`.
     pub jobs: Vec<String>,
-    /// What is found out about the objects.
-    #[serde(flatten)]
-    pub plans: PlansReport<Preview>,
+    pub diagnoses: Vec<ObjectDiagnosis>,
+    pub releases: Vec<PlannedRelease>,
 }
 
 /// Plans all HelmCharts. Writes nothing.
@@ -41,9 +45,9 @@ pub struct HelmChartReport {
 /// They cannot be listed.
 pub async fn plan_helmcharts(
     cluster: &Cluster,
-    checks: PlanChecks<'_, HelmChartOptions>,
-) -> Result<Vec<PlannedObject<Preview>>, ClusterError> {
-    let objects = list(cluster, (API_VERSION, CHART_KIND), checks.namespace).await?;
+    checks: HelmChartChecks<'_>,
+) -> Result<Vec<PlannedRelease>, ClusterError> {
+    let objects = list(cluster, CHART_KIND, checks.namespace).await?;
     plans(cluster, checks, &objects).await
 }
 
@@ -53,17 +57,27 @@ pub async fn plan_helmcharts(
 /// They or the Jobs of k3s cannot be read.
 pub async fn helmchart_report(
     cluster: &Cluster,
-    checks: PlanChecks<'_, HelmChartOptions>,
+    checks: HelmChartChecks<'_>,
 ) -> Result<HelmChartReport, ClusterError> {
     let jobs = cluster.list(&Gvk::new("batch/v1", "Job"), checks.namespace, JOB_LABEL).await?;
-    let objects = list(cluster, (API_VERSION, CHART_KIND), checks.namespace).await?;
+    let objects = list(cluster, CHART_KIND, checks.namespace).await?;
     let manager = checks.options.managed_by.clone();
-    let differences = |object: &Value| differences(object, &manager).into_iter().map(|d| (d.refused, d.text));
-    let diagnoses = diagnoses(&objects, differences);
+    let mut diagnoses: Vec<ObjectDiagnosis> = objects
+        .iter()
+        .flat_map(|object| {
+            differences(object, &manager).into_iter().map(|difference| ObjectDiagnosis {
+                weight: if difference.refused { Weight::Breaks } else { Weight::Differs },
+                object: ObjectMeta::of(object).namespaced_name(),
+                text: difference.text,
+            })
+        })
+        .collect();
+    sort(&mut diagnoses);
     let jobs = jobs.iter().filter(|job| is_running(job));
     Ok(HelmChartReport {
         jobs: jobs.map(|job| ObjectMeta::of(job).namespaced_name()).collect(),
-        plans: PlansReport { diagnoses, releases: plans(cluster, checks, &objects).await? },
+        diagnoses,
+        releases: plans(cluster, checks, &objects).await?,
     })
 }
 
@@ -75,20 +89,26 @@ fn is_running(job: &Value) -> bool {
     !ended.any(|condition| condition["status"] == "True")
 }
 
+async fn list(cluster: &Cluster, kind: &str, namespace: Option<&str>) -> Result<Vec<Value>, ClusterError> {
+    let mut objects = cluster.list(&Gvk::new(API_VERSION, kind), namespace, "").await?;
+    objects.sort_by_cached_key(|object| ObjectMeta::of(object).namespaced_name());
+    Ok(objects)
+}
+
 async fn plans(
     cluster: &Cluster,
-    checks: PlanChecks<'_, HelmChartOptions>,
+    checks: HelmChartChecks<'_>,
     objects: &[Value],
-) -> Result<Vec<PlannedObject<Preview>>, ClusterError> {
-    let PlanChecks { context, options, impersonates, namespace } = checks;
-    let configs = match list(cluster, (API_VERSION, CONFIG_KIND), namespace).await {
+) -> Result<Vec<PlannedRelease>, ClusterError> {
+    let HelmChartChecks { context, options, impersonates, namespace } = checks;
+    let configs = match list(cluster, CONFIG_KIND, namespace).await {
         Err(ClusterError::NoKind(_)) => Vec::new(),
         configs => configs?,
     };
     let configs: BTreeMap<String, &Value> =
         configs.iter().map(|config| (ObjectMeta::of(config).namespaced_name(), config)).collect();
     let configs = &configs;
-    let runner = &plan_runner(cluster, context);
+    let runner = &planner(cluster, context);
     let front_end = &HelmCharts::new(options);
     let all: Vec<_> = objects
         .iter()
@@ -97,12 +117,11 @@ async fn plans(
             let config = configs.get(&name).copied();
             let finding = match front_end.plan(ChartPlanInputs { runner, object, config, impersonates }).await
             {
-                Ok(PlannedChart::NotManaged(why)) => PassFinding::NotManaged(why),
-                Ok(PlannedChart::Release(preview)) if preview.keeps() => PassFinding::Unchanged,
-                Ok(PlannedChart::Release(preview)) => PassFinding::Change(preview),
-                Err(error) => PassFinding::Failed(error.to_string()),
+                Ok(PlannedChart::NotManaged(why)) => ReleaseFinding::NotManaged(why),
+                Ok(PlannedChart::Release(preview)) => ReleaseFinding::of(preview),
+                Err(error) => ReleaseFinding::Failed(error.to_string()),
             };
-            PlannedObject { object: name, finding }
+            PlannedRelease { object: name, finding }
         })
         .collect();
     Ok(stream::iter(all).buffered(AT_ONCE).collect().await)

@@ -11,7 +11,7 @@ use chart_compat::data::Data;
 use serde::Serialize;
 use serde_json::json;
 
-use super::object_plans::plan_runner;
+use super::object_findings::planner;
 use windlass_cluster::{Cluster, ClusterError};
 use windlass_controller::dependencies::Dependencies;
 use windlass_controller::{
@@ -96,7 +96,7 @@ pub async fn observe(
     }
     let (mut values, broken) = Values::new(&modules, options.directories.global_hooks.as_deref());
     let mut problems: Vec<String> = modules.problems.iter().chain(broken.values()).cloned().collect();
-    let runner = plan_runner(&cluster, context);
+    let runner = planner(&cluster, context);
     let releases = Releases::new(runner, EventRecorder::new(cluster.clone()), options);
     let target = config_map(&options.namespace, &options.config_map);
     let config = cluster.get(&target).await?;

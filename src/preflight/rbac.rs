@@ -36,7 +36,7 @@ use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
 pub use added::Added;
 pub use chart_kind_rights::chart_kind_needs;
-pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs};
+pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs, pull_secret_needs};
 pub use helm_release_rights::helm_release_needs;
 pub use helmchart_rights::helmchart_needs;
 pub use helmfile_rights::helmfile_needs;

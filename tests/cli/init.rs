@@ -225,7 +225,16 @@ fn the_operator_of_a_repository_runs_with_its_rights_alone() {
         found.unwrap_or_else(|error| panic!("{error}\n{}", std::fs::read_to_string(&log).unwrap()));
     };
     let ready = "{.status.conditions[?(@.type=='Ready')].status}";
+    let reason = "{.status.conditions[?(@.type=='Irreconcilable')].reason}";
+    wait("its pull secret is missing", &name, reason, "PullSecretUnavailable");
+    assert_eq!(read("deployment", "{.metadata.name}").unwrap(), "");
+    cp.kubectl(["create", "secret", "generic", "my-pull-secret", "-n", n, "--from-literal=a=b"]).unwrap();
     wait("it is ready", &name, ready, "True");
+    let secrets = |account: &str| {
+        let path = "jsonpath={.imagePullSecrets[*].name}";
+        cp.kubectl(["get", "serviceaccount", account, "-n", n, "--ignore-not-found", "-o", path]).unwrap()
+    };
+    assert_eq!([secrets("default"), secrets("plants")], ["my-pull-secret", "my-pull-secret"]);
     wait("its Service", "service", "{.spec.ports[0].port}", "9080");
     let edit = r#"{"spec": {"service": {"port": 9081}, "ingress": {"enabled": true}}}"#;
     cp.kubectl(["patch", &name, "plants", "-n", n, "--type=merge", "-p", edit]).unwrap();
@@ -233,9 +242,13 @@ fn the_operator_of_a_repository_runs_with_its_rights_alone() {
     wait("an Ingress is there", "ingress", "{.metadata.name}", "plants");
     cp.kubectl(["delete", &name, "plants", "-n", n, "--timeout=60s"]).unwrap();
     wait("its Deployment is gone", "deployment", "{.metadata.name}", "");
+    assert_eq!(secrets("default"), "");
     let log = std::fs::read_to_string(&log).unwrap();
     // It says that it may not watch all namespaces; nothing is wrong with that.
-    let wrong = log.lines().any(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+    let absent = "Secret NAMESPACE/my-pull-secret, with which".replace("NAMESPACE", n);
+    let wrong = log
+        .lines()
+        .any(|line| (line.contains(" WARN ") || line.contains(" ERROR ")) && !line.contains(&absent));
     assert!(!wrong, "{log}");
     drop(operator);
     cp.kubectl(["delete", "-f", kind.to_str().unwrap(), "--wait=false"]).unwrap();

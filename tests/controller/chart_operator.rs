@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::chart_objects::{GROUP, chart, control_plane};
 use super::{LIMIT, write};

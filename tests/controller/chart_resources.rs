@@ -9,7 +9,7 @@ use windlass_chartresource::{ChartResourceOptions, ChartSources, chart_resources
 use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
 use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext, ControllerOptions};
-use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
 
 use super::{LIMIT, write};
 
@@ -27,16 +27,16 @@ fn control_plane() -> &'static ControlPlane {
 }
 
 /// A running front end, whose objects are those with a label of the test's own.
-struct Running {
-    cp: &'static ControlPlane,
-    ns: Namespace<'static>,
+pub(crate) struct Running {
+    pub(crate) cp: &'static ControlPlane,
+    pub(crate) ns: Namespace<'static>,
     charts: tempfile::TempDir,
     stop: watch::Sender<bool>,
     task: Option<tokio::task::JoinHandle<Result<(), ClusterError>>>,
 }
 
 impl Running {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let cp = control_plane();
         let ns = cp.namespace("kinds").unwrap();
         let charts = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ impl Running {
     }
 
     /// A chart of one ConfigMap, and further text in its template.
-    fn chart(&self, version: &str, properties: &str, more: &str) {
+    pub(crate) fn chart(&self, version: &str, properties: &str, more: &str) {
         let root = self.charts.path().join("web");
         write(&root, "Chart.yaml", &format!("apiVersion: v2\nname: web\nversion: {version}\n"));
         write(&root, "values.yaml", "size: 1\n");
@@ -64,7 +64,7 @@ impl Running {
         );
     }
 
-    async fn resume(&mut self) {
+    pub(crate) async fn resume(&mut self) {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
@@ -88,23 +88,23 @@ impl Running {
         self.task = Some(tokio::spawn(chart_resources::run(context, options, stopped)));
     }
 
-    async fn end(&mut self) {
+    pub(crate) async fn end(&mut self) {
         self.stop.send_replace(true);
         self.task.take().unwrap().await.unwrap().unwrap();
     }
 
-    fn group(&self) -> String {
+    pub(crate) fn group(&self) -> String {
         format!("{}.test.windlass.dev", self.ns.name())
     }
 
-    fn apply(&self, object: &Value) {
+    pub(crate) fn apply(&self, object: &Value) {
         let mut object = object.clone();
         object["metadata"]["labels"]["test"] = self.ns.name().into();
         self.cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
     }
 
     /// Applies a ChartResource of the kind `Web` with the test's group.
-    fn resource(&self, name: &str, spec: &Value) {
+    pub(crate) fn resource(&self, name: &str, spec: &Value) {
         let mut all = json!({
             "chart": {"name": "web", "interval": "1s"},
             "kind": {"group": self.group(), "kind": "Web", "plural": "webs"},
@@ -117,14 +117,14 @@ impl Running {
         self.apply(&json!({"apiVersion": "windlass.dev/v1alpha1", "kind": "ChartResource", "metadata": {"name": name}, "spec": all}));
     }
 
-    fn web(&self, name: &str, spec: &Value) {
+    pub(crate) fn web(&self, name: &str, spec: &Value) {
         self.apply(&json!({
             "apiVersion": format!("{}/v1alpha1", self.group()), "kind": "Web",
             "metadata": {"name": name, "namespace": self.ns.name()}, "spec": spec,
         }));
     }
 
-    fn status(&self, name: &str) -> Value {
+    pub(crate) fn status(&self, name: &str) -> Value {
         let name = format!("{}-{name}", self.ns.name());
         let text = self.cp.kubectl(["get", RESOURCES, &name, "--ignore-not-found", "-o", "json"]).unwrap();
         let object: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Running {
     }
 
     /// Waits for `STATUS REASON` of the condition Ready, and returns its message.
-    fn ready(&self, name: &str, expected: &str) -> String {
+    pub(crate) fn ready(&self, name: &str, expected: &str) -> String {
         let found = || {
             let status = self.status(name);
             let ready = status["conditions"].as_array()?.iter().find(|one| one["type"] == "Ready")?.clone();
@@ -146,7 +146,7 @@ impl Running {
         }
     }
 
-    fn wait(&self, what: &str, holds: impl Fn() -> bool) {
+    pub(crate) fn wait(&self, what: &str, holds: impl Fn() -> bool) {
         if let Err(error) = wait_until(what, LIMIT, || Ok(holds().then_some(()))) {
             let kind = format!("webs.{}", self.group());
             let shown =
@@ -155,17 +155,17 @@ impl Running {
         }
     }
 
-    fn get(&self, kind: &str, name: &str, path: &str) -> String {
+    pub(crate) fn get(&self, kind: &str, name: &str, path: &str) -> String {
         let path = format!("jsonpath={path}");
         let args = ["get", kind, name, "-n", self.ns.name(), "--ignore-not-found", "-o", &path];
         self.cp.kubectl(args).unwrap_or_default()
     }
 
-    fn data(&self, name: &str) -> String {
+    pub(crate) fn data(&self, name: &str) -> String {
         self.get("configmap", name, "{.data.size} {.data.version}")
     }
 
-    fn delete(&self, kind: &str, name: &str, waits: bool) {
+    pub(crate) fn delete(&self, kind: &str, name: &str, waits: bool) {
         let wait = format!("--wait={waits}");
         self.cp.kubectl(["delete", kind, name, "-n", self.ns.name(), &wait]).unwrap();
     }
@@ -380,13 +380,11 @@ async fn a_tenant_acts_with_the_account_of_the_kind() {
     own.web("one", &json!({}));
     let kind = format!("webs.{}", own.group());
     let message = |name: &str| own.get(&kind, name, "{.status.conditions[?(@.type==\"Ready\")].message}");
-    own.wait("it is refused", || message("one").contains("forbidden"));
+    own.wait("it is refused", || message("one").contains("lacks rights"));
     assert_eq!(own.data("one"), "");
     own.cp.kubectl(["create", "serviceaccount", "tenant", "-n", &n]).unwrap();
     let account = format!("--serviceaccount={n}:tenant");
     own.cp.kubectl(["create", "rolebinding", "tenant", "--clusterrole=admin", "-n", &n, &account]).unwrap();
-    // The retries may have ended.
-    own.cp.kubectl(["annotate", &kind, "one", "-n", &n, "windlass.dev/requested-at=now"]).unwrap();
     own.wait("it has the rights", || own.data("one") == "1 0.1.0");
     own.end().await;
 }

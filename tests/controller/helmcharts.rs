@@ -1,13 +1,9 @@
 //! HelmCharts of k3s on a real control plane: the definitions as k3s has them, from a chart in the object to its deletion.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::process::{Command, Output};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use axum::extract::{Request, State as Shared};
-use axum::http::{HeaderMap, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -18,7 +14,9 @@ use windlass_controller::{AccountName, ContextOptions, ControllerContext, Contro
 use windlass_helmcharts::{
     DEFAULT_MANAGER, HelmChartOptions, HelmCharts, ReinstallMode, STABLE_REPOSITORY, crds,
 };
-use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
+
+use super::chart_server::ChartServer;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FINALIZER: &str = "wrangler.cattle.io/on-helm-chart-remove";
@@ -59,7 +57,7 @@ fn package(files: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A chart of one ConfigMap that shows its `size`; with the size `bad` the API server rejects it.
-fn chart(version: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn chart(version: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata:\n{{- if eq (toString .Values.size) \"bad\" }}\n  size: {a: 1}\n{{- else }}\n  size: \"{{ .Values.size }}\"\n  all: {{ .Values | toJson | quote }}\n{{- end }}\n";
     let head = format!("apiVersion: v2\nname: web\nversion: {version}\n");
     let mut files = vec![
@@ -79,7 +77,7 @@ fn content(package: &[u8]) -> String {
 type FrontEndTask = tokio::task::JoinHandle<Result<(), ClusterError>>;
 
 /// A namespace with a running front end.
-struct Running {
+pub(crate) struct Running {
     cp: &'static ControlPlane,
     ns: Namespace<'static>,
     options: HelmChartOptions,
@@ -91,7 +89,7 @@ struct Running {
 }
 
 impl Running {
-    async fn prepare() -> Self {
+    pub(crate) async fn prepare() -> Self {
         let cp = tokio::task::spawn_blocking(control_plane).await.unwrap();
         let options = HelmChartOptions {
             managed_by: DEFAULT_MANAGER.to_owned(),
@@ -109,13 +107,13 @@ impl Running {
         }
     }
 
-    async fn started() -> Self {
+    pub(crate) async fn started() -> Self {
         let mut own = Self::prepare().await;
         own.start().await;
         own
     }
 
-    async fn start(&mut self) {
+    pub(crate) async fn start(&mut self) {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
@@ -138,14 +136,14 @@ impl Running {
         self.process = Some((stop, task));
     }
 
-    async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         if let Some((stop, task)) = self.process.take() {
             stop.send_replace(true);
             task.await.unwrap().unwrap();
         }
     }
 
-    fn apply(&self, kind: &str, name: &str, annotations: &Value, spec: &Value) {
+    pub(crate) fn apply(&self, kind: &str, name: &str, annotations: &Value, spec: &Value) {
         let metadata = json!({"name": name, "namespace": self.ns.name(), "annotations": annotations});
         self.apply_object(kind, &metadata, spec);
     }
@@ -158,35 +156,35 @@ impl Running {
         self.cp.kubectl_with(apply, &object.to_string()).unwrap();
     }
 
-    fn chart(&self, name: &str, spec: &Value) {
+    pub(crate) fn chart(&self, name: &str, spec: &Value) {
         self.apply("HelmChart", name, &json!({}), spec);
     }
 
-    fn kubectl(&self, words: &str) -> String {
+    pub(crate) fn kubectl(&self, words: &str) -> String {
         let args = words.split(' ').chain(["-n", self.ns.name()]);
         self.cp.kubectl(args).unwrap()
     }
 
-    fn get(&self, kind: &str, name: &str, path: &str) -> String {
+    pub(crate) fn get(&self, kind: &str, name: &str, path: &str) -> String {
         let path = format!("jsonpath={path}");
         self.cp.kubectl(["get", kind, name, "-n", self.ns.name(), "--ignore-not-found", "-o", &path]).unwrap()
     }
 
     /// `STATUS REASON` of a condition.
-    fn condition(&self, name: &str, condition: &str) -> String {
+    pub(crate) fn condition(&self, name: &str, condition: &str) -> String {
         let one = format!(".status.conditions[?(@.type==\"{condition}\")]");
         self.get("helmchart", name, &format!("{{{one}.status}} {{{one}.reason}}"))
     }
 
-    fn message(&self, name: &str) -> String {
+    pub(crate) fn message(&self, name: &str) -> String {
         self.get("helmchart", name, "{.status.conditions[?(@.type==\"Ready\")].message}")
     }
 
-    fn wait(&self, what: &str, holds: impl Fn() -> bool) {
+    pub(crate) fn wait(&self, what: &str, holds: impl Fn() -> bool) {
         wait_until(what, LIMIT, || Ok(holds().then_some(()))).unwrap();
     }
 
-    fn wait_ready(&self, name: &str, expected: &str) {
+    pub(crate) fn wait_ready(&self, name: &str, expected: &str) {
         let found = || (self.condition(name, "Ready") == expected).then_some(());
         if let Err(e) = wait_until(&format!("{name} is {expected}"), LIMIT, || Ok(found())) {
             panic!("{e}: {}", self.get("helmchart", name, "{.status}"));
@@ -194,39 +192,39 @@ impl Running {
     }
 
     /// Waits until the status is of a revision.
-    fn wait_revision(&self, name: &str, revision: usize) {
+    pub(crate) fn wait_revision(&self, name: &str, revision: usize) {
         let part = format!("revision {revision} of ");
         self.wait(&format!("{name} has revision {revision}"), || {
             self.message(name).contains(&part) && self.condition(name, "Ready") == "True Deployed"
         });
     }
 
-    fn uid(&self, kind: &str, name: &str) -> String {
+    pub(crate) fn uid(&self, kind: &str, name: &str) -> String {
         self.get(kind, name, "{.metadata.uid}")
     }
 
-    fn size(&self, name: &str) -> String {
+    pub(crate) fn size(&self, name: &str) -> String {
         self.get("configmap", name, "{.data.size}")
     }
 
-    fn revisions(&self, name: &str) -> usize {
+    pub(crate) fn revisions(&self, name: &str) -> usize {
         let text = self.cp.helm4(["history", name, "-n", self.ns.name(), "-o", "json"]).unwrap();
         serde_json::from_str::<Vec<Value>>(&text).unwrap().len()
     }
 
     /// Reasons and notes of the Events on an object.
-    fn events(&self, name: &str) -> String {
+    pub(crate) fn events(&self, name: &str) -> String {
         let selector = format!("--field-selector=involvedObject.name={name}");
         let path = "jsonpath={range .items[*]}{.reason}: {.message}{\"\\n\"}{end}";
         self.cp.kubectl(["get", "events", "-n", self.ns.name(), &selector, "-o", path]).unwrap()
     }
 
-    fn wait_event(&self, name: &str, text: &str) {
+    pub(crate) fn wait_event(&self, name: &str, text: &str) {
         self.wait(&format!("an Event says {text:?}"), || self.events(name).contains(text));
     }
 
     /// A command of the binary in the test's namespace.
-    fn run(&self, words: &str) -> Output {
+    pub(crate) fn run(&self, words: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_windlass"))
             .args(words.split_whitespace())
             .args(["-n", self.ns.name()])
@@ -286,7 +284,7 @@ async fn a_helmchart_is_a_release_from_its_creation_to_its_deletion() {
     let reconciled = "windlass_reconciles_total{controller=\"helmcharts\",result=\"ok\"} 1";
     running.wait("it is reconciled again", || running.state.metrics.text().contains(reconciled));
     let writes = running.cp.writes_since(mark).unwrap();
-    let ours = |e: &&windlass_test_cluster::AuditEvent| {
+    let ours = |e: &&windlass_testing::AuditEvent| {
         e.namespace == running.ns.name() && e.user_agent.contains("windlass")
     };
     let named: Vec<String> =
@@ -599,38 +597,6 @@ async fn a_namespace_takes_its_charts_with_it() {
     running.wait("the object is gone", || running.get("helmchart", "web", "{.metadata.name}").is_empty());
     assert_eq!(there().trim(), "configmap/web", "a release in another namespace stays");
     running.stop().await;
-}
-
-/// A server of charts that notes the Authorization of each request.
-struct ChartServer {
-    address: SocketAddr,
-    seen: Arc<Mutex<Vec<(String, String)>>>,
-}
-
-type Served = (Arc<BTreeMap<String, Vec<u8>>>, Arc<Mutex<Vec<(String, String)>>>);
-
-impl ChartServer {
-    async fn start(files: &[(&str, Vec<u8>)]) -> Self {
-        async fn answer(
-            Shared((files, seen)): Shared<Served>,
-            headers: HeaderMap,
-            request: Request,
-        ) -> Result<Vec<u8>, StatusCode> {
-            let path = request.uri().path().to_owned();
-            let login =
-                headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
-            seen.lock().unwrap().push((path.clone(), login.to_owned()));
-            files.get(&path).cloned().ok_or(StatusCode::NOT_FOUND)
-        }
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let files = files.iter().map(|(path, bytes)| ((*path).to_owned(), bytes.clone())).collect();
-        let seen = Arc::<Mutex<Vec<(String, String)>>>::default();
-        let served: Served = (Arc::new(files), Arc::clone(&seen));
-        let router = axum::Router::new().fallback(answer).with_state(served);
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, seen }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

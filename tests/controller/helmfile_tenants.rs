@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_controller::AccountName;
-use windlass_test_cluster::wait_until;
+use windlass_testing::wait_until;
 
 use super::helmfiles::{HELMFILES, LIMIT, Repository, Running};
 use super::write;

@@ -19,7 +19,7 @@ use windlass_helmfile::resource::{
     CustomKind, DefaultBundle, HelmfileOptions, Helmfiles, KindsFile, definition,
 };
 use windlass_render::RenderBounds;
-use windlass_test_cluster::{AuditEvent, ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::{AuditEvent, ControlPlane, Namespace, shared, wait_until};
 
 use super::{chart, write};
 

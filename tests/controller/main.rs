@@ -4,11 +4,14 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-extern crate windlass_testing as windlass_test_cluster;
-
 mod chart_objects;
 mod chart_operator;
+mod chart_origins;
+mod chart_pull_secrets;
 mod chart_resources;
+mod chart_rights;
+mod chart_server;
+mod chart_takeover;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
@@ -30,7 +33,7 @@ use windlass_controller::{
     self, ContextOptions, ControllerContext, ControllerOptions, EventNote, EventRecorder, EventType,
 };
 use windlass_modules::addon;
-use windlass_test_cluster::{ControlPlane, shared, wait_until};
+use windlass_testing::{ControlPlane, shared, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -242,7 +245,7 @@ async fn references_and_restarts() {
     let reconciled = "windlass_reconciles_total{controller=\"releasesamples\",result=\"ok\"} 1";
     s.wait("it is reconciled again", || process.state.metrics.text().contains(reconciled));
     let writes = cp.writes_since(mark).unwrap();
-    let ours = |e: &&windlass_test_cluster::AuditEvent| {
+    let ours = |e: &&windlass_testing::AuditEvent| {
         e.namespace == ns.name() && !["leases", "events"].contains(&e.resource.as_str())
     };
     let named: Vec<String> =
@@ -315,7 +318,7 @@ async fn a_tenants_references_are_read_and_watched_with_the_tenants_rights() {
     process.end().await;
     let tenant = format!("system:serviceaccount:{n}:tenant");
     let reads = cp.audit_since(mark).unwrap();
-    let of_sizes = |e: &&windlass_test_cluster::AuditEvent| {
+    let of_sizes = |e: &&windlass_testing::AuditEvent| {
         e.namespace == n
             && e.resource == "configmaps"
             && ["get", "list", "watch"].contains(&e.verb.as_str())

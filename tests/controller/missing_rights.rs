@@ -9,11 +9,11 @@ use chart_compat::data::Map;
 use chart_compat::profile::Profile;
 use windlass_cluster::{Cluster, ConnectOptions};
 use windlass_controller::{
-    MissingRights, ReleaseRunner, ReleaseSpec, ReleaseTarget, ServiceAccountRef, crd_files,
+    ChartArguments, MissingRights, ReleaseRunner, ReleaseSpec, ReleaseTarget, ServiceAccountRef, crd_files,
 };
 use windlass_engine::{Engine, EngineOptions, ReleaseId, ReleaseOptions};
 use windlass_render::{RenderBounds, parse_manifest};
-use windlass_test_cluster::shared;
+use windlass_testing::shared;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_account_learns_all_rights_that_it_lacks_and_how_to_get_them() {
@@ -54,13 +54,14 @@ async fn an_account_learns_all_rights_that_it_lacks_and_how_to_get_them() {
     lacks("few", "get,list", "deployments.apps");
     let missing = runner.missing_rights(spec.clone()).await.unwrap();
     let chart_path = path.to_str().unwrap();
+    let arguments = ChartArguments { chart: chart_path.to_owned(), ..ChartArguments::default() };
     let message = MissingRights {
         missing: &missing,
         account: (n, "deployer"),
-        is_operator: false,
-        chart: chart_path,
-        version: "",
+        operator_kind: None,
+        chart: &arguments,
         namespace: n,
+        pull_secrets: false,
     };
     let text = message.to_string();
     assert!(!text.contains(" services in"), "{text}");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_cluster::{Cluster, ConnectOptions};
 use windlass_controller::{AccountState, PullSecretOwner, PullSecretState};
-use windlass_test_cluster::{ControlPlane, shared, wait_until};
+use windlass_testing::{ControlPlane, shared, wait_until};
 
 use super::LIMIT;
 

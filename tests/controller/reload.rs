@@ -9,7 +9,7 @@ use windlass_cluster::{Cluster, ClusterError, ConnectOptions, Gvk, ObjectMeta, O
 use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext};
 use windlass_reload::{MANAGER, ReloadOptions};
-use windlass_test_cluster::{ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
 
 use super::LIMIT;
 

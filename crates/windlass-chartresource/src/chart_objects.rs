@@ -54,9 +54,12 @@ pub struct ObjectOptions {
     pub releases: BusyReleases,
 }
 
+/// The values of an object, or the step that they fail and why.
+pub(crate) type ObjectValues = Result<Map, (Step, Box<ReconcileError>)>;
+
 /// The front end of one kind.
 pub struct ChartObjects {
-    kind: Arc<ServedKind>,
+    pub(crate) kind: Arc<ServedKind>,
     options: ObjectOptions,
     attempts: FailedAttempts,
     /// The step that each object's pass is at, or failed in.
@@ -92,7 +95,11 @@ impl ChartObjects {
         steps.get(key).copied().unwrap_or(Step::Reconcile)
     }
 
-    fn settings(&self) -> &KindSettings {
+    pub(crate) fn busy_releases(&self) -> BusyReleases {
+        self.options.releases.clone()
+    }
+
+    pub(crate) fn settings(&self) -> &KindSettings {
         &self.kind.settings
     }
 
@@ -208,7 +215,10 @@ impl FrontEnd for ChartObjects {
         pass: &mut ReconcilePass,
         object: &ChartObject,
     ) -> Result<Reconciled, ReconcileError> {
-        let result = self.reconcile_object(pass, object).await;
+        let result = match self.reconcile_object(pass, object).await {
+            Err(error) => Err(self.with_missing_rights(pass, object, error).await),
+            done => done,
+        };
         result.inspect_err(|error| {
             if error.disposition() == Disposition::Stall {
                 self.kind.note_failed(&object.key(), &error.to_string());
@@ -306,8 +316,12 @@ impl ChartObjects {
         };
         let capabilities = capabilities(runner.engine().cluster()).await?;
         let values = self.values_of(object);
+        let (object, values) = self.with_pull_secret(pass, object, &runner, (chart.as_ref(), values)).await;
+        let object = &*object;
         let inputs = match (&chart, &values) {
-            (Some(chart), Ok(values)) => Some(input_digest(chart, values, &capabilities)),
+            (Some(chart), Ok(values)) => {
+                Some(input_digest(chart, values, object.status.pull_secret.as_deref(), &capabilities))
+            }
             _ => None,
         };
         if !recheck && let Some(done) = self.unchanged(pass, object, &runner, inputs.as_deref()).await? {
@@ -326,10 +340,10 @@ impl ChartObjects {
             return work.with_missing_chart(pass, &why).await;
         }
         match (chart, values, inputs) {
-            (_, Err((step, text)), _) => {
+            (_, Err((step, error)), _) => {
                 work.keep_beside_failure(pass).await;
                 self.enter(&work.key, step);
-                Err(invalid(text))
+                Err(*error)
             }
             (Some(chart), Ok(values), Some(digest)) => work.with_chart(pass, chart, values, digest).await,
             _ => work.without_chart(pass).await,
@@ -337,11 +351,11 @@ impl ChartObjects {
     }
 
     /// The values of an object, or the step that they fail and why.
-    fn values_of(&self, object: &ChartObject) -> Result<Map, (Step, String)> {
-        object.check_annotations().map_err(|error| (Step::Reconcile, error))?;
-        let values = object.values().map_err(|error| (Step::Values, error))?;
+    pub(crate) fn values_of(&self, object: &ChartObject) -> ObjectValues {
+        object.check_annotations().map_err(|error| (Step::Reconcile, Box::new(invalid(error))))?;
+        let values = object.values().map_err(|error| (Step::Values, Box::new(invalid(error))))?;
         let over = self.settings().overrides.over(values);
-        over.map_err(|error| (Step::Values, format!("overrideValues: {error}")))
+        over.map_err(|error| (Step::Values, Box::new(invalid(format!("overrideValues: {error}")))))
     }
 
     /// The end of a pass over an object of which nothing has changed since the last one: it makes no request.
@@ -409,6 +423,7 @@ impl ObjectPass<'_> {
             self.front_end.kind.note_failed(&self.key, "its upgrade failed");
             return self.stay(pass).await;
         }
+        self.check_rights(pass, &digest).await?;
         let requested_at = self.object.requested_at();
         if status.deployed_release.as_ref().is_none_or(|known| known.name != self.release.id.name) {
             // What is deployed now must not be forgotten if the process ends.
@@ -431,6 +446,10 @@ impl ObjectPass<'_> {
         if done.as_ref().is_err_and(|error| !matches!(error, ReconcileError::Engine(_))) {
             self.keep_beside_failure(pass).await;
         }
+        let done = match done {
+            Err(error) => Err(self.front_end.with_missing_rights(pass, self.object, error).await),
+            done => done,
+        };
         let done = done.inspect_err(|error| {
             let recorded = status.failed_attempt.as_ref();
             let attempt = self.front_end.attempts.note(&self.key, recorded, (&digest, requested_at), error);
@@ -463,6 +482,21 @@ impl ObjectPass<'_> {
             ));
         }
         self.conclude(pass, deployed, done).await
+    }
+
+    /// Where the last attempt failed for missing rights, there is another one, and so another revision, once they are there.
+    async fn check_rights(&self, pass: &ReconcilePass, digest: &str) -> Result<(), ReconcileError> {
+        let attempt = self.front_end.attempts.of(&self.key, self.object.status.failed_attempt.as_ref());
+        if attempt.is_none_or(|attempt| !attempt.lacks_rights || attempt.digest != digest) {
+            return Ok(());
+        }
+        match self.front_end.missing_rights(pass, self.object).await? {
+            None => Ok(()),
+            Some(error) => {
+                self.keep_beside_failure(pass).await;
+                Err(error)
+            }
+        }
     }
 
     /// Corrects drift of what is deployed where something else fails: that is what is reported.

@@ -37,6 +37,9 @@ pub struct ChartResourceSpec {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
+    /// How objects name the Secret with which their images are pulled.
+    #[serde(skip_serializing_if = "is_default")]
+    pub pull_secrets: PullSecretsSpec,
     /// How often an object is reconciled if nothing changes; 1 minute by default.
     #[serde(skip_serializing_if = "is_default")]
     pub reconcile_period: Option<GoDuration>,
@@ -113,6 +116,16 @@ pub struct SchemaSpec {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(schema_with = "any_fields")]
     pub overlay: Map<String, Value>,
+}
+
+/// Pull secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PullSecretsSpec {
+    /// Path of the value that names an object's pull secret; `image.pullSecret` by default, where `schema.overlay` adds that field.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(length(min = 1, max = 256))]
+    pub values_path: Option<String>,
 }
 
 /// A rollout.

@@ -11,22 +11,24 @@ use serde_json::{Value, json};
 
 use super::chart_objects::{ObjectOptions, note};
 use super::chart_resource_api::{
-    ChartResourceSpec, ChartResourceStatus, ObjectNumbers, RegisteredNames, StoppedAt,
+    ChartResourceSpec, ChartResourceStatus, ObjectNumbers, RegisteredNames, SecretLocation, StoppedAt,
 };
 use super::chart_resource_definition::KIND;
 use super::chart_sources::{ChartAccess, ChartSources};
 use super::kind_chart::{KindChart, MissingChart};
 use super::kind_settings::{KindSettings, owner_name};
 use super::loaded_chart::LoadedChart;
+use super::object_plan::PlannedKind;
 use super::override_values::OverrideValues;
+use super::pull_secret;
 use super::registered_kinds::{RegisteredKinds, WantedKind};
 use super::served_kind::ServedKind;
 use windlass_charts::{Definition, DefinitionOptions, KindNames, Overlay, define};
-use windlass_cluster::{DeleteOptions, Gvk, ObjectMeta, ObjectRef, api_now};
+use windlass_cluster::{Cluster, DeleteOptions, Gvk, ObjectMeta, ObjectRef, api_now};
 use windlass_controller::{
     AccountName, Condition, ControllerContext, ControllerOptions, EventNote, EventType, FrontEnd,
-    ReconcileError, ReconcilePass, Reconciled, ReleaseTarget, Report, Requeue, SecretData, jittered,
-    set_conditions,
+    ReconcileError, ReconcilePass, Reconciled, References, ReleaseTarget, Report, Requeue, SecretData,
+    jittered, set_conditions,
 };
 use windlass_engine::{Adoption, CrdFile, Disposition, OwnershipOptions, ReleaseId, ReleaseOptions};
 
@@ -110,6 +112,17 @@ impl ChartResourceObject {
     }
 }
 
+fn read(object: &Value) -> ChartResourceObject {
+    let meta = ObjectMeta::of(object);
+    ChartResourceObject {
+        name: meta.name().to_owned(),
+        generation: meta.generation(),
+        requested_at: meta.annotation(REQUESTED_AT).unwrap_or_default().to_owned(),
+        spec: ChartResourceSpec::deserialize(&object["spec"]).map_err(|error| error.to_string()),
+        status: ChartResourceStatus::deserialize(&object["status"]).unwrap_or_default(),
+    }
+}
+
 fn crd_reference(names: &RegisteredNames) -> ObjectRef {
     let kind = Gvk::new("apiextensions.k8s.io/v1", "CustomResourceDefinition");
     ObjectRef::new(kind, None, &format!("{}.{}", names.plural, names.group))
@@ -123,14 +136,7 @@ impl FrontEnd for ChartResources {
     type Object = ChartResourceObject;
 
     fn read(&self, object: &Value) -> ChartResourceObject {
-        let meta = ObjectMeta::of(object);
-        ChartResourceObject {
-            name: meta.name().to_owned(),
-            generation: meta.generation(),
-            requested_at: meta.annotation(REQUESTED_AT).unwrap_or_default().to_owned(),
-            spec: ChartResourceSpec::deserialize(&object["spec"]).map_err(|error| error.to_string()),
-            status: ChartResourceStatus::deserialize(&object["status"]).unwrap_or_default(),
-        }
+        read(object)
     }
 
     fn name(&self) -> &str {
@@ -194,7 +200,7 @@ impl FrontEnd for ChartResources {
             self.drop_kind(pass, object, old).await?;
         }
         self.register(pass, object, &definition, &names).await?;
-        let wanted = self.wanted(spec, chart.clone().into(), &names, &object.status)?;
+        let wanted = wanted(spec, chart.clone().into(), &names, &object.status)?;
         let kind = self.kinds.ensure(&object.name, wanted).await;
         let status = ChartResourceStatus {
             kind: Some(names),
@@ -217,7 +223,7 @@ impl FrontEnd for ChartResources {
             let spec = object.spec()?;
             let chart = self.chart(pass, object, spec).await;
             let chart = chart.map_or_else(|error| missing_chart(object, &error).into(), KindChart::from);
-            let wanted = self.wanted(spec, chart, names, &object.status)?;
+            let wanted = wanted(spec, chart, names, &object.status)?;
             self.kinds.ensure(&object.name, wanted).await;
         }
         self.drop_kind(pass, object, names).await
@@ -304,6 +310,116 @@ fn definition_of(
     Ok((crd, RegisteredNames { group, version, kind, plural }))
 }
 
+/// What the controller of the kind is to be.
+fn wanted(
+    spec: &ChartResourceSpec,
+    chart: KindChart,
+    names: &RegisteredNames,
+    status: &ChartResourceStatus,
+) -> Result<WantedKind, ReconcileError> {
+    let account = spec.service_account_name.as_deref().filter(|name| !name.is_empty());
+    if let Some(wrong) = account.filter(|name| AccountName::parse(name).is_none()) {
+        return Err(ReconcileError::Config(format!("spec.serviceAccountName: {wrong:?} is not a name")));
+    }
+    let pull_secret = spec.pull_secrets.values_path.as_deref();
+    if let Some(Err(wrong)) = pull_secret.map(pull_secret::check_path) {
+        return Err(ReconcileError::Config(format!("spec.pullSecrets.valuesPath: {wrong}")));
+    }
+    let gvk = gvk_of(names);
+    let selector = spec.selector.to_query();
+    let settings = KindSettings {
+        name: owner_name(&gvk),
+        gvk,
+        overrides: OverrideValues::of_map(&spec.override_values),
+        selector: selector.map_err(|error| ReconcileError::Config(format!("spec.selector.{error}")))?,
+        reconcile_period: spec
+            .reconcile_period
+            .as_ref()
+            .map_or(PERIOD, |own| own.get())
+            .clamp(INTERVALS.0, INTERVALS.1),
+        watches_dependents: true,
+        concurrency: None,
+        service_account: account.map(str::to_owned),
+        pull_secret_path: pull_secret::pull_secret_path(pull_secret, &spec.schema.overlay),
+        suspended: spec.suspend,
+    };
+    let max_unavailable =
+        spec.rollout.max_unavailable.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
+    let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest());
+    let stopped = stopped.map(|stopped| (stopped.object.clone(), stopped.message.clone()));
+    Ok(WantedKind { settings, chart, max_unavailable, stopped })
+}
+
+/// The login for the chart of a ChartResource.
+async fn access(
+    client: &Cluster,
+    references: &mut References,
+    spec: &ChartResourceSpec,
+) -> Result<Option<ChartAccess>, ReconcileError> {
+    let Some(SecretLocation { namespace, name }) = &spec.chart.secret_ref else { return Ok(None) };
+    let read = SecretData::read_watched(client, references, namespace, name).await;
+    let secret = read.map_err(|error| {
+        ReconcileError::Config(format!("spec.chart.secretRef: Secret {namespace}/{name}: {error}"))
+    })?;
+    ChartAccess::of_secret(&secret).map(Some)
+}
+
+/// The kind that a ChartResource would register. Downloads its chart and writes nothing.
+///
+/// # Errors
+/// As a pass.
+pub(crate) async fn plan(
+    client: &Cluster,
+    options: &ChartResourceOptions,
+    resource: &Value,
+    references: &mut References,
+) -> Result<PlannedKind, ReconcileError> {
+    let object = read(resource);
+    let spec = object.spec()?;
+    let access = access(client, references, spec).await?;
+    let chart = options.sources.chart(&spec.chart, access).await?;
+    let (_, names) = definition_of(&object.name, spec, &chart)?;
+    let live = owned_definition(client, &options.reserved, &object.name, &names).await?;
+    let WantedKind { settings, .. } = wanted(spec, chart.clone().into(), &names, &object.status)?;
+    Ok(PlannedKind { settings, chart, is_registered: live.is_some() })
+}
+
+/// The definition of a kind, if there is one.
+///
+/// # Errors
+/// It belongs to somebody else.
+async fn owned_definition(
+    client: &Cluster,
+    reserved: &[Gvk],
+    object: &str,
+    names: &RegisteredNames,
+) -> Result<Option<Value>, ReconcileError> {
+    let gvk = gvk_of(names);
+    let is_reserved = |known: &Gvk| known.group == gvk.group && known.kind == gvk.kind;
+    if reserved.iter().any(is_reserved) {
+        return Err(ReconcileError::Config(format!(
+            "spec.kind: {} of {} is in --watches-file: remove one of them",
+            gvk.kind, gvk.group
+        )));
+    }
+    let reference = crd_reference(names);
+    let live = client.get(&reference).await?;
+    if let Some(live) = &live
+        && let owner = ObjectMeta::of(live).annotation(REGISTERED_BY).unwrap_or_default()
+        && owner != object
+    {
+        let whose = if owner.is_empty() {
+            "was made by somebody else".to_owned()
+        } else {
+            format!("belongs to the ChartResource {owner}")
+        };
+        return Err(ReconcileError::Config(format!(
+            "spec.kind: {reference} exists and {whose}: choose other names, or annotate it with {REGISTERED_BY}={object} to hand it over"
+        )));
+    }
+    Ok(live)
+}
+
 impl ChartResources {
     /// The chart: that of the last look, unless something of it has changed or the interval has elapsed.
     async fn chart(
@@ -312,20 +428,8 @@ impl ChartResources {
         object: &ChartResourceObject,
         spec: &ChartResourceSpec,
     ) -> Result<LoadedChart, ReconcileError> {
-        let access = match &spec.chart.secret_ref {
-            Some(secret) => {
-                let client = pass.client().clone();
-                let read =
-                    SecretData::read_watched(&client, &mut pass.references, &secret.namespace, &secret.name)
-                        .await;
-                let secret = read.map_err(|error| {
-                    let name = format!("{}/{}", secret.namespace, secret.name);
-                    ReconcileError::Config(format!("spec.chart.secretRef: Secret {name}: {error}"))
-                })?;
-                Some(ChartAccess::of_secret(&secret)?)
-            }
-            None => None,
-        };
+        let client = pass.client().clone();
+        let access = access(&client, &mut pass.references, spec).await?;
         // With the digests of what was read: another login may see another chart.
         let read: Vec<&String> = pass.references.values().collect();
         let request = json!([spec.chart, read, object.requested_at]).to_string();
@@ -368,7 +472,7 @@ impl ChartResources {
         };
         if live.as_ref().is_some_and(is_own) {
             let chart = missing_chart(object, error).into();
-            self.kinds.ensure(&object.name, self.wanted(spec, chart, names, &object.status)?).await;
+            self.kinds.ensure(&object.name, wanted(spec, chart, names, &object.status)?).await;
         }
         Ok(())
     }
@@ -387,27 +491,8 @@ impl ChartResources {
         names: &RegisteredNames,
     ) -> Result<(), ReconcileError> {
         let gvk = gvk_of(names);
-        if self.is_reserved(&gvk) {
-            return Err(ReconcileError::Config(format!(
-                "spec.kind: {} of {} is in --watches-file: remove one of them",
-                gvk.kind, gvk.group
-            )));
-        }
         let reference = crd_reference(names);
-        if let Some(live) = pass.client().get(&reference).await?
-            && let owner = ObjectMeta::of(&live).annotation(REGISTERED_BY).unwrap_or_default()
-            && owner != object.name
-        {
-            let whose = if owner.is_empty() {
-                "was made by somebody else".to_owned()
-            } else {
-                format!("belongs to the ChartResource {owner}")
-            };
-            return Err(ReconcileError::Config(format!(
-                "spec.kind: {reference} exists and {whose}: choose other names, or annotate it with {REGISTERED_BY}={} to hand it over",
-                object.name
-            )));
-        }
+        owned_definition(pass.client(), &self.options.reserved, &object.name, names).await?;
         let file =
             CrdFile { name: reference.name.clone(), text: String::new(), objects: vec![definition.clone()] };
         let options = ReleaseOptions {
@@ -425,42 +510,6 @@ impl ChartResources {
                 disposition: Disposition::Wait,
             }),
         }
-    }
-
-    /// What the controller of the kind is to be.
-    fn wanted(
-        &self,
-        spec: &ChartResourceSpec,
-        chart: KindChart,
-        names: &RegisteredNames,
-        status: &ChartResourceStatus,
-    ) -> Result<WantedKind, ReconcileError> {
-        let account = spec.service_account_name.as_deref().filter(|name| !name.is_empty());
-        if let Some(wrong) = account.filter(|name| AccountName::parse(name).is_none()) {
-            return Err(ReconcileError::Config(format!("spec.serviceAccountName: {wrong:?} is not a name")));
-        }
-        let gvk = gvk_of(names);
-        let selector = spec.selector.to_query();
-        let settings = KindSettings {
-            name: owner_name(&gvk),
-            gvk,
-            overrides: OverrideValues::of_map(&spec.override_values),
-            selector: selector.map_err(|error| ReconcileError::Config(format!("spec.selector.{error}")))?,
-            reconcile_period: spec
-                .reconcile_period
-                .as_ref()
-                .map_or(PERIOD, |own| own.get())
-                .clamp(INTERVALS.0, INTERVALS.1),
-            watches_dependents: true,
-            concurrency: None,
-            service_account: account.map(str::to_owned),
-            suspended: spec.suspend,
-        };
-        let max_unavailable =
-            spec.rollout.max_unavailable.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
-        let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest());
-        let stopped = stopped.map(|stopped| (stopped.object.clone(), stopped.message.clone()));
-        Ok(WantedKind { settings, chart, max_unavailable, stopped })
     }
 
     /// Writes the status of a kind that is registered.

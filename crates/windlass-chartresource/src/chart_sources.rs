@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::chart_resource_api::ChartLocation;
 use super::loaded_chart::LoadedChart;
 use windlass_base::redact::{self, SecretText};
-use windlass_controller::{ReconcileError, SecretData};
+use windlass_controller::{ChartArguments, ReconcileError, SecretData};
 use windlass_engine::Disposition;
 use windlass_fetch::chart_reference::ChartReference;
 use windlass_fetch::confined_files;
-use windlass_fetch::fetch::{Fetcher, Options};
-use windlass_fetch::helm_paths::Home;
+use windlass_fetch::fetch::Options;
 use windlass_fetch::http::{Http, Pem, Tls};
 use windlass_fetch::oci::credentials::Credentials;
+use windlass_fetch::tenant_chart::TenantDownload;
 
 /// Time for one download.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -122,16 +122,14 @@ impl ChartSources {
             tls: access.tls,
             ..Options::default()
         };
-        // Neither charts nor logins of this machine.
-        let home = tempfile::tempdir().map_err(|error| ReconcileError::Task(error.to_string()))?;
         let http = Http::new(TIMEOUT, false);
         let http = if self.allow_local_addresses { http } else { http.without_local_addresses() };
-        let credentials = access.registry.unwrap_or_else(Credentials::none);
-        let fetcher = Fetcher::of_tenant(Home::below(home.path()), http, credentials);
-        let fetcher = Fetcher { of_tenant: !as_user, ..fetcher };
-        let fetched = fetcher.fetch(&chart.name, &options, &mut |line| tracing::warn!("{line}")).await;
-        let fetched = fetched.map_err(|error| unavailable(&error.to_string()))?;
-        blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name)).await
+        let registries = access.registry.unwrap_or_else(Credentials::none);
+        let download = TenantDownload { http: &http, registries, as_operator: as_user, options };
+        let fetched = download.fetch(&chart.name, &mut |line| tracing::warn!("{line}")).await;
+        let fetched = fetched.map_err(|error| unavailable(&error))?;
+        let arguments = arguments(chart);
+        blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments)).await
     }
 
     async fn on_disk(&self, chart: &ChartLocation, has_login: bool) -> Result<LoadedChart, ReconcileError> {
@@ -154,6 +152,23 @@ impl ChartSources {
             LoadedChart::of_path(Path::new(&path))
         })
         .await
+    }
+}
+
+/// The chart as commands take it, without a login in an address.
+fn arguments(chart: &ChartLocation) -> ChartArguments {
+    let plain = |text: &str| match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let authority = rest.split('/').next().unwrap_or_default();
+            let login = authority.rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[login..])
+        }
+        None => text.to_owned(),
+    };
+    ChartArguments {
+        chart: plain(&chart.name),
+        repository: plain(&chart.repo),
+        version: chart.version.clone(),
     }
 }
 
@@ -208,6 +223,16 @@ mod tests {
             let error = sources.chart(&chart, None).await.unwrap_err().to_string();
             assert!(error.starts_with(part), "{chart:?}: {error}");
         }
+    }
+
+    #[test]
+    fn commands_name_no_login() {
+        let shown = |name: &str, repo: &str| {
+            let ChartArguments { chart, repository, version } = arguments(&location(name, repo, "1.x"));
+            format!("{chart} {repository} {version}")
+        };
+        assert_eq!(shown("web", "https://me:secret@r.example.com/a@b"), "web https://r.example.com/a@b 1.x");
+        assert_eq!(shown("oci://r.example.com/web", ""), "oci://r.example.com/web  1.x");
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub(crate) struct FailedAttempt {
     /// No retry can succeed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_final: bool,
+    /// It failed for rights that the account has not: it is tried again once they are there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) lacks_rights: bool,
     /// The annotation by which the user asked for this attempt.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) requested_at: String,
@@ -41,6 +44,9 @@ impl FailedAttempt {
         self.stalls() && self.digest == digest && self.requested_at == requested_at
     }
 }
+
+/// The reason of a failure for rights that an account has not.
+pub(crate) const MISSING_RIGHTS: &str = "MissingRights";
 
 /// Whether an error counts: a revision was made of it. What came before the first write is retried without bound, at growing intervals.
 fn counts(error: &ReconcileError) -> bool {
@@ -72,15 +78,17 @@ impl FailedAttempts {
         (digest, requested_at): (&str, &str),
         error: &ReconcileError,
     ) -> Option<FailedAttempt> {
-        if !counts(error) {
+        let lacks_rights = error.reason() == MISSING_RIGHTS;
+        if !lacks_rights && !counts(error) {
             return self.of(key, recorded);
         }
         let before = self.of(key, recorded);
         let same = before.filter(|known| known.digest == digest && known.requested_at == requested_at);
         let attempt = FailedAttempt {
             digest: digest.to_owned(),
-            failures: same.map_or(0, |known| known.failures) + 1,
+            failures: same.map_or(0, |known| known.failures) + u32::from(!lacks_rights),
             is_final: error.disposition() == Disposition::Stall,
+            lacks_rights,
             requested_at: requested_at.to_owned(),
         };
         self.lock().insert(key.to_owned(), attempt.clone());
@@ -118,6 +126,21 @@ mod tests {
         // A process that was restarted goes on with what the status says.
         let recorded = FailedAttempt { digest: "3".to_owned(), failures: 2, ..FailedAttempt::default() };
         assert!(attempts.note("a/b", Some(&recorded), ("3", ""), &refused()).unwrap().stalls());
+    }
+
+    #[test]
+    fn missing_rights_end_no_retries() {
+        let attempts = FailedAttempts::default();
+        let error = ReconcileError::Reason {
+            reason: MISSING_RIGHTS,
+            text: "no".to_owned(),
+            disposition: Disposition::Retry,
+        };
+        for _ in 0..=MAX_ATTEMPTS {
+            let attempt = attempts.note("a/b", None, ("1", ""), &error).unwrap();
+            assert_eq!((attempt.lacks_rights, attempt.stalls()), (true, false));
+        }
+        assert!(!attempts.note("a/b", None, ("1", ""), &refused()).unwrap().lacks_rights);
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct KindSettings {
     pub concurrency: Option<usize>,
     /// ServiceAccount of an object's namespace; `None`: the operator's default.
     pub service_account: Option<String>,
+    /// Path of the value that names an object's pull secret, with dots; `None`: only its annotation does.
+    pub pull_secret_path: Option<String>,
     /// Whether the objects are left alone.
     pub suspended: bool,
 }

@@ -10,6 +10,9 @@
 //! - `release_choice`: the name of an object's release, and whose a release is; `failed_attempts`: when retries end
 //! - [`chart_resource_api`], [`chart_resource_definition`]: `ChartResource`; [`chart_resources`]: its front end
 //! - `chart_sources`: its chart; `registered_kinds`: controllers that come and go with kinds
+//! - [`object_plan`]: what passes would do, without a write
+//! - `lacking_rights`: the rights that an object's account has not
+//! - `pull_secret`: the Secret with which images of an object are pulled
 //! - `object_status`: status and conditions of an object
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -23,11 +26,14 @@ mod chart_sources;
 mod failed_attempts;
 mod kind_chart;
 pub mod kind_settings;
+mod lacking_rights;
 pub mod loaded_chart;
 mod object_deployment;
+pub mod object_plan;
 mod object_status;
 mod object_uninstall;
 pub mod override_values;
+mod pull_secret;
 mod rechecks;
 mod registered_kinds;
 mod release_choice;
@@ -41,4 +47,5 @@ pub use chart_sources::ChartSources;
 pub use kind_settings::KindSettings;
 pub use loaded_chart::LoadedChart;
 pub use override_values::OverrideValues;
+pub use pull_secret::pull_secret_path;
 pub use watches_file::{WatchedKind, WatchesFile};

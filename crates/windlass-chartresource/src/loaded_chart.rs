@@ -10,8 +10,9 @@ use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use sha2::{Digest as _, Sha256};
 
+use windlass_controller::ChartArguments;
 use windlass_fetch::Loaded;
-use windlass_fetch::installable::check_installable;
+use windlass_fetch::tenant_chart::{check_loaded, load_installable};
 
 /// The rules of Helm that charts are rendered by.
 const PROFILE: Profile = Profile::Helm4;
@@ -23,6 +24,8 @@ pub struct LoadedChart {
     pub chart: Arc<CompiledChart>,
     /// `sha256:` and the digest of its files, or of its package.
     pub digest: String,
+    /// How commands name it.
+    pub arguments: ChartArguments,
     /// Whether a file of it names the capabilities: what the API server serves is part of what it renders.
     pub(crate) reads_capabilities: bool,
 }
@@ -67,26 +70,24 @@ impl LoadedChart {
             false => hex(Sha256::default()
                 .chain_update(windlass_fetch::package_bytes(path).map_err(|error| error.to_string())?)),
         };
-        Self::new(windlass_fetch::load(path, PROFILE).map_err(|error| error.to_string())?, digest)
+        let chart = path.display().to_string();
+        let loaded = windlass_fetch::load(path, PROFILE).map_err(|error| error.to_string())?;
+        check_loaded(&loaded, PROFILE, &mut |line| tracing::warn!(chart, "{line}"))?;
+        Ok(Self::new(loaded, digest, ChartArguments { chart, ..ChartArguments::default() }))
     }
 
-    /// The chart in a package. `file`: its name in errors.
+    /// The chart in a package. `file`: its name in errors. `arguments`: how commands name it.
     ///
     /// # Errors
     /// It is not a chart, or cannot be installed.
-    pub fn of_package(bytes: &[u8], file: &str) -> Result<Self, String> {
-        let loaded = windlass_fetch::load_package(bytes, Path::new(file), PROFILE)
-            .map_err(|error| error.to_string())?;
-        Self::new(loaded, hex(Sha256::default().chain_update(bytes)))
+    pub fn of_package(bytes: &[u8], file: &str, arguments: ChartArguments) -> Result<Self, String> {
+        let loaded = load_installable(bytes, file, PROFILE, &mut |line| tracing::warn!(file, "{line}"))?;
+        Ok(Self::new(loaded, hex(Sha256::default().chain_update(bytes)), arguments))
     }
 
-    fn new(loaded: Loaded, digest: String) -> Result<Self, String> {
-        let name = loaded.chart.name().to_owned();
-        let warn = |line: &str| tracing::warn!(chart = name, "{line}");
-        loaded.warnings.iter().for_each(|line| warn(line));
-        check_installable(&loaded.chart, PROFILE, &mut |line| warn(line))?;
+    fn new(loaded: Loaded, digest: String, arguments: ChartArguments) -> Self {
         let reads_capabilities = reads_capabilities(&loaded.chart);
-        Ok(Self { chart: Arc::new(loaded.compile(PROFILE)), digest, reads_capabilities })
+        Self { chart: Arc::new(loaded.compile(PROFILE)), digest, arguments, reads_capabilities }
     }
 
     /// Its name.

@@ -12,6 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::kind_settings::KindSettings;
 use super::loaded_chart::{CAPABILITIES, LoadedChart};
+use super::pull_secret;
 use super::release_choice::{ChosenRelease, Ownership};
 use super::values_object::{self, ChartObject};
 use windlass_cluster::Validation;
@@ -30,15 +31,23 @@ const MAX_REVISIONS: usize = 10;
 
 /// Digest of what a release is rendered from. The capabilities are part of it where the chart or the values name them: each kind that
 /// anybody registers changes them.
-pub(crate) fn input_digest(chart: &LoadedChart, values: &Map, capabilities: &Capabilities) -> String {
+pub(crate) fn input_digest(
+    chart: &LoadedChart,
+    values: &Map,
+    pull_secret: Option<&str>,
+    capabilities: &Capabilities,
+) -> String {
     let values = windlass_render::to_json(&Data::Map(values.clone())).to_string();
     let read = chart.reads_capabilities || values.contains(CAPABILITIES);
-    let inputs = json!({
+    let mut inputs = json!({
         "chart": chart.digest,
         "values": values,
         "kubeVersion": read.then_some(&capabilities.kube_version.version),
         "apiVersions": read.then_some(&capabilities.api_versions),
     });
+    if let Some(secret) = pull_secret {
+        inputs["pullSecret"] = secret.into();
+    }
     let digits: String =
         Sha256::digest(inputs.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{digits}")
@@ -109,16 +118,11 @@ impl Deployment<'_> {
         }
     }
 
-    /// Renders the chart and reconciles the release with it.
+    /// What is asked of the engine.
     ///
     /// # Errors
-    /// Any step from the render to the record fails; what was deployed before is deployed again.
-    pub(crate) async fn deploy(
-        &self,
-        pass: &mut ReconcilePass,
-        chart: &LoadedChart,
-        values: Map,
-    ) -> Result<Kept, ReconcileError> {
+    /// The chart has an invalid annotation or file of `crds/`, or discovery cannot be read.
+    pub(crate) async fn spec(&self, chart: &LoadedChart, values: Map) -> Result<ReleaseSpec, ReconcileError> {
         let installs = self.release.newest.is_none();
         let annotation =
             if installs { values_object::INSTALL_DESCRIPTION } else { values_object::UPGRADE_DESCRIPTION };
@@ -128,7 +132,7 @@ impl Deployment<'_> {
         if !self.settings.watches_dependents {
             drift.mode = DriftMode::Off;
         }
-        let spec = ReleaseSpec {
+        Ok(ReleaseSpec {
             id: self.release.id.clone(),
             chart: Arc::clone(&chart.chart),
             values: Arc::new(values),
@@ -146,7 +150,20 @@ impl Deployment<'_> {
             checksum_label: None,
             post_render: Some(self.owned().await?),
             options: self.options(drift),
-        };
+        })
+    }
+
+    /// Renders the chart and reconciles the release with it.
+    ///
+    /// # Errors
+    /// Any step from the render to the record fails; what was deployed before is deployed again.
+    pub(crate) async fn deploy(
+        &self,
+        pass: &mut ReconcilePass,
+        chart: &LoadedChart,
+        values: Map,
+    ) -> Result<Kept, ReconcileError> {
+        let spec = self.spec(chart, values).await?;
         let done = self.runner.run(spec).await.map_err(taken)?;
         pass.note_outcome(&done.outcome);
         let wrote_record = done.outcome.record.is_some();
@@ -161,7 +178,7 @@ impl Deployment<'_> {
         })
     }
 
-    /// Gives each object of the release the object as its owner.
+    /// Gives each object of the release the object as its owner, and ServiceAccounts its pull secret.
     async fn owned(&self) -> Result<PostRender, ReconcileError> {
         let kinds = self.runner.engine().cluster().kinds().await?;
         let owner = ObjectOwner {
@@ -170,9 +187,14 @@ impl Deployment<'_> {
             name: self.object.name.clone(),
             uid: self.object.uid.clone(),
         };
+        let pull_secret = self.object.status.pull_secret.clone();
         Ok(Arc::new(move |rendered, bounds| {
             let mut release = windlass_render::release(&rendered, bounds)?;
             let is_namespaced = |gvk: &_| kinds.get(gvk).map(|served| served.namespaced);
+            if let Some(secret) = &pull_secret {
+                pull_secret::add_to_release(&mut release, &owner.namespace, secret)
+                    .map_err(ReconcileError::Chart)?;
+            }
             add_owner(&mut release, &owner, is_namespaced).map_err(ReconcileError::Chart)?;
             Ok((release, String::new()))
         }))

@@ -29,6 +29,8 @@ pub(crate) struct ObjectStatus {
     /// Digest of the chart, the values and the capabilities that it was rendered from.
     pub(crate) digest: Option<String>,
     pub(crate) chart_digest: Option<String>,
+    /// The pull secret that the ServiceAccount `default` has for the object.
+    pub(crate) pull_secret: Option<String>,
     /// When a certificate in it has to be renewed, in seconds since 1970.
     pub(crate) renew_at: Option<i64>,
     pub(crate) failed_attempt: Option<FailedAttempt>,
@@ -67,7 +69,9 @@ pub(crate) enum ObjectState<'s> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Client,
+    Rights,
     Values,
+    PullSecret,
     ReleaseState,
     Reconcile,
     Install,
@@ -80,7 +84,9 @@ impl Step {
     fn failure(self) -> (&'static str, &'static str) {
         match self {
             Self::Client => (IRRECONCILABLE, "ErrorGettingClient"),
+            Self::Rights => (IRRECONCILABLE, "MissingRights"),
             Self::Values => (IRRECONCILABLE, "ErrorGettingValues"),
+            Self::PullSecret => (IRRECONCILABLE, "PullSecretUnavailable"),
             Self::ReleaseState => (IRRECONCILABLE, "ErrorGettingReleaseState"),
             Self::Reconcile => (IRRECONCILABLE, "ReconcileError"),
             Self::Install => (RELEASE_FAILED, "InstallError"),

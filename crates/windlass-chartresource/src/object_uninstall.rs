@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::chart_objects::ChartObjects;
 use super::object_status::{ObjectState, Step};
+use super::pull_secret::PullSecret;
 use super::release_choice::Ownership;
 use super::values_object::{self, ChartObject};
 use windlass_cluster::{ClusterError, Gvk, ObjectMeta, ObjectRef};
@@ -66,6 +67,13 @@ impl ChartObjects {
             if owns {
                 self.uninstall_release(pass, object, &runner, id).await?;
             }
+        }
+        // A status may have lost it, where the kind's schema does not know the field.
+        let named = object.values().ok().and_then(|values| self.pull_secret_of(object, None, &values).ok());
+        if object.status.pull_secret.is_some() || named.flatten().is_some() {
+            let client = runner.engine().cluster();
+            let own = PullSecret { client, gvk: &self.settings().gvk, namespace, object };
+            own.remove().await.map_err(|(_, error)| *error)?;
         }
         Ok(())
     }

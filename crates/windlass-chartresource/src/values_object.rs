@@ -14,9 +14,10 @@ use windlass_cluster::ObjectMeta;
 use windlass_render::object_data;
 
 /// Annotations that change how an object is reconciled. A change of one triggers a pass.
-pub(crate) const ANNOTATIONS: [&str; 13] = [
+pub(crate) const ANNOTATIONS: [&str; 14] = [
     REQUESTED_AT,
     SUSPEND,
+    PULL_SECRET,
     PERIOD,
     UPGRADE_FORCE,
     ROLLBACK_FORCE,
@@ -32,6 +33,7 @@ pub(crate) const ANNOTATIONS: [&str; 13] = [
 
 const REQUESTED_AT: &str = "windlass.dev/requested-at";
 const SUSPEND: &str = "windlass.dev/suspend";
+const PULL_SECRET: &str = "windlass.dev/pull-secret";
 const PERIOD: &str = "helm.sdk.operatorframework.io/reconcile-period";
 pub(crate) const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
 pub(crate) const ROLLBACK_FORCE: &str = "helm.sdk.operatorframework.io/rollback-force";
@@ -49,6 +51,7 @@ const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_se
 const MAX_DESCRIPTION: usize = 512;
 
 /// An object.
+#[derive(Clone)]
 pub struct ChartObject {
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
@@ -113,6 +116,11 @@ impl ChartObject {
     /// The annotation by which a user asks for another attempt.
     pub(crate) fn requested_at(&self) -> &str {
         self.annotation(REQUESTED_AT).unwrap_or_default()
+    }
+
+    /// The annotation that names a pull secret, with its value.
+    pub(crate) fn pull_secret(&self) -> Option<(&str, &str)> {
+        self.annotation(PULL_SECRET).map(|name| (PULL_SECRET, name))
     }
 
     pub(crate) fn is_suspended(&self) -> bool {

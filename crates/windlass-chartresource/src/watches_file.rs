@@ -151,6 +151,7 @@ fn watched_kind(
         watches_dependents: entry.watch_dependent_resources.unwrap_or(true),
         concurrency: entry.max_concurrent_reconciles,
         service_account: None,
+        pull_secret_path: None,
         suspended: false,
     };
     Ok(WatchedKind { settings, chart })

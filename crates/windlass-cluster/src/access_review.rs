@@ -1,6 +1,6 @@
-//! What the client may do, as the API server's authorizers answer.
+//! Who the client is and what it may do, as the API server answers.
 //!
-//! Owns the two reviews. Which rights are asked for is the caller's.
+//! Owns the three reviews. Which rights are asked for is the caller's.
 
 use super::{
     api_client::Cluster,
@@ -47,6 +47,14 @@ impl Cluster {
         let answer =
             self.review("SelfSubjectAccessReview", &json!({"resourceAttributes": attributes})).await?;
         Ok(answer["status"]["allowed"] == true)
+    }
+
+    /// The name of this client's user, such as `system:serviceaccount:NAMESPACE:NAME`.
+    pub async fn own_user(&self) -> Result<String> {
+        let gvk = Gvk::new("authentication.k8s.io/v1", "SelfSubjectReview");
+        let body = json!({"apiVersion": gvk.api_version(), "kind": gvk.kind});
+        let answer = self.create(&ObjectRef::new(gvk, None, ""), &body, MANAGER).await?;
+        Ok(answer["status"]["userInfo"]["username"].as_str().unwrap_or_default().to_owned())
     }
 
     async fn review(&self, kind: &str, spec: &Value) -> Result<Value> {

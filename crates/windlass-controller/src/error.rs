@@ -109,6 +109,17 @@ impl ReconcileError {
         matches!(self.disposition(), Disposition::Wait | Disposition::Dependency { failed: false })
     }
 
+    /// Whether the API server forbade a request.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::Engine(error) => error.is_forbidden(),
+            Self::Cluster(error) => error.is_forbidden(),
+            Self::Releases(all) => all.iter().any(|(_, error)| error.is_forbidden()),
+            _ => false,
+        }
+    }
+
     /// The kinds that the API server does not serve, and without which the pass cannot succeed.
     #[must_use]
     pub fn missing_kinds(&self) -> BTreeSet<Gvk> {

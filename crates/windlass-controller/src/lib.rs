@@ -57,11 +57,13 @@ pub use front_end::{
     Dependencies, DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
 pub use hints::{HintsFor, engine_text};
-pub use missing_rights::{MissingRights, missing_rights, release_rights};
+pub use missing_rights::{
+    ChartArguments, MissingRights, listed as listed_rights, missing_rights, release_rights,
+};
 pub use object_rights::{
     NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,
 };
-pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState, service_accounts};
+pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;

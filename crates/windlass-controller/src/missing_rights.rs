@@ -39,17 +39,24 @@ pub async fn missing_rights(client: &Cluster, needed: &RightSet) -> Result<Right
     // What is not listed may still be granted.
     let open: Vec<(Right<'_>, &String)> =
         verbs.filter(|(right, verb)| !known(right, verb)).take(MAX_REVIEWS).collect();
-    let reviews = open.into_iter().map(|(right, verb)| async move {
-        let Right { scope, group, resource, name, .. } = right;
-        let query = AccessQuery { namespace: scope, group, resource, name, verb };
-        Ok::<_, ClusterError>((right, verb, client.has_right(query).await?))
-    });
+    let reviews: Vec<_> = open.into_iter().map(|(right, verb)| review(client, right, verb)).collect();
     let answers: Vec<_> = futures::stream::iter(reviews).buffered(AT_ONCE).try_collect().await?;
     let mut missing = RightSet::default();
     for (right, verb, _) in answers.into_iter().filter(|(_, _, granted)| !granted) {
-        missing.add_to(right.scope, right.group, right.resource, right.name, &[verb.as_str()]);
+        missing.add_to(right.scope, right.group, right.resource, right.name, &[verb]);
     }
     Ok(missing)
+}
+
+/// A verb of a right, and whether the client has it.
+async fn review<'r>(
+    client: &Cluster,
+    right: Right<'r>,
+    verb: &'r str,
+) -> Result<(Right<'r>, &'r str, bool), ClusterError> {
+    let Right { scope, group, resource, name, .. } = right;
+    let query = AccessQuery { namespace: scope, group, resource, name, verb };
+    Ok((right, verb, client.has_right(query).await?))
 }
 
 /// Whether a rule of a review grants a verb.
@@ -69,6 +76,17 @@ fn grants(rule: &Value, right: &Right<'_>, verb: &str) -> bool {
         && (!names || right.name.is_some_and(|name| has("resourceNames", &|text| text == name)))
 }
 
+/// A chart as commands take it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChartArguments {
+    /// The reference.
+    pub chart: String,
+    /// `--repo`; empty without one.
+    pub repository: String,
+    /// `--version`; empty without one.
+    pub version: String,
+}
+
 /// A message that lists missing rights and the command that grants them.
 #[derive(Debug, Clone)]
 pub struct MissingRights<'m> {
@@ -76,25 +94,20 @@ pub struct MissingRights<'m> {
     pub missing: &'m RightSet,
     /// Namespace and name of the ServiceAccount that has them not.
     pub account: (&'m str, &'m str),
-    /// Whether it is the operator's own account, not one that it impersonates.
-    pub is_operator: bool,
+    /// Flags for the kind of the operator whose own account it is; `None`: an account that the operator impersonates.
+    pub operator_kind: Option<&'m [(&'static str, String)]>,
     /// The chart, as `windlass rbac` takes it.
-    pub chart: &'m str,
-    /// The version of the chart; empty without one.
-    pub version: &'m str,
+    pub chart: &'m ChartArguments,
     /// The namespace of the release.
     pub namespace: &'m str,
+    /// Whether objects of the kind name pull secrets.
+    pub pull_secrets: bool,
 }
 
 impl fmt::Display for MissingRights<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (namespace, name) = self.account;
-        write!(f, "ServiceAccount {namespace}/{name} lacks rights: ")?;
-        let all: Vec<String> = self.missing.iter().map(|right| right.to_string()).collect();
-        f.write_str(&all[..all.len().min(MAX_LISTED)].join("; "))?;
-        if all.len() > MAX_LISTED {
-            write!(f, "; and {} more", all.len() - MAX_LISTED)?;
-        }
+        write!(f, "ServiceAccount {namespace}/{name} lacks rights: {}", listed(self.missing))?;
         write!(f, ". Grant them: {}", self.command())
     }
 }
@@ -103,9 +116,12 @@ impl MissingRights<'_> {
     /// The command that grants all rights which the chart needs.
     #[must_use]
     pub fn command(&self) -> String {
-        let mut words = vec!["windlass".to_owned(), "rbac".to_owned(), quoted(self.chart)];
-        if !self.version.is_empty() {
-            words.extend(["--version".to_owned(), quoted(self.version)]);
+        let ChartArguments { chart, repository, version } = self.chart;
+        let mut words = vec!["windlass".to_owned(), "rbac".to_owned(), quoted(chart)];
+        for (flag, value) in [("--repo", repository), ("--version", version)] {
+            if !value.is_empty() {
+                words.extend([flag.to_owned(), quoted(value)]);
+            }
         }
         let (namespace, name) = self.account;
         words.extend([
@@ -117,11 +133,28 @@ impl MissingRights<'_> {
         if namespace != self.namespace {
             words.extend(["--release-namespace".to_owned(), quoted(self.namespace)]);
         }
-        if !self.is_operator {
-            words.push("--impersonated".to_owned());
+        if self.pull_secrets {
+            words.push("--pull-secrets".to_owned());
+        }
+        match self.operator_kind {
+            Some(flags) => {
+                words.extend(flags.iter().flat_map(|(flag, value)| [(*flag).to_owned(), quoted(value)]));
+            }
+            None => words.push("--impersonated".to_owned()),
         }
         words.join(" ") + " | kubectl apply -f -"
     }
+}
+
+/// Rights as a text, as many as a message may have.
+#[must_use]
+pub fn listed(missing: &RightSet) -> String {
+    let all: Vec<String> = missing.iter().map(|right| right.to_string()).collect();
+    let mut text = all[..all.len().min(MAX_LISTED)].join("; ");
+    if all.len() > MAX_LISTED {
+        text.push_str(&format!("; and {} more", all.len() - MAX_LISTED));
+    }
+    text
 }
 
 /// A word for a shell.
@@ -210,13 +243,18 @@ mod tests {
         let mut missing = RightSet::default();
         missing.add(Some("shop"), "apps", "deployments", &["patch", "create"]);
         missing.add(None, "", "namespaces", &["get"]);
+        let chart = |chart: &str, repository: &str, version: &str| ChartArguments {
+            chart: chart.to_owned(),
+            repository: repository.to_owned(),
+            version: version.to_owned(),
+        };
         let message = MissingRights {
             missing: &missing,
             account: ("shop", "deployer"),
-            is_operator: false,
-            chart: "oci://charts.example.com/liberty",
-            version: ">=1.2 <2",
+            operator_kind: None,
+            chart: &chart("oci://charts.example.com/liberty", "", ">=1.2 <2"),
             namespace: "shop",
+            pull_secrets: false,
         };
         assert_eq!(
             message.to_string(),
@@ -225,8 +263,16 @@ mod tests {
              --service-account deployer --impersonated | kubectl apply -f -"
         );
         let account = ("windlass", "windlass");
-        let own = MissingRights { account, is_operator: true, chart: "it's", version: "", ..message };
-        let command = r"windlass rbac 'it'\''s' --namespace windlass --service-account windlass --release-namespace shop | kubectl apply -f -";
+        let flags = [("--group", "example.com".to_owned()), ("--kind", "Web".to_owned())];
+        let chart = chart("it's", "https://charts.example.com", "");
+        let own = MissingRights {
+            account,
+            operator_kind: Some(&flags),
+            chart: &chart,
+            pull_secrets: true,
+            ..message
+        };
+        let command = r"windlass rbac 'it'\''s' --repo https://charts.example.com --namespace windlass --service-account windlass --release-namespace shop --pull-secrets --group example.com --kind Web | kubectl apply -f -";
         assert_eq!(own.command(), command);
         let mut all = missing.clone();
         for n in 0..40 {

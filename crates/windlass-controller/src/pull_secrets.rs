@@ -2,8 +2,8 @@
 //!
 //! The list of a ServiceAccount is atomic for server-side apply, so it is written whole, unless it was changed since it was read.
 //! Annotations tell for which objects Windlass added which Secret: what a user added himself stays, and what two objects need stays until
-//! both are gone. Owns neither the field that names the Secret nor the condition that tells of its absence: those are the front end's,
-//! which also watches the Secret.
+//! both are gone. Owns neither the field that names the Secret, nor the condition that tells of its absence, nor
+//! ServiceAccounts of a release, which have the Secret in their manifest: those are the front end's, which also watches the Secret.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use sha2::{Digest as _, Sha256};
 
 use windlass_base::hex::hex;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
-use windlass_engine::RenderedRelease;
 
 /// Annotations of a ServiceAccount: a digest of the object that needs a Secret follows, and the value is the Secret.
 const PREFIX: &str = "windlass.dev/pull-secret-";
@@ -107,18 +106,6 @@ impl PullSecretOwner<'_> {
             }
         }
     }
-}
-
-/// The names of the ServiceAccounts of a release in its namespace.
-#[must_use]
-pub fn service_accounts<'r>(release: &'r RenderedRelease, namespace: &str) -> Vec<&'r str> {
-    let objects = release.manifests.iter().map(|manifest| &manifest.object);
-    let own = objects.filter(|object| {
-        object["apiVersion"] == "v1"
-            && object["kind"] == "ServiceAccount"
-            && ObjectMeta::of(object).namespace().is_none_or(|own| own == namespace)
-    });
-    own.map(|object| ObjectMeta::of(object).name()).filter(|name| !name.is_empty()).collect()
 }
 
 /// What to write.
@@ -267,21 +254,5 @@ mod tests {
         assert_eq!(change(&live, "a", Some("u"), "mine"), Change::None);
         live["metadata"]["managedFields"].as_array_mut().unwrap().pop();
         assert!(matches!(change(&live, "a", Some("x"), "mine"), Change::Patch(_)));
-    }
-
-    #[test]
-    fn accounts_of_a_release_are_those_of_its_namespace() {
-        let manifest = |kind: &str, name: &str, namespace: Option<&str>| windlass_engine::Manifest {
-            object: json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}),
-            ..Default::default()
-        };
-        let manifests = vec![
-            manifest("ServiceAccount", "a", None),
-            manifest("ServiceAccount", "b", Some("ns")),
-            manifest("ServiceAccount", "c", Some("other")),
-            manifest("ConfigMap", "d", None),
-        ];
-        let release = RenderedRelease { manifests, ..RenderedRelease::default() };
-        assert_eq!(service_accounts(&release, "ns"), ["a", "b"]);
     }
 }

@@ -255,6 +255,17 @@ impl EngineError {
         matches!(self, Self::Record(error) if error.is_unreadable())
     }
 
+    /// Whether the server forbade a request: by its authorizers, or by an admission plugin such as a quota.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        self.leaves().into_iter().any(|error| match error {
+            Self::Object { source, .. }
+            | Self::Cluster(source)
+            | Self::Record(RecordError::Cluster(source)) => source.is_forbidden(),
+            _ => false,
+        })
+    }
+
     /// Whether field conflicts are the cause, or one of the causes.
     pub(crate) fn is_field_conflict(&self) -> bool {
         match self {

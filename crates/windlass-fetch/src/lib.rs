@@ -48,6 +48,7 @@ pub mod provenance;
 pub mod repositories;
 pub mod repository;
 mod signed_jwt;
+pub mod tenant_chart;
 
 pub use bucket::{
     AZURE_REPOSITORIES, AZURE_STORAGE, AwsApi, AwsSession, AzureAccess, BucketError, BucketObject,

@@ -1,9 +1,8 @@
 //! The chart of a HelmChart, out of the object or from its server.
 //!
-//! Owns what a download may use: neither files nor logins of this process, and no address of this machine unless the operator allows
-//! it. The API server of the cluster is one that the object may name: its client follows no redirect to another server.
+//! Owns which client a download has: without addresses of this machine unless the operator allows them. The API server of the cluster is
+//! one that the object may name: its client follows no redirect to another server.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use chart_compat::profile::Profile;
@@ -15,10 +14,9 @@ use super::chart_inputs::ChartAccess;
 use windlass_base::redact;
 use windlass_controller::ReconcileError;
 use windlass_engine::Disposition;
-use windlass_fetch::fetch::Fetcher;
-use windlass_fetch::helm_paths::Home;
+use windlass_fetch::fetch::Options;
 use windlass_fetch::http::{Http, TIMEOUT};
-use windlass_fetch::installable::check_installable;
+use windlass_fetch::tenant_chart::{TenantDownload, load_installable};
 
 /// Name of the package in `chartContent`, for errors.
 const CONTENT: &str = "chartContent.tgz";
@@ -73,12 +71,9 @@ impl ChartClients {
         repository: Option<String>,
         access: ChartAccess,
     ) -> Result<(bytes::Bytes, String), ReconcileError> {
-        let scratch =
-            tempfile::tempdir().map_err(|e| ReconcileError::Task(format!("no temporary directory: {e}")))?;
-        let mut options = access.options;
-        options.repository = repository;
-        let fetcher = Fetcher::of_tenant(Home::below(scratch.path()), http.clone(), access.registries);
-        let fetched = fetcher.fetch(reference, &options, &mut |line| tracing::warn!("{line}")).await;
+        let options = Options { repository, ..access.options };
+        let download = TenantDownload { http, registries: access.registries, as_operator: false, options };
+        let fetched = download.fetch(reference, &mut |line| tracing::warn!("{line}")).await;
         let fetched = fetched.map_err(|error| ReconcileError::Reason {
             reason: "ChartUnavailable",
             text: format!("spec.chart: {error}"),
@@ -90,10 +85,7 @@ impl ChartClients {
 
 fn load(package: &[u8], name: &str) -> Result<DownloadedChart, ReconcileError> {
     let digest: String = Sha256::digest(package).iter().map(|byte| format!("{byte:02x}")).collect();
-    let loaded = windlass_fetch::load_package(package, Path::new(name), Profile::Helm4)
-        .map_err(|error| ReconcileError::Chart(format!("spec.chart: {error}")))?;
-    loaded.warnings.iter().for_each(|line| tracing::warn!("{line}"));
-    check_installable(&loaded.chart, Profile::Helm4, &mut |line| tracing::warn!("{line}"))
+    let loaded = load_installable(package, name, Profile::Helm4, &mut |line| tracing::warn!("{line}"))
         .map_err(|error| ReconcileError::Chart(format!("spec.chart: {error}")))?;
     Ok(DownloadedChart { chart: Arc::new(loaded.compile(Profile::Helm4)), digest })
 }

@@ -120,6 +120,14 @@ pub fn chart_operator_needs(names: &KindNames, namespace: &str) -> Needs {
     needs
 }
 
+/// The rights to add pull secrets to the ServiceAccount `default` of a namespace. Those to read Secrets come with release records.
+#[must_use]
+pub fn pull_secret_needs(namespace: &str) -> Needs {
+    let mut needs = Needs::default();
+    needs.rights.add_to(Some(namespace), "", "serviceaccounts", Some("default"), &["get", "patch"]);
+    needs
+}
+
 /// Renders all combinations of the matrix.
 fn render_all(
     subject: &ChartSubject<'_>,
