@@ -113,7 +113,8 @@ impl Target {
     }
 }
 
-/// Starts a program, whose streams are the caller's.
+/// Starts a program, whose streams are the caller's. Its memory is limited as soon as it runs: what it reserves in its first microseconds is
+/// its own doing, not that of its input, which comes later. A limit before that would take unsafe code between fork and exec.
 ///
 /// # Errors
 /// It cannot be started, or not within its memory.
