@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters faults module-sdk lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-sops peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters bench-charts faults module-sdk lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-sops peers tools helms beside-flux prerequisites programs
 
 # Built once, on github.com/deckhouse/module-sdk.
 MODULE_SDK_PROGRAM := $(CURDIR)/.cache/module-sdk/program
@@ -66,6 +66,11 @@ bench-helmreleases: prerequisites
 bench-clusters: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/clusters.py
+
+# 100 and 1,000 objects of a chart's kind, beside the recorded figures of operator-sdk's Helm operator.
+bench-charts: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/charts.py
 
 # What an operator does while something outside is wrong, and afterwards: a matrix of faults and front ends.
 FRONT_ENDS ?= helmreleases helmfiles modules

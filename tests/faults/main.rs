@@ -6,8 +6,8 @@
 
 mod crash;
 mod economy;
-mod helmreleases;
 mod life;
+mod operator_crash;
 mod proxy;
 mod requests;
 mod servers;

@@ -1,10 +1,13 @@
-//! An operator of HelmReleases that is killed at any request, before or after the server carried it out; then the next one.
+//! An operator of HelmReleases, of HelmCharts or of a chart's kind that is killed at any request, before or after the server carried it
+//! out; then the next one.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use windlass_testing::{ControlPlane, control_plane, wait_until};
@@ -25,16 +28,49 @@ const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: life-s
                         {{- else }}\n  version: \"{{ .Values.size }}\"\n{{- end }}\n---\napiVersion: v1\nkind: Service\nmetadata: {name: \
                         life-web}\nspec: {ports: [{port: 80}]}\n";
 
-/// Install, upgrade, an upgrade that fails and is rolled back, deletion.
-const STEPS: usize = 4;
-
 /// The values of a step, Ready after it, and the records.
-const WANTED: [(&str, &str, &[&str]); STEPS] = [
+type Step = (&'static str, &'static str, &'static [&'static str]);
+
+/// Install, upgrade, an upgrade that fails and is rolled back, deletion.
+const OF_HELM_RELEASE: &[Step] = &[
     ("1", "True InstallSucceeded", &["1:deployed"]),
     ("2", "True UpgradeSucceeded", &["1:superseded", "2:deployed"]),
     ("bad", "False RollbackSucceeded", &["1:superseded", "2:superseded", "3:failed", "4:deployed"]),
     ("", "", &[]),
 ];
+/// Install, upgrade, deletion. What follows from an upgrade that fails depends on how often it was tried.
+const OF_HELM_CHART: &[Step] =
+    &[("1", "", &["1:deployed"]), ("2", "", &["1:superseded", "2:deployed"]), ("", "", &[])];
+/// The same.
+const OF_CHART_OBJECT: &[Step] =
+    &[("1", "True", &["1:deployed"]), ("2", "True", &["1:superseded", "2:deployed"]), ("", "", &[])];
+
+/// Whose objects go through their lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrontEnd {
+    HelmReleases,
+    HelmCharts,
+    Charts,
+}
+
+impl FrontEnd {
+    fn steps(self) -> &'static [Step] {
+        match self {
+            Self::HelmReleases => OF_HELM_RELEASE,
+            Self::HelmCharts => OF_HELM_CHART,
+            Self::Charts => OF_CHART_OBJECT,
+        }
+    }
+
+    /// The resource of the object.
+    fn resource(self) -> &'static str {
+        match self {
+            Self::HelmReleases => "helmreleases.helm.toolkit.fluxcd.io",
+            Self::HelmCharts => "helmcharts.helm.cattle.io",
+            Self::Charts => "lives.crash.example.com",
+        }
+    }
+}
 
 fn package() -> Vec<u8> {
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -74,19 +110,35 @@ fn serve(content: Vec<u8>) -> SocketAddr {
 
 /// Where releases go through their lives.
 struct Scene {
+    front_end: FrontEnd,
     plane: &'static ControlPlane,
     proxy: Proxy,
+    /// The chart, as the object of a HelmChart has it.
+    content: String,
+    /// `watches.yaml` and its chart.
+    watches: tempfile::TempDir,
     source: Value,
     status: Value,
 }
 
 impl Scene {
-    fn new() -> Self {
+    fn new(front_end: FrontEnd) -> Self {
         let plane = control_plane();
-        for crd in flux_api::crds::all() {
+        let crds = match front_end {
+            FrontEnd::HelmReleases => flux_api::crds::all(),
+            FrontEnd::HelmCharts => windlass_helmcharts::crds::all(),
+            FrontEnd::Charts => vec![kind_of_chart()],
+        };
+        for crd in crds {
             plane.establish(&crd).unwrap();
         }
         let content = package();
+        let watches = tempfile::tempdir().unwrap();
+        let chart = watches.path().join("life.tgz");
+        std::fs::write(&chart, &content).unwrap();
+        let file = json!([{"group": "crash.example.com", "version": "v1", "kind": "Life", "chart": chart}]);
+        std::fs::write(watches.path().join("watches.yaml"), file.to_string()).unwrap();
+        let encoded = STANDARD.encode(&content);
         let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
         let address = serve(content);
         let source = json!({
@@ -98,7 +150,7 @@ impl Scene {
             "lastUpdateTime": "2026-01-01T00:00:00Z",
         }}});
         let proxy = Proxy::start(plane.kubeconfig(), plane.directory());
-        Self { plane, proxy, source, status }
+        Self { front_end, plane, proxy, content: encoded, watches, source, status }
     }
 
     fn start(
@@ -106,24 +158,35 @@ impl Scene {
         ns: &str,
         script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
     ) -> Operator<'_> {
-        // Without the namespace of helm-controller there is nobody to elect.
-        let args = [
+        let file = format!("--watches-file={}", self.watches.path().join("watches.yaml").display());
+        let own: &[&str] = match self.front_end {
+            // Without the namespace of helm-controller there is nobody to elect.
+            FrontEnd::HelmReleases => &[
+                "--controllers=helmreleases",
+                "--allow-local-sources",
+                "--sources=flux",
+                "--notifications=flux",
+                "--helm-controller-namespace=none-such",
+            ],
+            FrontEnd::HelmCharts => &["--controllers=helmcharts"],
+            FrontEnd::Charts => &["--controllers=charts", &file],
+        };
+        let shared = [
             "operator",
-            "--controllers=helmreleases",
-            "--allow-local-sources",
-            "--sources=flux",
-            "--notifications=flux",
             "--watch-all-namespaces=false",
-            "--helm-controller-namespace=none-such",
             "--listen-address=127.0.0.1",
             "--listen-port=0",
             "--namespace",
             ns,
         ];
-        self.proxy.start_operator(&args, &[("RUNTIME_NAMESPACE", ns)], script)
+        self.proxy.start_operator(&[&shared[..], own].concat(), &[("RUNTIME_NAMESPACE", ns)], script)
     }
 
+    /// Publishes the chart, where objects refer to it.
     fn publish(&self, ns: &str) {
+        if self.front_end != FrontEnd::HelmReleases {
+            return;
+        }
         self.plane.kubectl_with(["apply", "-n", ns, "-f", "-"], &self.source.to_string()).unwrap();
         let status = self.status.to_string();
         let args = [
@@ -142,40 +205,58 @@ impl Scene {
 
     /// Asks for a step.
     fn ask(&self, ns: &str, step: usize) {
-        let (size, ..) = WANTED[step];
+        let (size, ..) = self.front_end.steps()[step];
         if size.is_empty() {
-            self.plane.kubectl(["delete", "helmrelease", "life", "-n", ns, "--wait=false"]).unwrap();
+            let delete = ["delete", self.front_end.resource(), "life", "-n", ns, "--wait=false"];
+            self.plane.kubectl(delete).unwrap();
             return;
         }
-        let object = json!({
-            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": "life"},
-            "spec": {
-                "chartRef": {"kind": "OCIRepository", "name": "life"}, "interval": "1h", "timeout": "20s", "values": {"size": size},
-                "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}},
-            },
-        });
-        self.plane.kubectl_with(["apply", "-n", ns, "-f", "-"], &object.to_string()).unwrap();
+        let (api_version, kind, spec) = match self.front_end {
+            FrontEnd::HelmReleases => (
+                "helm.toolkit.fluxcd.io/v2",
+                "HelmRelease",
+                json!({
+                    "chartRef": {"kind": "OCIRepository", "name": "life"}, "interval": "1h", "timeout": "20s", "values": {"size": size},
+                    "upgrade": {"remediation": {"retries": 0, "remediateLastFailure": true}},
+                }),
+            ),
+            FrontEnd::HelmCharts => (
+                "helm.cattle.io/v1",
+                "HelmChart",
+                json!({"chartContent": self.content, "set": {"size": size}}),
+            ),
+            FrontEnd::Charts => ("crash.example.com/v1", "Life", json!({"size": size})),
+        };
+        let object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "life"}, "spec": spec});
+        // The annotation of a client-side apply would hold the whole chart.
+        let apply = ["apply", "--server-side", "-n", ns, "-f", "-"];
+        self.plane.kubectl_with(apply, &object.to_string()).unwrap();
     }
 
     /// Whether a step has come to its end, as the status tells.
     fn is_done(&self, ns: &str, step: usize) -> bool {
-        let object = self.plane.find(&["helmrelease", "life", "-n", ns]).unwrap().unwrap_or_default();
-        let (_, ready, _) = WANTED[step];
-        if ready.is_empty() {
+        let object =
+            self.plane.find(&[self.front_end.resource(), "life", "-n", ns]).unwrap().unwrap_or_default();
+        let (size, ready, records) = self.front_end.steps()[step];
+        if size.is_empty() {
             return object.is_null();
+        }
+        if ready.is_empty() {
+            return look(self.plane, ns).history == records;
         }
         let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found = conditions.iter().find(|condition| condition["type"] == "Ready");
         let found =
             found.map(|c| format!("{} {}", c["status"].as_str().unwrap(), c["reason"].as_str().unwrap()));
         object["status"]["observedGeneration"] == object["metadata"]["generation"]
-            && found.as_deref() == Some(ready)
+            && found.is_some_and(|found| found == ready || found.split(' ').next() == Some(ready))
     }
 
     /// What is wrong after a step. `locked`: an operator was killed when only its lock was left to let go. That holds nobody up, and
     /// goes with the next operation.
     fn wrong(&self, ns: &str, step: usize, locked: bool) -> Option<String> {
-        let (size, _, records) = WANTED[step];
+        let (size, _, records) = self.front_end.steps()[step];
         // The lock goes in the background.
         let free = || Ok((locked || look(self.plane, ns).leases == 0).then_some(()));
         let settled = wait_until("no Lease", LIMIT, free);
@@ -207,8 +288,8 @@ struct Counts {
 }
 
 /// One life; in each step the operator is killed once.
-fn live(scene: &Scene, lengths: &[usize; STEPS], chance: &mut Chance, counts: &mut Counts) {
-    let namespace = scene.plane.namespace("hr-crash").unwrap();
+fn live(scene: &Scene, lengths: &[usize], chance: &mut Chance, counts: &mut Counts) {
+    let namespace = scene.plane.namespace("crash").unwrap();
     let ns = namespace.name();
     scene.publish(ns);
     for (step, length) in lengths.iter().enumerate() {
@@ -232,7 +313,7 @@ fn live(scene: &Scene, lengths: &[usize; STEPS], chance: &mut Chance, counts: &m
             let dead = look(scene.plane, ns);
             let left =
                 dead.history.last().and_then(|row| row.split(':').nth(1)).unwrap_or("nothing").to_owned();
-            locked = dead.history == WANTED[step].2;
+            locked = dead.history == scene.front_end.steps()[step].2;
             *counts.found.entry(format!("{step} {left}")).or_default() += 1;
         }
         let next = scene.start(ns, |_, _, _| None);
@@ -249,22 +330,39 @@ fn live(scene: &Scene, lengths: &[usize; STEPS], chance: &mut Chance, counts: &m
 }
 
 /// How many requests an operator makes until each step is done, when nothing goes wrong.
-fn lengths(scene: &Scene) -> [usize; STEPS] {
-    let namespace = scene.plane.namespace("hr-calm").unwrap();
+fn lengths(scene: &Scene) -> Vec<usize> {
+    let namespace = scene.plane.namespace("calm").unwrap();
     let ns = namespace.name();
     scene.publish(ns);
-    std::array::from_fn(|step| {
+    let length = |step| {
         scene.ask(ns, step);
         let operator = scene.start(ns, |_, _, _| None);
         let done = wait_until("done", LIMIT, || Ok(scene.is_done(ns, step).then_some(())));
         assert!(done.is_ok(), "step {step}: {}", operator.log());
         assert_eq!(scene.wrong(ns, step, false), None, "step {step}: {:#?}", operator.asked());
         operator.asked().len()
+    };
+    (0..scene.front_end.steps().len()).map(length).collect()
+}
+
+/// The definition of the chart's kind.
+fn kind_of_chart() -> Value {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "lives.crash.example.com"},
+        "spec": {
+            "group": "crash.example.com", "scope": "Namespaced",
+            "names": {"kind": "Life", "listKind": "LifeList", "plural": "lives", "singular": "life"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}},
+            }],
+        },
     })
 }
 
-fn crash(wanted: usize) -> Counts {
-    let scene = Scene::new();
+fn crash(front_end: FrontEnd, wanted: usize) -> Counts {
+    let scene = Scene::new(front_end);
     let seed = number("SEED", 1);
     let lengths = lengths(&scene);
     let mut counts = Counts::default();
@@ -274,7 +372,7 @@ fn crash(wanted: usize) -> Counts {
         live(&scene, &lengths, &mut chance, &mut counts);
     }
     println!(
-        "requests of install, upgrade, failed upgrade, deletion, starts included: {lengths:?}; seed {seed}"
+        "{front_end:?}: requests of install, upgrade, failed upgrade of a HelmRelease, deletion, starts included: {lengths:?}; seed {seed}"
     );
     println!("operators killed: {}; left behind: {:?}", counts.killed, counts.found);
     println!("did not converge, or released something twice: {}", counts.wrong.len());
@@ -283,13 +381,23 @@ fn crash(wanted: usize) -> Counts {
 
 #[test]
 fn killed_at_a_dozen_points_and_followed_by_another() {
-    let counts = crash(12);
+    let counts = crash(FrontEnd::HelmReleases, 12);
     assert!(counts.wrong.is_empty(), "{}", counts.wrong.join("\n"));
+}
+
+#[test]
+fn killed_over_charts_of_objects_and_followed_by_another() {
+    for front_end in [FrontEnd::HelmCharts, FrontEnd::Charts] {
+        let counts = crash(front_end, 3);
+        assert!(counts.wrong.is_empty(), "{front_end:?}: {}", counts.wrong.join("\n"));
+    }
 }
 
 #[test]
 #[ignore = "takes minutes: make crash"]
 fn killed_at_many_points_and_again() {
-    let counts = crash(number("N", 100).try_into().unwrap());
-    assert!(counts.wrong.is_empty(), "{}", counts.wrong.join("\n"));
+    for front_end in [FrontEnd::HelmReleases, FrontEnd::HelmCharts, FrontEnd::Charts] {
+        let counts = crash(front_end, number("N", 100).try_into().unwrap());
+        assert!(counts.wrong.is_empty(), "{front_end:?}: {}", counts.wrong.join("\n"));
+    }
 }
