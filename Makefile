@@ -33,8 +33,10 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
-# The libraries as others would get them: packed, and built from the packages alone.
+# The libraries as others would get them: packed, and built from the packages alone. cargo keeps what it unpacked for an earlier run in this
+# folder, and would build that.
 package:
+	rm -rf $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/chart-compat-* $${CARGO_HOME:-$$HOME/.cargo}/registry/src/-*/kustomize-compat-*
 	cargo publish --dry-run --quiet --allow-dirty -p chart-compat -p kustomize-compat
 
 # Every case of the chart corpus, where it is at hand, against the output of Helm 4 that it holds and that of a real Helm 3; and every
