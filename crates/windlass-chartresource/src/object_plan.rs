@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::chart_objects::ChartObjects;
 use super::chart_resources::{self, ChartResourceOptions};
-use super::chart_rollout::Turn;
+use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
 use super::loaded_chart::LoadedChart;
 use super::object_deployment::Deployment;
@@ -58,13 +58,10 @@ impl ChartObjects {
             true => runner.acting_for(&self.target(&object)?, &namespace)?,
             false => runner.clone(),
         };
-        let current = object.status.chart_digest.as_deref().unwrap_or_default();
-        let chart = match self.kind.turn(&object.key(), current) {
-            Turn::Deploy(chart) | Turn::Wait(Some(chart)) => chart,
-            Turn::Wait(None) => {
-                return Ok(PlannedObject::NotManaged("it waits for the rollout of another chart".to_owned()));
-            }
-            Turn::Stay(why) => return Err(ReconcileError::Chart(why)),
+        // A plan takes no turn in the rollout: it is made for all objects.
+        let chart = match self.kind.chart() {
+            KindChart::Loaded(chart) => chart,
+            KindChart::Missing(missing) => return Err(ReconcileError::Chart(missing.why)),
         };
         let values = self.values_of(&object).map_err(|(_, error)| *error)?;
         let secret = self.pull_secret_of(&object, Some(&chart), &values).map_err(ReconcileError::Config)?;

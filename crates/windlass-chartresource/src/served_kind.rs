@@ -100,6 +100,11 @@ impl ServedKind {
         self.request(next);
     }
 
+    /// The chart, whoever's turn it is.
+    pub(crate) fn chart(&self) -> KindChart {
+        lock(&self.rollout).chart.clone()
+    }
+
     /// Whether the chart cannot be fetched.
     pub(crate) fn is_chart_missing(&self) -> bool {
         lock(&self.rollout).chart.is_missing()

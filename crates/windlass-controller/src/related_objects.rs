@@ -199,6 +199,20 @@ impl<T> RelatedWatch<T> {
         self.objects.iter().filter(move |(name, _)| name.gvk == *kind)
     }
 
+    /// The objects of a kind in a namespace.
+    pub fn all_in<'w>(
+        &'w self,
+        kind: &Gvk,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'w ObjectRef, &'w Arc<T>)> + use<'w, T> {
+        let first = ObjectRef::new(kind.clone(), Some(namespace), "");
+        let is_one = {
+            let first = first.clone();
+            move |name: &ObjectRef| name.gvk == first.gvk && name.namespace == first.namespace
+        };
+        self.objects.range(first..).take_while(move |(name, _)| is_one(name))
+    }
+
     /// The object as it was last seen.
     #[must_use]
     pub fn get(&self, name: &ObjectRef) -> Option<&T> {

@@ -7,6 +7,7 @@
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use windlass_base::hex::hex;
 use windlass_cluster::ObjectMeta;
 
 /// Characters of a digest.
@@ -65,7 +66,7 @@ fn feed(object: &Value, fields: &[&str], update: &mut impl FnMut(&[u8])) {
 }
 
 fn shortened(digest: &[u8]) -> String {
-    digest.iter().take(LENGTH / 2).map(|byte| format!("{byte:02x}")).collect()
+    hex(digest).chars().take(LENGTH).collect()
 }
 
 #[cfg(test)]

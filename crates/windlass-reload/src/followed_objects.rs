@@ -29,6 +29,8 @@ pub const CONFIGURATION_KINDS: [(&str, &str); 4] = [
 ];
 /// Annotation of a workload: the digests of what it follows, as they were when it was rolled out last.
 pub(crate) const RECORD: &str = "windlass.dev/configuration-digests";
+/// Annotation of a CronJob or Job: how often it was rolled out.
+pub(crate) const RELOADS: &str = "windlass.dev/reloads";
 /// Annotation of a Deployment that a change has paused: since when.
 pub(crate) const PAUSED_AT: &str = "deployment.reloader.stakater.com/paused-at";
 /// Annotation of Helm's hooks.
@@ -71,6 +73,8 @@ pub(crate) struct Workload {
     pub(crate) has_checksum: bool,
     /// The digests of the last rollout.
     pub(crate) recorded: Option<Digests>,
+    /// How often it was rolled out, of CronJobs and Jobs.
+    pub(crate) reloads: u64,
     pub(crate) is_paused: bool,
     /// Since when a change has paused it.
     pub(crate) paused_at: Option<Timestamp>,
@@ -129,6 +133,17 @@ impl FollowedObject {
         }
     }
 
+    /// Whether nothing differs that matters: versions grow with each status.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Workload(one), Self::Workload(other)) => {
+                let version = other.version;
+                **other == Workload { version, ..(**one).clone() }
+            }
+            (one, other) => one == other,
+        }
+    }
+
     pub(crate) fn workload(&self) -> Option<&Workload> {
         match self {
             Self::Workload(workload) => Some(workload),
@@ -172,6 +187,7 @@ impl Workload {
             release: release_of(meta),
             has_checksum: template_meta.annotations().any(|(name, _)| name.starts_with(CHECKSUM)),
             recorded: meta.annotation(RECORD).and_then(read_record),
+            reloads: meta.annotation(RELOADS).and_then(|text| text.parse().ok()).unwrap_or_default(),
             is_paused: object["spec"]["paused"] == true,
             paused_at: meta.annotation(PAUSED_AT).map(|text| text.parse().unwrap_or_default()),
             is_left_alone: meta.is_deleting()

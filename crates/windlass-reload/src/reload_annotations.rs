@@ -4,6 +4,8 @@
 //! Pod template.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chart_compat::go::{duration, regexp};
@@ -13,8 +15,12 @@ use super::pod_references::{Configuration, ConfigurationKind};
 
 /// The most names or patterns of an annotation.
 const MAX_PATTERNS: usize = 100;
+/// The most of them that are regular expressions.
+const MAX_EXPRESSIONS: usize = 20;
 /// The longest pattern, in bytes: as the longest name of an object.
 const MAX_PATTERN: usize = 253;
+/// The largest automaton of a pattern, in bytes: the operator searches with it for each object of a namespace.
+const MAX_AUTOMATON: usize = 16 << 10;
 /// Follow all that the Pods use.
 const AUTO: &str = "reloader.stakater.com/auto";
 /// Follow what the Pods use and what has [`MATCH`].
@@ -71,12 +77,53 @@ enum Auto {
     Off,
 }
 
+/// A name, or a regular expression for whole names.
+#[derive(Clone)]
+struct Pattern {
+    text: String,
+    /// `None` for a name.
+    expression: Option<Arc<regexp::Regexp>>,
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
+
+impl Pattern {
+    fn read(text: &str) -> Result<Self, String> {
+        // Reloader does not group the pattern: `a|b` is `^a` or `b$`. That matches more than is meant, so it is grouped here.
+        let expression = match is_name(text) {
+            true => None,
+            false => {
+                Some(Arc::new(regexp::compile_within(format!("^(?:{text})$").as_bytes(), MAX_AUTOMATON)?))
+            }
+        };
+        Ok(Self { text: text.to_owned(), expression })
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match &self.expression {
+            None => self.text == name,
+            Some(expression) => expression.is_match(name.as_bytes()),
+        }
+    }
+}
+
 /// What a workload asks for one kind of configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KindRequest {
     auto: Auto,
-    /// Names or regular expressions, each for a whole name.
-    named: Vec<String>,
+    named: Vec<Pattern>,
     excluded: BTreeSet<String>,
 }
 
@@ -173,14 +220,25 @@ impl ReloadRequest {
 
     /// Whether an annotation names the object.
     pub(crate) fn names(&self, object: &Configuration) -> bool {
-        self.kinds[object.kind as usize].named.iter().any(|pattern| is_whole_match(pattern, &object.name))
+        self.kinds[object.kind as usize].named.iter().any(|pattern| pattern.matches(&object.name))
+    }
+
+    /// Whether an annotation has regular expressions for names of the kind.
+    pub(crate) fn has_expressions(&self, kind: ConfigurationKind) -> bool {
+        self.kinds[kind as usize].named.iter().any(|pattern| pattern.expression.is_some())
+    }
+
+    /// Whether an object that was followed is followed while it is not there, and nothing says that it is a match.
+    pub(crate) fn keeps(&self, object: &Configuration, used: bool) -> bool {
+        !self.kinds[object.kind as usize].excluded.contains(&object.name)
+            && (self.names(object) || used && self.search)
     }
 
     /// The names of an annotation that are names: those of objects that need not exist.
     pub(crate) fn plain_names(&self) -> impl Iterator<Item = Configuration> {
         ConfigurationKind::ALL.into_iter().zip(&self.kinds).flat_map(|(kind, request)| {
-            let plain = request.named.iter().filter(|name| is_name(name));
-            plain.map(move |name| Configuration::new(kind, name))
+            let plain = request.named.iter().filter(|pattern| pattern.expression.is_none());
+            plain.map(move |pattern| Configuration::new(kind, &pattern.text))
         })
     }
 
@@ -197,8 +255,8 @@ impl ReloadRequest {
         }
     }
 
-    fn patterns(&mut self, source: ObjectMeta<'_>, name: &str) -> Vec<String> {
-        let mut out = Vec::new();
+    fn patterns(&mut self, source: ObjectMeta<'_>, name: &str) -> Vec<Pattern> {
+        let (mut out, mut expressions) = (Vec::new(), 0);
         for pattern in list(source.annotation(name)) {
             if out.len() == MAX_PATTERNS {
                 self.errors
@@ -207,10 +265,20 @@ impl ReloadRequest {
             }
             if pattern.len() > MAX_PATTERN {
                 self.errors.push(format!("{name}: a name is longer than {MAX_PATTERN} bytes"));
-            } else if let Err(error) = compile(pattern) {
-                self.errors.push(format!("{name}: {pattern:?}: {error}"));
-            } else {
-                out.push(pattern.to_owned());
+                continue;
+            }
+            match Pattern::read(pattern) {
+                Ok(pattern) if pattern.expression.is_some() && expressions == MAX_EXPRESSIONS => {
+                    self.errors.push(format!(
+                        "{name}: {:?}: it has more than {MAX_EXPRESSIONS} regular expressions: this one is not followed",
+                        pattern.text
+                    ));
+                }
+                Ok(pattern) => {
+                    expressions += usize::from(pattern.expression.is_some());
+                    out.push(pattern);
+                }
+                Err(error) => self.errors.push(format!("{name}: {pattern:?}: {error}")),
             }
         }
         out
@@ -246,16 +314,6 @@ fn list(text: Option<&str>) -> impl Iterator<Item = &str> {
 
 fn is_name(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-}
-
-fn compile(pattern: &str) -> Result<std::sync::Arc<regexp::Regexp>, String> {
-    // Reloader does not group the pattern: `a|b` is `^a` or `b$`. That matches more than is meant, so it is grouped here.
-    regexp::compile(format!("^(?:{pattern})$").as_bytes())
-}
-
-fn is_whole_match(pattern: &str, name: &str) -> bool {
-    pattern == name
-        || !is_name(pattern) && compile(pattern).is_ok_and(|pattern| pattern.is_match(name.as_bytes()))
 }
 
 #[cfg(test)]
@@ -342,6 +400,11 @@ mod tests {
             ),
             (json!({"configmap.reloader.stakater.com/reload": "a".repeat(300)}), "longer than 253 bytes"),
             (json!({"configmap.reloader.stakater.com/reload": "a,".repeat(200)}), "more than 100 names"),
+            (
+                json!({"configmap.reloader.stakater.com/reload": "a.,".repeat(21)}),
+                "more than 20 regular expressions",
+            ),
+            (json!({"configmap.reloader.stakater.com/reload": "[\\pL\\pN]{900}"}), "reload: \"[\\\\pL"),
             (
                 json!({"reloader.stakater.com/rollout-strategy": "no"}),
                 "\"no\" is neither rollout nor restart",

@@ -16,7 +16,7 @@ use windlass_controller::{
 };
 
 use super::followed_objects::{
-    CONFIGURATION_KINDS, ConfigurationState, FollowedObject, WORKLOAD_KINDS, Workload,
+    CONFIGURATION_KINDS, ConfigurationState, FollowedObject, MountedVersion, WORKLOAD_KINDS, Workload,
 };
 use super::pod_references::{Configuration, ConfigurationKind};
 use super::reload_annotations::ConfigurationMarks;
@@ -33,8 +33,10 @@ const LONGEST: Duration = Duration::from_secs(10);
 const SECRETS: &str = "type!=helm.sh/release.v1";
 /// Workloads that are written at a time.
 const CONCURRENCY: usize = 8;
-/// The most objects that a workload follows by patterns.
-const MAX_FOLLOWED: usize = 1000;
+/// The largest record of a workload, in bytes: all annotations of an object together may have 256 KiB.
+const MAX_RECORD: usize = 96 << 10;
+/// What an entry of a record has beside the name, in bytes, at the most.
+const ENTRY: usize = 80;
 
 /// Which workloads follow their configuration.
 #[derive(Clone, Debug, Default)]
@@ -65,12 +67,15 @@ struct Written {
     version: Option<u64>,
     uid: String,
     digests: Digests,
+    reloads: u64,
 }
 
 /// The result of a job.
 struct Done {
     reference: ObjectRef,
     uid: String,
+    /// How often the workload was rolled out before.
+    reloads: u64,
     what: Write,
     result: Result<Option<u64>, ClusterError>,
 }
@@ -87,6 +92,8 @@ struct Reloader {
     written: BTreeMap<String, Written>,
     /// When Deployments go on that a change has paused.
     paused: BTreeMap<String, Instant>,
+    /// What was mounted last of each SecretProviderClass, by namespace and name: it does not get older when Pods end.
+    mounted: BTreeMap<(String, String), (u64, String)>,
     /// Errors of annotations that an Event has reported.
     reported: BTreeMap<String, Vec<String>>,
     failures: FailureLog,
@@ -118,6 +125,7 @@ pub async fn run(
         waiting: BTreeMap::new(),
         written: BTreeMap::new(),
         paused: BTreeMap::new(),
+        mounted: BTreeMap::new(),
         reported: BTreeMap::new(),
         failures: FailureLog::default(),
         has_started: false,
@@ -156,9 +164,11 @@ impl Reloader {
     fn take(&mut self, changed: Vec<(ObjectRef, Option<Arc<FollowedObject>>)>) {
         for (reference, before) in changed {
             let now = self.watch.get(&reference);
-            if before.as_deref() == now {
+            if before.as_deref().zip(now).is_some_and(|(before, now)| before.is_same(now)) {
                 continue;
             }
+            self.note_mounted(&reference);
+            let now = self.watch.get(&reference);
             match (before.as_deref(), now) {
                 (_, Some(FollowedObject::Workload(_))) | (Some(FollowedObject::Workload(_)), None) => {
                     self.take_workload(&reference);
@@ -193,7 +203,7 @@ impl Reloader {
             self.written.remove(&key);
             self.paused.remove(&key);
             self.reported.remove(&key);
-            self.workers.queue.cancel_retry(&key);
+            self.workers.queue.forget(&key);
             self.failures.clear(&key);
             return;
         };
@@ -277,20 +287,39 @@ impl Reloader {
         }
     }
 
+    /// Starts what is due. Workloads with nothing to write leave their places to others.
     fn start_jobs(&mut self) {
         if !self.has_started {
             return;
         }
-        for (key, job) in self.workers.start() {
-            let Some((reference, workload, what)) = self.next_write(&key) else {
-                self.workers.queue.done(&key, true);
-                continue;
-            };
-            let client = self.context.runner.engine().operator_client().clone();
-            self.workers.spawn(key, job, async move {
-                let result = write(&client, &reference, &workload, &what).await;
-                Done { reference, uid: workload.uid.clone(), what, result }
-            });
+        loop {
+            let started = self.workers.start();
+            if started.is_empty() {
+                return;
+            }
+            for (key, job) in started {
+                match self.next_write(&key) {
+                    Some(next) => self.start_write(key, job, next),
+                    None => self.leave(&key, true),
+                }
+            }
+        }
+    }
+
+    fn start_write(&mut self, key: String, job: Job, next: (ObjectRef, Box<Workload>, Write)) {
+        let (reference, workload, what) = next;
+        let client = self.context.runner.engine().operator_client().clone();
+        self.workers.spawn(key, job, async move {
+            let result = write(&client, &reference, &workload, &what).await;
+            Done { reference, uid: workload.uid.clone(), reloads: workload.reloads, what, result }
+        });
+    }
+
+    /// Ends the job of a workload, of which nothing is kept if it is gone.
+    fn leave(&mut self, key: &str, succeeded: bool) {
+        self.workers.queue.done(key, succeeded);
+        if self.reference(key).is_none() {
+            self.workers.queue.forget(key);
         }
     }
 
@@ -302,7 +331,7 @@ impl Reloader {
     /// What is to be written to a workload; `None`: nothing.
     fn next_write(&mut self, key: &str) -> Option<(ObjectRef, Box<Workload>, Write)> {
         let reference = self.reference(key)?;
-        let workload = Box::new(self.watch.get(&reference)?.workload()?.clone());
+        let mut workload = Box::new(self.watch.get(&reference)?.workload()?.clone());
         // The watch may be behind: what was written counts until it is not.
         let shown = |written: &Written| {
             written.uid != workload.uid
@@ -311,10 +340,21 @@ impl Reloader {
         if self.written.get(key).is_some_and(shown) {
             self.written.remove(key);
         }
-        let recorded = self.written.get(key).map(|written| &written.digests).or(workload.recorded.as_ref());
+        if let Some(written) = self.written.get(key) {
+            workload.recorded = Some(written.digests.clone());
+            workload.reloads = written.reloads;
+        }
         let triggers = Triggers { on_create: self.options.on_create, on_delete: self.options.on_delete };
         let namespace = reference.namespace.clone().unwrap_or_default();
-        let decision = decide(recorded, &self.current(&namespace, &workload), triggers);
+        let (current, is_whole) = self.current(&namespace, &workload);
+        if !is_whole {
+            let text = format!(
+                "it follows more objects than a record of {MAX_RECORD} bytes holds: the rest is not followed"
+            );
+            self.report_errors(&reference, &[&workload.request.errors[..], &[text]].concat());
+        }
+        let recorded = workload.recorded.as_ref();
+        let decision = decide(recorded, &current, triggers);
         let what = if !decision.changed.is_empty() {
             Write::Rollout(decision)
         } else if Some(&decision.digests) != recorded && (recorded.is_some() || !decision.digests.is_empty())
@@ -328,32 +368,52 @@ impl Reloader {
         Some((reference, workload, what))
     }
 
-    /// What a workload follows, as it is now.
-    fn current(&self, namespace: &str, workload: &Workload) -> BTreeMap<Configuration, Current> {
-        let mut objects: BTreeSet<Configuration> = workload.used.clone();
-        objects.extend(workload.request.plain_names());
-        for kind in ConfigurationKind::ALL {
-            let gvk = kind_of(kind);
-            let of_namespace =
-                self.watch.all(&gvk).filter(|(name, _)| name.namespace.as_deref() == Some(namespace));
-            let named = of_namespace
-                .map(|(name, _)| Configuration::new(kind, &name.name))
-                .filter(|object| workload.request.names(object));
-            objects.extend(named.take(MAX_FOLLOWED));
-        }
-        let all = self.options.auto_reload_all;
-        let followed = objects.into_iter().filter_map(|object| {
-            let used = workload.used.contains(&object);
-            let state = self.state(namespace, &object);
-            let marks = state.map_or_else(ConfigurationMarks::default, |state| state.marks);
-            let by_default = workload.follows_by_default(all, state);
-            if !workload.request.follows(&object, used, marks, by_default) {
-                return None;
+    /// What a workload follows, as it is now, and whether that is all. What it uses comes first.
+    fn current(&self, namespace: &str, workload: &Workload) -> (BTreeMap<Configuration, Current>, bool) {
+        let (mut current, mut size) = (BTreeMap::new(), 0);
+        for object in self.candidates(namespace, workload) {
+            if current.contains_key(&object) {
+                continue;
             }
-            let current = self.current_of(namespace, &object, used);
-            Some((object, current))
+            let Some(state) = self.followed(namespace, workload, &object) else { continue };
+            size += object.name.len() + ENTRY;
+            if size > MAX_RECORD {
+                return (current, false);
+            }
+            current.insert(object, state);
+        }
+        (current, true)
+    }
+
+    /// What a workload may follow: what it uses, what an annotation names, what it has followed, what an expression matches.
+    fn candidates<'w>(
+        &'w self,
+        namespace: &'w str,
+        workload: &'w Workload,
+    ) -> impl Iterator<Item = Configuration> + 'w {
+        let recorded = workload.recorded.iter().flat_map(BTreeMap::keys).cloned();
+        let kinds = ConfigurationKind::ALL.into_iter().filter(|kind| workload.request.has_expressions(*kind));
+        let matched = kinds.flat_map(move |kind| {
+            let all = self.watch.all_in(&kind_of(kind), namespace);
+            all.map(move |(reference, _)| Configuration::new(kind, &reference.name))
         });
-        followed.collect()
+        let matched = matched.filter(|object| workload.request.names(object));
+        workload.used.iter().cloned().chain(workload.request.plain_names()).chain(recorded).chain(matched)
+    }
+
+    /// The state of an object, if a workload follows it.
+    fn followed(&self, namespace: &str, workload: &Workload, object: &Configuration) -> Option<Current> {
+        let used = workload.used.contains(object);
+        let state = self.state(namespace, object);
+        let marks = state.map_or_else(ConfigurationMarks::default, |state| state.marks);
+        let by_default = workload.follows_by_default(self.options.auto_reload_all, state);
+        // What is not there, or cannot be seen now, is followed as before.
+        let is_kept = || {
+            let known = workload.recorded.as_ref().is_some_and(|recorded| recorded.contains_key(object));
+            state.is_none() && known && workload.request.keeps(object, used)
+        };
+        let follows = workload.request.follows(object, used, marks, by_default) || is_kept();
+        follows.then(|| self.current_of(namespace, object, used))
     }
 
     fn state(&self, namespace: &str, object: &Configuration) -> Option<&ConfigurationState> {
@@ -376,18 +436,27 @@ impl Reloader {
         }
     }
 
-    /// What was mounted last of a SecretProviderClass, by any Pod: the others follow.
+    /// What was mounted last of a SecretProviderClass, by any Pod, as `VERSION:DIGEST`: the others follow.
     fn mounted(&self, namespace: &str, class: &str) -> Option<String> {
-        let kind = source_of(ConfigurationKind::SecretProviderClass);
-        let versions = self.watch.all(&kind).filter_map(|(name, object)| match &**object {
-            FollowedObject::Mounted(mounted)
-                if mounted.class == class && name.namespace.as_deref() == Some(namespace) =>
-            {
-                Some(mounted)
+        let (version, digest) = self.mounted.get(&(namespace.to_owned(), class.to_owned()))?;
+        Some(format!("{version}:{digest}"))
+    }
+
+    fn note_mounted(&mut self, reference: &ObjectRef) {
+        let namespace = reference.namespace.clone().unwrap_or_default();
+        match self.watch.get(reference) {
+            Some(FollowedObject::Mounted(MountedVersion { class, digest, version })) => {
+                let version = version.unwrap_or_default();
+                let known = self.mounted.entry((namespace, class.clone())).or_default();
+                if version > known.0 {
+                    *known = (version, digest.clone());
+                }
             }
-            _ => None,
-        });
-        versions.max_by_key(|mounted| mounted.version).map(|mounted| mounted.digest.clone())
+            None if reference.gvk == kind_of(ConfigurationKind::SecretProviderClass) => {
+                self.mounted.remove(&(namespace, reference.name.clone()));
+            }
+            _ => {}
+        }
     }
 
     fn finish(&mut self, key: &str, result: Result<Done, String>) {
@@ -395,20 +464,23 @@ impl Reloader {
             Ok(done) => done,
             Err(text) => return self.fail(key, &ReconcileError::Task(text)),
         };
-        let Done { reference, uid, what, result } = done;
+        let Done { reference, uid, reloads, what, result } = done;
         if let Write::Rollout(decision) = &what {
             self.report(&reference, &uid, &names(&decision.changed), result.as_ref().err());
         }
         match result {
             Ok(version) => {
-                self.workers.queue.done(key, true);
+                self.leave(key, true);
                 if self.failures.clear(key) {
                     tracing::info!(controller = NAME, object = key, "written after failures");
                 }
-                if let Write::Rollout(decision) = what {
-                    self.written.insert(key.to_owned(), Written { version, uid, digests: decision.digests });
-                } else if let Write::Record(digests) = what {
-                    self.written.insert(key.to_owned(), Written { version, uid, digests });
+                let (digests, reloads) = match what {
+                    Write::Rollout(decision) => (decision.digests, reloads + 1),
+                    Write::Record(digests) => (digests, reloads),
+                    Write::Resume => return,
+                };
+                if self.reference(key).is_some() {
+                    self.written.insert(key.to_owned(), Written { version, uid, digests, reloads });
                 }
             }
             Err(error) => self.fail(key, &error.into()),
@@ -444,7 +516,10 @@ impl Reloader {
     }
 
     fn fail(&mut self, key: &str, error: &ReconcileError) {
-        self.workers.queue.done(key, false);
+        self.leave(key, false);
+        if self.reference(key).is_none() {
+            return;
+        }
         let failures = self.workers.queue.failures(key);
         let retry_in = backoff::delay(failures);
         self.failures.note(NAME, key, &PassFailure { error, retry_in, failures }, Instant::now());

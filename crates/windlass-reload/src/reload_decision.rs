@@ -63,6 +63,11 @@ pub(crate) fn decide(
                 (digest.clone(), recorded.is_some() && !used && triggers.on_create)
             }
             (None, Current::Absent) => (String::new(), false),
+            (Some(before), Current::Present { digest, .. })
+                if object.kind == ConfigurationKind::SecretProviderClass =>
+            {
+                mounted(before, digest)
+            }
             (Some(before), Current::Present { digest, .. }) if before.is_empty() => {
                 (digest.clone(), triggers.on_create)
             }
@@ -81,6 +86,22 @@ pub(crate) fn decide(
         out.changed.extend(changed.then(|| object.clone()));
     }
     out
+}
+
+/// What is recorded of a SecretProviderClass: `VERSION:DIGEST` of the status that a Pod wrote last, and whether that is a change. The
+/// first mount is none, and neither is what an older Pod shows once a newer one has ended.
+fn mounted(before: &str, now: &str) -> (String, bool) {
+    let parts = |text: &str| {
+        let (version, digest) = text.split_once(':')?;
+        Some((version.parse::<u64>().ok()?, digest.to_owned()))
+    };
+    match (parts(before), parts(now)) {
+        (Some((recorded, _)), Some((version, _))) if version <= recorded => (before.to_owned(), false),
+        // Its version grows with each Pod: what has not changed is not written.
+        (Some((_, old)), Some((_, digest))) if old == digest => (before.to_owned(), false),
+        (Some(_), _) => (now.to_owned(), true),
+        (None, _) => (now.to_owned(), false),
+    }
 }
 
 /// Reads a record; `None` if it is none: then it is made anew.
@@ -142,6 +163,14 @@ mod tests {
         let recorded = Digests::from([(class.clone(), "1".to_owned())]);
         let decision = decide(Some(&recorded), &BTreeMap::from([(class, Current::Absent)]), ALL);
         assert_eq!(decision, Decision { digests: recorded, changed: vec![] });
+        for (before, now, after, changed) in [
+            ("", "5:a", "5:a", false),
+            ("5:a", "7:a", "5:a", false),
+            ("5:a", "7:b", "7:b", true),
+            ("7:b", "5:a", "7:b", false),
+        ] {
+            assert_eq!(mounted(before, now), (after.to_owned(), changed), "{before} {now}");
+        }
     }
 
     #[test]

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use windlass_base::backoff;
+use windlass_base::hex::hex;
 use windlass_cluster::{
-    Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, PatchKind, Validation, WriteOptions,
-    api_time,
+    Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectMeta, ObjectRef, PatchKind, Validation,
+    WriteOptions, api_time,
 };
 
-use super::followed_objects::{PAUSED_AT, RECORD, Workload, WorkloadKind};
+use super::followed_objects::{PAUSED_AT, RECORD, RELOADS, Workload, WorkloadKind};
 use super::pod_references::Configuration;
 use super::reload_annotations::RolloutStrategy;
 use super::reload_decision::{Decision, Digests, record_text};
@@ -33,10 +35,10 @@ const CONTROLLER_LABELS: [&str; 4] =
 const MAX_JOB_NAME: usize = 63;
 /// Characters of a digest in the name of a Job.
 const NAME_DIGEST: usize = 10;
-/// How long the deletion of a Job may take that a finalizer keeps.
-const DELETION: Duration = Duration::from_secs(60);
-/// Pause between two tries.
-const DELETION_PAUSE: Duration = Duration::from_millis(500);
+/// How long the creation of a Job is tried whose predecessor is deleted.
+const CREATION: Duration = Duration::from_secs(600);
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Most names in an annotation.
 const MAX_NAMED: usize = 20;
 
@@ -65,7 +67,7 @@ pub(crate) async fn write(
     match (what, workload.kind) {
         (Write::Rollout(decision), WorkloadKind::CronJob) => {
             create_job(client, reference, workload, decision).await?;
-            patch(client, reference, &record_patch(workload, &decision.digests)).await
+            patch(client, reference, &numbered(record_patch(workload, &decision.digests), workload)).await
         }
         (Write::Rollout(decision), WorkloadKind::Job) => {
             recreate_job(client, reference, workload, decision).await
@@ -92,6 +94,12 @@ async fn patch(client: &Cluster, reference: &ObjectRef, body: &Value) -> Result<
 /// The UID makes the write one to this very object.
 fn record_patch(workload: &Workload, digests: &Digests) -> Value {
     json!({"metadata": {"uid": workload.uid, "annotations": {RECORD: record_text(digests)}}})
+}
+
+/// The same patch with the number of the rollout.
+fn numbered(mut patch: Value, workload: &Workload) -> Value {
+    patch["metadata"]["annotations"][RELOADS] = (workload.reloads + 1).to_string().into();
+    patch
 }
 
 /// The patch that rolls out a workload with a Pod template.
@@ -127,10 +135,10 @@ pub(crate) fn names(changed: &[Configuration]) -> String {
 }
 
 fn digest_of(digests: &Digests) -> String {
-    Sha256::digest(record_text(digests)).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(record_text(digests))).chars().take(32).collect()
 }
 
-/// The Job that runs a CronJob at once; its name tells for which state of the configuration, so that there is one.
+/// The Job that runs a CronJob at once; its name tells for which rollout, so that there is one.
 async fn create_job(
     client: &Cluster,
     reference: &ObjectRef,
@@ -141,7 +149,7 @@ async fn create_job(
     if ObjectMeta::of(&live).uid() != workload.uid {
         return Ok(());
     }
-    let job = job_of(&live, &reference.name, decision);
+    let job = job_of(&live, workload, decision);
     let name = ObjectMeta::of(&job).name().to_owned();
     let job_reference = ObjectRef::new(Gvk::new("batch/v1", "Job"), reference.namespace.as_deref(), &name);
     match client.create(&job_reference, &job, MANAGER).await {
@@ -150,7 +158,8 @@ async fn create_job(
     }
 }
 
-fn job_of(cron_job: &Value, name: &str, decision: &Decision) -> Value {
+fn job_of(cron_job: &Value, workload: &Workload, decision: &Decision) -> Value {
+    let name = ObjectMeta::of(cron_job).name();
     let template = &cron_job["spec"]["jobTemplate"];
     let mut annotations = template["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
     annotations.insert(INSTANTIATE.0.to_owned(), INSTANTIATE.1.into());
@@ -159,13 +168,13 @@ fn job_of(cron_job: &Value, name: &str, decision: &Decision) -> Value {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": format!("{}-{}", shortened(name), job_digest(decision)),
+            "name": format!("{}-{}", shortened(name), job_digest(workload, decision)),
             "namespace": cron_job["metadata"]["namespace"],
             "labels": template["metadata"]["labels"],
             "annotations": annotations,
             "ownerReferences": [{
                 "apiVersion": "batch/v1", "kind": "CronJob", "name": name, "uid": cron_job["metadata"]["uid"],
-                "controller": true, "blockOwnerDeletion": true,
+                "controller": true,
             }],
         },
         "spec": template["spec"],
@@ -180,10 +189,10 @@ async fn recreate_job(
     decision: &Decision,
 ) -> Result<Option<u64>, ClusterError> {
     let Some(live) = client.get(reference).await? else { return Ok(None) };
-    if ObjectMeta::of(&live).uid() != workload.uid {
+    if ObjectMeta::of(&live).uid() != workload.uid || ObjectMeta::of(&live).is_deleting() {
         return Ok(None);
     }
-    let body = job_again(live, decision);
+    let body = job_again(live, workload, decision);
     // What the server would refuse is known before the old Job is gone.
     let mut probe = body.clone();
     probe["metadata"]["name"] = Value::Null;
@@ -192,28 +201,54 @@ async fn recreate_job(
         WriteOptions { manager: MANAGER, validation: Validation::Warn, dry_run: true, whole: false };
     client.create_object(reference, &probe, options).await?;
     let options = DeleteOptions { uid: Some(&workload.uid), ..DeleteOptions::default() };
-    client.delete(reference, options).await?;
+    if client.delete(reference, options).await? != Deleted::Yes {
+        return Ok(None);
+    }
     let since = Instant::now();
+    let mut failures = 0;
     loop {
-        match client.create(reference, &body, MANAGER).await {
-            // A finalizer keeps the old one.
-            Err(error) if error.is_already_exists() && since.elapsed() < DELETION => {
-                tokio::time::sleep(DELETION_PAUSE).await;
-            }
-            created => return Ok(ObjectMeta::of(&created?).version_number()),
+        let error = match client.create(reference, &body, MANAGER).await {
+            Ok(created) => return Ok(ObjectMeta::of(&created).version_number()),
+            Err(error) => error,
+        };
+        // The old one is gone, and only this task has the body. A finalizer may keep the old one for a while.
+        let is_refused = matches!(error.code(), Some(400 | 403 | 422));
+        if is_refused || since.elapsed() > CREATION {
+            return Err(error);
         }
+        if error.is_already_exists() {
+            let found = client.get_metadata(reference).await;
+            if found
+                .is_ok_and(|found| found.is_some_and(|found| ObjectMeta::of(&found).uid() != workload.uid))
+            {
+                // Somebody else was faster.
+                return Ok(None);
+            }
+        }
+        failures += 1;
+        tokio::time::sleep(backoff::delay(failures).min(LONGEST_PAUSE)).await;
     }
 }
 
 /// The same Job without what the server has set.
-fn job_again(mut job: Value, decision: &Decision) -> Value {
+fn job_again(mut job: Value, workload: &Workload, decision: &Decision) -> Value {
     let meta = &mut job["metadata"];
-    for field in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"] {
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "managedFields",
+        "selfLink",
+    ] {
         if let Some(meta) = meta.as_object_mut() {
             meta.remove(field);
         }
     }
     meta["annotations"][RECORD] = record_text(&decision.digests).into();
+    meta["annotations"][RELOADS] = (workload.reloads + 1).to_string().into();
     meta["annotations"][RELOADED_FROM] = names(&decision.changed).into();
     if let Some(job) = job.as_object_mut() {
         job.remove("status");
@@ -233,8 +268,10 @@ fn job_again(mut job: Value, decision: &Decision) -> Value {
     job
 }
 
-fn job_digest(decision: &Decision) -> String {
-    digest_of(&decision.digests).chars().take(NAME_DIGEST).collect()
+/// The digest of one rollout of a workload: the same as long as it is not recorded.
+fn job_digest(workload: &Workload, decision: &Decision) -> String {
+    let rollout = format!("{}\n{}\n{}", workload.uid, workload.reloads, record_text(&decision.digests));
+    hex(&Sha256::digest(rollout)).chars().take(NAME_DIGEST).collect()
 }
 
 /// A name that leaves room for a digest. Names of objects are ASCII.
@@ -288,13 +325,19 @@ mod tests {
     #[test]
     fn the_job_of_a_cron_job_is_named_for_the_state() {
         let cron = json!({
-            "metadata": {"name": "c", "namespace": "n", "uid": "u"},
+            "metadata": {"name": "c".repeat(60), "namespace": "n", "uid": "u"},
             "spec": {"jobTemplate": {"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}}, "spec": {"template": {}}}},
         });
-        let name = "c".repeat(60);
-        let job = job_of(&cron, &name, &decision());
-        assert_eq!(ObjectMeta::of(&job).name(), format!("{}-{}", "c".repeat(52), job_digest(&decision())));
-        assert_eq!(job, job_of(&cron, &name, &decision()));
+        let of = workload("CronJob", &cron);
+        let job = job_of(&cron, &of, &decision());
+        assert_eq!(
+            ObjectMeta::of(&job).name(),
+            format!("{}-{}", "c".repeat(52), job_digest(&of, &decision()))
+        );
+        assert_eq!(job, job_of(&cron, &of, &decision()));
+        // The next rollout to the same state is another one.
+        let next = Workload { reloads: 1, ..of };
+        assert_ne!(ObjectMeta::of(&job_of(&cron, &next, &decision())).name(), ObjectMeta::of(&job).name());
         let meta = ObjectMeta::of(&job);
         assert_eq!(
             (meta.annotation("x"), meta.annotation(INSTANTIATE.0), meta.label("a")),
@@ -311,12 +354,13 @@ mod tests {
             "spec": {"selector": {"matchLabels": {"controller-uid": "u"}}, "template": {"metadata": {"labels": labels}}},
             "status": {"succeeded": 1},
         });
-        let again = job_again(job.clone(), &decision());
+        let of = workload("Job", &job);
+        let again = job_again(job.clone(), &of, &decision());
         assert_eq!(again["spec"], json!({"template": {"metadata": {"labels": {"app": "a"}}}}));
         assert_eq!((&again["status"], &again["metadata"]["uid"]), (&Value::Null, &Value::Null));
         assert!(ObjectMeta::of(&again).annotation(RECORD).is_some());
         let mut own = job;
         own["spec"]["manualSelector"] = true.into();
-        assert_eq!(job_again(own.clone(), &decision())["spec"], own["spec"]);
+        assert_eq!(job_again(own.clone(), &of, &decision())["spec"], own["spec"]);
     }
 }

@@ -1,6 +1,6 @@
 //! The rights that an operator needs to roll out workloads when their configuration changes.
 
-use super::Needs;
+use super::{Needs, OWN};
 use windlass_cluster::Gvk;
 use windlass_reload::{CONFIGURATION_KINDS, WORKLOAD_KINDS};
 
@@ -18,6 +18,9 @@ pub fn reload_needs() -> Needs {
     add(&("batch/v1", "CronJob"), &["get"]);
     add(&("batch/v1", "Job"), &["get", "create", "delete"]);
     add(&("v1", "Event"), &["create", "patch"]);
+    needs.add("batch", "cronjobs/finalizers", &["update"]);
+    // The lock of leader election.
+    needs.add("coordination.k8s.io", "leases", &OWN);
     needs
 }
 
@@ -39,6 +42,7 @@ mod tests {
             "batch/jobs 6",
             "argoproj.io/rollouts 3",
             "/events 2",
+            "coordination.k8s.io/leases 7",
         ] {
             assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");
         }

@@ -32,7 +32,7 @@ use crate::{
     },
 };
 use serde_json::Value;
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 use windlass_cluster::ObjectRef;
 
 /// A hook's path and object.
@@ -211,11 +211,15 @@ impl UninstallExecution<'_> {
         let store = context.store();
         context.state.forget(&context.key(id));
         let record = &mut current.record;
+        // A try that goes on after one that left objects does not run its hooks again.
+        let goes_on = request.keep_incomplete && record.info.status == ReleaseStatus::Uninstalling;
         record.info.status = ReleaseStatus::Uninstalling;
         record.info.deleted = now();
         record.info.description = "Deletion in progress (or silently failed)".to_owned();
         record.extension.holder.clone_from(&context.options.holder);
-        record.extension.hooks_done.clear();
+        if !goes_on {
+            record.extension.hooks_done.clear();
+        }
         record.extension.undeployed = undeployed;
         store.update(&mut current).await?;
         // As Helm, whatever the method of the revision.
@@ -253,13 +257,15 @@ impl UninstallExecution<'_> {
         Ok(Uninstalled { record, deleted, kept, foreign, errors, incomplete })
     }
 
-    /// Waits until deleted objects are gone, if that is asked for. Returns why those that are not are still there.
+    /// Waits until deleted objects are gone, if that is asked for, for the timeout in all. Returns why those that are not are still there.
     async fn await_all_gone(&self, deleted: &[ObjectRef]) -> Vec<String> {
         let Self { context, request, .. } = *self;
         let mut held = Vec::new();
+        let started = Instant::now();
         for object in deleted.iter().filter(|_| request.wait) {
             let progress = context.progress_of(&request.id);
-            let gone = await_gone(&context.cluster, object, request.timeout, progress);
+            let left = request.timeout.saturating_sub(started.elapsed());
+            let gone = await_gone(&context.cluster, object, left, progress);
             held.extend(gone.await.err().map(|error| error.to_string()));
         }
         held
