@@ -155,13 +155,17 @@ impl ChartSources {
     }
 }
 
-/// The chart as commands take it, without a login in an address.
+/// The chart as commands take it, without a login in an address: not the user, nor the query of a signed URL.
 fn arguments(chart: &ChartLocation) -> ChartArguments {
     let plain = |text: &str| match text.split_once("://") {
         Some((scheme, rest)) => {
             let authority = rest.split('/').next().unwrap_or_default();
             let login = authority.rfind('@').map_or(0, |at| at + 1);
-            format!("{scheme}://{}", &rest[login..])
+            let rest = &rest[login..];
+            // Of Git it is the branch.
+            let is_web = matches!(scheme, "http" | "https");
+            let shown = if is_web { rest.split('?').next().unwrap_or_default() } else { rest };
+            format!("{scheme}://{shown}")
         }
         None => text.to_owned(),
     };
@@ -233,6 +237,14 @@ mod tests {
         };
         assert_eq!(shown("web", "https://me:secret@r.example.com/a@b"), "web https://r.example.com/a@b 1.x");
         assert_eq!(shown("oci://r.example.com/web", ""), "oci://r.example.com/web  1.x");
+        assert_eq!(
+            shown("https://b.example.com/web.tgz?sig=secret", ""),
+            "https://b.example.com/web.tgz  1.x"
+        );
+        assert_eq!(
+            shown("git+https://g.example.com/a@web?ref=v1", ""),
+            "git+https://g.example.com/a@web?ref=v1  1.x"
+        );
     }
 
     #[test]
