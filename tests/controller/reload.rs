@@ -195,8 +195,15 @@ async fn a_change_while_no_operator_runs_is_rolled_out_by_the_next_one() {
     let mut own = Running::prepare().await;
     own.config_map("app", "0", &Value::Null);
     own.deployment("web", &auto());
+    // More than are written at a time, with nothing to write after the restart: they hold up nobody.
+    for number in 0..12 {
+        own.deployment(&format!("a{number:02}"), &json!({"secret.reloader.stakater.com/auto": "true"}));
+    }
     own.start();
     let before = own.recorded("Deployment", "web");
+    for number in 0..12 {
+        own.recorded("Deployment", &format!("a{number:02}"));
+    }
     own.stop().await;
     own.edit("1").await;
     own.start();
@@ -250,6 +257,15 @@ async fn annotations_choose_who_is_rolled_out() {
     own.reloaded("Deployment", "named", "ConfigMap/app");
     own.config_map("other", "1", &Value::Null);
     own.reloaded("Deployment", "unused", "ConfigMap/other");
+    // What is made again with other data has changed, also for a workload that only searches.
+    let digest = |object: &Value| template_annotation(object, DIGEST).map(str::to_owned);
+    let before = own.get("Deployment", "search");
+    own.cp.kubectl(["delete", "configmap", "app", "-n", own.ns.name()]).unwrap();
+    let unused = own.get("Deployment", "unused");
+    own.config_map("other", "2", &Value::Null);
+    own.until("Deployment", "unused", "is rolled out", |found| digest(found) != digest(&unused));
+    own.config_map("app", "2", &json!({"reloader.stakater.com/match": "true"}));
+    own.until("Deployment", "search", "is rolled out", |found| digest(found) != digest(&before));
     for name in ["silent", "excluded", "secrets", "broken"] {
         assert_eq!(template_annotation(&own.get("Deployment", name), FROM), None, "{name}");
     }
