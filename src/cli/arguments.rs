@@ -43,7 +43,8 @@ pub(super) fn plain(root: &Command, args: impl Iterator<Item = OsString>) -> Vec
             continue;
         }
         let named = text.strip_prefix("--").and_then(|name| find(root, at, |a| is_called(a, name)));
-        let takes_next = named.is_some_and(|a| !is_boolean(a) && !a.is_require_equals_set());
+        let takes_next =
+            named.is_some_and(|a| !is_boolean(a) && !a.is_require_equals_set() && !may_stand_alone(a));
         if !text.starts_with('-')
             && let Some(verb) = at.find_subcommand(text)
         {
@@ -141,8 +142,15 @@ fn is_called(arg: &Arg, name: &str) -> bool {
     arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
 }
 
+/// Whether a flag has no value of its own. One that may have a value, such as `--watch-all-namespaces=false`, is clap's to read: its
+/// default may be true.
 fn is_boolean(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::SetTrue)
+    matches!(arg.get_action(), ArgAction::SetTrue) && !may_stand_alone(arg)
+}
+
+/// Whether a flag has a value only after `=`.
+fn may_stand_alone(arg: &Arg) -> bool {
+    arg.get_num_args().is_some_and(|count| count.takes_values() && count.min_values() == 0)
 }
 
 #[cfg(test)]
@@ -155,10 +163,13 @@ mod tests {
             Arg::new(name).long(name).short(name.chars().next().unwrap()).action(ArgAction::SetTrue)
         };
         let text = |name: &'static str| Arg::new(name).long(name).short(name.chars().next().unwrap());
+        // True by default: without its value it would stay so.
+        let all =
+            Arg::new("all").long("all").action(ArgAction::SetTrue).num_args(0..=1).default_value("true");
         let root = Command::new("x")
             .arg(flag("debug"))
             .arg(text("namespace"))
-            .subcommand(Command::new("go").arg(flag("force")).arg(text("set")))
+            .subcommand(Command::new("go").arg(flag("force")).arg(text("set")).arg(all))
             .subcommand(
                 Command::new("own").arg(Arg::new("words").trailing_var_arg(true).allow_hyphen_values(true)),
             );
@@ -172,6 +183,8 @@ mod tests {
             ("go own --force=true", "go own --force"),
             ("go --set --force=true -- --force=true", "go --set=--force=true -- --force=true"),
             ("go --set - -s -- x", "go --set - -s=-- x"),
+            ("go --all=false --force=true", "go --all=false --force"),
+            ("go --all --force=true", "go --all --force"),
             ("go -f=true", "go --force"),
             ("go -f -d -f=false", "go --debug"),
             ("go --force -f=0 x", "go x"),

@@ -194,9 +194,14 @@ impl Running {
     /// Waits until the status is of a revision.
     pub(crate) fn wait_revision(&self, name: &str, revision: usize) {
         let part = format!("revision {revision} of ");
-        self.wait(&format!("{name} has revision {revision}"), || {
-            self.message(name).contains(&part) && self.condition(name, "Ready") == "True Deployed"
-        });
+        let found = || {
+            let is_deployed =
+                self.message(name).contains(&part) && self.condition(name, "Ready") == "True Deployed";
+            Ok(is_deployed.then_some(()))
+        };
+        if let Err(e) = wait_until(&format!("{name} has revision {revision}"), LIMIT, found) {
+            panic!("{e}: {}\n{}", self.get("helmchart", name, "{}"), self.events(name));
+        }
     }
 
     pub(crate) fn uid(&self, kind: &str, name: &str) -> String {
