@@ -29,9 +29,9 @@ pub enum DocumentError {
     DuplicateKey(String),
     /// Keys that are there twice, or values of wrong types: a line of text for each.
     Unmarshal(Vec<String>),
-    /// What `<<` names is no map.
+    /// The value of `<<` is not a map.
     Merge,
-    /// The document is no map, but this.
+    /// The document is not a map; this is its value.
     NotMap(String),
 }
 

@@ -8,7 +8,7 @@
 //! - `configuration_digest`: the digest of an object's data
 //! - `followed_objects`: what is kept of workloads and of configuration
 //! - `reload_decision`: digests that were recorded and those of now: what has changed
-//! - `workload_rollout`: the writes; `reload_controller`: when
+//! - `rollout_write`: the writes; `reload_controller`: when
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(missing_docs)]
@@ -19,8 +19,8 @@ mod pod_references;
 mod reload_annotations;
 mod reload_controller;
 mod reload_decision;
-mod workload_rollout;
+mod rollout_write;
 
 pub use followed_objects::{CONFIGURATION_KINDS, WORKLOAD_KINDS};
 pub use reload_controller::{ReloadOptions, run};
-pub use workload_rollout::MANAGER;
+pub use rollout_write::MANAGER;

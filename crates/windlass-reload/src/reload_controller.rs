@@ -1,7 +1,7 @@
 //! When a workload is rolled out: watches in, writes out.
 //!
 //! Owns the objects as they were last seen, and how long a workload waits for further changes. What follows from a change is
-//! `reload_decision`'s, and how it is written `workload_rollout`'s.
+//! `reload_decision`'s, and how it is written `rollout_write`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::followed_objects::{
 use super::pod_references::{Configuration, ConfigurationKind};
 use super::reload_annotations::ConfigurationMarks;
 use super::reload_decision::{Current, Digests, Triggers, decide};
-use super::workload_rollout::{Write, names, write};
+use super::rollout_write::{Write, names, write};
 
 /// Name of the controller in logs and metrics.
 const NAME: &str = "reload";
