@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use windlass_cluster::{Cluster, ClusterError, ConnectOptions, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext};
-use windlass_reload::{MANAGER, ReloadOptions};
+use windlass_reload::{COLLECTION_MANAGER, MANAGER, ReloadOptions};
 use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
 
 use super::LIMIT;
@@ -349,6 +349,84 @@ async fn releases_with_checksums_roll_themselves_out() {
     own.reloaded("Deployment", "plain", "ConfigMap/app");
     for name in ["checked", "foreign"] {
         assert_eq!(template_annotation(&own.get("Deployment", name), FROM), None, "{name}");
+    }
+    own.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn collected_configuration_is_mounted_where_it_is_asked_for() {
+    let mut own = Running::prepare().await;
+    let drop_in = json!({"windlass.dev/collection": "drop-ins"});
+    own.config_map("b", "0", &drop_in);
+    own.config_map("app", "0", &Value::Null);
+    let mut annotations = auto();
+    annotations["windlass.dev/collected-configuration"] = "drop-ins=/config/configDropins".into();
+    own.deployment("web", &annotations);
+    own.workload(("batch/v1", "CronJob"), "night", &annotations);
+    own.deployment("wrong", &json!({"windlass.dev/collected-configuration": "drop-ins=config"}));
+    own.start();
+
+    let sources = |object: &Value| {
+        let spec = &object["spec"];
+        let template = if spec["jobTemplate"].is_null() { spec } else { &spec["jobTemplate"]["spec"] };
+        let volumes = template["template"]["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+        let volume = volumes.into_iter().find(|volume| volume["name"] == "windlass-collected-drop-ins")?;
+        let sources = volume["projected"]["sources"].as_array().cloned().unwrap_or_default();
+        let name = |source: &Value| {
+            source["configMap"]["name"].as_str().or(source["secret"]["name"].as_str()).map(str::to_owned)
+        };
+        Some(sources.iter().filter_map(name).collect::<Vec<_>>())
+    };
+    let has = |kind: &str, name: &str, expected: &[&str]| {
+        own.until(kind, name, &format!("has {expected:?}"), |found| {
+            sources(found).is_some_and(|sources| sources == expected)
+        })
+    };
+    let web = has("Deployment", "web", &["b"]);
+    has("CronJob", "night", &["b"]);
+    let mounts = web["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].to_string();
+    assert!(mounts.contains("/config/configDropins") && mounts.contains("/keys"), "{mounts}");
+
+    // What comes is mounted in one rollout, and a change of it is one as of any other configuration.
+    own.config_map("a", "0", &drop_in);
+    let patch = r#"{"metadata":{"annotations":{"windlass.dev/collection":"drop-ins"}}}"#;
+    own.cp.kubectl(["create", "secret", "generic", "s", "-n", own.ns.name(), "--from-literal=k=v"]).unwrap();
+    own.cp.kubectl(["patch", "secret", "s", "-n", own.ns.name(), "--type=merge", "-p", patch]).unwrap();
+    has("Deployment", "web", &["a", "b", "s"]);
+    own.until("Deployment", "web", "follows a", |found| {
+        ObjectMeta::of(found).annotation(RECORD).is_some_and(|record| record.contains("ConfigMap/a"))
+    });
+    own.config_map("a", "1", &drop_in);
+    own.reloaded("Deployment", "web", "ConfigMap/a");
+
+    // A release that is applied again leaves the volume; what goes is unmounted.
+    own.deployment("web", &annotations);
+    own.cp.kubectl(["delete", "configmap", "b", "-n", own.ns.name()]).unwrap();
+    own.config_map("a", "1", &Value::Null);
+    has("Deployment", "web", &["s"]);
+    own.deployment("web", &auto());
+    let without = own.until("Deployment", "web", "has no volume", |found| sources(found).is_none());
+    let mounts = without["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].to_string();
+    assert!(!mounts.contains("/config/configDropins") && mounts.contains("/keys"), "{mounts}");
+    let managers = own.get("CronJob", "night")["metadata"]["managedFields"].to_string();
+    assert!(managers.contains(COLLECTION_MANAGER), "{managers}");
+
+    let events = own
+        .cp
+        .kubectl([
+            "get",
+            "events",
+            "-n",
+            own.ns.name(),
+            "-o",
+            "jsonpath={range .items[*]}{.reason} {.involvedObject.name}: {.message}{'\\n'}{end}",
+        ])
+        .unwrap();
+    for expected in [
+        "Collected web: its collections have ConfigMap/a, ConfigMap/b, Secret/s",
+        "InvalidReloadAnnotation wrong: windlass.dev/collected-configuration: \"drop-ins=config\": the directory is an absolute path",
+    ] {
+        assert!(events.contains(expected), "{expected}\n{events}");
     }
     own.stop().await;
 }

@@ -6,6 +6,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_cluster::{Gvk, ObjectMeta};
 
+use super::collected_configuration::{
+    CollectedVolumes, CollectionRequest, collection_requests, collections_of,
+};
 use super::configuration_digest::{config_map_digest, mounted_digest, secret_digest};
 use super::pod_references::{Configuration, MAX_REFERENCES, pod_references};
 use super::reload_annotations::{ConfigurationMarks, ReloadRequest};
@@ -67,6 +70,12 @@ pub(crate) struct Workload {
     pub(crate) request: ReloadRequest,
     /// What its Pods use.
     pub(crate) used: BTreeSet<Configuration>,
+    /// The collections that it asks for.
+    pub(crate) collections: Vec<CollectionRequest>,
+    /// The collections that its Pod template has.
+    pub(crate) collected: CollectedVolumes,
+    /// Its containers that may have collections, if it asks for any.
+    pub(crate) containers: Vec<String>,
     /// The release that it is of.
     pub(crate) release: Option<Release>,
     /// Its chart rolls it out when the chart's own configuration changes.
@@ -87,6 +96,8 @@ pub(crate) struct Workload {
 pub(crate) struct ConfigurationState {
     pub(crate) digest: String,
     pub(crate) marks: ConfigurationMarks,
+    /// The collections that it is part of.
+    pub(crate) collections: BTreeSet<String>,
     pub(crate) release: Option<Release>,
 }
 
@@ -116,6 +127,7 @@ impl FollowedObject {
             Self::Configuration(ConfigurationState {
                 digest,
                 marks: ConfigurationMarks::of(meta),
+                collections: collections_of(meta),
                 release: release_of(meta),
             })
         };
@@ -176,6 +188,9 @@ impl Workload {
             ));
             used = used.into_iter().take(MAX_REFERENCES).collect();
         }
+        let containers = containers(&template["spec"]);
+        let (collections, errors) = collection_requests(kind, meta, template_meta, &containers);
+        request.errors.extend(errors);
         let owners = object["metadata"]["ownerReferences"].as_array();
         let has_controller = owners.into_iter().flatten().any(|owner| owner["controller"] == true);
         Self {
@@ -184,6 +199,9 @@ impl Workload {
             version: meta.version_number(),
             request,
             used,
+            containers: if collections.is_empty() { Vec::new() } else { containers },
+            collections,
+            collected: CollectedVolumes::of(&template["spec"]),
             release: release_of(meta),
             has_checksum: template_meta.annotations().any(|(name, _)| name.starts_with(CHECKSUM)),
             recorded: meta.annotation(RECORD).and_then(read_record),
@@ -209,6 +227,12 @@ impl Workload {
         let same = configuration.is_some_and(|of| of.release.is_some() && of.release == self.release);
         all && !(self.has_checksum && same)
     }
+}
+
+/// The names of the containers of a Pod spec, init containers left out.
+fn containers(pod: &Value) -> Vec<String> {
+    let containers = pod["containers"].as_array().into_iter().flatten();
+    containers.filter_map(|container| container["name"].as_str()).map(str::to_owned).collect()
 }
 
 /// The release of an object, as Helm marks it.
@@ -246,6 +270,7 @@ mod tests {
         let state = |release| ConfigurationState {
             digest: String::new(),
             marks: ConfigurationMarks::default(),
+            collections: BTreeSet::new(),
             release,
         };
         assert!(!found.follows_by_default(true, Some(&state(found.release.clone()))));

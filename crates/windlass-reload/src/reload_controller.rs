@@ -15,6 +15,7 @@ use windlass_controller::{
     RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
 };
 
+use super::collected_configuration::CollectedVolumes;
 use super::followed_objects::{
     CONFIGURATION_KINDS, ConfigurationState, FollowedObject, MountedVersion, WORKLOAD_KINDS, Workload,
 };
@@ -70,6 +71,13 @@ struct Written {
     reloads: u64,
 }
 
+/// The collected configuration that was applied to a workload last.
+struct AppliedCollections {
+    version: Option<u64>,
+    uid: String,
+    volumes: CollectedVolumes,
+}
+
 /// The result of a job.
 struct Done {
     reference: ObjectRef,
@@ -90,6 +98,7 @@ struct Reloader {
     /// By key.
     waiting: BTreeMap<String, Waiting>,
     written: BTreeMap<String, Written>,
+    collected: BTreeMap<String, AppliedCollections>,
     /// When Deployments go on that a change has paused.
     paused: BTreeMap<String, Instant>,
     /// What was mounted last of each SecretProviderClass, by namespace and name: it does not get older when Pods end.
@@ -124,6 +133,7 @@ pub async fn run(
         followers: BTreeMap::new(),
         waiting: BTreeMap::new(),
         written: BTreeMap::new(),
+        collected: BTreeMap::new(),
         paused: BTreeMap::new(),
         mounted: BTreeMap::new(),
         reported: BTreeMap::new(),
@@ -180,7 +190,9 @@ impl Reloader {
                         .flatten()
                         .filter_map(|object| configuration(&reference, object));
                     let objects: BTreeSet<Configuration> = objects.collect();
-                    self.wake_followers(&namespace, &objects);
+                    let collections = [before, now].into_iter().flatten().flat_map(collections);
+                    let collections: BTreeSet<String> = collections.cloned().collect();
+                    self.wake_followers(&namespace, &objects, &collections);
                 }
             }
         }
@@ -201,6 +213,7 @@ impl Reloader {
             }
             self.waiting.remove(&key);
             self.written.remove(&key);
+            self.collected.remove(&key);
             self.paused.remove(&key);
             self.reported.remove(&key);
             self.workers.queue.forget(&key);
@@ -222,6 +235,8 @@ impl Reloader {
         let may = workload.release.is_some() || foreign.contains("*") || foreign.contains(namespace);
         let asks = !workload.request.is_empty(self.options.auto_reload_all)
             || !workload.request.errors.is_empty()
+            || !workload.collections.is_empty()
+            || !workload.collected.is_empty()
             || workload.resumes_at().is_some();
         may && asks && !workload.is_left_alone
     }
@@ -239,13 +254,19 @@ impl Reloader {
         self.reported.insert(key, errors.to_vec());
     }
 
-    /// Asks for the workloads of a namespace that follow one of these objects, or did.
-    fn wake_followers(&mut self, namespace: &str, objects: &BTreeSet<Configuration>) {
+    /// Asks for the workloads of a namespace that follow one of these objects, or did, or that ask for one of these collections.
+    fn wake_followers(
+        &mut self,
+        namespace: &str,
+        objects: &BTreeSet<Configuration>,
+        collections: &BTreeSet<String>,
+    ) {
         let Some(keys) = self.followers.get(namespace) else { return };
         let affected = |reference: &ObjectRef| {
             let workload = self.watch.get(reference).and_then(FollowedObject::workload);
             workload.is_some_and(|workload| {
                 objects.iter().any(|object| workload.used.contains(object) || workload.request.names(object))
+                    || workload.collections.iter().any(|request| collections.contains(&request.collection))
             })
         };
         let keys: Vec<String> =
@@ -344,6 +365,9 @@ impl Reloader {
             workload.recorded = Some(written.digests.clone());
             workload.reloads = written.reloads;
         }
+        if let Some(volumes) = self.collections_to_apply(key, &reference, &workload) {
+            return Some((reference, workload, Write::Collect(volumes)));
+        }
         let triggers = Triggers { on_create: self.options.on_create, on_delete: self.options.on_delete };
         let namespace = reference.namespace.clone().unwrap_or_default();
         let (current, is_whole) = self.current(&namespace, &workload);
@@ -366,6 +390,38 @@ impl Reloader {
             return None;
         };
         Some((reference, workload, what))
+    }
+
+    /// The volumes of collected configuration, if a workload has others than it is to have.
+    fn collections_to_apply(
+        &self,
+        key: &str,
+        reference: &ObjectRef,
+        workload: &Workload,
+    ) -> Option<CollectedVolumes> {
+        let namespace = reference.namespace.as_deref().unwrap_or_default();
+        let members = |collection: &str| self.members(namespace, collection);
+        let is_unreadable = |kind| !self.watch.is_watched(&kind_of(kind));
+        let wanted =
+            workload.collected.wanted(&workload.collections, &workload.containers, members, is_unreadable);
+        // The watch may be behind. What somebody else keeps there is not taken away, and not tried again until the workload changes.
+        let is_applied = self.collected.get(key).is_some_and(|last| {
+            last.uid == workload.uid
+                && last.volumes == wanted
+                && workload.version.zip(last.version).is_some_and(|(seen, written)| seen <= written)
+        });
+        (wanted != workload.collected && !is_applied).then_some(wanted)
+    }
+
+    /// The objects of a collection in a namespace.
+    fn members(&self, namespace: &str, collection: &str) -> BTreeSet<Configuration> {
+        let kinds = [ConfigurationKind::ConfigMap, ConfigurationKind::Secret].into_iter();
+        let all = kinds.flat_map(|kind| {
+            let all = self.watch.all_in(&kind_of(kind), namespace);
+            all.map(move |(reference, object)| (Configuration::new(kind, &reference.name), object))
+        });
+        let of = all.filter(|(_, object)| collections(object).any(|name| name == collection));
+        of.map(|(object, _)| object).collect()
     }
 
     /// What a workload follows, as it is now, and whether that is all. What it uses comes first.
@@ -465,8 +521,14 @@ impl Reloader {
             Err(text) => return self.fail(key, &ReconcileError::Task(text)),
         };
         let Done { reference, uid, reloads, what, result } = done;
-        if let Write::Rollout(decision) = &what {
-            self.report(&reference, &uid, &names(&decision.changed), result.as_ref().err());
+        match &what {
+            Write::Rollout(decision) => {
+                self.report(&reference, &uid, &names(&decision.changed), result.as_ref().err());
+            }
+            Write::Collect(volumes) => {
+                self.report_collections(&reference, &uid, volumes, result.as_ref().err());
+            }
+            Write::Record(_) | Write::Resume => {}
         }
         match result {
             Ok(version) => {
@@ -478,6 +540,12 @@ impl Reloader {
                     Write::Rollout(decision) => (decision.digests, reloads + 1),
                     Write::Record(digests) => (digests, reloads),
                     Write::Resume => return,
+                    Write::Collect(volumes) => {
+                        let applied = AppliedCollections { version, uid, volumes };
+                        self.collected.insert(key.to_owned(), applied);
+                        // Nothing else was looked at.
+                        return self.wait(key.to_owned());
+                    }
                 };
                 if self.reference(key).is_some() {
                     self.written.insert(key.to_owned(), Written { version, uid, digests, reloads });
@@ -507,6 +575,41 @@ impl Reloader {
         if error.is_none() {
             tracing::info!(controller = NAME, object = %reference, changed, "rolled out");
         }
+        self.record_event(reference, uid, (event_type, reason, note));
+    }
+
+    /// Says which collected configuration a workload has, or that it could not be applied.
+    fn report_collections(
+        &self,
+        reference: &ObjectRef,
+        uid: &str,
+        volumes: &CollectedVolumes,
+        error: Option<&ClusterError>,
+    ) {
+        let members = match names(&volumes.names()) {
+            none if none.is_empty() => "nothing".to_owned(),
+            names => names,
+        };
+        let note = match error {
+            None => {
+                tracing::info!(controller = NAME, object = %reference, members, "collected configuration applied");
+                (EventType::Normal, "Collected", format!("its collections have {members}"))
+            }
+            Some(error) => (
+                EventType::Warning,
+                "CollectFail",
+                format!("collections with {members} cannot be applied, and are tried again: {error}"),
+            ),
+        };
+        self.record_event(reference, uid, note);
+    }
+
+    fn record_event(
+        &self,
+        reference: &ObjectRef,
+        uid: &str,
+        (event_type, reason, note): (EventType, &'static str, String),
+    ) {
         let object = serde_json::json!({
             "apiVersion": reference.gvk.api_version(), "kind": reference.gvk.kind,
             "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": uid},
@@ -539,6 +642,15 @@ fn configuration(reference: &ObjectRef, object: &FollowedObject) -> Option<Confi
         }
         FollowedObject::Workload(_) => None,
     }
+}
+
+/// The collections that an object is part of.
+fn collections(object: &FollowedObject) -> impl Iterator<Item = &String> {
+    let state = match object {
+        FollowedObject::Configuration(state) => Some(state),
+        _ => None,
+    };
+    state.into_iter().flat_map(|state| &state.collections)
 }
 
 fn kind_of(kind: ConfigurationKind) -> Gvk {

@@ -11,10 +11,11 @@ use sha2::{Digest as _, Sha256};
 use windlass_base::backoff;
 use windlass_base::hex::hex;
 use windlass_cluster::{
-    Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectMeta, ObjectRef, PatchKind, Validation,
-    WriteOptions, api_time,
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectMeta, ObjectRef, PatchKind,
+    Validation, WriteOptions, api_time,
 };
 
+use super::collected_configuration::CollectedVolumes;
 use super::followed_objects::{PAUSED_AT, RECORD, RELOADS, Workload, WorkloadKind};
 use super::pod_references::Configuration;
 use super::reload_annotations::RolloutStrategy;
@@ -22,6 +23,8 @@ use super::reload_decision::{Decision, Digests, record_text};
 
 /// The field manager of the writes.
 pub const MANAGER: &str = "windlass-reload";
+/// The field manager of collected configuration: what it applies is all that it has.
+pub const COLLECTION_MANAGER: &str = "windlass-collected-configuration";
 /// Annotation of a Pod template: the digest of all digests.
 const TEMPLATE_DIGEST: &str = "windlass.dev/configuration-digest";
 /// Annotation of a Pod template, or of the Job of a CronJob: what has changed.
@@ -51,6 +54,8 @@ pub(crate) enum Write {
     Rollout(Decision),
     /// A Deployment that a change has paused goes on.
     Resume,
+    /// The volumes of collected configuration.
+    Collect(CollectedVolumes),
 }
 
 /// Writes to a workload. Returns its version afterwards; `None` if it is another object, or gone.
@@ -80,6 +85,33 @@ pub(crate) async fn write(
             let body = json!({"metadata": {"uid": workload.uid, "annotations": {PAUSED_AT: null}}, "spec": {"paused": false}});
             patch(client, reference, &body).await
         }
+        (Write::Collect(volumes), _) => collect(client, reference, workload, volumes).await,
+    }
+}
+
+/// Applies the volumes of collected configuration. The UID keeps this from creating a workload that is gone.
+async fn collect(
+    client: &Cluster,
+    reference: &ObjectRef,
+    workload: &Workload,
+    volumes: &CollectedVolumes,
+) -> Result<Option<u64>, ClusterError> {
+    let mut body = volumes.applied(workload.kind);
+    body["apiVersion"] = reference.gvk.api_version().into();
+    body["kind"] = reference.gvk.kind.clone().into();
+    body["metadata"] = json!({"name": reference.name, "namespace": reference.namespace, "uid": workload.uid});
+    let options = ApplyOptions {
+        manager: COLLECTION_MANAGER,
+        force: true,
+        dry_run: false,
+        validation: Validation::Warn,
+        whole: false,
+    };
+    match client.apply(reference, &body, options).await {
+        Ok(applied) => Ok(ObjectMeta::of(&applied.object).version_number()),
+        // Fields of others are no conflict by force: another UID is.
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
