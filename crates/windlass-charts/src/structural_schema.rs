@@ -21,6 +21,8 @@ pub(crate) const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const MAX_NODES: usize = 20_000;
 /// How deep a schema may be.
 pub(crate) const MAX_DEPTH: usize = 60;
+/// How many references and `allOf` of one node may be within each other.
+const MAX_INLINED: usize = 64;
 /// The most memory of a pattern, in bytes.
 const MAX_PATTERN: usize = 1 << 20;
 
@@ -69,8 +71,14 @@ pub(crate) fn structural(
     at: &str,
     warnings: &mut Vec<Warning>,
 ) -> Object {
-    let mut converter =
-        Converter { document: Document::new(root), warnings, active: Vec::new(), nodes: 0, depth: 0 };
+    let mut converter = Converter {
+        document: Document::new(root),
+        warnings,
+        active: Vec::new(),
+        nodes: 0,
+        depth: 0,
+        inlined: 0,
+    };
     converter.node(root, defaults, at)
 }
 
@@ -81,6 +89,8 @@ pub(crate) struct Converter<'a> {
     pub(crate) active: Vec<String>,
     pub(crate) nodes: usize,
     pub(crate) depth: usize,
+    /// References and `allOf` that the current schema is within, of one node.
+    inlined: usize,
 }
 
 impl Converter<'_> {
@@ -108,6 +118,20 @@ impl Converter<'_> {
 
     /// A schema without `$ref` and `allOf` at its top; the schemas inside stay as they are. `references`: those that it consists of.
     pub(crate) fn flatten(&mut self, schema: &Value, at: &str, references: &mut Vec<String>) -> Object {
+        if self.inlined >= MAX_INLINED {
+            self.warn(
+                at,
+                format!("more than {MAX_INLINED} references and allOf within each other: not checked"),
+            );
+            return Object::new();
+        }
+        self.inlined += 1;
+        let flat = self.inline(schema, at, references);
+        self.inlined -= 1;
+        flat
+    }
+
+    fn inline(&mut self, schema: &Value, at: &str, references: &mut Vec<String>) -> Object {
         let own = match schema {
             Value::Object(own) => own,
             Value::Bool(true) => return Object::new(),

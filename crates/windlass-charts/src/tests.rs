@@ -398,3 +398,45 @@ fn what_cannot_be_read_is_an_error_with_the_file() {
         "{error}"
     );
 }
+
+/// On a stack as a worker has it. JSON may have 127 levels; references within each other have no such end.
+#[test]
+fn deep_schemas_and_values_are_bounded() {
+    let nested = |open: &str, close: &str| {
+        let levels = 126 / open.matches(['{', '[']).count();
+        format!("{}{{}}{}", open.repeat(levels), close.repeat(levels))
+    };
+    let chain = |of: &dyn Fn(String) -> Value| {
+        let link = |at: usize| (format!("d{at}"), of(format!("#/d{}", at + 1)));
+        let mut all: serde_json::Map<String, Value> = (0..40_000).map(link).collect();
+        all.insert("d40000".to_owned(), json!({}));
+        all.insert("$ref".to_owned(), json!("#/d0"));
+        Value::Object(all).to_string()
+    };
+    let schemas = [
+        nested("{\"properties\": {\"a\": ", "}}"),
+        nested("{\"items\": ", "}"),
+        nested("{\"additionalProperties\": ", "}"),
+        nested("{\"oneOf\": [{}, ", "]}"),
+        nested("{\"not\": {\"properties\": {\"a\": ", "}}}"),
+        chain(&|next| json!({"$ref": next})),
+        chain(&|next| json!({"allOf": [{"allOf": [{"$ref": next}]}]})),
+        chain(&|next| json!({"properties": {"a": {"$ref": next}}})),
+        chain(&|next| json!({"oneOf": [{"$ref": next}, {"type": "string"}]})),
+        chain(&|next| json!({"not": {"$ref": next}})),
+    ];
+    let values = [("[", "]"), ("{b: ", "}")].map(|(open, close)| {
+        let levels = 120;
+        format!("a: {}1{}\n", open.repeat(levels), close.repeat(levels))
+    });
+    let run = move || {
+        for schema in &schemas {
+            let files = [CHART, ("values.yaml", "a: 1\n"), ("values.schema.json", schema)];
+            assert!(!definition(&files, None).warnings.is_empty(), "{}", &schema[..80]);
+        }
+        for text in &values {
+            definition(&[CHART, ("values.yaml", text)], None);
+        }
+    };
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
