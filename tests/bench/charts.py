@@ -56,7 +56,7 @@ class Objects(Watch):
     def __init__(self, namespace, shown, wanted):
         self.seen, self.wanted = set(), wanted
         self.process = subprocess.Popen(
-            ["kubectl", "get", f"{PLURAL}.{GROUP}", "-n", namespace, "--watch", "-o", f"jsonpath={{.metadata.name}} {shown}{{'\\n'}}"],
+            ["kubectl", "get", f"{PLURAL}.{GROUP}", "-n", namespace, "--watch", "--chunk-size=0", "-o", f"jsonpath={{.metadata.name}} {shown}{{'\\n'}}"],
             stdout=subprocess.PIPE, text=True)
 
 
