@@ -12,6 +12,7 @@ mod chart_resources;
 mod chart_rights;
 mod chart_server;
 mod chart_takeover;
+mod helmchart_rights;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
