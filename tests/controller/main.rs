@@ -20,6 +20,7 @@ mod missing_rights;
 mod pull_secrets;
 mod release_sample;
 mod reload;
+mod unread_records;
 
 use std::path::Path;
 use std::sync::{Arc, Once};

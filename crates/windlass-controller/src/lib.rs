@@ -36,6 +36,7 @@ mod secret_data;
 pub mod serve;
 mod target;
 mod tenant_account;
+mod unread_records;
 mod values_from;
 mod work_queue;
 mod worker_slot;
