@@ -27,7 +27,9 @@ async fn charts_for_the_bootstrap_come_first() {
         .filter_map(|e| e.name.strip_prefix("sh.helm.release.v1.")?.strip_suffix(".v1"))
         .collect();
     assert_eq!(created.len(), names.len(), "{created:?}");
-    assert_eq!(created[..2], ["x-network", "y-cloud"], "{created:?}");
+    // One may have begun before the others were known.
+    let begun = created.iter().take_while(|name| !name.contains('-')).count();
+    assert!(begun <= 1 && created[begun..begun + 2] == ["x-network", "y-cloud"], "{created:?}");
     running.stop().await;
 }
 

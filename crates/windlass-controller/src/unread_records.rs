@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use windlass_engine::record::RecordHead;
-use windlass_engine::{EngineError, ReleaseId, UninstallRequest, Uninstalled};
+use windlass_engine::{Disposition, EngineError, ReleaseId, UninstallRequest, Uninstalled};
 
 use super::error::ReconcileError;
 use super::events::{EventNote, EventType};
@@ -41,7 +41,12 @@ impl ReleaseRunner {
             }
             // A finalizer keeps them: the next try goes on when it is gone.
             if deleted.iter().all(|revision| !seen.insert(*revision)) {
-                return Err(error.into());
+                let text = format!("{error}: the record is deleted, and stays for a finalizer: remove that");
+                return Err(ReconcileError::Reason {
+                    reason: "RecordHeld",
+                    text,
+                    disposition: Disposition::Retry,
+                });
             }
             note(warning("DeletingRecords", deleted_unread(id, &deleted, &error)));
         }
