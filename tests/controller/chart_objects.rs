@@ -58,7 +58,8 @@ pub(crate) fn chart(root: &Path) {
         "values.schema.json",
         r#"{"type": "object", "additionalProperties": false, "properties": {
             "size": {"type": "integer"}, "image": {"type": "object"}, "port": {"type": "integer"},
-            "fixed": {"type": "string"}, "broken": {"type": "boolean"}, "runs": {"type": "boolean"}, "keep": {"type": "boolean"}}}"#,
+            "fixed": {"type": "string"}, "broken": {"type": "boolean"}, "runs": {"type": "boolean"}, "large": {"type": "boolean"},
+            "hooks": {"type": "boolean"}, "keep": {"type": "boolean"}}}"#,
     );
     let objects = r#"apiVersion: v1
 kind: ConfigMap
@@ -98,6 +99,24 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec: {containers: [{name: web, image: web}]}
+{{ end }}
+{{ if .Values.large }}
+{{ range $n := until 3 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ $.Release.Name }}-large{{ $n }}"}
+data: {text: "{{ range until 14000 }}{{ sha256sum (print $n "-" .) }}{{ end }}"}
+{{ end }}
+{{ end }}
+{{ if .Values.hooks }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: "{{ .Release.Name }}-hook"
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade,pre-delete"}
+data: {revision: "{{ .Release.Revision }}"}
 {{ end }}
 {{ if .Values.keep }}
 ---

@@ -7,8 +7,54 @@ use std::sync::{Arc, Mutex};
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio_rustls::TlsAcceptor;
+
+/// A certificate of a server on this machine, as PEM, and its authority's.
+fn certificates() -> (String, String, String) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(rcgen::DnType::CommonName, "test authority");
+    let authority = CertifiedIssuer::self_signed(params, key).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+    (authority.pem(), params.signed_by(&key, &authority).unwrap().pem(), key.serialize_pem())
+}
+
+/// TLS before a server: its address, and the authority of its certificate.
+pub(crate) async fn tls_before(server: SocketAddr) -> (SocketAddr, String) {
+    let (authority, chain, key) = certificates();
+    let chain = vec![CertificateDer::from_pem_slice(chain.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                // A client that does not like the certificate goes away.
+                let Ok(mut client) = acceptor.accept(stream).await else { return };
+                let mut plain = tokio::net::TcpStream::connect(server).await.unwrap();
+                drop(tokio::io::copy_bidirectional(&mut client, &mut plain).await);
+            });
+        }
+    });
+    (address, authority)
+}
 
 /// A server of charts that notes the Authorization of each request.
 pub(crate) struct ChartServer {

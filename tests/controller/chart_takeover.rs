@@ -53,7 +53,11 @@ fn releases_of_operator_sdk_are_told_before_they_are_taken_over() {
     apply("Cache", "web", &json!({"size": 2}));
     apply("Cache", "new", &json!({"size": 3}));
     apply("Cache", "wrong", &json!({"size": "many"}));
+    let other = cp.namespace("takeover").unwrap();
+    let elsewhere = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Cache", "metadata": {"name": "far", "namespace": other.name()}});
+    cp.kubectl_with(["apply", "-f", "-"], &elsewhere.to_string()).unwrap();
     let text = told(cp, n, root.path(), &["doctor", "charts"]);
+    assert!(!text.contains(&format!("{}/far", other.name())), "{text}");
     let web = format!("Cache.{GROUP} {n}/web");
     for expected in [
         "watches.yaml: entry 1 (Cache of charts.test.windlass.dev): dryRunOption".to_owned(),

@@ -40,7 +40,7 @@ fn control_plane() -> &'static ControlPlane {
 /// A repository with a chart of one ConfigMap in `web/`, on an HTTP server.
 pub(crate) struct Repository {
     pub(crate) root: tempfile::TempDir,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Repository {
@@ -105,7 +105,7 @@ struct Process {
 }
 
 impl Running {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_with(None).await
     }
 
@@ -119,7 +119,7 @@ impl Running {
         own
     }
 
-    async fn resume(&mut self, kind: Option<CustomKind>, once: bool) {
+    pub(crate) async fn resume(&mut self, kind: Option<CustomKind>, once: bool) {
         let kubeconfig = Some(self.cp.kubeconfig().to_owned());
         let connected = Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await;
         let state = Arc::new(State::new("test_"));
@@ -205,11 +205,11 @@ impl Running {
         serde_json::from_str::<Vec<Value>>(&text).unwrap().len()
     }
 
-    fn size(&self, name: &str) -> String {
+    pub(crate) fn size(&self, name: &str) -> String {
         self.get("configmap", name, "{.data.size}")
     }
 
-    fn delete(&self, name: &str) {
+    pub(crate) fn delete(&self, name: &str) {
         let deleted = self.cp.kubectl(["delete", HELMFILES, name, "-n", self.ns.name(), "--timeout=60s"]);
         if let Err(error) = deleted {
             panic!("{error}: {}", self.status(name));

@@ -4,6 +4,7 @@
 // Helpers outside `#[test]` functions fail like the tests that they serve.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod chart_annotations;
 mod chart_objects;
 mod chart_operator;
 mod chart_origins;
@@ -12,6 +13,8 @@ mod chart_resources;
 mod chart_rights;
 mod chart_server;
 mod chart_takeover;
+mod helmchart_order;
+mod helmchart_rights;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
@@ -19,6 +22,7 @@ mod missing_rights;
 mod pull_secrets;
 mod release_sample;
 mod reload;
+mod unread_records;
 
 use std::path::Path;
 use std::sync::{Arc, Once};

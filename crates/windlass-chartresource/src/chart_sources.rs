@@ -128,7 +128,7 @@ impl ChartSources {
         let download = TenantDownload { http: &http, registries, as_operator: as_user, options };
         let fetched = download.fetch(&chart.name, &mut |line| tracing::warn!("{line}")).await;
         let fetched = fetched.map_err(|error| unavailable(&error))?;
-        let arguments = arguments(chart);
+        let arguments = ChartArguments::without_login(&chart.name, &chart.repo, &chart.version);
         blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments)).await
     }
 
@@ -152,27 +152,6 @@ impl ChartSources {
             LoadedChart::of_path(Path::new(&path))
         })
         .await
-    }
-}
-
-/// The chart as commands take it, without a login in an address: not the user, nor the query of a signed URL.
-fn arguments(chart: &ChartLocation) -> ChartArguments {
-    let plain = |text: &str| match text.split_once("://") {
-        Some((scheme, rest)) => {
-            let authority = rest.split('/').next().unwrap_or_default();
-            let login = authority.rfind('@').map_or(0, |at| at + 1);
-            let rest = &rest[login..];
-            // Of Git it is the branch.
-            let is_web = matches!(scheme, "http" | "https");
-            let shown = if is_web { rest.split('?').next().unwrap_or_default() } else { rest };
-            format!("{scheme}://{shown}")
-        }
-        None => text.to_owned(),
-    };
-    ChartArguments {
-        chart: plain(&chart.name),
-        repository: plain(&chart.repo),
-        version: chart.version.clone(),
     }
 }
 
@@ -227,24 +206,6 @@ mod tests {
             let error = sources.chart(&chart, None).await.unwrap_err().to_string();
             assert!(error.starts_with(part), "{chart:?}: {error}");
         }
-    }
-
-    #[test]
-    fn commands_name_no_login() {
-        let shown = |name: &str, repo: &str| {
-            let ChartArguments { chart, repository, version } = arguments(&location(name, repo, "1.x"));
-            format!("{chart} {repository} {version}")
-        };
-        assert_eq!(shown("web", "https://me:secret@r.example.com/a@b"), "web https://r.example.com/a@b 1.x");
-        assert_eq!(shown("oci://r.example.com/web", ""), "oci://r.example.com/web  1.x");
-        assert_eq!(
-            shown("https://b.example.com/web.tgz?sig=secret", ""),
-            "https://b.example.com/web.tgz  1.x"
-        );
-        assert_eq!(
-            shown("git+https://g.example.com/a@web?ref=v1", ""),
-            "git+https://g.example.com/a@web?ref=v1  1.x"
-        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use windlass_controller::ReconcileError;
+use windlass_controller::{MISSING_RIGHTS, ReconcileError};
 use windlass_engine::Disposition;
 
 /// Attempts with one digest.
@@ -44,9 +44,6 @@ impl FailedAttempt {
         self.stalls() && self.digest == digest && self.requested_at == requested_at
     }
 }
-
-/// The reason of a failure for rights that an account has not.
-pub(crate) const MISSING_RIGHTS: &str = "MissingRights";
 
 /// Whether an error counts: a revision was made of it. What came before the first write is retried without bound, at growing intervals.
 fn counts(error: &ReconcileError) -> bool {

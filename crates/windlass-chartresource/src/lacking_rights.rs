@@ -7,17 +7,13 @@ use std::sync::Arc;
 
 use super::chart_objects::ChartObjects;
 use super::chart_rollout::Turn;
-use super::failed_attempts::MISSING_RIGHTS;
 use super::object_status::Step;
 use super::values_object::ChartObject;
 use windlass_controller::{
-    FrontEnd as _, MissingRights, ReconcileError, ReconcilePass, ReleaseSpec, RightSet, crd_files,
-    listed_rights, missing_rights,
+    FrontEnd as _, MissingRights, ReconcileError, ReconcilePass, ReleaseSpec, RightSet, account_of,
+    crd_files, missing_rights, missing_rights_error, user_lacks,
 };
-use windlass_engine::{Disposition, ReleaseId, ReleaseOptions};
-
-/// What a ServiceAccount's user name begins with.
-const ACCOUNT: &str = "system:serviceaccount:";
+use windlass_engine::{ReleaseId, ReleaseOptions};
 
 impl ChartObjects {
     /// The error of a pass; where the API server forbade something and rights are missing, one that lists them all.
@@ -88,7 +84,7 @@ impl ChartObjects {
         let target = self.target(object)?;
         let user = client.own_user().await?;
         let flags = self.kind_flags(client).await?;
-        let own = user.strip_prefix(ACCOUNT).and_then(|user| user.split_once(':'));
+        let own = account_of(&user);
         let text = match target.service_account(namespace).or(own) {
             Some(account) => MissingRights {
                 missing: &missing,
@@ -99,10 +95,10 @@ impl ChartObjects {
                 pull_secrets: named.is_some(),
             }
             .to_string(),
-            None => format!("user {user:?} lacks rights: {}", listed_rights(&missing)),
+            None => user_lacks(&user, &missing),
         };
         self.enter(&object.key(), Step::Rights);
-        Ok(Some(ReconcileError::Reason { reason: MISSING_RIGHTS, text, disposition: Disposition::Retry }))
+        Ok(Some(missing_rights_error(text)))
     }
 
     /// The flags of `windlass rbac` for the kind.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::chart_objects::ChartObjects;
 use super::object_status::{ObjectState, Step};
 use super::pull_secret::PullSecret;
-use super::release_choice::Ownership;
+use super::release_choice::{Claimant, Ownership};
 use super::values_object::{self, ChartObject};
 use windlass_cluster::{ClusterError, Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{FrontEnd as _, ReconcileError, ReconcilePass, ReleaseRunner};
+use windlass_engine::record::RecordHead;
 use windlass_engine::{Disposition, ReleaseId, UninstallRequest};
 
 /// How long an uninstall waits for hooks and, where an annotation asks for it, for objects.
@@ -57,15 +58,22 @@ impl ChartObjects {
         let known = self.known_release(object);
         for name in claimant.names() {
             let id = ReleaseId::new(namespace, &name);
-            let newest = runner.engine().records().newest(&id).await?;
+            let ownership = match runner.engine().records().newest(&id).await {
+                Ok(newest) => claimant.ownership(&name, newest.as_ref()),
+                Err(error) if error.is_unreadable_record() => {
+                    let newest = runner.engine().records().heads_of(&id).await?.pop();
+                    newest.map_or(Ownership::Absent, |newest| claimant.ownership_by_labels(&newest))
+                }
+                Err(error) => return Err(error.into()),
+            };
             // The status, which others may write, is not a proof.
-            let owns = match claimant.ownership(&name, newest.as_ref()) {
+            let owns = match ownership {
                 Ownership::Own => true,
                 Ownership::Unmarked => known == Some(&name),
                 Ownership::Absent | Ownership::Foreign(_) => false,
             };
             if owns {
-                self.uninstall_release(pass, object, &runner, id).await?;
+                self.uninstall_release(pass, (object, &claimant), &runner, id).await?;
             }
         }
         // A status may have lost it, where the kind's schema does not know the field.
@@ -101,7 +109,7 @@ impl ChartObjects {
     async fn uninstall_release(
         &self,
         pass: &mut ReconcilePass,
-        object: &ChartObject,
+        (object, claimant): (&ChartObject, &Claimant<'_>),
         runner: &ReleaseRunner,
         id: ReleaseId,
     ) -> Result<(), ReconcileError> {
@@ -120,7 +128,8 @@ impl ChartObjects {
                 object.status.in_state(&pass.object["status"], object.generation, ObjectState::Uninstalling);
             pass.write_status(&status).await?;
         }
-        let done = runner.uninstall(&request).await?;
+        let is_own = |head: &RecordHead| claimant.ownership_by_labels(head) == Ownership::Own;
+        let done = pass.uninstall_readable(runner, &request, is_own).await?;
         if !done.errors.is_empty() {
             return Err(ReconcileError::Reason {
                 reason: Step::Uninstall.reason(),

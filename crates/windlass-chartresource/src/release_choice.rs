@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::kind_settings::{bounded, with_digest};
 use windlass_cluster::Gvk;
 use windlass_controller::{BusyRelease, BusyReleases, ReconcileError};
-use windlass_engine::record::{Record, ReleaseStatus};
+use windlass_engine::record::{Record, RecordHead, ReleaseStatus};
 use windlass_engine::{Disposition, Engine, ReleaseId};
 
 /// Longest name of a release, as Helm has it.
@@ -68,7 +68,19 @@ impl Claimant<'_> {
                 false => Ownership::Foreign(format!("nobody: it is a release of the chart {chart:?}")),
             };
         };
-        let name = record.labels.get(OWNER_NAME).map(String::as_str).unwrap_or_default();
+        self.marked(owner, &record.labels)
+    }
+
+    /// Whose a release is, by the labels of a record that cannot be read. One without a mark may be of any chart.
+    pub(crate) fn ownership_by_labels(&self, head: &RecordHead) -> Ownership {
+        match head.owner() {
+            Some(owner) => self.marked(owner, &head.labels),
+            None => Ownership::Unmarked,
+        }
+    }
+
+    fn marked(&self, owner: &str, labels: &BTreeMap<String, String>) -> Ownership {
+        let name = labels.get(OWNER_NAME).map(String::as_str).unwrap_or_default();
         match (owner == self.owner, name == bounded(self.name, MAX_LABEL)) {
             (true, true) => Ownership::Own,
             (true, false) => Ownership::Foreign(format!("{} {name:?}", self.gvk.kind)),

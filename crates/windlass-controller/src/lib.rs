@@ -36,6 +36,7 @@ mod secret_data;
 pub mod serve;
 mod target;
 mod tenant_account;
+mod unread_records;
 mod values_from;
 mod work_queue;
 mod worker_slot;
@@ -58,7 +59,8 @@ pub use front_end::{
 };
 pub use hints::{HintsFor, engine_text};
 pub use missing_rights::{
-    ChartArguments, MissingRights, listed as listed_rights, missing_rights, release_rights,
+    ChartArguments, MISSING_RIGHTS, MissingRights, account_of, missing_rights, missing_rights_error,
+    release_rights, user_lacks,
 };
 pub use object_rights::{
     NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,

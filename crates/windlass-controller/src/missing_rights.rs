@@ -13,7 +13,7 @@ use super::object_rights::{PlacedObject, object_rights, record_rights};
 use super::release_runner::{ReleaseRunner, ReleaseSpec};
 use super::rights::{Right, RightSet};
 use windlass_cluster::{AccessQuery, Cluster, ClusterError, Gvk, ObjectMeta};
-use windlass_engine::{ReleaseId, RenderedRelease};
+use windlass_engine::{Disposition, ReleaseId, RenderedRelease};
 
 /// Most reviews of single rights in one comparison.
 const MAX_REVIEWS: usize = 1000;
@@ -76,6 +76,29 @@ fn grants(rule: &Value, right: &Right<'_>, verb: &str) -> bool {
         && (!names || right.name.is_some_and(|name| has("resourceNames", &|text| text == name)))
 }
 
+/// Reason of a condition that lists missing rights.
+pub const MISSING_RIGHTS: &str = "MissingRights";
+/// What a ServiceAccount's user name begins with.
+const ACCOUNT: &str = "system:serviceaccount:";
+
+/// Namespace and name of the ServiceAccount that a user is.
+#[must_use]
+pub fn account_of(user: &str) -> Option<(&str, &str)> {
+    user.strip_prefix(ACCOUNT)?.split_once(':')
+}
+
+/// An error that lists rights which a user has not who is no ServiceAccount.
+#[must_use]
+pub fn user_lacks(user: &str, missing: &RightSet) -> String {
+    format!("user {user:?} lacks rights: {}", listed(missing))
+}
+
+/// The error of a pass that rights are missing for: they may be granted at any time.
+#[must_use]
+pub fn missing_rights_error(text: String) -> ReconcileError {
+    ReconcileError::Reason { reason: MISSING_RIGHTS, text, disposition: Disposition::Retry }
+}
+
 /// A chart as commands take it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChartArguments {
@@ -85,6 +108,26 @@ pub struct ChartArguments {
     pub repository: String,
     /// `--version`; empty without one.
     pub version: String,
+}
+
+impl ChartArguments {
+    /// A chart by its addresses, without a login in them: not the user, nor the query of a signed URL.
+    #[must_use]
+    pub fn without_login(chart: &str, repository: &str, version: &str) -> Self {
+        let plain = |text: &str| match text.split_once("://") {
+            Some((scheme, rest)) => {
+                let authority = rest.split('/').next().unwrap_or_default();
+                let login = authority.rfind('@').map_or(0, |at| at + 1);
+                let rest = &rest[login..];
+                // Of Git it is the branch.
+                let is_web = matches!(scheme, "http" | "https");
+                let shown = if is_web { rest.split('?').next().unwrap_or_default() } else { rest };
+                format!("{scheme}://{shown}")
+            }
+            None => text.to_owned(),
+        };
+        Self { chart: plain(chart), repository: plain(repository), version: version.to_owned() }
+    }
 }
 
 /// A message that lists missing rights and the command that grants them.
@@ -147,8 +190,7 @@ impl MissingRights<'_> {
 }
 
 /// Rights as a text, as many as a message may have.
-#[must_use]
-pub fn listed(missing: &RightSet) -> String {
+fn listed(missing: &RightSet) -> String {
     let all: Vec<String> = missing.iter().map(|right| right.to_string()).collect();
     let mut text = all[..all.len().min(MAX_LISTED)].join("; ");
     if all.len() > MAX_LISTED {
@@ -236,6 +278,26 @@ mod tests {
         ] {
             assert_eq!(grants(&rule, &right, "get"), expected, "{rule}");
         }
+    }
+
+    #[test]
+    fn commands_name_no_login() {
+        for (chart, repository, expected) in [
+            ("web", "https://me:secret@r.example.com/a@b", "web https://r.example.com/a@b 1.x"),
+            ("oci://r.example.com/web", "", "oci://r.example.com/web  1.x"),
+            ("https://b.example.com/web.tgz?sig=secret", "", "https://b.example.com/web.tgz  1.x"),
+            ("git+https://g.example.com/a@web?ref=v1", "", "git+https://g.example.com/a@web?ref=v1  1.x"),
+        ] {
+            let ChartArguments { chart, repository, version } =
+                ChartArguments::without_login(chart, repository, "1.x");
+            assert_eq!(format!("{chart} {repository} {version}"), expected);
+        }
+    }
+
+    #[test]
+    fn users_are_service_accounts_or_not() {
+        assert_eq!(account_of("system:serviceaccount:shop:web"), Some(("shop", "web")));
+        assert_eq!(account_of("kubernetes-admin"), None);
     }
 
     #[test]

@@ -23,7 +23,8 @@ use super::worker_slot::WorkerSlot;
 use windlass_cluster::{
     Cluster, ClusterError, MAX_NESTING, ObjectMeta, ObjectRef, PatchKind, has_omitted_values,
 };
-use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest};
+use windlass_engine::record::RecordHead;
+use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest, Uninstalled};
 
 /// How long an uninstall waits for hooks.
 const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
@@ -300,9 +301,29 @@ impl ReconcilePass {
             timeout: UNINSTALL_TIMEOUT,
             ..UninstallRequest::new(id.clone())
         };
-        let deleted = self.runner(front_end, object)?.uninstall(&request).await?.deleted;
+        let runner = self.runner(front_end, object)?;
+        let is_own = |head: &RecordHead| head.owner() == Some(front_end.name());
+        let deleted = self.uninstall_readable(&runner, &request, is_own).await?.deleted;
         tracing::info!(object = %self.reference, deleted = deleted.len(), "uninstalled");
         Ok(())
+    }
+
+    /// Uninstalls a release of the object as far as its records can be read; Events say what could not be. `is_own`: whether a record
+    /// is the object's, by its labels.
+    ///
+    /// # Errors
+    /// As [`ReleaseRunner::uninstall`], but not for records that cannot be read.
+    pub async fn uninstall_readable(
+        &self,
+        runner: &ReleaseRunner,
+        request: &UninstallRequest,
+        is_own: impl Fn(&RecordHead) -> bool,
+    ) -> Result<Uninstalled, ReconcileError> {
+        let note = |note: EventNote| {
+            tracing::warn!(object = %self.reference, "{}", note.note);
+            self.record_event(note);
+        };
+        runner.uninstall_readable(request, is_own, note).await
     }
 
     async fn remove_finalizer<F: FrontEnd>(&self, front_end: &F) -> Result<Finished, ReconcileError> {

@@ -249,7 +249,7 @@ impl EngineError {
         self.leaves().iter().all(|error| matches!(error, Self::Immutable { .. }))
     }
 
-    /// Whether a record cannot be decoded: no operation on the release succeeds while it is there.
+    /// Whether a record cannot be decoded, or lacks parts: no operation on the release succeeds while it is there.
     #[must_use]
     pub fn is_unreadable_record(&self) -> bool {
         matches!(self, Self::Record(error) if error.is_unreadable())

@@ -126,13 +126,21 @@ impl HelmCharts {
             (metadata.name.clone(), metadata.version.clone())
         };
         // From here on the release may be another one: no error may leave drift to be corrected to what was there before.
-        let concluded = match self.release(pass, chart, &runner, prepared).await {
+        let spec = prepared.spec.clone();
+        let released = match self.check_rights(&pass.object, chart, &runner, &spec).await {
+            Ok(()) => self.release(pass, chart, &runner, prepared).await,
+            Err(error) => Err(error),
+        };
+        let concluded = match released {
             Ok(done) => self.conclude(pass, chart, &runner, (done, deployed)).await,
             Err(error) => Err(error),
         };
         match concluded {
             Ok(reconciled) => Ok(reconciled),
-            Err(error) => Ok(self.fail(pass, chart, error).await),
+            Err(error) => {
+                let error = self.with_missing_rights(chart, &runner, spec, error).await;
+                Ok(self.fail(pass, chart, error).await)
+            }
         }
     }
 

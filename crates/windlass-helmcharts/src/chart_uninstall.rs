@@ -9,6 +9,7 @@ use super::managed_chart::{ManagedChart, Management, timeout};
 use super::record_marks::RecordMark;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{EventType, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseRunner};
+use windlass_engine::record::RecordHead;
 use windlass_engine::{Disposition, EngineError, UninstallRequest, Uninstalled};
 
 /// The uninstall of the release of an object.
@@ -73,33 +74,15 @@ impl HelmCharts {
         runner: &ReleaseRunner,
     ) -> Result<(), ReconcileError> {
         let (id, mark) = (chart.release(), RecordMark::of(self.name(), chart));
-        let records = runner.engine().records();
-        let unreadable = loop {
-            // By its labels: it may be one that cannot be read.
-            let Some(newest) = records.heads_of(&id).await?.pop() else { return Ok(()) };
-            if let Some(owner) = mark.other_owner(&newest.labels, newest.status) {
-                tracing::info!(object = %pass.reference, owner, "not uninstalled: the release belongs to another owner");
-                return Ok(());
-            }
-            let error = match runner.uninstall(&uninstall_request(chart)).await {
-                Err(ReconcileError::Engine(error)) if error.is_unreadable_record() => error,
-                done => return self.note_uninstalled(pass, &done?),
-            };
-            let deleted = records.delete_unreadable(&id, |head| mark.is_on(&head.labels)).await?;
-            if deleted.is_empty() {
-                break error;
-            }
-            let text = format!(
-                "{error}: revisions {deleted:?} of release {id} are deleted unread, and objects that they alone name stay"
-            );
-            pass.record_event(note(EventType::Warning, "DeletingRecords", text));
-        };
-        let text = format!(
-            "release {id} is not uninstalled, its records and objects stay: {}",
-            foreign(&unreadable)
-        );
-        pass.record_event(note(EventType::Warning, "NotUninstalled", text));
-        Ok(())
+        // By its labels: it may be one that cannot be read.
+        let Some(newest) = runner.engine().records().heads_of(&id).await?.pop() else { return Ok(()) };
+        if let Some(owner) = mark.other_owner(&newest.labels, newest.status) {
+            tracing::info!(object = %pass.reference, owner, "not uninstalled: the release belongs to another owner");
+            return Ok(());
+        }
+        let is_own = |head: &RecordHead| mark.is_on(&head.labels);
+        let done = pass.uninstall_readable(runner, &uninstall_request(chart), is_own).await?;
+        self.note_uninstalled(pass, &done)
     }
 
     fn note_uninstalled(&self, pass: &ReconcilePass, done: &Uninstalled) -> Result<(), ReconcileError> {

@@ -48,9 +48,9 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// Whether what is stored cannot be decoded.
+    /// Whether what is stored cannot be decoded, or is not whole.
     pub(crate) fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Decode { .. } | Self::Manifest { .. })
+        matches!(self, Self::Decode { .. } | Self::Manifest { .. } | Self::Parts(_))
     }
 }
 

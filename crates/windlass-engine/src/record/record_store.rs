@@ -2,7 +2,7 @@
 
 use crate::{
     record::{
-        Record, RecordError, RecordExtension, ReleaseStatus, Revision,
+        OWNER_LABEL, Record, RecordError, RecordExtension, ReleaseStatus, Revision,
         encode::{self, Encoded, RecordForm, secret_name},
     },
     request::ReleaseId,
@@ -135,6 +135,12 @@ pub struct RecordHead {
 }
 
 impl RecordHead {
+    /// The front end that the release belongs to, if its record is marked.
+    #[must_use]
+    pub fn owner(&self) -> Option<&str> {
+        self.labels.get(OWNER_LABEL).map(String::as_str)
+    }
+
     fn of(object: &Value) -> Option<Self> {
         let revision = revision_of(object)?;
         let metadata = &object["metadata"];

@@ -1,4 +1,4 @@
-//! Records that cannot be decoded, which stop every operation on their release.
+//! Records that cannot be decoded or lack parts, which stop every operation on their release.
 //!
 //! Owns which records these are, and their deletion. Touches no object of the release: it belongs to the release still.
 
@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl ReleaseRecords<'_> {
-    /// Deletes the revisions of a release whose records cannot be decoded and whose labels are the owner's, and returns them. No lock
-    /// is needed: records are written whole, and no operation gets past one of these.
+    /// Deletes the revisions of a release whose records cannot be decoded or lack parts, and whose labels are the owner's, and returns
+    /// them. No lock is needed: records are whole when objects are applied, and no operation gets past one of these.
     ///
     /// # Errors
     /// The API server refuses a request.
@@ -23,13 +23,16 @@ impl ReleaseRecords<'_> {
         let store = self.context.store();
         let mut deleted = Vec::new();
         for head in self.heads_of(id).await?.iter().filter(|head| is_owned(head)) {
-            match store.get(id, head.revision).await {
+            let is_unreadable = match store.get(id, head.revision).await {
                 Err(RecordError::Cluster(error)) => return Err(error.into()),
-                Err(error) if error.is_unreadable() => {
-                    store.delete(id, head.revision).await?;
-                    deleted.push(head.revision);
+                Err(error) => error.is_unreadable(),
+                Ok(found) => {
+                    found.is_some_and(|found| self.context.parser.rendered_of(&found.record).is_err())
                 }
-                Ok(_) | Err(_) => {}
+            };
+            if is_unreadable {
+                store.delete(id, head.revision).await?;
+                deleted.push(head.revision);
             }
         }
         Ok(deleted)

@@ -23,6 +23,7 @@ use windlass_controller::{
     AccountName, Dependencies, DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass,
     Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue,
 };
+use windlass_engine::record::RecordHead;
 use windlass_engine::{Disposition, Engine, EngineError, ReleaseId};
 
 /// The kind.
@@ -387,7 +388,9 @@ impl HelmReleases {
         if !shown && !unrecorded::is_released(&runner, &id, object, only_own).await? {
             return Ok(());
         }
-        match runner.uninstall(&remediation::uninstall_request(spec, id)).await {
+        let is_own = |head: &RecordHead| unrecorded::is_own_record(head, object, only_own);
+        let request = remediation::uninstall_request(spec, id);
+        match pass.uninstall_readable(&runner, &request, is_own).await {
             Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {
                 Ok(())
             }

@@ -62,7 +62,12 @@ fn uid_labels(object: &HelmReleaseObject) -> BTreeMap<String, String> {
 
 /// Whether a record was made for this very object, not for an earlier one of its name.
 pub(super) fn is_made_for(record: &Record, object: &HelmReleaseObject) -> bool {
-    !object.uid.is_empty() && record.labels.get(OBJECT_UID) == Some(&object.uid)
+    has_uid(&record.labels, object)
+}
+
+/// Whether the labels of a record name this very object.
+pub(super) fn has_uid(labels: &BTreeMap<String, String>, object: &HelmReleaseObject) -> bool {
+    !object.uid.is_empty() && labels.get(OBJECT_UID) == Some(&object.uid)
 }
 
 /// Whether a record was made of a chart of this name and version.

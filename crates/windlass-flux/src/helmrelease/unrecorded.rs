@@ -6,12 +6,12 @@
 use super::actions::{OWNER, ReleasePass};
 use super::object::HelmReleaseObject;
 use super::release_conditions::{RELEASED, REMEDIATED, Truth};
-use super::release_inputs::{cause_of, is_cause_of, is_made_for, is_of_chart};
+use super::release_inputs::{cause_of, has_uid, is_cause_of, is_made_for, is_of_chart};
 use super::{digest, snapshot};
 use flux_api::helm_release_status::{HelmReleaseStatus, Snapshot};
 use windlass_controller::{ReconcileError, ReleaseRunner};
 use windlass_engine::ReleaseId;
-use windlass_engine::record::{Record, ReleaseStatus};
+use windlass_engine::record::{Record, RecordHead, ReleaseStatus};
 
 /// Why a rollback is made, for its record.
 pub(super) fn remediation_cause(failed: Option<&Snapshot>) -> String {
@@ -148,10 +148,23 @@ pub(super) async fn is_released(
             let own = |record: &Record| !only_own || is_made_for(record, object);
             Ok(history.newest().is_some_and(own))
         }
+        Err(error) if error.is_unreadable_record() => {
+            let newest = runner.engine().records().heads_of(id).await?.pop();
+            Ok(newest.is_some_and(|newest| is_own_record(&newest, object, only_own)))
+        }
         Err(error) => match error.refused_records() {
             Some(refusal) if refusal.is_forbidden() || refusal.is_not_found() => Ok(false),
             _ => Err(error.into()),
         },
+    }
+}
+
+/// Whether a record is of the object's release, by its labels: of its status, or of `only_own` made for this object. Those that
+/// helm-controller made have no owner.
+pub(super) fn is_own_record(head: &RecordHead, object: &HelmReleaseObject, only_own: bool) -> bool {
+    match head.owner() {
+        Some(owner) => owner == OWNER && (!only_own || has_uid(&head.labels, object)),
+        None => !only_own,
     }
 }
 

@@ -14,7 +14,7 @@ use crate::release_spec;
 use windlass_base::redact;
 use windlass_cluster::ClusterError;
 use windlass_controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseSpec, RenderInputs};
-use windlass_engine::record::{Record, ReleaseStatus as RecordStatus};
+use windlass_engine::record::{Record, RecordHead, ReleaseStatus as RecordStatus};
 use windlass_engine::{ChangeVerb, Disposition, ReleaseId, ReleaseRequest, UninstallRequest};
 
 /// Releases of one object that are deployed at a time.
@@ -289,7 +289,7 @@ impl Deployment<'_> {
         if owner != self.front_end.name() {
             return Ok(Ownership::Foreign(format!("the operator's {owner}")));
         }
-        let other = OwnerLabels::of(record);
+        let other = OwnerLabels::of(&record.labels);
         if other == *self.labels {
             return Ok(Ownership::Own);
         }
@@ -354,8 +354,17 @@ impl Deployment<'_> {
     /// # Errors
     /// Its record cannot be read, or an object cannot be deleted.
     async fn uninstall_own(&self, id: &ReleaseId) -> Result<bool, ReconcileError> {
-        let Some(newest) = self.newest(id).await? else { return Ok(false) };
-        if !matches!(self.ownership(&newest).await?, Ownership::Own) {
+        let is_own = match self.newest(id).await {
+            Ok(None) => return Ok(false),
+            Ok(Some(newest)) => matches!(self.ownership(&newest).await?, Ownership::Own),
+            Err(ReconcileError::Engine(error)) if error.is_unreadable_record() => {
+                let runner = self.front_end.release_runner(self.pass, self.object, id)?;
+                let newest = runner.engine().records().heads_of(id).await?.pop();
+                newest.is_some_and(|newest| self.is_own_record(&newest))
+            }
+            Err(error) => return Err(error),
+        };
+        if !is_own {
             tracing::warn!(object = %self.pass.reference, release = %id, "the release is not this object's: it stays");
             return Ok(false);
         }
@@ -363,8 +372,15 @@ impl Deployment<'_> {
         self.uninstall(id, request).await.map(|()| true)
     }
 
+    /// Whether a record is the object's, by its labels.
+    fn is_own_record(&self, head: &RecordHead) -> bool {
+        head.owner() == Some(self.front_end.name()) && OwnerLabels::of(&head.labels) == *self.labels
+    }
+
     async fn uninstall(&self, id: &ReleaseId, request: UninstallRequest) -> Result<(), ReconcileError> {
-        let done = self.front_end.release_runner(self.pass, self.object, id)?.uninstall(&request).await?;
+        let runner = self.front_end.release_runner(self.pass, self.object, id)?;
+        let is_own = |head: &RecordHead| self.is_own_record(head);
+        let done = self.pass.uninstall_readable(&runner, &request, is_own).await?;
         match done.errors.is_empty() {
             true => Ok(()),
             false => Err(ReconcileError::Config(done.errors.join("; "))),

@@ -22,7 +22,6 @@ use windlass_controller::{
     AccountName, Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
     ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
 };
-use windlass_engine::record::Record;
 use windlass_engine::{Disposition, ReleaseId};
 use windlass_render::RenderBounds;
 
@@ -81,8 +80,9 @@ impl OwnerLabels {
         }
     }
 
-    pub(super) fn of(record: &Record) -> Self {
-        let label = |name: &str| record.labels.get(name).cloned().unwrap_or_default();
+    /// Those of a record.
+    pub(super) fn of(labels: &BTreeMap<String, String>) -> Self {
+        let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
         Self { kind: label(OWNER_KIND), namespace: label(OWNER_NAMESPACE), name: label(OWNER_NAME) }
     }
 

@@ -16,10 +16,10 @@ use super::checksum::module_checksum;
 use windlass_base::hex::hex;
 use windlass_cluster::{Gvk, ObjectRef, PatchKind, Validation};
 use windlass_controller::{
-    Done, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec, ReleaseTarget,
-    crd_files, drift_policy_of,
+    Done, EventNote, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
+    ReleaseTarget, crd_files, drift_policy_of,
 };
-use windlass_engine::record::OWNER_LABEL;
+use windlass_engine::record::{OWNER_LABEL, RecordHead};
 use windlass_engine::{
     Adoption, CrdFile, CrdPolicy, DriftMode, DriftPolicy, Duplicates, Engine, Mode, MovedCrds, ObjectOptions,
     OwnershipOptions, ReleaseId, ReleaseOptions, ReleaseRequest, RevisionOptions, UninstallRequest,
@@ -153,7 +153,13 @@ impl Releases {
             timeout: self.timeout,
             ..UninstallRequest::new(self.id(module))
         };
-        Ok(self.runner.uninstall(&request).await?.deleted.len())
+        let is_own = |head: &RecordHead| head.owner() == Some(&self.owner);
+        let note = |event: EventNote| {
+            tracing::warn!(module, "{}", event.note);
+            let config_map = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some(&self.namespace), &self.owner);
+            self.events.warn_object(&config_map, event.reason, format!("module {module}: {}", event.note));
+        };
+        Ok(self.runner.uninstall_readable(&request, is_own, note).await?.deleted.len())
     }
 
     /// What a run of the module would ask of the engine. Writes nothing.
