@@ -276,6 +276,17 @@ const CRATES: [(&str, &[&str]); 19] = [
     ),
     ("windlass-reload", &["chart-compat", "windlass-base", "windlass-cluster", "windlass-controller"]),
     (
+        "windlass-images",
+        &[
+            "chart-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+        ],
+    ),
+    (
         "windlass-modules",
         &[
             "chart-compat",
@@ -303,6 +314,7 @@ const CRATES: [(&str, &[&str]); 19] = [
             "windlass-flux",
             "windlass-helmcharts",
             "windlass-helmfile",
+            "windlass-images",
             "windlass-modules",
             "windlass-reload",
             "windlass-render",

@@ -15,6 +15,8 @@ mod chart_takeover;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
+mod image_registry;
+mod images;
 mod missing_rights;
 mod pull_secrets;
 mod release_sample;
