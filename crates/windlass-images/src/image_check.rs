@@ -174,18 +174,21 @@ async fn settle(
     let images: BTreeMap<String, String> =
         containers(&workload.object).into_iter().map(|one| (one.name, one.image)).collect();
     let mut record = workload.record.clone();
+    let deadline = match &workload.request {
+        Ok(Some(request)) => Some(request.rollout_deadline),
+        _ => None,
+    };
     for (name, of) in record.iter_mut().filter(|(_, of)| of.rollout.is_some()) {
-        // The release, or somebody, has written another image since.
-        if images.get(name) != Some(&of.image) {
+        // The release, or somebody, has written another image since, or the workload has no policy any more.
+        if deadline.is_none() || images.get(name) != Some(&of.image) {
             of.rollout = None;
         }
     }
-    let deadline = match &workload.request {
-        Ok(Some(request)) => request.rollout_deadline,
-        _ => Duration::MAX,
-    };
+    let deadline = deadline.unwrap_or_default();
     let rollouts = record.values().filter_map(|of| of.rollout.as_ref());
-    let is_late = rollouts.clone().any(|rollout| later(rollout.since, deadline) <= now);
+    // A paused Deployment goes on when somebody says so.
+    let is_paused = workload.object["spec"]["paused"] == true;
+    let is_late = !is_paused && rollouts.clone().any(|rollout| later(rollout.since, deadline) <= now);
     let why = match progress(workload.kind(), &workload.object) {
         _ if rollouts.count() == 0 => None,
         Progress::Ready => {

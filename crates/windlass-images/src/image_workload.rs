@@ -163,14 +163,22 @@ pub(crate) fn pod_selector(object: &Value) -> Option<String> {
     pairs.collect::<Option<Vec<_>>>().map(|pairs| pairs.join(",")).filter(|text| !text.is_empty())
 }
 
-/// The images that a container of these Pods runs, as their runtimes name them.
+/// The images that a container of these Pods runs, as their runtimes name them. Pods of an earlier template, with another image, do not
+/// count: they are being replaced.
 pub(crate) fn image_ids<'p>(pods: &'p [Value], container: &FollowedContainer) -> Vec<&'p str> {
-    let field = if container.is_init { "initContainerStatuses" } else { "containerStatuses" };
-    let is_live = |pod: &&Value| !ObjectMeta::of(pod).is_deleting();
-    let statuses =
-        pods.iter().filter(is_live).flat_map(|pod| pod["status"][field].as_array().into_iter().flatten());
-    let own = statuses.filter(|status| status["name"] == container.name.as_str());
-    own.filter_map(|status| status["imageID"].as_str()).collect()
+    let (list, statuses) = match container.is_init {
+        true => ("initContainers", "initContainerStatuses"),
+        false => ("containers", "containerStatuses"),
+    };
+    let of_name = |list: &'p Value| {
+        list.as_array().into_iter().flatten().find(|item| item["name"] == container.name.as_str())
+    };
+    let is_current = |pod: &&'p Value| {
+        let own = of_name(&pod["spec"][list]);
+        !ObjectMeta::of(pod).is_deleting() && own.is_some_and(|own| own["image"] == container.image.as_str())
+    };
+    let running = |pod: &'p Value| of_name(&pod["status"][statuses])?["imageID"].as_str();
+    pods.iter().filter(|pod| is_current(pod)).filter_map(running).collect()
 }
 
 /// The name of an object with its kind.
@@ -253,9 +261,13 @@ mod tests {
             read.iter().map(|one| (one.name.as_str(), one.is_init)).collect::<Vec<_>>(),
             [("main", false), ("i", true)]
         );
-        let pods = [
-            json!({"status": {"containerStatuses": [{"name": "main", "imageID": "web@sha256:1"}, {"name": "x", "imageID": "y"}]}}),
-        ];
+        let pod = |image: &str, id: &str| {
+            json!({
+                "spec": {"containers": [{"name": "x", "image": "x"}, {"name": "main", "image": image}]},
+                "status": {"containerStatuses": [{"name": "main", "imageID": id}, {"name": "x", "imageID": "y"}]},
+            })
+        };
+        let pods = [pod("web:0", "web@sha256:0"), pod("web:1", "web@sha256:1")];
         assert_eq!(image_ids(&pods, &read[0]), ["web@sha256:1"]);
         let selector = json!({"spec": {"selector": {"matchLabels": {"app": "web", "tier": "a"}}}});
         assert_eq!(pod_selector(&selector).as_deref(), Some("app=web,tier=a"));

@@ -4,6 +4,7 @@
 //! image and the same login; the others wait for it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use super::pull_logins::PullLogin;
 const MAX_ANSWERS: usize = 10_000;
 /// The most tags of a repository.
 const MAX_TAGS: usize = 50_000;
+/// The most tags and digests that are kept of all answers.
+const MAX_KEPT: usize = 2_000_000;
 /// The longest time that a registry may ask to be left alone.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
@@ -64,11 +67,13 @@ pub(crate) struct RegistryAnswers {
     plain: BTreeSet<String>,
     answers: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Option<Answer>>>>>,
     failing: Mutex<HashMap<String, Failing>>,
+    /// Tags and digests of answers since they were dropped last.
+    kept: AtomicUsize,
 }
 
 impl RegistryAnswers {
     pub(crate) fn new(http: Http, plain: BTreeSet<String>) -> Self {
-        Self { http, plain, answers: Mutex::default(), failing: Mutex::default() }
+        Self { http, plain, answers: Mutex::default(), failing: Mutex::default(), kept: AtomicUsize::new(0) }
     }
 
     /// The tags of an image's repository, at most `age` old.
@@ -120,13 +125,16 @@ impl RegistryAnswers {
         let known = kept.as_ref().and_then(|answer| answer.result.as_ref().ok()?.first().cloned());
         let asked = self.ask(image, question, login, known.as_deref()).await;
         let result = self.note(image.host(), login, asked);
+        self.kept.fetch_add(result.as_ref().map_or(0, |answer| answer.len()), Ordering::Relaxed);
         *kept = Some(Answer { at: Instant::now(), result: result.clone() });
         result
     }
 
     fn cell(&self, key: Key) -> Arc<tokio::sync::Mutex<Option<Answer>>> {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MAX_ANSWERS && !answers.contains_key(&key) {
+        let is_full = answers.len() >= MAX_ANSWERS && !answers.contains_key(&key);
+        if is_full || self.kept.load(Ordering::Relaxed) > MAX_KEPT {
+            self.kept.store(0, Ordering::Relaxed);
             // Asked again when they are needed; what is being asked now stays.
             answers.retain(|_, cell| Arc::strong_count(cell) > 1);
         }
