@@ -355,12 +355,22 @@ impl Run<'_> {
         let pod = pod_spec(self.workload.kind(), &self.workload.object);
         let named = self.request.pull_secret.as_deref();
         let login = login_for(&self.context.client, namespace, &image.location, named, pod).await?;
-        let Some(found) = self.found(&image, of, &login).await? else {
+        let Some(newest) = self.newest(&image, of, &login).await? else {
             of.waiting = None;
             return Ok(None);
         };
+        let running = match image.location.digest {
+            None => self.running(container).await.map_err(Failure::Cluster)?,
+            Some(_) => Vec::new(),
+        };
+        let is_other = |digest: &String| !digest.is_empty() && *digest != newest.digest;
+        let platforms = match running.iter().any(is_other) || is_other(&of.current.digest) {
+            true => self.context.answers.platforms(&image.at(&newest.digest), &login).await?.to_vec(),
+            // Registries count requests for manifests.
+            false => Vec::new(),
+        };
+        let found = Found { image: newest, platforms };
         if image.location.digest.is_none() {
-            let running = self.running(container).await.map_err(Failure::Cluster)?;
             of.current.digest = baseline(of, &running, &found);
         }
         let approvals = read_approvals(ObjectMeta::of(&self.workload.object));
@@ -381,12 +391,12 @@ impl Run<'_> {
     }
 
     /// The image that the policy chooses; `None`: the one that runs.
-    async fn found(
+    async fn newest(
         &self,
         image: &ImageReference,
         of: &ContainerRecord,
         login: &PullLogin,
-    ) -> Result<Option<Found>, Failure> {
+    ) -> Result<Option<TagDigest>, Failure> {
         // Half of it: who asks next may be another workload, with the same image.
         let (answers, age) = (&self.context.answers, self.interval / 2);
         let tag = match self.request.policy.keeps_tag() {
@@ -399,11 +409,7 @@ impl Run<'_> {
             }
         };
         let digest = answers.digest(&image.tagged(&tag), login, age).await?;
-        let platforms = match digest == of.current.digest {
-            true => Vec::new(),
-            false => answers.platforms(&image.at(&digest), login).await?.to_vec(),
-        };
-        Ok(Some(Found { image: TagDigest { tag, digest }, platforms }))
+        Ok(Some(TagDigest { tag, digest }))
     }
 
     /// The digests that the Pods of the workload run in a container.
