@@ -28,6 +28,8 @@ use super::rollout_record::{
 
 /// How often a rollout that runs is looked at beside its events.
 const ROLLOUT_INTERVAL: Duration = Duration::from_secs(5);
+/// When a workload is checked again that somebody else has written meanwhile.
+const CONFLICT_INTERVAL: Duration = Duration::from_secs(1);
 /// The most Pods of a workload whose images are read.
 const MAX_PODS: usize = 1000;
 
@@ -131,8 +133,11 @@ impl Checked {
 /// Checks the workloads of one release.
 pub(crate) async fn check(context: &CheckContext, members: &[ObjectRef]) -> CheckResult {
     let mut result = CheckResult::default();
-    if let Err(error) = check_all(context, members, &mut result).await {
-        result.error = Some(error);
+    match check_all(context, members, &mut result).await {
+        Ok(()) => {}
+        // Its status, say: what follows from it is found again.
+        Err(error) if error.is_conflict() => result.due_in(CONFLICT_INTERVAL),
+        Err(error) => result.error = Some(error),
     }
     result
 }
@@ -150,13 +155,18 @@ async fn check_all(
     }
     workloads.retain(|workload| !ObjectMeta::of(&workload.object).is_deleting());
     for workload in workloads.iter_mut().filter(|workload| workload.runs_rollout()) {
-        if settle(context, workload, result).await? {
+        let said = result.reports.len();
+        let settled = settle(context, workload, result).await;
+        if settled.inspect_err(|_| result.reports.truncate(said))? {
             result.due_in(ROLLOUT_INTERVAL);
             return Ok(());
         }
     }
     for workload in &workloads {
-        if follow(context, workload, result).await? {
+        let said = result.reports.len();
+        let followed = follow(context, workload, result).await;
+        // What was not written is not said either: the next check does both.
+        if followed.inspect_err(|_| result.reports.truncate(said))? {
             result.due_in(ROLLOUT_INTERVAL);
             return Ok(());
         }

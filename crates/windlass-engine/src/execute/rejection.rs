@@ -229,6 +229,35 @@ mod tests {
     }
 
     #[test]
+    fn an_image_that_was_rolled_out_stays_until_the_release_asks_for_another() {
+        let body = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
+        let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"main\"}": {"f:image": {}}}}}}});
+        let live = json!({"metadata": {
+            "annotations": {followed_images::REQUESTED_IMAGES: r#"{"main":"web:1"}"#},
+            "managedFields": [{"manager": followed_images::IMAGE_MANAGER, "fieldsV1": fields}],
+        }});
+        let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), "web");
+        let conflict = |manager: &str| Conflict {
+            field: "spec.template.spec.containers[name=\"main\"].image".to_owned(),
+            manager: manager.to_owned(),
+        };
+        let ours = followed_images::IMAGE_MANAGER;
+        for (image, manager, settled, force, left) in [
+            ("web:1", ours, true, false, true),
+            ("web:2", ours, true, true, false),
+            ("web:2", "kubectl", false, false, false),
+        ] {
+            let body = body(image);
+            let mut attempt = Attempt::new(&body);
+            let options = ReleaseOptions::default();
+            let found = attempt.settle(&[conflict(manager)], &live, &object, &options, &Scaled::ByManifest);
+            assert_eq!((found, attempt.force, attempt.left), (settled, force, left), "{image} {manager}");
+            let sent = &attempt.body["spec"]["template"]["spec"]["containers"][0]["image"];
+            assert_eq!(sent.is_null(), left, "{image} {manager}");
+        }
+    }
+
+    #[test]
     fn only_what_may_not_change_is_made_again() {
         let table: [(&[&str], bool); 9] = [
             (&[r#"Invalid value: {"matchLabels":{"app":"two"}}: field is immutable"#], true),
