@@ -185,7 +185,7 @@ async fn a_digest_is_rolled_out_once_also_after_a_restart() {
         assert!(managers.contains(IMAGE_MANAGER), "{managers}");
         let asked = ObjectMeta::of(&after).annotation(REQUESTED).unwrap().to_owned();
         assert_eq!(asked, json!({"main": image}).to_string());
-        assert_eq!(record(&after).known, [first.clone()]);
+        assert_eq!(record(&after).known, std::slice::from_ref(&first));
     }
     own.wait_event("web ImageUpdate: container main:");
     own.wait_event("web ImageUpdateReady: 1@sha256:");
