@@ -20,7 +20,7 @@
 //! - `api-types`, `flux-api`: types of custom resources
 //! - `windlass-flux`: HelmReleases, sources, notifications
 //! - `windlass-helmcharts`: HelmCharts of k3s and RKE2
-//! - `windlass-reload`: workloads that are rolled out when their configuration changes
+//! - `windlass-reload`: workloads that are rolled out when their configuration changes; `windlass-images`: when their images are newer
 //! - `windlass-chartresource`: kinds whose objects are releases of a chart
 //! - `windlass-helmfile`: helmfile's releases, and the Helmfile resource
 //! - `windlass-modules`: addon-operator's modules with hooks

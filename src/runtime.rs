@@ -19,6 +19,7 @@ use std::sync::{Arc, PoisonError};
 use windlass_cluster::{Cluster, ClusterError, Election};
 use windlass_controller::serve::State;
 use windlass_controller::{ContextOptions, ControllerContext};
+use windlass_images::ImagesOptions;
 use windlass_modules::addon;
 use windlass_reload::ReloadOptions;
 
@@ -44,19 +45,22 @@ pub enum Controller {
     Charts,
     /// Workloads that are rolled out when their configuration changes.
     Reload,
+    /// Workloads that are rolled out when their images are newer.
+    Images,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 6] = [
+    const ALL: [(&str, Self); 7] = [
         ("modules", Self::Modules),
         ("helmreleases", Self::HelmReleases),
         ("helmfiles", Self::Helmfiles),
         ("helmcharts", Self::HelmCharts),
         ("charts", Self::Charts),
         ("reload", Self::Reload),
+        ("images", Self::Images),
     ];
     /// Those for which clusters have a controller of their own: who has switched it off names them.
-    const NAMED_ONLY: [Self; 2] = [Self::HelmCharts, Self::Reload];
+    const NAMED_ONLY: [Self; 3] = [Self::HelmCharts, Self::Reload, Self::Images];
 }
 
 /// The front ends of a process: names separated by commas, or `*` for all but [`Controller::NAMED_ONLY`].
@@ -118,6 +122,8 @@ pub struct Options {
     pub charts: ChartProcess,
     /// Which workloads follow their configuration.
     pub reload: ReloadOptions,
+    /// Which images are followed.
+    pub images: ImagesOptions,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -130,13 +136,24 @@ pub async fn run(
     state: Arc<State>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
-    let Options { controllers, election, context, modules, flux, helmfiles, helmcharts, charts, reload } =
-        options;
+    let Options {
+        controllers,
+        election,
+        context,
+        modules,
+        flux,
+        helmfiles,
+        helmcharts,
+        charts,
+        reload,
+        images,
+    } = options;
     let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         let election = FluxElection { gone, ..flux.election.clone() };
         let flux = FluxProcess { election, ..flux };
-        run_controllers(controllers, (modules, flux, helmfiles, helmcharts, charts, reload), context, stop)
+        let workloads = (reload, images);
+        run_controllers(controllers, (modules, flux, helmfiles, helmcharts, charts, workloads), context, stop)
     };
     let Some(election) = election else { return start(None, Box::pin(stop)).await };
     let mut stop = Box::pin(stop);
@@ -171,13 +188,13 @@ pub async fn run(
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
     Controllers(controllers): Controllers,
-    (modules, flux, helmfiles, helmcharts, charts, reload): (
+    (modules, flux, helmfiles, helmcharts, charts, (reload, images)): (
         addon::Options,
         FluxProcess,
         HelmfileProcess,
         HelmChartProcess,
         ChartProcess,
-        ReloadOptions,
+        (ReloadOptions, ImagesOptions),
     ),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
@@ -202,6 +219,9 @@ async fn run_controllers(
             }
             Controller::Reload => {
                 windlass_reload::run(context.clone(), reload.clone(), stopping.stopped()).await
+            }
+            Controller::Images => {
+                windlass_images::run(context.clone(), images.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();
@@ -228,7 +248,7 @@ mod tests {
         for (text, part) in [
             (
                 "modules,helm",
-                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts, reload",
+                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts, reload, images",
             ),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),

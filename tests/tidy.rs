@@ -193,7 +193,7 @@ const ENGINE: [(&str, &[&str]); 21] = [
 const TESTING: &str = "windlass-testing";
 
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
-const CRATES: [(&str, &[&str]); 19] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("chart-compat", &[]),
     ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
@@ -276,6 +276,17 @@ const CRATES: [(&str, &[&str]); 19] = [
     ),
     ("windlass-reload", &["chart-compat", "windlass-base", "windlass-cluster", "windlass-controller"]),
     (
+        "windlass-images",
+        &[
+            "chart-compat",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+        ],
+    ),
+    (
         "windlass-modules",
         &[
             "chart-compat",
@@ -303,6 +314,7 @@ const CRATES: [(&str, &[&str]); 19] = [
             "windlass-flux",
             "windlass-helmcharts",
             "windlass-helmfile",
+            "windlass-images",
             "windlass-modules",
             "windlass-reload",
             "windlass-render",

@@ -34,6 +34,8 @@ mod helmfile;
 mod hints;
 mod history;
 mod hook_lines;
+mod image_flags;
+mod images;
 mod init;
 mod install;
 mod jq;
@@ -155,6 +157,10 @@ enum Command {
     Status(status::Args),
     /// Show the cause of each revision: its author, and what differs
     Why(why::Args),
+    /// Show the images that the operator follows: what runs, what is newer, and why it waits
+    Images(images::Args),
+    /// Approve the image that waits in a workload
+    Approve(images::ApproveArgs),
     /// Fetch release history
     #[command(visible_alias = "hist")]
     History(history::Args),
@@ -270,6 +276,8 @@ pub fn main() -> ExitCode {
         Command::List(args) => list::run(globals, args).map_err(Explained::from),
         Command::Status(args) => status::run(globals, args).map_err(Explained::from),
         Command::Why(args) => why::run(globals, args).map_err(Explained::from),
+        Command::Images(args) => images::run(globals, args).map_err(Explained::from),
+        Command::Approve(args) => images::approve(globals, args).map_err(Explained::from),
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
         Command::Repo(command) => repo::run(globals, command).map_err(Explained::from),

@@ -283,6 +283,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             helmfiles,
             helmcharts,
             reload: args.reload.options(&args.helm_releases)?,
+            images: args.images.options(&args.helm_releases)?,
             charts: args.charts.process(&args.controllers, &args.helm_releases)?,
             election: args.election.leader_election.then_some(election),
             context,

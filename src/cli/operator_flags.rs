@@ -10,6 +10,7 @@ use super::addon_operator_env::WithoutEffect;
 use super::chart_flags::ChartFlags;
 use super::flags::Globals;
 use super::helmfile::bundle_place;
+use super::image_flags::ImageFlags;
 use super::output::Format;
 use super::reload_flags::ReloadFlags;
 use super::webhook_flags::WebhookFlags;
@@ -37,8 +38,8 @@ pub(super) enum LogType {
 /// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload; *
-    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload, which Reloader may do
+    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload, images; *
+    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload and images, which Reloader and keel may do
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
@@ -53,6 +54,8 @@ pub(super) struct Args {
     pub(super) helmcharts: HelmChartFlags,
     #[command(flatten)]
     pub(super) reload: ReloadFlags,
+    #[command(flatten)]
+    pub(super) images: ImageFlags,
     #[command(flatten)]
     pub(super) releases: ReleaseFlags,
     #[command(flatten)]
@@ -262,6 +265,7 @@ impl HelmfileFlags {
             Controller::Charts,
             Controller::HelmCharts,
             Controller::Reload,
+            Controller::Images,
         ];
         if self.once && !others.into_iter().all(alone) {
             return Err("--once works with --controllers=helmfiles only".to_owned());

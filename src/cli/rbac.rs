@@ -18,8 +18,8 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons; or a chart, to install which with any values takes the rights that are printed
     #[arg(env = "MODULES_DIR")]
     modules_dir: Option<String>,
-    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload; *
-    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload, which Reloader may do
+    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload, images; *
+    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload and images, which Reloader and keel may do
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     controllers: runtime::Controllers,
     /// The operator's --default-service-account for HelmReleases, Helmfiles, HelmCharts and objects of charts' kinds
@@ -130,6 +130,9 @@ fn of_controllers(args: &Args, namespace: &str) -> Result<Needs, Failure> {
     }
     if args.controllers.has(Controller::Reload) {
         needs = needs.and(preflight::reload_needs());
+    }
+    if args.controllers.has(Controller::Images) {
+        needs = needs.and(preflight::image_needs());
     }
     if args.controllers.has(Controller::Charts) {
         needs = needs.and(preflight::chart_kind_needs(args.default_service_account.is_some()));

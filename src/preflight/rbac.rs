@@ -10,6 +10,7 @@ mod chart_rights;
 mod helm_release_rights;
 mod helmchart_rights;
 mod helmfile_rights;
+mod image_rights;
 mod notification_rights;
 mod reload_rights;
 mod watches;
@@ -40,6 +41,7 @@ pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_nee
 pub use helm_release_rights::helm_release_needs;
 pub use helmchart_rights::helmchart_needs;
 pub use helmfile_rights::helmfile_needs;
+pub use image_rights::image_needs;
 pub use notification_rights::notification_needs;
 pub use reload_rights::reload_needs;
 

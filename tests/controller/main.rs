@@ -18,6 +18,8 @@ mod helmchart_rights;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
+mod image_registry;
+mod images;
 mod missing_rights;
 mod pull_secrets;
 mod release_sample;

@@ -58,6 +58,7 @@ pub use execute::crds::require_crds;
 pub use objects::desired_objects::DocumentError;
 pub use objects::field_conflicts::Conflict;
 pub use objects::field_diff::FieldChange;
+pub use objects::followed_images::{IMAGE_MANAGER, REQUESTED_IMAGES};
 pub use observe::release_history::History;
 pub use outcome::object_drift::{Drift, DriftedField};
 pub use outcome::{ReleaseOutcome, Uninstalled};

@@ -287,7 +287,7 @@ impl DryRun<'_> {
                         continue;
                     }
                     let scaled = self.scaled(target, &conflicts, managed, notes).await?;
-                    let settled = attempt.settle(&conflicts, managed, &target.object, options, &scaled);
+                    let settled = attempt.settle(&conflicts, live, &target.object, options, &scaled);
                     updated.conflicts.extend(conflicts);
                     if !settled {
                         return Ok(Answer::Rejected(error));

@@ -13,6 +13,7 @@ use crate::{
     objects::{
         desired_objects::DesiredObject,
         field_conflicts::{self, Conflict},
+        followed_images::IMAGE_MANAGER,
         ownership,
     },
     outcome::ReleaseOutcome,
@@ -168,7 +169,12 @@ impl<'a> Applier<'a> {
         }
         let mut attempt = Attempt::new(&target.body);
         let object = &target.object;
-        if attempt.settle(&conflicts, &Value::Null, object, self.options, &Scaled::ByManifest) {
+        let ours = conflicts.iter().any(|conflict| conflict.manager == IMAGE_MANAGER);
+        let live = match ours {
+            true => self.cluster.get_metadata(object).await.ok()?.unwrap_or_default(),
+            false => Value::Null,
+        };
+        if attempt.settle(&conflicts, &live, object, self.options, &Scaled::ByManifest) {
             return None;
         }
         let (object, path) = (object.to_string(), target.path.clone());
@@ -250,7 +256,7 @@ impl<'a> Applier<'a> {
         let entries = &live["metadata"]["managedFields"];
         let conflicts = field_conflicts::of(error, self.manager, Folded::Helm);
         let scaled = self.scaled(targets, target, &conflicts, entries, warnings).await?;
-        Ok(attempt.settle(&conflicts, entries, &target.object, self.options, &scaled))
+        Ok(attempt.settle(&conflicts, &live, &target.object, self.options, &scaled))
     }
 
     /// Folds Helm's entries into ours; `true` if there were some, or another write came first.

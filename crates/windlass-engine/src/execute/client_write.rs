@@ -10,7 +10,7 @@ use crate::{
         autoscaler::{self, Scaled},
         rejection::{TRIES, is_immutable},
     },
-    objects::{desired_objects::DesiredObject, field_conflicts},
+    objects::{desired_objects::DesiredObject, field_conflicts, followed_images},
     plan::PlanStep,
     request::{ApplyMethod, ReleaseOptions},
 };
@@ -91,6 +91,9 @@ pub(crate) fn change(
             field_conflicts::remove(&mut modified, path);
         }
     }
+    let kept = followed_images::kept(live, &modified);
+    followed_images::without_kept(&mut original, &kept);
+    followed_images::without_kept(&mut modified, &kept);
     let entries = &live["metadata"]["managedFields"];
     original = autoscaler::without_scaled(&original, &[], entries, scaled);
     modified = autoscaler::without_scaled(&modified, &[], entries, scaled);

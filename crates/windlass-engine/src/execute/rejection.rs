@@ -12,6 +12,7 @@ use crate::{
     objects::{
         desired_objects::DesiredObject,
         field_conflicts::{self, Conflict},
+        followed_images,
     },
     request::{ReleaseOptions, SanitizeRules},
 };
@@ -84,20 +85,24 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Applies the conflict policy: fields are left to their owners, or taken over. `false`: the write fails.
+    /// Applies the conflict policy: fields are left to their owners, or taken over. `live`: the object's metadata, as far as it is known.
+    /// `false`: the write fails.
     pub(crate) fn settle(
         &mut self,
         conflicts: &[Conflict],
-        managed_fields: &Value,
+        live: &Value,
         object: &ObjectRef,
         options: &ReleaseOptions,
         scaled: &Scaled,
     ) -> bool {
-        let forces = options.ownership.force_conflicts;
+        let kept = followed_images::kept(live, &self.body);
         let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
-            field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
-                || forces && field_conflicts::is_injected(&self.body, object, &c.field)
+            kept.contains(&c.field)
+                || field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
+                || options.ownership.force_conflicts
+                    && field_conflicts::is_injected(&self.body, object, &c.field)
         });
+        let forces = options.ownership.force_conflicts || followed_images::are_all(&taken);
         let mut settled = self.body.clone().into_owned();
         for conflict in &left {
             field_conflicts::remove(&mut settled, &conflict.field);
@@ -110,7 +115,8 @@ impl<'a> Attempt<'a> {
         } else if !forces || self.force {
             return false;
         } else {
-            let sent = autoscaler::without_scaled(&settled, conflicts, managed_fields, scaled);
+            let entries = &live["metadata"]["managedFields"];
+            let sent = autoscaler::without_scaled(&settled, conflicts, entries, scaled);
             let left = !left.is_empty() || sent != settled;
             (settled, self.force) = (sent, true);
             left
@@ -220,6 +226,35 @@ mod tests {
         options.ownership.force_conflicts = true;
         assert!(settle(&mut attempt, &conflicts, &options) && attempt.force);
         assert!(!settle(&mut attempt, &conflicts, &options), "it was forced before");
+    }
+
+    #[test]
+    fn an_image_that_was_rolled_out_stays_until_the_release_asks_for_another() {
+        let body = |image: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
+        let fields = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"main\"}": {"f:image": {}}}}}}});
+        let live = json!({"metadata": {
+            "annotations": {followed_images::REQUESTED_IMAGES: r#"{"main":"web:1"}"#},
+            "managedFields": [{"manager": followed_images::IMAGE_MANAGER, "fieldsV1": fields}],
+        }});
+        let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), "web");
+        let conflict = |manager: &str| Conflict {
+            field: "spec.template.spec.containers[name=\"main\"].image".to_owned(),
+            manager: manager.to_owned(),
+        };
+        let ours = followed_images::IMAGE_MANAGER;
+        for (image, manager, settled, force, left) in [
+            ("web:1", ours, true, false, true),
+            ("web:2", ours, true, true, false),
+            ("web:2", "kubectl", false, false, false),
+        ] {
+            let body = body(image);
+            let mut attempt = Attempt::new(&body);
+            let options = ReleaseOptions::default();
+            let found = attempt.settle(&[conflict(manager)], &live, &object, &options, &Scaled::ByManifest);
+            assert_eq!((found, attempt.force, attempt.left), (settled, force, left), "{image} {manager}");
+            let sent = &attempt.body["spec"]["template"]["spec"]["containers"][0]["image"];
+            assert_eq!(sent.is_null(), left, "{image} {manager}");
+        }
     }
 
     #[test]

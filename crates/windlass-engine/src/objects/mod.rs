@@ -10,6 +10,7 @@ pub(crate) mod data_loss;
 pub(crate) mod desired_objects;
 pub(crate) mod field_conflicts;
 pub(crate) mod field_diff;
+pub(crate) mod followed_images;
 pub(crate) mod kind_sorter;
 pub(crate) mod ownership;
 pub(crate) mod served_kinds;

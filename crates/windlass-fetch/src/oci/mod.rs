@@ -1,8 +1,8 @@
 //! Registries: pulls and pushes charts as OCI artifacts, lists tags, checks logins.
 //!
 //! Owns the distribution protocol as far as charts and bundles need it. [`artifact_reference`]: names; [`credentials`]: stored
-//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`packed_artifact`]: artifacts of one layer; [`cosign`]:
-//! signatures of artifacts; [`cloud_login`]: registries of clouds.
+//! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`packed_artifact`]: artifacts of one layer; `image_manifest`:
+//! digests of container images; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries of clouds.
 
 mod artifact;
 pub mod artifact_reference;
@@ -10,7 +10,10 @@ mod auth;
 pub mod cloud_login;
 pub mod cosign;
 pub mod credentials;
+mod image_manifest;
 pub mod packed_artifact;
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use chart_compat::chart::MAX_CHART_BYTES;
@@ -74,6 +77,8 @@ pub enum OciError {
         status: String,
         /// The text of its error.
         reason: String,
+        /// How long it asks to wait before another request.
+        retry_after: Option<Duration>,
     },
     /// Its answer is malformed.
     #[error("the registry's answer is wrong: {0}")]
@@ -100,6 +105,25 @@ pub enum OciError {
 }
 
 impl OciError {
+    /// How long the registry asks to wait before another request.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Whether the registry itself is at fault, or cannot be reached, or has had too many requests: others fail, too.
+    #[must_use]
+    pub fn is_of_registry(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => status.starts_with('5') || status.starts_with("429"),
+            Self::Http(_) => true,
+            _ => false,
+        }
+    }
+
     /// Whether the registry refuses the credentials, or TLS with them.
     #[must_use]
     pub fn is_access_denied(&self) -> bool {
@@ -219,8 +243,9 @@ impl<'r> Registry<'r> {
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             return self.denied(&response.url, status);
         }
+        let retry_after = retry_after(&response);
         let reason = reason(&response.complaint().await);
-        OciError::Status { method, url, status: status_text(status), reason }
+        OciError::Status { method, url, status: status_text(status), reason, retry_after }
     }
 
     /// Reads a manifest. Returns its bytes, digest and media type.
@@ -318,7 +343,8 @@ impl<'r> Registry<'r> {
                     none if none.is_empty() => ": Not Found".to_owned(),
                     reason => reason,
                 };
-                return Err(OciError::Status { method, url: url.to_string(), status, reason });
+                let url = url.to_string();
+                return Err(OciError::Status { method, url, status, reason, retry_after: None });
             }
             if response.status != StatusCode::OK {
                 return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
@@ -432,6 +458,11 @@ impl<'r> Registry<'r> {
             _ => Err(self.refusal(Method::PUT, response, &reference.to_string()).await),
         }
     }
+}
+
+/// The seconds of `Retry-After`. Its other form, a date, needs a clock that both sides agree on: the back-off decides then.
+fn retry_after(response: &Response) -> Option<Duration> {
+    response.header(header::RETRY_AFTER)?.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// Whether a tag is a version with all its parts (`semver.StrictNewVersion`).

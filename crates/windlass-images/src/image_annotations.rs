@@ -1,0 +1,310 @@
+//! What a workload asks for: our annotations, and keel's annotations and labels. Pure.
+//!
+//! Of one setting our annotation counts, then keel's annotation, then keel's label.
+
+use std::time::Duration;
+
+use chart_compat::go::duration;
+use regex::{Regex, RegexBuilder};
+use windlass_cluster::ObjectMeta;
+
+use super::time_window::TimeWindows;
+use super::update_policy::Policy;
+
+/// The policy, ours and keel's.
+const POLICY: [&str; 2] = ["windlass.dev/image-policy", "keel.sh/policy"];
+/// How often the registry is asked.
+const INTERVAL: [&str; 2] = ["windlass.dev/image-interval", "keel.sh/pollSchedule"];
+/// Whether only versions with the same prerelease come after another.
+const MATCH_PRERELEASE: [&str; 3] =
+    ["windlass.dev/image-match-prerelease", "keel.sh/matchPreRelease", "keel.sh/match-pre-release"];
+/// The Secret with a login for the registry.
+const PULL_SECRET: [&str; 2] = ["windlass.dev/image-pull-secret", "keel.sh/imagePullSecret"];
+/// Whether images of init containers are followed.
+const INIT_CONTAINERS: [&str; 2] = ["windlass.dev/image-init-containers", "keel.sh/initContainers"];
+/// An expression for the names of containers that are followed.
+const CONTAINERS: [&str; 2] = ["windlass.dev/image-containers", "keel.sh/monitorContainers"];
+/// How many users must approve an image.
+const APPROVALS: [&str; 2] = ["windlass.dev/image-approvals", "keel.sh/approvals"];
+/// How long they have: a duration.
+const APPROVAL_DEADLINE: &str = "windlass.dev/image-approval-deadline";
+/// The same in hours.
+const APPROVAL_HOURS: &str = "keel.sh/approvalDeadline";
+/// When images may be rolled out.
+const WINDOW: &str = "windlass.dev/image-window";
+/// How long the Pods of a rollout have to become ready.
+const ROLLOUT_DEADLINE: &str = "windlass.dev/image-rollout-deadline";
+/// What follows when they do not.
+const ON_FAILURE: &str = "windlass.dev/image-on-failure";
+
+/// The longest value of an annotation, in bytes.
+const MAX_VALUE: usize = 2048;
+/// The largest automaton of an expression, in bytes.
+const MAX_AUTOMATON: usize = 256 << 10;
+/// The shortest interval that an annotation may set.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
+/// The longest time of any setting.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+/// keel's default.
+const DEFAULT_APPROVAL_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+/// As a Deployment's own `progressDeadlineSeconds`.
+const DEFAULT_ROLLOUT_DEADLINE: Duration = Duration::from_secs(600);
+
+/// What follows when the Pods of a rollout do not become ready in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// The image before comes back.
+    #[default]
+    Rollback,
+    /// Nothing more is rolled out.
+    Stop,
+    /// Nothing.
+    Ignore,
+}
+
+/// What a workload asks for.
+pub(crate) struct ImageRequest {
+    pub(crate) policy: Policy,
+    /// How often the registry is asked; `None`: as the operator does.
+    pub(crate) interval: Option<Duration>,
+    pub(crate) match_prerelease: bool,
+    pub(crate) pull_secret: Option<String>,
+    pub(crate) init_containers: bool,
+    containers: Option<Regex>,
+    pub(crate) approvals: usize,
+    pub(crate) approval_deadline: Duration,
+    pub(crate) windows: TimeWindows,
+    pub(crate) rollout_deadline: Duration,
+    pub(crate) on_failure: OnFailure,
+}
+
+/// Whether a workload has a policy at all.
+pub(crate) fn has_policy(workload: ObjectMeta<'_>) -> bool {
+    value(workload, &POLICY).is_some()
+}
+
+impl ImageRequest {
+    /// What a workload asks for; `None`: nothing.
+    ///
+    /// # Errors
+    /// Annotations cannot be used; the text names them with their values.
+    pub(crate) fn of(workload: ObjectMeta<'_>) -> Result<Option<Self>, String> {
+        if !has_policy(workload) {
+            return Ok(None);
+        }
+        let mut errors = Vec::new();
+        let request = Self::read(workload, &mut errors);
+        match request.filter(|_| errors.is_empty()) {
+            Some(request) => Ok(Some(request)),
+            None => Err(errors.join("; ")),
+        }
+    }
+
+    fn read(workload: ObjectMeta<'_>, errors: &mut Vec<String>) -> Option<Self> {
+        let mut take = |names: &[&'static str]| {
+            let (name, text) = value(workload, names)?;
+            if text.len() > MAX_VALUE {
+                errors.push(format!("{name}: {} bytes, more than {MAX_VALUE}", text.len()));
+                return None;
+            }
+            Some((name.to_owned(), text.to_owned()))
+        };
+        let texts = [
+            take(&POLICY),
+            take(&INTERVAL),
+            take(&MATCH_PRERELEASE),
+            take(&PULL_SECRET),
+            take(&INIT_CONTAINERS),
+            take(&CONTAINERS),
+            take(&APPROVALS),
+            take(&[APPROVAL_DEADLINE, APPROVAL_HOURS]),
+            take(&[WINDOW]),
+            take(&[ROLLOUT_DEADLINE]),
+            take(&[ON_FAILURE]),
+        ];
+        let [
+            policy,
+            interval,
+            prerelease,
+            secret,
+            init,
+            containers,
+            approvals,
+            hours,
+            window,
+            deadline,
+            failure,
+        ] = texts;
+        let policy = read(policy, errors, |_, text| Policy::parse(text));
+        Some(Self {
+            interval: read(interval, errors, interval_of),
+            match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
+            pull_secret: secret.map(|(_, text)| text).filter(|text| !text.is_empty()),
+            init_containers: read(init, errors, |_, text| boolean(text)).unwrap_or(false),
+            containers: read(containers, errors, |_, text| expression(text)),
+            approvals: read(approvals, errors, |_, text| number(text)).unwrap_or(0),
+            approval_deadline: read(hours, errors, approval_time).unwrap_or(DEFAULT_APPROVAL_DEADLINE),
+            windows: read(window, errors, |_, text| TimeWindows::parse(text)).unwrap_or_default(),
+            rollout_deadline: read(deadline, errors, |_, text| time(text))
+                .unwrap_or(DEFAULT_ROLLOUT_DEADLINE),
+            on_failure: read(failure, errors, |_, text| on_failure(text)).unwrap_or_default(),
+            policy: policy?,
+        })
+    }
+
+    /// Whether the image of a container is followed.
+    pub(crate) fn follows(&self, container: &str, is_init: bool) -> bool {
+        (!is_init || self.init_containers)
+            && self.containers.as_ref().is_none_or(|expression| expression.is_match(container))
+    }
+}
+
+/// The first of some settings that a workload has: annotations first, then keel's as labels.
+fn value<'w>(workload: ObjectMeta<'w>, names: &[&'static str]) -> Option<(&'static str, &'w str)> {
+    let annotated = names.iter().find_map(|name| Some((*name, workload.annotation(name)?)));
+    let keels = || names.iter().filter(|name| name.starts_with("keel.sh/"));
+    let value = annotated.or_else(|| keels().find_map(|name| Some((*name, workload.label(name)?))));
+    value.map(|(name, text)| (name, text.trim()))
+}
+
+fn read<T>(
+    setting: Option<(String, String)>,
+    errors: &mut Vec<String>,
+    parse: impl FnOnce(&str, &str) -> Result<T, String>,
+) -> Option<T> {
+    let (name, text) = setting?;
+    parse(&name, &text).map_err(|error| errors.push(format!("{name}: {error}"))).ok()
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "True" | "TRUE" | "1" => Ok(true),
+        "false" | "False" | "FALSE" | "0" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    let read: Result<u8, _> = text.parse();
+    read.map(usize::from).map_err(|_| format!("{text:?} is not a number from 0 to 255"))
+}
+
+fn expression(text: &str) -> Result<Regex, String> {
+    RegexBuilder::new(text).size_limit(MAX_AUTOMATON).build().map_err(|error| format!("{text:?}: {error}"))
+}
+
+fn on_failure(text: &str) -> Result<OnFailure, String> {
+    match text {
+        "rollback" => Ok(OnFailure::Rollback),
+        "stop" => Ok(OnFailure::Stop),
+        "ignore" => Ok(OnFailure::Ignore),
+        _ => Err(format!("{text:?} is neither rollback, stop nor ignore")),
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let read = duration::parse(text).ok().and_then(|nanoseconds| u64::try_from(nanoseconds).ok());
+    let read = read.map(Duration::from_nanos).filter(|time| !time.is_zero() && *time <= LONGEST);
+    read.ok_or_else(|| format!("{text:?} is not a duration above 0 and up to a year, such as 5m"))
+}
+
+/// keel's deadline is a number of hours; ours is a duration.
+fn approval_time(name: &str, text: &str) -> Result<Duration, String> {
+    if name != APPROVAL_HOURS {
+        return time(text);
+    }
+    let hours: Result<u16, _> = text.parse();
+    match hours.map(|hours| HOUR * u32::from(hours)) {
+        Ok(deadline) if !deadline.is_zero() && deadline <= LONGEST => Ok(deadline),
+        _ => Err(format!("{text:?} is not a number of hours from 1 to 8784")),
+    }
+}
+
+/// An interval: ours is a duration, keel's a schedule of cron, of which those are read that say an interval.
+fn interval_of(name: &str, text: &str) -> Result<Duration, String> {
+    let interval = match text {
+        "@hourly" => HOUR,
+        "@daily" | "@midnight" => 24 * HOUR,
+        "@weekly" => 7 * 24 * HOUR,
+        _ if name == INTERVAL[0] => time(text)?,
+        _ => match text.strip_prefix("@every ") {
+            Some(every) => time(every.trim())?,
+            None => {
+                return Err(format!(
+                    "{text:?}: schedules of cron are not read: write @every with a duration, such as \"@every 10m\""
+                ));
+            }
+        },
+    };
+    match interval < SHORTEST_INTERVAL {
+        true => Err(format!("{text:?} is shorter than {} seconds", SHORTEST_INTERVAL.as_secs())),
+        false => Ok(interval),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn request(annotations: &Value, labels: &Value) -> Result<Option<ImageRequest>, String> {
+        let object = json!({"metadata": {"annotations": annotations, "labels": labels}});
+        ImageRequest::of(ObjectMeta::of(&object))
+    }
+
+    #[test]
+    fn keels_settings_are_read_of_annotations_and_labels() {
+        let keel = json!({
+            "keel.sh/policy": "minor", "keel.sh/trigger": "poll", "keel.sh/pollSchedule": "@every 10m",
+            "keel.sh/matchPreRelease": "false", "keel.sh/imagePullSecret": "login", "keel.sh/initContainers": "true",
+            "keel.sh/monitorContainers": "^web", "keel.sh/approvals": "2", "keel.sh/approvalDeadline": "5",
+            "keel.sh/notify": "#general", "keel.sh/releaseNotes": "https://notes.example.test", "keel.sh/matchTag": "true",
+        });
+        for (annotations, labels) in [(&keel, &Value::Null), (&Value::Null, &keel)] {
+            let read = request(annotations, labels).unwrap().unwrap();
+            assert!(matches!(read.policy, Policy::Version(super::super::update_policy::Bump::Minor)));
+            assert_eq!(read.interval, Some(Duration::from_secs(600)));
+            assert_eq!((read.match_prerelease, read.pull_secret.as_deref()), (false, Some("login")));
+            assert_eq!((read.approvals, read.approval_deadline), (2, 5 * HOUR));
+            for (container, is_init, followed) in
+                [("web", false, true), ("web-2", true, true), ("side", false, false)]
+            {
+                assert_eq!(read.follows(container, is_init), followed, "{container}");
+            }
+        }
+        let own = json!({"windlass.dev/image-policy": "never", "windlass.dev/image-approval-deadline": "30m", "keel.sh/policy": "major",
+            "windlass.dev/image-window": "* 08:00-09:00", "windlass.dev/image-on-failure": "stop", "windlass.dev/image-rollout-deadline": "1m"});
+        let read = request(&own, &keel).unwrap().unwrap();
+        assert!(read.policy.is_never() && read.on_failure == OnFailure::Stop);
+        assert_eq!((read.approval_deadline, read.rollout_deadline), (HOUR / 2, Duration::from_secs(60)));
+        let plain = request(&json!({"keel.sh/policy": "force"}), &Value::Null).unwrap().unwrap();
+        assert!(plain.match_prerelease && !plain.follows("init", true) && plain.follows("any", false));
+        assert_eq!((plain.approvals, plain.interval, plain.on_failure), (0, None, OnFailure::Rollback));
+        assert!(request(&json!({"keel.sh/trigger": "poll"}), &Value::Null).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_an_error_with_its_name_and_value() {
+        for (name, text, part) in [
+            ("keel.sh/policy", "newest", "\"newest\": there are digest"),
+            ("keel.sh/pollSchedule", "0 * * * *", "\"0 * * * *\": schedules of cron are not read"),
+            ("keel.sh/pollSchedule", "@every 1s", "\"@every 1s\" is shorter than 10 seconds"),
+            ("windlass.dev/image-interval", "soon", "\"soon\" is not a duration"),
+            ("keel.sh/matchPreRelease", "maybe", "\"maybe\" is neither true nor false"),
+            ("keel.sh/monitorContainers", "a(", "\"a(\": "),
+            ("keel.sh/approvals", "-1", "\"-1\" is not a number from 0 to 255"),
+            ("keel.sh/approvalDeadline", "0", "\"0\" is not a number of hours"),
+            ("windlass.dev/image-window", "always", "\"always\" is no window"),
+            ("windlass.dev/image-on-failure", "panic", "\"panic\" is neither rollback, stop nor ignore"),
+            ("windlass.dev/image-rollout-deadline", "-1s", "\"-1s\" is not a duration"),
+            ("windlass.dev/image-pull-secret", &"a".repeat(3000), "3000 bytes, more than 2048"),
+        ] {
+            let mut annotations = json!({"windlass.dev/image-interval": null, "keel.sh/policy": "major"});
+            annotations[name] = text.into();
+            annotations.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            let error = request(&annotations, &Value::Null).err().unwrap();
+            assert!(error.starts_with(name) && error.contains(part), "{error}");
+        }
+    }
+}

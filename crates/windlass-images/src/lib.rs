@@ -1,0 +1,31 @@
+//! Rolls out workloads when their images have newer tags or other digests.
+//!
+//! Owns which images are followed, by which policy, what was rolled out, and how a failed rollout is taken back. Knows no chart and no values:
+//! it patches images under a field manager of its own, which the engine leaves alone while the release asks for the same image.
+//!
+//! - `image_reference`: images as Docker writes them
+//! - `update_policy`, `time_window`: which tag comes next, and when it may
+//! - `image_annotations`: what a workload asks for, with keel's annotations and labels
+//! - [`rollout_record`]: what was rolled out, and what waits: the annotation that commands read
+//! - `image_decision`: what follows
+//! - `image_workload`: what is read of a workload; `pull_logins`, `registry_answers`: what registries say, asked once for all
+//! - `image_check`: one check of a release's workloads, with its writes; `images_controller`: when
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+#![deny(missing_docs)]
+
+mod image_annotations;
+mod image_check;
+mod image_decision;
+mod image_reference;
+mod image_workload;
+mod images_controller;
+mod pull_logins;
+mod registry_answers;
+pub mod rollout_record;
+mod time_window;
+mod update_policy;
+
+pub use image_workload::IMAGE_WORKLOAD_KINDS;
+pub use images_controller::{ImagesOptions, run};
+pub use windlass_engine::IMAGE_MANAGER;

@@ -1,0 +1,99 @@
+//! Registries on loopback: the reference registry with images of one layer, and a server that answers as a test says.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{Request, State as Shared};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use windlass_fetch::http::{Http, TIMEOUT, Tls};
+use windlass_fetch::oci::Registry;
+use windlass_fetch::oci::artifact_reference::OciReference;
+use windlass_fetch::oci::credentials::Credentials;
+use windlass_fetch::oci::packed_artifact::{MediaTypes, PackedArtifact};
+use windlass_testing::RegistryServer;
+
+const TYPES: MediaTypes = MediaTypes {
+    config: "application/vnd.oci.image.config.v1+json",
+    layer: "application/vnd.oci.image.layer.v1.tar+gzip",
+};
+
+/// The reference registry.
+pub(crate) struct ImageRegistry(RegistryServer);
+
+impl ImageRegistry {
+    pub(crate) fn start() -> Self {
+        Self(RegistryServer::start(tempfile::tempdir().unwrap(), "", "").unwrap())
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        self.0.host()
+    }
+
+    /// The name of the image, with its registry.
+    pub(crate) fn image(&self, tag: &str) -> String {
+        format!("{}/team/web:{tag}", self.host())
+    }
+
+    /// Pushes an image under a tag. Returns its digest.
+    pub(crate) async fn push(&self, tag: &str, content: &str) -> String {
+        let http = Http::new(TIMEOUT, false);
+        let registry = Registry::new(&http, Tls::default(), true, None, Credentials::none());
+        let layer = Bytes::from(content.to_owned());
+        let image = PackedArtifact { config: Bytes::from_static(b"{}"), layer };
+        let reference = OciReference::parse(&self.image(tag)).unwrap();
+        registry.push_packed(&reference, &image, TYPES).await.unwrap()
+    }
+}
+
+/// What a [`ScriptedRegistry`] answers to a path: status and headers. A `GET` gets an empty image manifest.
+pub(crate) type Script = BTreeMap<String, (u16, Vec<(&'static str, String)>)>;
+
+/// A server whose answers change, and that notes method, path and Authorization of each request.
+#[derive(Clone)]
+pub(crate) struct ScriptedRegistry {
+    pub(crate) address: SocketAddr,
+    pub(crate) script: Arc<Mutex<Script>>,
+    pub(crate) seen: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+async fn answer(Shared(server): Shared<ScriptedRegistry>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    let login = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    let login = login.unwrap_or_default().to_owned();
+    server.seen.lock().unwrap().push((format!("{} {path}", request.method()), login.clone()));
+    let Some((status, headers)) = server.script.lock().unwrap().get(&path).cloned() else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    // A login is asked for where the script says so.
+    let wants_login = headers.iter().any(|(name, _)| *name == "www-authenticate");
+    let status = StatusCode::from_u16(if wants_login && login.is_empty() { 401 } else { status }).unwrap();
+    let mut response = (status, r#"{"schemaVersion":2}"#).into_response();
+    for (name, value) in headers {
+        response.headers_mut().insert(name, value.parse().unwrap());
+    }
+    response
+}
+
+impl ScriptedRegistry {
+    pub(crate) async fn start() -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Self { address, script: Arc::default(), seen: Arc::default() };
+        let router = axum::Router::new().fallback(answer).with_state(server.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        server
+    }
+
+    pub(crate) fn set(&self, path: &str, status: u16, headers: &[(&'static str, &str)]) {
+        let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.script.lock().unwrap().insert(path.to_owned(), (status, headers));
+    }
+
+    /// How often a method and path were asked for.
+    pub(crate) fn count(&self, asked: &str) -> usize {
+        self.seen.lock().unwrap().iter().filter(|(seen, _)| seen == asked).count()
+    }
+}
