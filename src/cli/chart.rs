@@ -86,6 +86,6 @@ pub(super) fn open(
     for line in &loaded.warnings {
         tell(line);
     }
-    check_installable(&loaded.chart, profile, &mut |line| tell(line))?;
+    check_installable(&loaded.chart, profile, &mut |line| tell(line)).map_err(|e| e.to_string())?;
     Ok(loaded)
 }

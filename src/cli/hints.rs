@@ -68,7 +68,8 @@ pub(super) fn fetch_text(error: &FetchError) -> String {
 /// The text of an error while a package is signed.
 pub(super) fn signing_text(error: &ProvenanceError) -> String {
     match error {
-        ProvenanceError::Keyring(text) => text.clone(),
+        #[cfg(feature = "pgp")]
+        ProvenanceError::Keyring(error) => error.to_string(),
         ProvenanceError::Protected(_) => format!("{error}: give its passphrase by --passphrase-file"),
         other => other.to_string(),
     }

@@ -118,7 +118,7 @@ fn pack(
         let names = missing.join(", ");
         return Err(format!("found in Chart.yaml, but missing in charts/ directory: {names}").into());
     }
-    let times = Times::of_directory(directory)?;
+    let times = Times::of_directory(directory).map_err(|e| e.to_string())?;
     let destination =
         if args.destination == Path::new(".") { absolute(Path::new(".")) } else { args.destination.clone() };
     let file = chart_package::file_name(&loaded.chart);

@@ -384,6 +384,11 @@ pub(crate) async fn plan(
     Ok(PlannedKind { settings, chart, is_registered: live.is_some() })
 }
 
+/// Whether the process has a kind from elsewhere.
+fn is_reserved(reserved: &[Gvk], gvk: &Gvk) -> bool {
+    reserved.iter().any(|known| known.group == gvk.group && known.kind == gvk.kind)
+}
+
 /// The definition of a kind, if there is one.
 ///
 /// # Errors
@@ -395,8 +400,7 @@ async fn owned_definition(
     names: &RegisteredNames,
 ) -> Result<Option<Value>, ReconcileError> {
     let gvk = gvk_of(names);
-    let is_reserved = |known: &Gvk| known.group == gvk.group && known.kind == gvk.kind;
-    if reserved.iter().any(is_reserved) {
+    if is_reserved(reserved, &gvk) {
         return Err(ReconcileError::Config(format!(
             "spec.kind: {} of {} is in --watches-file: remove one of them",
             gvk.kind, gvk.group
@@ -459,7 +463,9 @@ impl ChartResources {
     ) -> Result<(), ReconcileError> {
         let Some(names) = &object.status.kind else { return Ok(()) };
         let known = self.kinds.get(&object.name).await;
-        if known.is_some_and(|kind| !kind.is_chart_missing()) || self.is_reserved(&gvk_of(names)) {
+        if known.is_some_and(|kind| !kind.is_chart_missing())
+            || is_reserved(&self.options.reserved, &gvk_of(names))
+        {
             return Ok(());
         }
         // Others may write the status: the definition says whose the kind is.
@@ -475,11 +481,6 @@ impl ChartResources {
             self.kinds.ensure(&object.name, wanted(spec, chart, names, &object.status)?).await;
         }
         Ok(())
-    }
-
-    /// Whether the process has a kind from elsewhere.
-    fn is_reserved(&self, gvk: &Gvk) -> bool {
-        self.options.reserved.iter().any(|known| known.group == gvk.group && known.kind == gvk.kind)
     }
 
     /// Applies the definition, unless it belongs to somebody else.

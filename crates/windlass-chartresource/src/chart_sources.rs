@@ -127,7 +127,7 @@ impl ChartSources {
         let registries = access.registry.unwrap_or_else(Credentials::none);
         let download = TenantDownload { http: &http, registries, as_operator: as_user, options };
         let fetched = download.fetch(&chart.name, &mut |line| tracing::warn!("{line}")).await;
-        let fetched = fetched.map_err(|error| unavailable(&error))?;
+        let fetched = fetched.map_err(|error| unavailable(&error.to_string()))?;
         let arguments = ChartArguments::without_login(&chart.name, &chart.repo, &chart.version);
         blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments)).await
     }

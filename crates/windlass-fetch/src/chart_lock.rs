@@ -19,21 +19,32 @@ pub struct Lock {
     pub dependencies: Vec<Dependency>,
 }
 
+/// Why a lock file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LockError {
+    /// A field has the wrong type, in Go's words.
+    #[error("{0}")]
+    Field(String),
+    /// A dependency is empty.
+    #[error("dependencies must not contain empty or null nodes")]
+    NullDependency,
+}
+
 impl Lock {
     /// Parses the loaded file.
     ///
     /// # Errors
     /// A field has the wrong type, in Go's words.
-    pub fn read(data: &Data) -> Result<Self, String> {
+    pub fn read(data: &Data) -> Result<Self, LockError> {
         let text = |key: &str| data.get(key).and_then(Data::as_str).unwrap_or_default().to_owned();
         let mut metadata = Metadata::default();
         if let Some(list) = data.get("dependencies") {
             let map: Map = [("dependencies".to_owned(), list.clone())].into();
-            metadata.read(&map, Profile::Helm4)?;
+            metadata.read(&map, Profile::Helm4).map_err(LockError::Field)?;
         }
         let dependencies = metadata.dependencies.unwrap_or_default();
         if dependencies.iter().any(|d| d.is_null) {
-            return Err("dependencies must not contain empty or null nodes".to_owned());
+            return Err(LockError::NullDependency);
         }
         Ok(Self { generated: text("generated"), digest: text("digest"), dependencies })
     }

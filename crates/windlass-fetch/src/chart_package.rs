@@ -11,7 +11,7 @@ use chart_compat::{json, yaml};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::chart_lock::Lock;
+use super::chart_lock::{Lock, LockError};
 use super::{atomic_files, go_time};
 
 /// Why a chart could not be packed or unpacked.
@@ -26,6 +26,12 @@ pub enum PackageError {
     /// A file of the chart cannot be written as YAML.
     #[error("{0}")]
     Form(String),
+    /// The chart's lock file is invalid.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The variable `SOURCE_DATE_EPOCH` is not a time, in Helm's words.
+    #[error("invalid SOURCE_DATE_EPOCH: {0}")]
+    SourceDate(String),
     /// A file cannot be written.
     #[error("{path}: {source}")]
     Write {
@@ -58,11 +64,9 @@ impl Times {
     ///
     /// # Errors
     /// The variable is not a number, in Helm's words.
-    pub fn of_directory(root: &Path) -> Result<Self, String> {
+    pub fn of_directory(root: &Path) -> Result<Self, PackageError> {
         let fixed = match std::env::var("SOURCE_DATE_EPOCH") {
-            Ok(text) if !text.is_empty() => {
-                Some(epoch(&text).map_err(|e| format!("invalid SOURCE_DATE_EPOCH: {e}"))?)
-            }
+            Ok(text) if !text.is_empty() => Some(epoch(&text)?),
             _ => None,
         };
         // Files in archives below charts/ have no time of their own here; a fixed one keeps packages reproducible.
@@ -87,13 +91,13 @@ impl Times {
 }
 
 /// Parses seconds since 1970, with Go's errors.
-fn epoch(text: &str) -> Result<u64, String> {
-    let failed = |problem| format!("strconv.ParseInt: parsing {text:?}: {problem}");
+fn epoch(text: &str) -> Result<u64, PackageError> {
+    let failed = |problem| PackageError::SourceDate(format!("strconv.ParseInt: parsing {text:?}: {problem}"));
     let seconds = text.parse::<i64>().map_err(|e| match e.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => failed("value out of range"),
         _ => failed("invalid syntax"),
     })?;
-    u64::try_from(seconds).map_err(|_| "must not be negative".to_owned())
+    u64::try_from(seconds).map_err(|_| PackageError::SourceDate("must not be negative".to_owned()))
 }
 
 /// The file name of a package.
@@ -144,7 +148,7 @@ fn add_chart<W: Write>(
     }
     add("Chart.yaml", yaml::to_string(&metadata.data()).map_err(form)?.as_bytes())?;
     if let Some(lock) = chart.lock.as_ref().filter(|lock| v2 && **lock != Data::Null) {
-        let mut lock = Lock::read(lock).map_err(PackageError::Form)?;
+        let mut lock = Lock::read(lock)?;
         lock.generated = times.of_locks().unwrap_or(lock.generated);
         add("Chart.lock", lock.text().map_err(form)?.as_bytes())?;
     }

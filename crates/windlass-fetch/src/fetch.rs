@@ -16,9 +16,9 @@ use super::chart_reference::{BadReference, ChartReference};
 use super::git::GitError;
 use super::helm_paths::Home;
 use super::http::{Credentials, Http, HttpError, Request, Tls};
-use super::index::entry::{ChartVersion, Choice, choose};
+use super::index::entry::{BadRange, ChartVersion, Choice, choose};
 use super::index::{self, IndexError};
-use super::input_store::{self, InputStore, RemoteInput};
+use super::input_store::{self, InputStore, RemoteInput, StoreError};
 use super::location::{BadLocation, Location};
 use super::oci::OciError;
 use super::oci::cosign::{self, CosignError};
@@ -30,6 +30,28 @@ use windlass_base::redact::SecretText;
 
 /// Size limit of a provenance file.
 pub(super) const MAX_PROVENANCE: u64 = 16 << 20;
+
+/// Why a repository has no version of a chart to fetch, in Helm's words.
+#[derive(Debug, thiserror::Error)]
+pub enum NoVersion {
+    /// There is no such chart.
+    #[error("no chart name found")]
+    NoChart,
+    /// The chart has no versions.
+    #[error("no chart version found")]
+    None,
+    /// No version is in the range.
+    #[error("no chart version found for {chart}-{wish}")]
+    InRange {
+        /// The chart.
+        chart: String,
+        /// The range.
+        wish: String,
+    },
+    /// The range is invalid.
+    #[error(transparent)]
+    Range(#[from] BadRange),
+}
 
 /// Why a chart could not be fetched; `Display` is Helm's text where it has one.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +98,7 @@ pub enum FetchError {
         /// The repository's name.
         repository: String,
         /// Whether there is no such chart or no such version.
-        reason: String,
+        reason: NoVersion,
     },
     /// The repository of `--repo` does not have the chart.
     #[error("{chart} not found in {repository} repository")]
@@ -133,7 +155,7 @@ pub enum FetchError {
     },
     /// A store does not have it, or cannot keep it.
     #[error("{0}")]
-    Store(String),
+    Store(#[from] StoreError),
     /// A registry did not return it.
     #[error(transparent)]
     Oci(#[from] OciError),
@@ -291,7 +313,7 @@ impl Fetcher {
             return self.fetch_from_server(reference, options, warn).await;
         };
         let input = RemoteInput::chart(reference, options);
-        if let Some(path) = store.find(&input).map_err(FetchError::Store)? {
+        if let Some(path) = store.find(&input)? {
             return input_store::read_chart(&path, options);
         }
         let chart = self.fetch_from_server(reference, options, warn).await?;
@@ -387,13 +409,13 @@ impl Fetcher {
                 return Err(FetchError::NotCached(text));
             }
         };
-        let missing = |reason: String| FetchError::NoChart {
+        let missing = |reason: NoVersion| FetchError::NoChart {
             chart: chart.to_owned(),
             version: options.version.clone(),
             repository: name.to_owned(),
             reason,
         };
-        let versions = versions.remove(chart).ok_or_else(|| missing("no chart name found".to_owned()))?;
+        let versions = versions.remove(chart).ok_or_else(|| missing(NoVersion::NoChart))?;
         let chosen = pick(&versions, chart, &options.version, warn).map_err(missing)?;
         let mut place = place(&entry.url, chosen, &format!("chart {:?}", format!("{name}/{chart}")))?;
         place.tls = merged(entry.tls(), &options.tls);
@@ -583,9 +605,9 @@ pub(super) fn pick<'v>(
     chart: &str,
     wish: &str,
     warn: &mut (dyn FnMut(String) + Send),
-) -> Result<&'v ChartVersion, String> {
+) -> Result<&'v ChartVersion, NoVersion> {
     if versions.is_empty() {
-        return Err("no chart version found".to_owned());
+        return Err(NoVersion::None);
     }
     let names = versions.iter().map(|v| v.metadata.version.as_str());
     let found = match choose(names, wish)? {
@@ -595,9 +617,9 @@ pub(super) fn pick<'v>(
             warn(slog::line("WARN", text, &[("chart", chart), ("requested", wish), ("selected", version)]));
             version
         }
-        Choice::None => return Err(format!("no chart version found for {chart}-{wish}")),
+        Choice::None => return Err(NoVersion::InRange { chart: chart.to_owned(), wish: wish.to_owned() }),
     };
-    versions.iter().find(|v| v.metadata.version == found).ok_or_else(|| "no chart version found".to_owned())
+    versions.iter().find(|v| v.metadata.version == found).ok_or(NoVersion::None)
 }
 
 /// The location of a version.

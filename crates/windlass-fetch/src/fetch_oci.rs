@@ -132,7 +132,7 @@ async fn chosen(
         let text = format!("unable to locate any tags in provided repository: oci://{asked}");
         return Err(OciError::Mismatch(text).into());
     }
-    match choose(all.iter().map(String::as_str), &wish).map_err(OciError::Mismatch)? {
+    match choose(all.iter().map(String::as_str), &wish).map_err(|e| OciError::Mismatch(e.0))? {
         Choice::Found(version) | Choice::Near(version) => Ok((asked.tagged(version), version.to_owned())),
         Choice::None => {
             let text = format!("could not locate a version matching provided version string {wish}");

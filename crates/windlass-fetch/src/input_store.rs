@@ -84,43 +84,60 @@ impl fmt::Display for RemoteInput {
     }
 }
 
-/// Keeps what a run reads and fetches. Errors are texts for users.
+/// What a store does not have, or cannot keep, and why: a text for users.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(pub String);
+
+impl From<String> for StoreError {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<StoreError> for String {
+    fn from(error: StoreError) -> Self {
+        error.0
+    }
+}
+
+/// Keeps what a run reads and fetches.
 pub trait InputStore: Debug + Send + Sync {
     /// The file or directory that stands for an input; `None` if it is to be fetched.
     ///
     /// # Errors
     /// The store does not have it, and it must not be fetched.
-    fn find(&self, input: &RemoteInput) -> Result<Option<PathBuf>, String>;
+    fn find(&self, input: &RemoteInput) -> Result<Option<PathBuf>, StoreError>;
 
     /// Receives fetched files, the first of which stands for the input. Names have no folder.
     ///
     /// # Errors
     /// They cannot be kept.
-    fn take_files(&self, input: &RemoteInput, files: &[(&str, &[u8])]) -> Result<(), String>;
+    fn take_files(&self, input: &RemoteInput, files: &[(&str, &[u8])]) -> Result<(), StoreError>;
 
     /// Receives a path that stands for an input, within a temporary copy. Files of the copy that are read later are noted one by one.
     ///
     /// # Errors
     /// The path is outside of the copy.
-    fn take_copy(&self, input: &RemoteInput, copy: &Path, path: &Path) -> Result<(), String>;
+    fn take_copy(&self, input: &RemoteInput, copy: &Path, path: &Path) -> Result<(), StoreError>;
 
     /// Receives the path of a file that is read.
     ///
     /// # Errors
     /// It cannot be kept.
-    fn note_file(&self, path: &Path) -> Result<(), String>;
+    fn note_file(&self, path: &Path) -> Result<(), StoreError>;
 
     /// Receives the path of a chart that is loaded: a directory or a package.
     ///
     /// # Errors
     /// It cannot be kept.
-    fn note_chart(&self, path: &Path) -> Result<(), String>;
+    fn note_chart(&self, path: &Path) -> Result<(), StoreError>;
 
     /// Receives the path of a directory that is read as a whole.
     ///
     /// # Errors
     /// It cannot be kept.
-    fn note_directory(&self, path: &Path) -> Result<(), String>;
+    fn note_directory(&self, path: &Path) -> Result<(), StoreError>;
 }
 
 /// The chart that a store has, with its provenance file if that is asked for.
@@ -163,7 +180,7 @@ pub(super) fn keep_chart(
     let beside = format!("{}.prov", chart.file_name);
     let mut files = vec![(chart.file_name.as_str(), chart.bytes.as_ref())];
     files.extend(chart.provenance.as_ref().map(|bytes| (beside.as_str(), bytes.as_ref())));
-    store.take_files(input, &files).map_err(FetchError::Store)
+    Ok(store.take_files(input, &files)?)
 }
 
 #[cfg(test)]

@@ -3,6 +3,33 @@
 use chart_compat::chart::{Chart, other_versions};
 use chart_compat::profile::Profile;
 
+/// Why a chart cannot be installed; `Display` is Helm's text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotInstallable {
+    /// The chart is of this kind.
+    #[error("{0} charts are not installable")]
+    Kind(String),
+    /// These dependencies are declared, and not in `charts/`.
+    #[error(
+        "{} error occurred while checking for chart dependencies. You may need to run {} to fetch missing \
+         dependencies: found in Chart.yaml, but missing in charts/ directory: {names}",
+        match .profile { Profile::Helm4 => "an", Profile::Helm3 => "An" },
+        match .profile { Profile::Helm4 => "'helm dependency build'", Profile::Helm3 => "`helm dependency build`" }
+    )]
+    Missing {
+        /// Whose text it is.
+        profile: Profile,
+        /// Their names, with commas.
+        names: String,
+    },
+}
+
+impl From<NotInstallable> for String {
+    fn from(error: NotInstallable) -> Self {
+        error.to_string()
+    }
+}
+
 /// The declared dependencies that are missing.
 #[must_use]
 pub fn missing_dependencies(chart: &Chart) -> Vec<&str> {
@@ -14,9 +41,13 @@ pub fn missing_dependencies(chart: &Chart) -> Vec<&str> {
 ///
 /// # Errors
 /// It cannot be installed, in Helm's words.
-pub fn check_installable(chart: &Chart, profile: Profile, warn: &mut dyn FnMut(&str)) -> Result<(), String> {
+pub fn check_installable(
+    chart: &Chart,
+    profile: Profile,
+    warn: &mut dyn FnMut(&str),
+) -> Result<(), NotInstallable> {
     if !matches!(chart.metadata.kind.as_str(), "" | "application") {
-        return Err(format!("{} charts are not installable", chart.metadata.kind));
+        return Err(NotInstallable::Kind(chart.metadata.kind.clone()));
     }
     if chart.metadata.deprecated {
         warn(match profile {
@@ -31,13 +62,5 @@ pub fn check_installable(chart: &Chart, profile: Profile, warn: &mut dyn FnMut(&
     if missing.is_empty() {
         return Ok(());
     }
-    let (an, build) = match profile {
-        Profile::Helm4 => ("an", "'helm dependency build'"),
-        Profile::Helm3 => ("An", "`helm dependency build`"),
-    };
-    Err(format!(
-        "{an} error occurred while checking for chart dependencies. You may need to run {build} to fetch missing \
-         dependencies: found in Chart.yaml, but missing in charts/ directory: {}",
-        missing.join(", ")
-    ))
+    Err(NotInstallable::Missing { profile, names: missing.join(", ") })
 }

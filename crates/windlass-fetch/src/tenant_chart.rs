@@ -8,11 +8,39 @@ use std::path::Path;
 use chart_compat::profile::Profile;
 
 use super::Loaded;
-use super::fetch::{ChartBytes, Fetcher, Options};
+use super::fetch::{ChartBytes, FetchError, Fetcher, Options};
 use super::helm_paths::Home;
 use super::http::Http;
-use super::installable::check_installable;
+use super::installable::{NotInstallable, check_installable};
 use super::oci::credentials::Credentials;
+
+/// Why a tenant's chart is not downloaded.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadError {
+    /// There is no temporary directory.
+    #[error("no temporary directory: {0}")]
+    NoDirectory(std::io::Error),
+    /// Its server does not have it, or does not give it.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+}
+
+/// Why a package is not installed.
+#[derive(Debug, thiserror::Error)]
+pub enum UnusableChart {
+    /// It is not a chart.
+    #[error(transparent)]
+    Load(#[from] super::Error),
+    /// It is a chart that cannot be installed.
+    #[error(transparent)]
+    NotInstallable(#[from] NotInstallable),
+}
+
+impl From<UnusableChart> for String {
+    fn from(error: UnusableChart) -> Self {
+        error.to_string()
+    }
+}
 
 /// What a download is made with.
 pub struct TenantDownload<'d> {
@@ -35,11 +63,11 @@ impl TenantDownload<'_> {
         self,
         reference: &str,
         warn: &mut (dyn FnMut(String) + Send),
-    ) -> Result<ChartBytes, String> {
-        let scratch = tempfile::tempdir().map_err(|error| format!("no temporary directory: {error}"))?;
+    ) -> Result<ChartBytes, DownloadError> {
+        let scratch = tempfile::tempdir().map_err(DownloadError::NoDirectory)?;
         let fetcher = Fetcher::of_tenant(Home::below(scratch.path()), self.http.clone(), self.registries);
         let fetcher = Fetcher { of_tenant: !self.as_operator, ..fetcher };
-        fetcher.fetch(reference, &self.options, warn).await.map_err(|error| error.to_string())
+        Ok(fetcher.fetch(reference, &self.options, warn).await?)
     }
 }
 
@@ -52,8 +80,8 @@ pub fn load_installable(
     name: &str,
     profile: Profile,
     warn: &mut dyn FnMut(&str),
-) -> Result<Loaded, String> {
-    let loaded = super::load_package(package, Path::new(name), profile).map_err(|error| error.to_string())?;
+) -> Result<Loaded, UnusableChart> {
+    let loaded = super::load_package(package, Path::new(name), profile)?;
     check_loaded(&loaded, profile, warn)?;
     Ok(loaded)
 }
@@ -62,7 +90,11 @@ pub fn load_installable(
 ///
 /// # Errors
 /// It cannot be installed.
-pub fn check_loaded(loaded: &Loaded, profile: Profile, warn: &mut dyn FnMut(&str)) -> Result<(), String> {
+pub fn check_loaded(
+    loaded: &Loaded,
+    profile: Profile,
+    warn: &mut dyn FnMut(&str),
+) -> Result<(), NotInstallable> {
     loaded.warnings.iter().for_each(|line| warn(line));
     check_installable(&loaded.chart, profile, warn)
 }

@@ -10,7 +10,10 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod condition_setter;
+mod error;
 pub mod gotk_metrics;
 pub mod helmrelease;
 pub mod notifications;
 pub mod sources;
+
+pub use error::FluxError;

@@ -93,7 +93,7 @@ impl ChartStore for ChartFetcher {
 
     fn manifests(&self, dir: &Path) -> Result<(), String> {
         self.check_root(dir)?;
-        self.fetcher.inputs.as_ref().map_or(Ok(()), |inputs| inputs.note_directory(dir))
+        Ok(self.fetcher.inputs.as_ref().map_or(Ok(()), |inputs| inputs.note_directory(dir))?)
     }
 }
 

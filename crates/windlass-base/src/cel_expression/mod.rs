@@ -39,11 +39,11 @@ static ENVIRONMENT: LazyLock<Option<Arc<Env>>> = LazyLock::new(|| {
 ///
 /// # Errors
 /// Those of the evaluation.
-pub async fn off_runtime<T: Send + 'static>(
-    evaluation: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+pub async fn off_runtime<T: Send + 'static, E: From<String> + Send + 'static>(
+    evaluation: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
     let evaluated = tokio::task::spawn_blocking(evaluation).await;
-    evaluated.unwrap_or_else(|e| Err(format!("the evaluation ended early: {e}")))
+    evaluated.unwrap_or_else(|e| Err(format!("the evaluation ended early: {e}").into()))
 }
 
 /// Whether a text is an expression within the bounds.

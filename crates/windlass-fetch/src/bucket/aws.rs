@@ -131,7 +131,7 @@ impl Keys {
         headers: &[(HeaderName, String)],
     ) -> Result<Credentials, BucketError> {
         let wrong = |reason: String| BucketError::Answer(format!("{url}: {reason}"));
-        let address = address(url).map_err(wrong)?;
+        let address = address(url).map_err(|e| wrong(e.to_string()))?;
         let mut request = http::Request::builder().method(method).uri(address.as_str());
         for (name, value) in headers {
             request = request.header(name, value);

@@ -77,7 +77,7 @@ impl StorageApi for AzureApi {
 /// The headers that sign a `GET` of a URL with an account's key.
 async fn sign(url: &Location, account: &str, key: &str) -> Result<Credentials, BucketError> {
     let wrong = |reason: String| BucketError::Answer(format!("{url}: {reason}"));
-    let address = address(url).map_err(wrong)?;
+    let address = address(url).map_err(|e| wrong(e.to_string()))?;
     let request = http::Request::get(address.as_str()).header(VERSION.0, VERSION.1);
     let mut parts = request.body(()).map_err(|e| wrong(e.to_string()))?.into_parts().0;
     let credential = Credential::with_shared_key(account, key);

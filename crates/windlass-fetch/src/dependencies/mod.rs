@@ -15,7 +15,7 @@ use chart_compat::profile::Profile;
 use futures::{StreamExt as _, stream};
 
 use self::resolve::{Names, Resolved};
-use super::chart_lock::{self, Lock};
+use super::chart_lock::{self, Lock, LockError};
 use super::chart_package::{self, PackageError, Times};
 use super::fetch::{ChartBytes, FetchError, Fetcher, Options};
 use super::index::IndexError;
@@ -99,6 +99,9 @@ pub enum DependencyError {
     /// A local chart is not in the range.
     #[error("{0}")]
     Wrong(String),
+    /// The lock file is invalid.
+    #[error(transparent)]
+    Lock(#[from] LockError),
     /// The lock file is out of sync.
     #[error("{0}")]
     OutOfSync(&'static str),
@@ -207,7 +210,7 @@ impl Manager<'_> {
     pub async fn build(&mut self) -> Result<(), DependencyError> {
         let chart = self.chart()?;
         let Some(lock) = chart.lock.as_ref() else { return self.update().await };
-        let lock = Lock::read(lock).map_err(DependencyError::Wrong)?;
+        let lock = Lock::read(lock)?;
         let mut declared = chart.metadata.dependencies.clone().unwrap_or_default();
         let v1 = chart.metadata.api_version == "v1";
         // Helm 2 computed the digest before aliases of repositories were resolved.
@@ -445,7 +448,7 @@ impl Manager<'_> {
             let text = format!("can't get a valid version for dependency {}", d.name);
             return Err(DependencyError::Wrong(text));
         }
-        let times = Times::of_directory(&path).map_err(DependencyError::Wrong)?;
+        let times = Times::of_directory(&path)?;
         chart_package::save(&chart, &times, scratch)?;
         Ok(chart.metadata.version)
     }

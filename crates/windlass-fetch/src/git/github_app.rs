@@ -8,7 +8,7 @@ use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
 use super::super::http::{Credentials, Http, HttpError, MAX_CREDENTIALS, Request, Tls};
-use super::super::location::{Location, SEGMENT};
+use super::super::location::{BadLocation, Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
 use windlass_base::redact::SecretText;
 
@@ -33,6 +33,26 @@ pub enum TokenError {
     /// The key does not sign, or the API gives no token.
     #[error("failed to get credentials of the GitHub App: {0}")]
     Refused(#[from] Refusal),
+}
+
+/// Why a Secret does not describe an app. Names its keys, and none of their values but the URL.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppSecretError {
+    /// The value of this key is not a number.
+    #[error("{0} is not a number")]
+    NotNumber(&'static str),
+    /// Neither an installation nor its owner is there, or both are.
+    #[error("either githubAppInstallationID or githubAppInstallationOwner is required")]
+    Installation,
+    /// There is no private key.
+    #[error("githubAppPrivateKey is required")]
+    NoKey,
+    /// The URL of the API is invalid.
+    #[error("githubAppBaseURL: {0}")]
+    Url(#[from] BadLocation),
+    /// The URL of the API would take signatures and tokens in plain text.
+    #[error("githubAppBaseURL is not HTTPS")]
+    NotHttps,
 }
 
 /// Why the API gives no token.
@@ -94,19 +114,16 @@ impl GitHubApp {
     ///
     /// # Errors
     /// A key is absent or wrong; the text names it, but not the Secret.
-    pub fn of_secret<'s>(get: impl Fn(&str) -> Option<&'s [u8]>) -> Result<Self, String> {
+    pub fn of_secret<'s>(get: impl Fn(&str) -> Option<&'s [u8]>) -> Result<Self, AppSecretError> {
         let text = |key: &str| String::from_utf8_lossy(get(key).unwrap_or_default()).trim().to_owned();
-        let number = |key: &str| text(key).parse::<u64>().map_err(|_| format!("{key} is not a number"));
+        let number = |key: &'static str| text(key).parse::<u64>().map_err(|_| AppSecretError::NotNumber(key));
         let owner = text("githubAppInstallationOwner");
         let installation = match (get("githubAppInstallationID"), owner.is_empty()) {
             (Some(_), true) => Installation::Id(number("githubAppInstallationID")?),
             (None, false) => Installation::Owner(owner),
-            _ => {
-                let text = "either githubAppInstallationID or githubAppInstallationOwner is required";
-                return Err(text.to_owned());
-            }
+            _ => return Err(AppSecretError::Installation),
         };
-        let key = get("githubAppPrivateKey").ok_or("githubAppPrivateKey is required")?;
+        let key = get("githubAppPrivateKey").ok_or(AppSecretError::NoKey)?;
         Self::new(number(APP_ID)?, installation, key.to_vec(), &text("githubAppBaseURL"))
     }
 
@@ -114,11 +131,16 @@ impl GitHubApp {
     ///
     /// # Errors
     /// The URL is none, or would take the key's signatures and tokens in plain text.
-    fn new(id: u64, installation: Installation, private_key: Vec<u8>, api: &str) -> Result<Self, String> {
+    fn new(
+        id: u64,
+        installation: Installation,
+        private_key: Vec<u8>,
+        api: &str,
+    ) -> Result<Self, AppSecretError> {
         let text = if api.is_empty() { API } else { api.trim_end_matches('/') };
-        let api = Location::parse(text).map_err(|e| format!("githubAppBaseURL: {e}"))?;
+        let api = Location::parse(text)?;
         if api.scheme != "https" && !api.is_loopback() {
-            return Err("githubAppBaseURL is not HTTPS".to_owned());
+            return Err(AppSecretError::NotHttps);
         }
         Ok(Self { id, installation, private_key, api })
     }
@@ -257,7 +279,7 @@ mod tests {
             ),
             ("githubAppPrivateKey", "githubAppPrivateKey is required"),
         ] {
-            assert_eq!(of(without).err().as_deref(), Some(error));
+            assert_eq!(of(without).err().map(|e| e.to_string()).as_deref(), Some(error));
         }
         for wrong in ["http://ghe.example.org", "ghe.example.org", "ftp://ghe.example.org"] {
             assert!(app(wrong).is_err(), "{wrong}");

@@ -57,16 +57,27 @@ pub enum GitRevision {
     Semver(String),
 }
 
+/// A text that names no point of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a name of a branch, tag or commit")]
+pub struct BadRevision(pub String);
+
+impl From<BadRevision> for String {
+    fn from(error: BadRevision) -> Self {
+        error.to_string()
+    }
+}
+
 impl GitRevision {
     /// The point of a reference that a user gives; the head of the default branch, if it is empty.
     ///
     /// # Errors
     /// git could mistake it for an option or a path.
-    pub fn of_reference(reference: &str) -> Result<Self, String> {
+    pub fn of_reference(reference: &str) -> Result<Self, BadRevision> {
         match reference {
             "" => Ok(Self::Head),
             name if is_reference_name(name) => Ok(Self::Any(name.to_owned())),
-            name => Err(format!("{name:?} is not a name of a branch, tag or commit")),
+            name => Err(BadRevision(name.to_owned())),
         }
     }
 }

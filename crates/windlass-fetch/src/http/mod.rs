@@ -231,7 +231,7 @@ impl Http {
             if !matches!(url.scheme.as_str(), "http" | "https") {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
             }
-            let address = address(&url).map_err(|e| failed(&url, Reason::Other(e)))?;
+            let address = address(&url).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             if self.no_local {
                 self.check(&address).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             }
@@ -382,9 +382,9 @@ impl Response {
 ///
 /// # Errors
 /// The host is invalid.
-pub(super) fn address(url: &Location) -> Result<reqwest::Url, String> {
+pub(super) fn address(url: &Location) -> Result<reqwest::Url, <reqwest::Url as std::str::FromStr>::Err> {
     let text = format!("{}://{}{}", url.scheme, url.host, url.target());
-    reqwest::Url::parse(&text).map_err(|e| e.to_string())
+    reqwest::Url::parse(&text)
 }
 
 /// A status as Go writes it: `404 Not Found`.

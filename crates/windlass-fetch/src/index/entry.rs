@@ -8,6 +8,8 @@ use chart_compat::go::fmt::float32;
 use chart_compat::go::semver;
 use chart_compat::profile::Profile;
 
+use super::IndexError;
+
 /// A version of a chart, and its location.
 #[derive(Clone, Debug, Default)]
 pub struct ChartVersion {
@@ -35,15 +37,15 @@ impl ChartVersion {
     ///
     /// # Errors
     /// A field has the wrong type, in Go's words: then the whole index is invalid.
-    pub(super) fn read(item: &Data) -> Result<Item, String> {
+    pub(super) fn read(item: &Data) -> Result<Item, IndexError> {
         let Data::Map(map) = item else {
             return match item {
                 Data::Null => Ok(Item::Skipped("empty entry".to_owned())),
-                _ => Err("error unmarshaling JSON: an entry of a chart is not an object".to_owned()),
+                _ => Err(IndexError::no_object()),
             };
         };
         let mut out = Self::default();
-        out.metadata.read(map, Profile::Helm4)?;
+        out.metadata.read(map, Profile::Helm4).map_err(IndexError::Wrong)?;
         out.urls = strings(map, "urls")?;
         out.created = text(map, "created")?;
         out.digest = text(map, "digest")?;
@@ -84,8 +86,10 @@ impl ChartVersion {
     }
 }
 
-fn wrong(key: &str) -> String {
-    format!("error unmarshaling JSON: while decoding JSON: {key} of an entry has the wrong type")
+fn wrong(key: &str) -> IndexError {
+    IndexError::Wrong(format!(
+        "error unmarshaling JSON: while decoding JSON: {key} of an entry has the wrong type"
+    ))
 }
 
 /// Converts a scalar to text, as sigs.k8s.io/yaml does: a digest of digits only is a number in YAML.
@@ -99,20 +103,25 @@ fn scalar(d: &Data) -> Option<String> {
     })
 }
 
-fn text(map: &Map, key: &str) -> Result<String, String> {
+fn text(map: &Map, key: &str) -> Result<String, IndexError> {
     match map.get(key) {
         None | Some(Data::Null) => Ok(String::new()),
         Some(d) => scalar(d).ok_or_else(|| wrong(key)),
     }
 }
 
-fn strings(map: &Map, key: &str) -> Result<Vec<String>, String> {
+fn strings(map: &Map, key: &str) -> Result<Vec<String>, IndexError> {
     match map.get(key) {
         None | Some(Data::Null) => Ok(Vec::new()),
         Some(Data::List(list)) => list.iter().map(|d| scalar(d).ok_or_else(|| wrong(key))).collect(),
         Some(_) => Err(wrong(key)),
     }
 }
+
+/// A range of versions that is none, in the words of Masterminds' library.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadRange(pub String);
 
 /// Which version is requested (`IndexFile.Get`).
 #[derive(Debug, PartialEq, Eq)]
@@ -130,8 +139,11 @@ pub enum Choice<'v> {
 ///
 /// # Errors
 /// The range is invalid, in the words of Masterminds' library.
-pub fn choose<'v>(versions: impl Iterator<Item = &'v str> + Clone, wish: &str) -> Result<Choice<'v>, String> {
-    let range = semver::Range::parse(if wish.is_empty() { "*" } else { wish })?;
+pub fn choose<'v>(
+    versions: impl Iterator<Item = &'v str> + Clone,
+    wish: &str,
+) -> Result<Choice<'v>, BadRange> {
+    let range = semver::Range::parse(if wish.is_empty() { "*" } else { wish }).map_err(BadRange)?;
     if !wish.is_empty()
         && let Some(exact) = versions.clone().find(|v| *v == wish)
     {
@@ -177,7 +189,7 @@ mod tests {
         for (wish, want) in table {
             match choose(versions.iter().copied(), wish) {
                 Ok(found) => assert_eq!(found, want, "{wish}"),
-                Err(e) => assert_eq!((wish, e.as_str()), ("junk", "improper constraint: \"junk\"")),
+                Err(e) => assert_eq!((wish, e.0.as_str()), ("junk", "improper constraint: \"junk\"")),
             }
         }
     }

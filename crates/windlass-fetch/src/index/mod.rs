@@ -241,7 +241,7 @@ impl Items for Gather<'_> {
     }
 
     fn item(&mut self, item: &Data) -> Result<(), IndexError> {
-        match ChartVersion::read(item).map_err(IndexError::Wrong)? {
+        match ChartVersion::read(item)? {
             Item::Version(version) => self.versions.push(*version),
             Item::Skipped(reason) => {
                 let version = item.get("version").and_then(Data::as_str).unwrap_or_default();

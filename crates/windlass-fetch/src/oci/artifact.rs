@@ -197,7 +197,7 @@ impl Registry<'_> {
         let metadata = chart::load_files(files, Profile::Helm4, &mut drop).map_err(wrong)?.metadata;
         let path = remote.strip_prefix("oci://").unwrap_or(remote).trim_end_matches('/');
         let reference = OciReference::parse(&format!("{path}/{}:{}", metadata.name, metadata.version))?;
-        let config = config_text(&metadata).map_err(OciError::NoChart)?;
+        let config = config_text(&metadata).map_err(|e| OciError::NoChart(e.0.to_owned()))?;
         let mut layers = vec![(CHART, chart)];
         layers.extend(provenance.map(|p| (PROVENANCE, p)));
         let mut parts = Vec::new();
@@ -228,7 +228,7 @@ pub(super) fn descriptor(media: &str, digest: String, size: usize) -> Descriptor
 }
 
 /// `Chart.yaml` as JSON, in the order of Go's fields, so that equal charts are equal artifacts.
-fn config_text(metadata: &Metadata) -> Result<String, String> {
+fn config_text(metadata: &Metadata) -> Result<String, json::Unsupported> {
     let data = metadata.data();
     let mut parts = Vec::new();
     for key in Metadata::KEYS {
@@ -239,7 +239,7 @@ fn config_text(metadata: &Metadata) -> Result<String, String> {
                 value,
                 &["name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias"],
             )?,
-            _ => json::to_string(value).map_err(|e| e.0.to_owned())?,
+            _ => json::to_string(value)?,
         };
         parts.push(format!("\"{key}\":{text}"));
     }
@@ -247,13 +247,13 @@ fn config_text(metadata: &Metadata) -> Result<String, String> {
 }
 
 /// A list of objects with ordered fields.
-fn ordered(list: &chart_compat::data::Data, order: &[&str]) -> Result<String, String> {
+fn ordered(list: &chart_compat::data::Data, order: &[&str]) -> Result<String, json::Unsupported> {
     let mut items = Vec::new();
     for item in list.as_list().unwrap_or_default() {
         let mut fields = Vec::new();
         for key in order {
             if let Some(value) = item.get(key) {
-                let text = json::to_string(value).map_err(|e| e.0.to_owned())?;
+                let text = json::to_string(value)?;
                 fields.push(format!("\"{key}\":{text}"));
             }
         }

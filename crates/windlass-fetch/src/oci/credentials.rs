@@ -64,6 +64,22 @@ pub enum CredentialsError {
     NotLoggedIn,
 }
 
+/// Why a text is not in Docker's format. Never quotes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigTextError {
+    /// The text is not JSON.
+    #[error("line {line}, column {column}: it is not JSON")]
+    NotJson {
+        /// Where, from 1.
+        line: usize,
+        /// Where in the line.
+        column: usize,
+    },
+    /// The text is another value than an object.
+    #[error("it is not an object")]
+    NotObject,
+}
+
 /// Where the credentials are.
 #[derive(Clone)]
 pub enum Credentials {
@@ -97,11 +113,11 @@ impl Credentials {
     ///
     /// # Errors
     /// The text is not in Docker's format; the error does not quote it.
-    pub fn of_config(text: &[u8]) -> Result<Self, String> {
+    pub fn of_config(text: &[u8]) -> Result<Self, ConfigTextError> {
         match serde_json::from_slice(text) {
             Ok(Value::Object(top)) => Ok(Self::Config(top)),
-            Ok(_) => Err("it is not an object".to_owned()),
-            Err(e) => Err(format!("line {}, column {}: it is not JSON", e.line(), e.column())),
+            Ok(_) => Err(ConfigTextError::NotObject),
+            Err(e) => Err(ConfigTextError::NotJson { line: e.line(), column: e.column() }),
         }
     }
 

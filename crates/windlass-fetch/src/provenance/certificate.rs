@@ -38,7 +38,7 @@ pub(super) struct Subkey {
 
 /// Why a key may not sign; `Display` is Helm's text, with the reason where Helm has none.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// The proof of the binding between key and certificate is missing, or the key is not for signing.
     #[error("openpgp: signature made by unknown entity: {0}")]
     NotForSigning(&'static str),

@@ -49,19 +49,18 @@ pub fn sign(
     let secret = certificate.secret.as_ref().ok_or(ProvenanceError::NotSecret)?;
     let name = || certificate.names().next().unwrap_or_default();
     if let Err(refusal) = certificate.primary_may_sign(now()) {
-        let text = format!("the key {:?} cannot sign: {}", name(), refusal.of_key());
-        return Err(ProvenanceError::Signature(text));
+        let reason = refusal.of_key();
+        return Err(ProvenanceError::CannotSign { key: name(), reason });
     }
     let passphrase = if secret.secret_params().is_encrypted() {
-        let given = passphrase().map_err(ProvenanceError::Signature)?;
+        let given = passphrase().map_err(ProvenanceError::Passphrase)?;
         given.ok_or_else(|| ProvenanceError::Protected(name()))?
     } else {
         Vec::new()
     };
-    let text = |data: &Data| yaml::to_string(data).map_err(|e| ProvenanceError::Signature(e.to_string()));
     let files: Map = [(file.to_owned(), digest(package).into())].into();
     let sums: Map = [("files".to_owned(), files.into())].into();
-    let message = format!("{}\n...\n{}", text(&metadata.data())?, text(&sums.into())?);
+    let message = format!("{}\n...\n{}", yaml::to_string(&metadata.data())?, yaml::to_string(&sums.into())?);
     let message = message.trim_end_matches('\n');
     let signed = signature::sign(secret, &passphrase, &canonical(message), now());
     let escaped: Vec<String> = message
@@ -106,7 +105,7 @@ pub fn verify(
     let found = digest(package);
     let (_, sums) = message.split_once("\n...\n").ok_or(ProvenanceError::NoParts)?;
     let sums = sums.split("\n...\n").next().unwrap_or_default();
-    let sums = yaml::from_slice(sums.as_bytes()).map_err(|e| ProvenanceError::Signature(e.to_string()))?;
+    let sums = yaml::from_slice(sums.as_bytes())?;
     let signed = sums.get("files").and_then(|f| f.get(file)).and_then(Data::as_str);
     match signed {
         None => Err(ProvenanceError::NoFile(file.to_owned())),

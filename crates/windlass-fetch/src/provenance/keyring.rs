@@ -14,22 +14,27 @@ use pgp::types::{KeyDetails as _, KeyVersion, Tag};
 
 use super::super::atomic_files;
 use super::certificate::Certificate;
+use super::openpgp_error::OpenPgpError;
 
 /// Size limit of a keyring, in bytes.
 const MAX_KEYRING: u64 = 64 << 20;
 
 /// Reads a keyring.
-pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, String> {
-    let shown = path.display();
-    let data = atomic_files::read(path, MAX_KEYRING).map_err(|e| format!("open {shown}: {e}"))?;
-    let data = data.ok_or_else(|| format!("open {shown}: no such file or directory"))?;
+pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, OpenPgpError> {
+    let unopened = |reason: String| OpenPgpError::Open { path: path.to_owned(), reason };
+    let container = |container| {
+        let path = path.to_owned();
+        move |source| OpenPgpError::Container { container, path, source: Box::new(source) }
+    };
+    let data = atomic_files::read(path, MAX_KEYRING).map_err(|e| unopened(e.to_string()))?;
+    let data = data.ok_or_else(|| unopened("no such file or directory".to_owned()))?;
     let mut ring = Ring::default();
     if data.len() >= 12 && data[4] == 1 && &data[8..12] == b"KBXf" {
-        let keys = keybox(&data).map_err(|e| format!("reading keybox {shown}: {e}"))?;
+        let keys = keybox(&data).map_err(container("keybox"))?;
         ring.add(&keys)?;
     } else if data.trim_ascii_start().starts_with(b"-----BEGIN PGP") {
         let text = String::from_utf8_lossy(&data);
-        armored(&mut ring, &text).map_err(|e| format!("reading armored keyring {shown}: {e}"))?;
+        armored(&mut ring, &text).map_err(container("armored keyring"))?;
     } else {
         ring.add(&data)?;
     }
@@ -37,7 +42,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Certificate>, String> {
 }
 
 /// Reads keys in armor.
-pub(super) fn of_texts(texts: &[String]) -> Result<Vec<Certificate>, String> {
+pub(super) fn of_texts(texts: &[String]) -> Result<Vec<Certificate>, OpenPgpError> {
     let mut ring = Ring::default();
     for text in texts {
         armored(&mut ring, text)?;
@@ -46,27 +51,26 @@ pub(super) fn of_texts(texts: &[String]) -> Result<Vec<Certificate>, String> {
 }
 
 /// Adds the certificates of each armored block of a text.
-fn armored(ring: &mut Ring, text: &str) -> Result<(), String> {
+fn armored(ring: &mut Ring, text: &str) -> Result<(), OpenPgpError> {
     const BEGIN: &str = "-----BEGIN PGP";
     for block in text.split(BEGIN).skip(1) {
         let (kind, data) = dearmor(&format!("{BEGIN}{block}"))?;
         if !matches!(kind, BlockType::PublicKey | BlockType::PrivateKey) {
-            return Err(format!("expected a public or private key block, got \"{kind}\""));
+            return Err(OpenPgpError::NotKeys(kind.to_string()));
         }
         ring.add(&data)?;
     }
-    if ring.all.is_empty() { Err("no keys found".to_owned()) } else { Ok(()) }
+    if ring.all.is_empty() { Err(OpenPgpError::NoKeys) } else { Ok(()) }
 }
 
 /// The type and data of one armored block.
-pub(super) fn dearmor(text: &str) -> Result<(BlockType, Vec<u8>), String> {
-    let invalid = |_| "openpgp: invalid argument: armor invalid".to_owned();
+pub(super) fn dearmor(text: &str) -> Result<(BlockType, Vec<u8>), OpenPgpError> {
     let mut reader = Dearmor::new(text.as_bytes());
-    reader.read_header().map_err(|e| invalid(e.to_string()))?;
+    reader.read_header().map_err(|_| OpenPgpError::Armor)?;
     let mut data = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "what it decodes is shorter than the text")]
-    reader.read_to_end(&mut data).map_err(|e| invalid(e.to_string()))?;
-    let kind = reader.typ.ok_or_else(|| invalid(String::new()))?;
+    reader.read_to_end(&mut data).map_err(|_| OpenPgpError::Armor)?;
+    let kind = reader.typ.ok_or(OpenPgpError::Armor)?;
     Ok((kind, data))
 }
 
@@ -98,12 +102,12 @@ impl Ring {
     }
 
     /// Adds a stream of packets. The components of an unknown primary key are skipped with it.
-    pub(super) fn add(&mut self, data: &[u8]) -> Result<(), String> {
+    pub(super) fn add(&mut self, data: &[u8]) -> Result<(), OpenPgpError> {
         let mut current: Option<usize> = None;
         let mut target = Target::Ignored;
         let mut packets = PacketParser::new(data);
         while let Some(body) = packets.next_ref() {
-            let mut body = body.map_err(|e| format!("openpgp: invalid data: {e}"))?;
+            let mut body = body.map_err(OpenPgpError::Packet)?;
             let header = body.packet_header();
             let tag = header.tag();
             let packet = Packet::from_reader(header, &mut body);
@@ -171,26 +175,27 @@ fn attach(certificate: &mut Certificate, target: Target, signature: Signature) {
 }
 
 /// The keys in a keybox: blobs with a length, a type, flags, and the position of the key.
-fn keybox(data: &[u8]) -> Result<Vec<u8>, String> {
+fn keybox(data: &[u8]) -> Result<Vec<u8>, OpenPgpError> {
+    let wrong = OpenPgpError::Keybox;
     let mut out = Vec::new();
     let mut rest = data;
     while !rest.is_empty() {
-        let length = number(rest, 0, 4).filter(|n| *n >= 5).ok_or("a blob has no length")?;
-        let (blob, after) = rest.split_at_checked(length).ok_or("a blob is cut off")?;
+        let length = number(rest, 0, 4).filter(|n| *n >= 5).ok_or(wrong("a blob has no length"))?;
+        let (blob, after) = rest.split_at_checked(length).ok_or(wrong("a blob is cut off"))?;
         rest = after;
         if blob[4] != 2 {
             continue;
         }
         let head = (|| Some((number(blob, 6, 2)?, number(blob, 8, 4)?, number(blob, 12, 4)?)))();
-        let (flags, start, length) = head.ok_or("an OpenPGP blob is too short")?;
-        let end = start.checked_add(length).ok_or("an OpenPGP blob has a wrong place")?;
-        let key = blob.get(start..end).ok_or("an OpenPGP blob has a wrong place")?;
+        let (flags, start, length) = head.ok_or(wrong("an OpenPGP blob is too short"))?;
+        let end = start.checked_add(length).ok_or(wrong("an OpenPGP blob has a wrong place"))?;
+        let key = blob.get(start..end).ok_or(wrong("an OpenPGP blob has a wrong place"))?;
         // Ephemeral keys are not part of the ring yet.
         if flags & 2 == 0 {
             out.extend_from_slice(key);
         }
     }
-    if out.is_empty() { Err("keybox contains no OpenPGP keys".to_owned()) } else { Ok(out) }
+    if out.is_empty() { Err(wrong("keybox contains no OpenPGP keys")) } else { Ok(out) }
 }
 
 /// A big-endian number of `length` bytes.

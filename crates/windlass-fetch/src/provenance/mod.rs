@@ -10,6 +10,8 @@ mod certificate;
 mod file;
 #[cfg(feature = "pgp")]
 mod keyring;
+#[cfg(feature = "pgp")]
+mod openpgp_error;
 mod package_file;
 #[cfg(feature = "pgp")]
 mod signature;
@@ -22,6 +24,8 @@ use std::path::PathBuf;
 
 #[cfg(feature = "pgp")]
 pub use self::file::{sign, verify, verify_detached};
+#[cfg(feature = "pgp")]
+pub use self::openpgp_error::OpenPgpError;
 pub use self::package_file::{verify_fetched, verify_file};
 #[cfg(not(feature = "pgp"))]
 pub use self::unavailable::{sign, verify, verify_detached};
@@ -31,8 +35,9 @@ use super::helm_paths::user_home;
 #[derive(Debug, thiserror::Error)]
 pub enum ProvenanceError {
     /// The keyring cannot be read.
+    #[cfg(feature = "pgp")]
     #[error("failed to load keyring: {0}")]
-    Keyring(String),
+    Keyring(OpenPgpError),
     /// No key has the given name.
     #[error("private key not found")]
     NoKey,
@@ -46,8 +51,26 @@ pub enum ProvenanceError {
     #[error("the key {0:?} is protected")]
     Protected(String),
     /// The key cannot be used, or the signature is invalid.
+    #[cfg(feature = "pgp")]
     #[error("{0}")]
-    Signature(String),
+    Signature(OpenPgpError),
+    /// The named key must not sign.
+    #[error("the key {key:?} cannot sign: {reason}")]
+    CannotSign {
+        /// A user id of the key.
+        key: String,
+        /// Why.
+        reason: String,
+    },
+    /// No passphrase can be read.
+    #[error("{0}")]
+    Passphrase(String),
+    /// The two documents of a provenance file cannot be written.
+    #[error("{0}")]
+    Write(#[from] chart_compat::yaml::WriteError),
+    /// The list of files in a provenance file is not YAML.
+    #[error("{0}")]
+    Files(#[from] chart_compat::yaml::Error),
     /// The file is not a signed text.
     #[error("signature block not found")]
     NoBlock,

@@ -9,9 +9,10 @@ use pgp::types::{KeyDetails, KeyVersion, Password, S2kParams, SecretParams, Stri
 
 use super::certificate::{Certificate, Refusal, expired, strong_hash};
 use super::keyring::dearmor;
+use super::openpgp_error::OpenPgpError;
 
 /// Most signatures of a provenance file.
-const MAX_SIGNATURES: usize = 32;
+pub(super) const MAX_SIGNATURES: usize = 32;
 
 /// The signer of a text, by a keyring (`openpgp.CheckDetachedSignature`). `text`: in its canonical form; `now`:
 /// seconds since 1970.
@@ -20,8 +21,8 @@ pub(super) fn check<'k>(
     text: &[u8],
     armored: &str,
     now: u64,
-) -> Result<&'k Certificate, String> {
-    let mut reason = "openpgp: signature made by unknown entity".to_owned();
+) -> Result<&'k Certificate, OpenPgpError> {
+    let mut reason = OpenPgpError::Unknown;
     for signature in signatures(armored)? {
         if !matches!(signature.typ(), Some(SignatureType::Binary | SignatureType::Text)) {
             continue;
@@ -47,19 +48,19 @@ pub(super) fn check<'k>(
 }
 
 /// The signatures in an armored block.
-fn signatures(armored: &str) -> Result<Vec<Signature>, String> {
+fn signatures(armored: &str) -> Result<Vec<Signature>, OpenPgpError> {
     let (kind, data) = dearmor(armored)?;
     if kind != BlockType::Signature {
-        return Err(format!("openpgp: invalid argument: expected a signature, got \"{kind}\""));
+        return Err(OpenPgpError::NotSignature(kind.to_string()));
     }
     let mut out = Vec::new();
     for packet in PacketParser::new(data.as_slice()) {
-        match packet.map_err(|e| format!("openpgp: invalid data: {e}"))? {
+        match packet.map_err(OpenPgpError::Packet)? {
             Packet::Signature(signature) => out.push(signature),
-            _ => return Err("openpgp: invalid data: non signature packet found".to_owned()),
+            _ => return Err(OpenPgpError::OtherPacket),
         }
         if out.len() > MAX_SIGNATURES {
-            return Err(format!("openpgp: invalid data: more than {MAX_SIGNATURES} signatures"));
+            return Err(OpenPgpError::TooMany);
         }
     }
     Ok(out)
@@ -77,36 +78,36 @@ fn holds(
     text: &[u8],
     now: u64,
     allowed: impl Fn() -> Result<(), Refusal>,
-) -> Result<(), String> {
+) -> Result<(), OpenPgpError> {
     if !strong_hash(signature) {
         let hash = signature.hash_alg().map_or_else(|| "unknown".to_owned(), |h| h.to_string());
-        return Err(Refusal::Weak(format!("signature by {hash}")).to_string());
+        return Err(Refusal::Weak(format!("signature by {hash}")).into());
     }
     if signature.verify(key, text).is_err() {
-        return Err("openpgp: invalid signature: the text or the signature was changed".to_owned());
+        return Err(OpenPgpError::Changed);
     }
-    allowed().map_err(|e| e.to_string())?;
-    if expired(signature, now) { Err(Refusal::SignatureExpired.to_string()) } else { Ok(()) }
+    allowed()?;
+    if expired(signature, now) { Err(Refusal::SignatureExpired.into()) } else { Ok(()) }
 }
 
 /// An armored signature of a text in its canonical form.
-pub(super) fn sign(key: &SecretKey, passphrase: &[u8], text: &[u8], now: u64) -> Result<String, String> {
+pub(super) fn sign(
+    key: &SecretKey,
+    passphrase: &[u8],
+    text: &[u8],
+    now: u64,
+) -> Result<String, OpenPgpError> {
     if is_stub(key) {
-        return Err("the secret key is not in this keyring, only a note that it exists".to_owned());
+        return Err(OpenPgpError::Stub);
     }
     if key.version() != KeyVersion::V4 {
-        return Err(format!(
-            "openpgp: unsupported feature: signing with a key of version {:?}",
-            key.version()
-        ));
+        return Err(OpenPgpError::Version(key.version()));
     }
     let password = Password::from(passphrase);
     if key.unlock(&password, |_, _| Ok(())).is_err() {
-        return Err(
-            "openpgp: invalid data: private key checksum failure: is the passphrase right?".to_owned()
-        );
+        return Err(OpenPgpError::Passphrase);
     }
-    let failed = |e: pgp::errors::Error| format!("openpgp: {e}");
+    let failed = OpenPgpError::Sign;
     let created = Timestamp::from_secs(u32::try_from(now).unwrap_or(u32::MAX));
     let mut config = SignatureConfig::v4(SignatureType::Text, key.algorithm(), HashAlgorithm::Sha512);
     for data in [

@@ -11,6 +11,7 @@ use chart_compat::render::CompiledChart;
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::super::error::FluxError;
 use super::digest::sha256;
 use flux_api::api_names::SOURCES;
 use flux_api::common::{SourceArtifact, failure_of};
@@ -127,7 +128,7 @@ impl Artifact {
 }
 
 /// The file of an artifact by its URL, if this process has it: artifacts of its own sources are read from disk.
-pub type LocalArtifacts = Arc<dyn Fn(&ObjectRef, &str) -> Result<Option<PathBuf>, String> + Send + Sync>;
+pub type LocalArtifacts = Arc<dyn Fn(&ObjectRef, &str) -> Result<Option<PathBuf>, FluxError> + Send + Sync>;
 
 /// Fetches charts.
 pub(super) struct ArtifactClient {

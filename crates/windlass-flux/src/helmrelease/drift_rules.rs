@@ -12,6 +12,8 @@ use windlass_controller::ReconcileError;
 use windlass_engine::WHOLE_OBJECT;
 use windlass_render::post_renderers::LabelSelector;
 
+use super::super::error::FluxError;
+
 /// Fields by which the API server knows the items of lists; the first set that an item has counts.
 const KEYS: [&[&str]; 9] = [
     &["name"],
@@ -37,7 +39,7 @@ struct Target {
 }
 
 impl Target {
-    fn compile(target: &Selector) -> Result<Self, String> {
+    fn compile(target: &Selector) -> Result<Self, FluxError> {
         let pattern = |field: &str, text: &str| match text {
             "" => Ok(None),
             text => compile(format!("^(?:{text})$").as_bytes())
@@ -87,7 +89,8 @@ pub(super) fn rules_for(
 ) -> Result<Vec<String>, ReconcileError> {
     let mut out = Vec::new();
     for (at, rule) in rules.iter().enumerate() {
-        let wrong = |why: String| ReconcileError::Config(format!("spec.driftDetection.ignore[{at}].{why}"));
+        let wrong =
+            |why: FluxError| ReconcileError::Config(format!("spec.driftDetection.ignore[{at}].{why}"));
         let target = rule.target.as_ref().map(Target::compile).transpose().map_err(wrong)?;
         for object in objects {
             let Some(gvk) = Gvk::of(object) else { continue };

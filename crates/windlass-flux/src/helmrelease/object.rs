@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::super::error::FluxError;
 use super::dependency;
 use super::names;
 use flux_api::api_names::{FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
@@ -26,7 +27,7 @@ pub struct HelmReleaseObject {
     pub(super) suspended: bool,
     /// Whether its condition Ready is true of its newest generation.
     pub(super) ready: bool,
-    spec: Result<HelmReleaseSpec, String>,
+    spec: Result<HelmReleaseSpec, FluxError>,
 }
 
 impl HelmReleaseObject {
@@ -41,7 +42,7 @@ impl HelmReleaseObject {
             requests: Requests::of(meta),
             suspended: object["spec"]["suspend"] == true,
             ready: dependency::is_ready(object),
-            spec: HelmReleaseSpec::read(&object["spec"]).map_err(|error| format!("spec: {error}")),
+            spec: HelmReleaseSpec::read(&object["spec"]).map_err(|error| FluxError::within("spec", error)),
         }
     }
 
@@ -50,7 +51,7 @@ impl HelmReleaseObject {
     /// # Errors
     /// A field has a value of the wrong type.
     pub(super) fn spec(&self) -> Result<&HelmReleaseSpec, ReconcileError> {
-        self.spec.as_ref().map_err(|text| ReconcileError::Config(text.clone()))
+        self.spec.as_ref().map_err(|error| ReconcileError::Config(error.to_string()))
     }
 
     /// The release of its spec.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use chart_compat::render::{PostRenderStrategy, Rendered};
 
+use super::super::error::FluxError;
 use super::digest;
 use super::release_state::Action;
 use flux_api::GoDuration;
@@ -171,14 +172,16 @@ pub(super) async fn check_expressions(spec: &HelmReleaseSpec) -> Result<(), Reco
     if rules.is_empty() {
         return Ok(());
     }
-    cel_expression::off_runtime(move || check_rules(&rules)).await.map_err(|text| ReconcileError::Reason {
-        reason: "InvalidCELExpression",
-        text,
-        disposition: Disposition::Stall,
+    cel_expression::off_runtime(move || check_rules(&rules)).await.map_err(|error: FluxError| {
+        ReconcileError::Reason {
+            reason: "InvalidCELExpression",
+            text: error.into(),
+            disposition: Disposition::Stall,
+        }
     })
 }
 
-fn check_rules(rules: &[api::HealthCheckExpr]) -> Result<(), String> {
+fn check_rules(rules: &[api::HealthCheckExpr]) -> Result<(), FluxError> {
     for (at, rule) in rules.iter().enumerate() {
         let all = [
             ("current", Some(&rule.current)),

@@ -14,6 +14,8 @@ use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef};
 use windlass_controller::AccountName;
 
+use super::super::error::FluxError;
+
 /// Field manager of requests.
 const MANAGER: &str = "windlass";
 /// How long a token is asked for, in seconds.
@@ -40,16 +42,16 @@ impl Identity {
         data: &BTreeMap<String, String>,
         namespace: &str,
         default_account: Option<&AccountName>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FluxError> {
         let text = |key: &str| data.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
         match text("provider") {
             Some("generic") => {}
             Some(other) => {
                 return Err(format!(
                     "provider {other:?} is not supported, only \"generic\": use secretRef, or leave this object to helm-controller"
-                ));
+                ).into());
             }
-            None => return Err("it has no key provider".to_owned()),
+            None => return Err("it has no key provider".into()),
         }
         let address = text("address").ok_or("it has no key address")?;
         let account = match (text("serviceAccountName"), default_account) {
@@ -59,7 +61,7 @@ impl Identity {
             (None, None) => {
                 return Err(
                     "it has no key serviceAccountName, and the operator's own identity is not sent to other clusters"
-                        .to_owned(),
+                        .into(),
                 );
             }
         };
@@ -71,7 +73,7 @@ impl Identity {
             .map(str::to_owned)
             .collect();
         if audiences.len() > MAX_AUDIENCES {
-            return Err(format!("it has more than {MAX_AUDIENCES} audiences"));
+            return Err(format!("it has more than {MAX_AUDIENCES} audiences").into());
         }
         Ok(Self {
             account: ObjectRef::new(Gvk::new("v1", "ServiceAccount"), Some(namespace), account.as_str()),
@@ -83,8 +85,8 @@ impl Identity {
 }
 
 /// The URL of an address: host and port, by https alone.
-fn server_of(address: &str) -> Result<String, String> {
-    let wrong = || format!("address {address:?} is not a host or an https URL");
+fn server_of(address: &str) -> Result<String, FluxError> {
+    let wrong = || FluxError::from(format!("address {address:?} is not a host or an https URL"));
     let rest = address.strip_prefix("https://").unwrap_or(address);
     let host = rest.split('/').next().unwrap_or_default();
     if host.is_empty() || rest.contains("://") || host.contains(['@', '?', '#', ' ', '\\']) {
@@ -139,7 +141,7 @@ mod tests {
 
     fn identity(data: &[(&str, &str)], default: Option<&str>) -> Result<Identity, String> {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Identity::of(&data, "apps", default.and_then(AccountName::parse).as_ref())
+        Identity::of(&data, "apps", default.and_then(AccountName::parse).as_ref()).map_err(String::from)
     }
 
     #[test]

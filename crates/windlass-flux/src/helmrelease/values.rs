@@ -11,6 +11,8 @@ use chart_compat::data::{Data, Map};
 use chart_compat::values::strvals;
 use chart_compat::yaml::{self, Room};
 
+use super::super::error::FluxError;
+
 /// Marks a map that the result shares with the inline values while a path is set. No key of a values file can have it.
 const SHARED: &str = "\u{0}shared";
 
@@ -37,7 +39,7 @@ enum Shared {
 ///
 /// # Errors
 /// A source is not a YAML map, or a path cannot be set; the text names the source, not its content.
-pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, String> {
+pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, FluxError> {
     let mut inline = inline.clone();
     let mut result = Map::new();
     let room = Room::default();
@@ -273,7 +275,7 @@ mod tests {
                  strconv.Atoi: parsing \"x\": invalid syntax",
             ),
         ] {
-            assert_eq!(compose(&[source], &Map::new()).unwrap_err(), expected);
+            assert_eq!(compose(&[source], &Map::new()).unwrap_err().to_string(), expected);
         }
     }
 
@@ -294,8 +296,8 @@ mod tests {
             ("s3", "num.x", above),
             ("s3", "num[0]", above),
         ] {
-            let error =
-                compose(&[source(text, path, false)], &yaml::from_slice_map(b"num: 1").unwrap()).unwrap_err();
+            let inline = yaml::from_slice_map(b"num: 1").unwrap();
+            let error = compose(&[source(text, path, false)], &inline).unwrap_err().to_string();
             let start = format!("Secret ns/s, key k cannot be set at targetPath {path:?}: ");
             assert_eq!(error.strip_prefix(&start), Some(expected), "{text}");
         }

@@ -54,7 +54,7 @@ pub(super) async fn resolve(
         let object = read.get(&query).and_then(Option::as_ref);
         sources.extend(values_source(&reference, *literal, object, namespace)?);
     }
-    compose(&sources, &inline).map_err(|e| failed("ValuesError", e))
+    compose(&sources, &inline).map_err(|e| failed("ValuesError", e.into()))
 }
 
 /// The text of a reference; `None` if it is absent and optional. Errors as helm-controller's.

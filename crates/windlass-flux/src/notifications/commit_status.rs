@@ -4,6 +4,7 @@ use http::header::{self, HeaderName};
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
+use super::super::error::FluxError;
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_requests::Post;
 use super::provider_settings::Settings;
@@ -66,12 +67,12 @@ pub(super) fn computed_name(
     event: &FluxEvent,
     alert: &Value,
     provider: &Value,
-) -> Result<String, String> {
+) -> Result<String, FluxError> {
     let failed =
         |e: String| format!("failed to evaluate the spec.commitStatusExpr CEL expression for the event: {e}");
     let event = serde_json::to_value(event).map_err(|e| failed(e.to_string()))?;
-    cel_expression::text(expression, &[("event", &event), ("alert", alert), ("provider", provider)])
-        .map_err(failed)
+    let variables = [("event", &event), ("alert", alert), ("provider", provider)];
+    Ok(cel_expression::text(expression, &variables).map_err(failed)?)
 }
 
 /// Whether an event becomes a status: one of progress does not.
@@ -83,9 +84,9 @@ pub(super) fn is_written(event: &FluxEvent) -> bool {
 ///
 /// # Errors
 /// The address is not that of a repository.
-pub(super) fn server(settings: &Settings) -> Result<Location, String> {
+pub(super) fn server(settings: &Settings) -> Result<Location, FluxError> {
     let (host, _) = repository(&settings.address)?;
-    Location::parse(&host).map_err(|e| e.to_string())
+    Ok(Location::parse(&host).map_err(|e| e.to_string())?)
 }
 
 /// The requests for an event; `None` for events that tell of progress, for which an app needs no token yet.
@@ -93,7 +94,7 @@ pub(super) fn update(
     settings: &Settings,
     name: &str,
     event: &FluxEvent,
-) -> Result<Option<StatusUpdate>, String> {
+) -> Result<Option<StatusUpdate>, FluxError> {
     let github = settings.provider_type == "github";
     let token = match settings.token.expose().trim() {
         "" => settings.password.expose().trim(),
@@ -101,13 +102,13 @@ pub(super) fn update(
     };
     if token.is_empty() && settings.app.is_none() {
         return Err(match github {
-            true => "github token or github app details must be specified".to_owned(),
-            false => "gitlab token cannot be empty".to_owned(),
+            true => "github token or github app details must be specified".into(),
+            false => "gitlab token cannot be empty".into(),
         });
     }
     let (host, id) = repository(&settings.address)?;
     if github && id.split('/').count() != 2 {
-        return Err(format!("invalid repository id: '{id}'"));
+        return Err(format!("invalid repository id: '{id}'").into());
     }
     if !is_written(event) {
         return Ok(None);
@@ -179,8 +180,8 @@ fn escape(part: &str) -> String {
 }
 
 /// Server and path of a repository: of a URL, or of `user@host:path`.
-fn repository(address: &str) -> Result<(String, String), String> {
-    let wrong = || "the address is not the URL of a repository".to_owned();
+fn repository(address: &str) -> Result<(String, String), FluxError> {
+    let wrong = || FluxError::from("the address is not the URL of a repository");
     let (scheme, rest) = match address.split_once("://") {
         Some((scheme, rest)) => (scheme.to_owned(), rest.to_owned()),
         None => {
@@ -260,7 +261,7 @@ mod tests {
                 }
                 Ok(Some(found)) => found,
                 Err(error) => {
-                    assert_eq!((row.requests.len(), error), (0, row.error), "{what}");
+                    assert_eq!((row.requests.len(), error.to_string()), (0, row.error), "{what}");
                     continue;
                 }
             };
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(name(long), Ok(expected));
         assert_eq!(name("event.severity"), Ok(row.event.severity.name().to_owned()));
         for wrong in ["event.none", "event.metadata", "event."] {
-            let error = name(wrong).unwrap_err();
+            let error = name(wrong).unwrap_err().to_string();
             assert!(
                 error.starts_with("failed to evaluate the spec.commitStatusExpr CEL expression"),
                 "{error}"

@@ -13,6 +13,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
+use super::super::error::FluxError;
 use super::alert_matching::{self, Problem};
 use super::event_dedup::RecentEvents;
 use super::event_delivery::deliver;
@@ -179,13 +180,13 @@ impl Dispatcher {
         spec: &AlertSpec,
         event: &FluxEvent,
         problems: &mut Vec<Problem>,
-    ) -> Result<(), String> {
+    ) -> Result<(), FluxError> {
         let namespace = name.namespace.clone().unwrap_or_default();
         if self.options.no_cross_namespace_refs && event.involved_object.namespace != namespace {
             return Err(format!(
                 "alert '{namespace}/{}' can't process event from '{}', cross-namespace references have been blocked",
                 name.name, event.involved_object
-            ));
+            ).into());
         }
         let reference = ObjectRef::new(kind("Provider"), Some(&namespace), &spec.provider_ref.name);
         let provider = self.watch.get(&reference);
@@ -216,7 +217,7 @@ impl Dispatcher {
     }
 
     /// Places among all events that are being sent, and among those of a Provider.
-    fn places(&mut self, provider: ObjectRef) -> Result<[OwnedSemaphorePermit; 2], String> {
+    fn places(&mut self, provider: ObjectRef) -> Result<[OwnedSemaphorePermit; 2], FluxError> {
         let full = |most: usize| move |_| format!("{most} others are being sent already");
         let own = self.own_places.entry(provider).or_insert_with(|| Arc::new(Semaphore::new(MAX_SENDING.1)));
         let own = Arc::clone(own).try_acquire_owned().map_err(full(MAX_SENDING.1))?;

@@ -8,6 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+use super::super::error::FluxError;
 use super::commit_status;
 use super::flux_event::FluxEvent;
 use super::provider_requests::{self, Post};
@@ -35,7 +36,7 @@ pub(super) async fn deliver(
     (namespace, provider, alert): (&str, &Value, &Value),
     spec: &ProviderSpec,
     event: &FluxEvent,
-) -> Result<(), String> {
+) -> Result<(), FluxError> {
     let uid = ObjectMeta::of(provider).uid();
     let secrets = provider_settings::read_secrets(cluster, namespace, spec).await?;
     let settings = provider_settings::settings(spec, uid, &secrets)?;
@@ -69,7 +70,7 @@ struct Service {
 }
 
 impl Service {
-    async fn write_status(&mut self, name: &str, event: &FluxEvent) -> Result<(), String> {
+    async fn write_status(&mut self, name: &str, event: &FluxEvent) -> Result<(), FluxError> {
         if commit_status::is_written(event) {
             self.get_token_of_app().await?;
         }
@@ -81,11 +82,11 @@ impl Service {
             return Ok(());
         }
         let created = self.send(Method::POST, &update.create).await;
-        created.map(drop).map_err(|e| format!("could not create commit status: {e}"))
+        created.map(drop).map_err(|e| FluxError::within("could not create commit status", e))
     }
 
     /// Gets the token of the Provider's app of GitHub, if it has one.
-    async fn get_token_of_app(&mut self) -> Result<(), String> {
+    async fn get_token_of_app(&mut self) -> Result<(), FluxError> {
         let Some(app) = &self.settings.app else { return Ok(()) };
         let server = commit_status::server(&self.settings)?;
         let token = timeout_at(self.deadline, app.token_for(&server, &self.http, &self.settings.tls)).await;

@@ -7,6 +7,7 @@ use http::header::{self, HeaderName};
 use http::{Method, StatusCode};
 use tokio::sync::mpsc::Receiver;
 
+use super::super::error::FluxError;
 use super::event_queue::QueuedEvent;
 use windlass_base::backoff;
 use windlass_fetch::http::{Http, Request, Tls};
@@ -66,26 +67,26 @@ pub async fn forward(
     }
 }
 
-async fn send(http: &Http, address: &Location, body: &str) -> Result<(), String> {
+async fn send(http: &Http, address: &Location, body: &str) -> Result<(), FluxError> {
     let mut tries = 1;
     loop {
         let error = match post(http, address, body).await {
             Ok(status) => match Answer::of(status) {
                 Answer::Taken => return Ok(()),
-                Answer::Refused => return Err(format!("{address} answered {status}")),
-                Answer::TryAgain => format!("{address} answered {status}"),
+                Answer::Refused => return Err(format!("{address} answered {status}").into()),
+                Answer::TryAgain => format!("{address} answered {status}").into(),
             },
             Err(error) => error,
         };
         if tries == MAX_TRIES {
-            return Err(format!("{error}, after {MAX_TRIES} tries"));
+            return Err(format!("{error}, after {MAX_TRIES} tries").into());
         }
         tokio::time::sleep(backoff::delay(tries)).await;
         tries += 1;
     }
 }
 
-async fn post(http: &Http, address: &Location, body: &str) -> Result<StatusCode, String> {
+async fn post(http: &Http, address: &Location, body: &str) -> Result<StatusCode, FluxError> {
     let tls = Tls::default();
     let content: (HeaderName, String) = (header::CONTENT_TYPE, "application/json".to_owned());
     let request = Request {
@@ -95,7 +96,7 @@ async fn post(http: &Http, address: &Location, body: &str) -> Result<StatusCode,
         confined: true,
         ..Request::get(address.clone(), &tls, MAX_ANSWER)
     };
-    http.send(request).await.map(|answer| answer.status).map_err(|e| e.to_string())
+    Ok(http.send(request).await.map_err(|e| e.to_string())?.status)
 }
 
 #[cfg(test)]

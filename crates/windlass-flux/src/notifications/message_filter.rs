@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use chart_compat::go::regexp::{Regexp, compile_within};
 
+use super::super::error::FluxError;
 use super::alert_matching::Problem;
 use flux_api::alert::AlertSpec;
 use windlass_cluster::ObjectRef;
@@ -24,7 +25,7 @@ const MAX_SEARCH: usize = 2 * MAX_SIZE;
 const MAX_KEPT: usize = 64 << 20;
 
 /// An expression, or why it does not compile.
-type Compiled = Result<Regexp, String>;
+type Compiled = Result<Regexp, FluxError>;
 
 /// The expressions of an Alert.
 pub(super) struct MessageFilter {
@@ -72,8 +73,8 @@ impl MessageFilter {
 /// An expression with its text, as far as messages show it.
 fn compiled(expression: &str) -> (String, Compiled) {
     let compiled = match expression.len() {
-        0..=MAX_EXPRESSION => compile_within(expression.as_bytes(), MAX_SIZE),
-        _ => Err(format!("it has more than {MAX_EXPRESSION} bytes")),
+        0..=MAX_EXPRESSION => compile_within(expression.as_bytes(), MAX_SIZE).map_err(FluxError::from),
+        _ => Err(format!("it has more than {MAX_EXPRESSION} bytes").into()),
     };
     (expression.chars().take(200).collect(), compiled)
 }

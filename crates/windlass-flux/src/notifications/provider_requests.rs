@@ -4,6 +4,7 @@ use aws_lc_rs::hmac;
 use http::header::{self, HeaderName};
 use serde_json::{Value, json};
 
+use super::super::error::FluxError;
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_settings::Settings;
 use windlass_base::hex::hex;
@@ -30,13 +31,14 @@ impl Post {
 }
 
 /// The request for an event, of the types that need one only.
-pub(super) fn post(settings: &Settings, event: &FluxEvent) -> Result<Post, String> {
+pub(super) fn post(settings: &Settings, event: &FluxEvent) -> Result<Post, FluxError> {
     let url = settings.address.as_str();
     if !url.starts_with("http://") && !url.starts_with("https://") {
         return Err(format!(
             "the address of the type {} has to be a URL of http or https",
             settings.provider_type
-        ));
+        )
+        .into());
     }
     let bearer =
         (!settings.token.is_empty()).then(|| Credentials::Bearer(settings.token.expose().trim().into()));
@@ -50,12 +52,12 @@ pub(super) fn post(settings: &Settings, event: &FluxEvent) -> Result<Post, Strin
                 .then(|| Credentials::Basic(settings.username.clone(), settings.password.clone()));
             Ok(Post::new(url, &alertmanager(event)).with(login.or(bearer)))
         }
-        other => Err(format!("the type {other:?} is not supported")),
+        other => Err(format!("the type {other:?} is not supported").into()),
     }
 }
 
 /// What an answer of success has to say besides its status.
-pub(super) fn check_answer(settings: &Settings, body: &[u8]) -> Result<(), String> {
+pub(super) fn check_answer(settings: &Settings, body: &[u8]) -> Result<(), FluxError> {
     // Slack's API answers errors with 200; its webhooks do not.
     if settings.provider_type != "slack" || settings.address != "https://slack.com/api/chat.postMessage" {
         return Ok(());
@@ -64,19 +66,20 @@ pub(super) fn check_answer(settings: &Settings, body: &[u8]) -> Result<(), Strin
     match answer["ok"] == true {
         true => Ok(()),
         false => {
-            Err(format!("Slack responded with error: {}", answer["error"].as_str().unwrap_or("no JSON")))
+            Err(format!("Slack responded with error: {}", answer["error"].as_str().unwrap_or("no JSON"))
+                .into())
         }
     }
 }
 
-fn generic(settings: &Settings, event: &FluxEvent) -> Result<Post, String> {
+fn generic(settings: &Settings, event: &FluxEvent) -> Result<Post, FluxError> {
     let body = event.json();
     let mut headers = vec![(HeaderName::from_static("gotk-component"), event.reporting_controller.clone())];
     headers.retain(|(name, _)| settings.headers.iter().all(|(own, _)| own != name));
     headers.extend(settings.headers.iter().filter(|(name, _)| *name != "x-signature").cloned());
     if settings.provider_type == "generic-hmac" {
         if settings.token.is_empty() {
-            return Err("HMAC key is empty".to_owned());
+            return Err("HMAC key is empty".into());
         }
         let key = hmac::Key::new(hmac::HMAC_SHA256, settings.token.expose().as_bytes());
         let signature = hex(hmac::sign(&key, body.as_bytes()).as_ref());
@@ -231,7 +234,7 @@ mod tests {
             let sent = match post(&row.settings, &row.event) {
                 Ok(sent) => sent,
                 Err(error) => {
-                    assert_eq!((row.requests.len(), error), (0, row.error), "{what}");
+                    assert_eq!((row.requests.len(), error.to_string()), (0, row.error), "{what}");
                     continue;
                 }
             };
@@ -286,7 +289,7 @@ mod tests {
         };
         assert_eq!(check_answer(&api, br#"{"ok": true}"#), Ok(()));
         let error = check_answer(&api, br#"{"ok": false, "error": "invalid_auth"}"#).unwrap_err();
-        assert_eq!(error, "Slack responded with error: invalid_auth");
+        assert_eq!(error.to_string(), "Slack responded with error: invalid_auth");
         assert!(check_answer(&api, b"").is_err());
         let webhook = Settings { address: "https://hooks.slack.com/services/a".to_owned(), ..api };
         assert_eq!(check_answer(&webhook, b"ok"), Ok(()));

@@ -7,6 +7,7 @@ use chart_compat::data::Data;
 use chart_compat::yaml;
 use http::header::HeaderName;
 
+use super::super::error::FluxError;
 use super::flux_event::FluxEvent;
 use flux_api::GoDuration;
 use flux_api::common::LocalObjectReference;
@@ -99,7 +100,7 @@ pub(super) async fn read_secrets(
     cluster: &Cluster,
     namespace: &str,
     spec: &ProviderSpec,
-) -> Result<ProviderSecrets, String> {
+) -> Result<ProviderSecrets, FluxError> {
     let read = async |reference: &Option<LocalObjectReference>| match reference {
         Some(reference) => read_secret(cluster, namespace, &reference.name).await.map(Some),
         None => Ok(None),
@@ -116,20 +117,21 @@ pub(super) async fn read_secret(
     cluster: &Cluster,
     namespace: &str,
     name: &str,
-) -> Result<SecretData, String> {
+) -> Result<SecretData, FluxError> {
     let secret = SecretData::read(cluster, namespace, name).await;
+    let place = format!("failed to get secret '{namespace}/{name}'");
     secret.map_err(|error| match error {
-        SecretReadError::NotFound(_) => format!("failed to get secret '{namespace}/{name}': not found"),
-        error => format!("failed to get secret '{namespace}/{name}': {error}"),
+        SecretReadError::NotFound(_) => FluxError::within(place, "not found"),
+        error => FluxError::within(place, error),
     })
 }
 
-fn tls(secret: &SecretData) -> Result<Tls, String> {
+fn tls(secret: &SecretData) -> Result<Tls, FluxError> {
     let pem = |names: [&str; 2]| names.iter().find_map(|name| secret.get(name)).map(|b| Pem::Text(b.into()));
     let ca = pem(["ca.crt", "caFile"]);
     let (certificate, key) = (pem(["tls.crt", "certFile"]), pem(["tls.key", "keyFile"]));
     if certificate.is_some() != key.is_some() {
-        return Err(format!("secret '{}': tls.crt and tls.key belong together", secret.name()));
+        return Err(format!("secret '{}': tls.crt and tls.key belong together", secret.name()).into());
     }
     Ok(Tls { ca, certificate, key, insecure: false })
 }
@@ -138,9 +140,9 @@ fn login(secret: &SecretData) -> Option<(String, SecretText)> {
     Some((secret.text("username")?, secret.text("password")?.into()))
 }
 
-fn headers(secret: &SecretData) -> Result<Vec<(HeaderName, String)>, String> {
+fn headers(secret: &SecretData) -> Result<Vec<(HeaderName, String)>, FluxError> {
     let Some(text) = secret.get("headers") else { return Ok(Vec::new()) };
-    let wrong = |why: String| format!("secret '{}': headers: {why}", secret.name());
+    let wrong = |why: String| FluxError::within(format!("secret '{}': headers", secret.name()), why);
     let map = yaml::from_slice_map(text).map_err(|e| wrong(e.to_string()))?;
     let mut headers = Vec::new();
     for (key, value) in &map {
@@ -163,11 +165,11 @@ pub(super) fn settings(
     spec: &ProviderSpec,
     uid: &str,
     secrets: &ProviderSecrets,
-) -> Result<Settings, String> {
+) -> Result<Settings, FluxError> {
     let access = secrets.access.clone().unwrap_or_default();
     let address = access.text("address").map_or_else(|| spec.address.clone(), |text| text.trim().to_owned());
     if address.len() > MAX_ADDRESS {
-        return Err(format!("the address has more than {MAX_ADDRESS} bytes"));
+        return Err(format!("the address has more than {MAX_ADDRESS} bytes").into());
     }
     let (username, password) =
         login(&access).unwrap_or_else(|| (spec.username.clone(), SecretText::default()));
@@ -277,7 +279,7 @@ mod tests {
         let long = "x".repeat(2049);
         let app = settings(&spec(json!({"type": "github"})), "", &access(&[("githubAppID", "1")])).err();
         assert_eq!(
-            app.as_deref(),
+            app.map(String::from).as_deref(),
             Some("secret 'n/s': either githubAppInstallationID or githubAppInstallationOwner is required")
         );
         for (secrets, text) in [
@@ -292,7 +294,7 @@ mod tests {
             ),
         ] {
             let error = settings(&spec(json!({"type": "generic"})), "", &secrets).err().unwrap();
-            assert_eq!(error, text);
+            assert_eq!(error.to_string(), text);
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::super::error::FluxError;
 use super::webhook_checks::unsupported;
 use super::webhook_filters::invalid_filter;
 use crate::{condition_setter, gotk_metrics};
@@ -149,12 +150,12 @@ fn patch(status: &ReceiverStatus) -> Value {
 }
 
 /// The token of a Receiver. Its Secret is watched from then on.
-async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, String> {
+async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, FluxError> {
     let namespace = pass.reference.namespace.clone().unwrap_or_default();
     let name = spec.secret_ref.as_ref().map(|secret| secret.name.clone()).unwrap_or_default();
     let shown = format!("{namespace}/{name}");
     if name.is_empty() {
-        return Err("spec.secretRef is not set".to_owned());
+        return Err("spec.secretRef is not set".into());
     }
     let failed = |text: String| format!("unable to read token from secret '{shown}' error: {text}");
     let secret = pass.read_secret(&name).await.map_err(|error| {
@@ -165,7 +166,7 @@ async fn token(pass: &mut ReconcilePass, spec: &ReceiverSpec) -> Result<String, 
     })?;
     let missing = || format!("invalid '{shown}' secret data: required fields 'token'");
     let token = String::from_utf8(secret.get("token").ok_or_else(missing)?.to_owned());
-    token.map_err(|_| failed("token is not text".to_owned()))
+    Ok(token.map_err(|_| failed("token is not text".to_owned()))?)
 }
 
 impl FrontEnd for Receivers {
@@ -237,7 +238,8 @@ impl FrontEnd for Receivers {
                 (status.webhook_path, status.observed_generation) = (path, generation);
                 Reconciled::new(true, Requeue::After(jittered(interval)))
             }
-            Err(text) => {
+            Err(error) => {
+                let text = String::from(error);
                 tracing::warn!(object = %pass.reference, "{text}");
                 set(&mut status, READY, Truth::False, "TokenNotFound", &text, generation);
                 set(&mut status, RECONCILING, Truth::True, "ProgressingWithRetry", &text, generation);

@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use flux_api::receiver::ReceiverSpec;
 
+use super::super::error::FluxError;
+
 /// The types whose requests can be checked.
 pub(super) const SUPPORTED: [&str; 10] = [
     "generic",
@@ -80,14 +82,14 @@ pub(super) fn check(
     token: &str,
     headers: &HeaderMap,
     body: &[u8],
-) -> Result<String, String> {
+) -> Result<String, FluxError> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     match spec.receiver_type.as_str() {
         // The path is the secret.
         "generic" => Ok(String::new()),
         "generic-hmac" => check_signature(header("X-Signature"), token, body)
             .map(|()| String::new())
-            .map_err(|e| format!("unable to validate HMAC signature: {e}")),
+            .map_err(|e| FluxError::within("unable to validate HMAC signature", e)),
         "github" => {
             check_hub_signature("GitHub", &header, token, body)?;
             allowed(spec, "GitHub", header("X-GitHub-Event"))
@@ -98,15 +100,13 @@ pub(super) fn check(
         }
         "gitlab" => {
             if !is_equal(header("X-Gitlab-Token"), token) {
-                return Err("the X-Gitlab-Token header value does not match the receiver token".to_owned());
+                return Err("the X-Gitlab-Token header value does not match the receiver token".into());
             }
             allowed(spec, "GitLab", header("X-Gitlab-Event"))
         }
         "harbor" => match is_equal(header("Authorization"), token) {
             true => Ok(String::new()),
-            false => {
-                Err("the Harbor Authorization header value does not match the receiver token".to_owned())
-            }
+            false => Err("the Harbor Authorization header value does not match the receiver token".into()),
         },
         "dockerhub" => {
             let payload: DockerHub = serde_json::from_slice(body)
@@ -121,7 +121,7 @@ pub(super) fn check(
         "nexus" => {
             let signature = header("X-Nexus-Webhook-Signature");
             if signature.is_empty() {
-                return Err("the Nexus signature is missing from header".to_owned());
+                return Err("the Nexus signature is missing from header".into());
             }
             check_digest(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, signature, token, body)
                 .map_err(|_| "invalid Nexus signature".to_owned())?;
@@ -135,7 +135,7 @@ pub(super) fn check(
                 .map_err(|e| format!("cannot decode ACR webhook payload: {e}"))?;
             Ok(format!("{}:{}", target.repository, target.tag))
         }
-        other => Err(format!("receiver type {other:?} not supported")),
+        other => Err(format!("receiver type {other:?} not supported").into()),
     }
 }
 
@@ -145,20 +145,20 @@ fn check_hub_signature<'h>(
     header: &impl Fn(&str) -> &'h str,
     token: &str,
     body: &[u8],
-) -> Result<(), String> {
+) -> Result<(), FluxError> {
     let signature = match header("X-Hub-Signature-256") {
         "" => header("X-Hub-Signature"),
         signature => signature,
     };
     check_content_type(header("Content-Type"))
         .and_then(|()| check_signature(signature, token, body))
-        .map_err(|e| format!("the {service} signature header is invalid, err: {e}"))
+        .map_err(|e| FluxError::within(format!("the {service} signature header is invalid, err"), e))
 }
 
 /// Whether an event is one of those that the Receiver lists, if it lists any.
-fn allowed(spec: &ReceiverSpec, service: &str, event: &str) -> Result<String, String> {
+fn allowed(spec: &ReceiverSpec, service: &str, event: &str) -> Result<String, FluxError> {
     if !spec.events.is_empty() && !spec.events.iter().any(|known| known.eq_ignore_ascii_case(event)) {
-        return Err(format!("the {service} event {event:?} is not authorised"));
+        return Err(format!("the {service} event {event:?} is not authorised").into());
     }
     Ok(event.to_owned())
 }
@@ -168,34 +168,34 @@ fn is_equal(given: &str, token: &str) -> bool {
     constant_time::verify_slices_are_equal(given.as_bytes(), token.as_bytes()).is_ok()
 }
 
-fn check_content_type(text: &str) -> Result<(), String> {
+fn check_content_type(text: &str) -> Result<(), FluxError> {
     let media = text.split(';').next().unwrap_or_default().trim().to_lowercase();
     match media.as_str() {
         "application/json" | "application/x-www-form-urlencoded" => Ok(()),
-        _ => Err(format!("webhook request has unsupported Content-Type {media:?}")),
+        _ => Err(format!("webhook request has unsupported Content-Type {media:?}").into()),
     }
 }
 
 /// Checks `ALGORITHM=HEX` of a body.
-fn check_signature(signature: &str, token: &str, body: &[u8]) -> Result<(), String> {
+fn check_signature(signature: &str, token: &str, body: &[u8]) -> Result<(), FluxError> {
     if signature.is_empty() {
-        return Err("missing signature".to_owned());
+        return Err("missing signature".into());
     }
     let (algorithm, hex) = signature.split_once('=').ok_or("error parsing signature")?;
     let algorithm = match algorithm {
         "sha1" => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
         "sha256" => hmac::HMAC_SHA256,
         "sha512" => hmac::HMAC_SHA512,
-        other => return Err(format!("unknown hash type prefix: {other:?}")),
+        other => return Err(format!("unknown hash type prefix: {other:?}").into()),
     };
     check_digest(algorithm, hex, token, body)
 }
 
 /// Checks the digest of a body in hexadecimal digits.
-fn check_digest(algorithm: hmac::Algorithm, hex: &str, token: &str, body: &[u8]) -> Result<(), String> {
+fn check_digest(algorithm: hmac::Algorithm, hex: &str, token: &str, body: &[u8]) -> Result<(), FluxError> {
     let tag = decode(hex).ok_or("error decoding signature")?;
     let key = hmac::Key::new(algorithm, token.as_bytes());
-    hmac::verify(&key, body, &tag).map_err(|_| "payload signature check failed".to_owned())
+    hmac::verify(&key, body, &tag).map_err(|_| "payload signature check failed".into())
 }
 
 fn decode(hex: &str) -> Option<Vec<u8>> {
@@ -226,7 +226,7 @@ mod tests {
             serde_json::from_value(json!({"type": kind, "events": events, "resources": []})).unwrap();
         let all =
             headers.iter().map(|(k, v)| (k.parse::<HeaderName>().unwrap(), v.parse().unwrap())).collect();
-        check(&spec, "token-1", &all, body)
+        check(&spec, "token-1", &all, body).map_err(String::from)
     }
 
     #[test]

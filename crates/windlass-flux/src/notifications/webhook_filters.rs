@@ -6,6 +6,8 @@ use flux_api::receiver::ReceiverSpec;
 use windlass_base::cel_expression::{check_over, holds};
 use windlass_cluster::ObjectRef;
 
+use super::super::error::FluxError;
+
 /// What expressions see: the metadata of an object, and the request's body.
 const VARIABLES: [&str; 2] = ["res", "req"];
 
@@ -39,7 +41,7 @@ impl Filters {
     ///
     /// # Errors
     /// The body is not the JSON that its type promises.
-    pub(super) fn new(spec: &ReceiverSpec, content_type: &str, body: &[u8]) -> Result<Self, String> {
+    pub(super) fn new(spec: &ReceiverSpec, content_type: &str, body: &[u8]) -> Result<Self, FluxError> {
         let mut request = Value::Object(Map::new());
         let of = |own: &str| {
             let both = [spec.resource_filter.as_str(), own].into_iter();
@@ -48,7 +50,7 @@ impl Filters {
         let expressions: Vec<_> = spec.resources.iter().map(|resource| of(&resource.filter)).collect();
         let used = expressions.iter().any(|own| !own.is_empty());
         if used && is_json(content_type) {
-            let failed = |why: String| format!("failed to parse request body as JSON: {why}");
+            let failed = |why: String| FluxError::within("failed to parse request body as JSON", why);
             match serde_json::from_slice(body).map_err(|e| failed(e.to_string()))? {
                 Value::Null => {}
                 object @ Value::Object(_) => request = object,
@@ -71,7 +73,7 @@ impl Filters {
     ///
     /// # Errors
     /// An expression cannot be evaluated.
-    pub(super) fn admit(&self, at: usize, reference: &ObjectRef, object: &Value) -> Result<bool, String> {
+    pub(super) fn admit(&self, at: usize, reference: &ObjectRef, object: &Value) -> Result<bool, FluxError> {
         let mut object = object.clone();
         // An object that was asked for as metadata has the kind of that form.
         object["kind"] = reference.gvk.kind.as_str().into();
@@ -152,7 +154,9 @@ mod tests {
             let found = admit(filter, own, at, media);
             match expected {
                 Ok(expected) => assert_eq!(found, Ok(expected), "{filter} {own} {at}"),
-                Err(why) => assert!(found.as_ref().is_err_and(|e| e.contains(why)), "{filter}: {found:?}"),
+                Err(why) => {
+                    assert!(found.as_ref().is_err_and(|e| e.to_string().contains(why)), "{filter}: {found:?}");
+                }
             }
         }
         for body in ["[1]", "{", "1"] {

@@ -10,6 +10,7 @@ use axum::routing::post;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use super::super::error::FluxError;
 use super::provider_settings::read_secret;
 use super::receivers::WebhookPaths;
 use super::webhook_checks::check;
@@ -98,7 +99,7 @@ enum WebhookError {
     NotReady(&'static str),
     /// The request does not pass the checks, or there is no token for them.
     #[error("{0}")]
-    Refused(String),
+    Refused(FluxError),
     /// The API server fails.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -107,7 +108,7 @@ enum WebhookError {
     Spec(#[from] serde_json::Error),
     /// Expressions cannot be evaluated, or objects cannot be selected.
     #[error("{0}")]
-    Objects(String),
+    Objects(FluxError),
 }
 
 impl WebhookError {
@@ -141,7 +142,7 @@ impl Webhooks {
         let namespace = receiver.namespace.as_deref().unwrap_or_default();
         let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str()).unwrap_or_default();
         let secret = read_secret(&self.cluster, namespace, secret).await.map_err(WebhookError::Refused)?;
-        let missing = || WebhookError::Refused("the Secret has no token".to_owned());
+        let missing = || WebhookError::Refused("the Secret has no token".into());
         let token = secret.text("token").ok_or_else(missing)?;
         let about = check(&spec, &token, headers, body).map_err(WebhookError::Refused)?;
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
@@ -155,7 +156,7 @@ impl Webhooks {
         }
         match errors.is_empty() {
             true => Ok(about),
-            false => Err(WebhookError::Objects(errors.join("; "))),
+            false => Err(WebhookError::Objects(errors.join("; ").into())),
         }
     }
 
@@ -192,7 +193,9 @@ impl Webhooks {
             return Ok(listed);
         }
         let found = self.cluster.get_metadata(object).await?;
-        found.ok_or_else(|| WebhookError::Objects(format!("unable to read {object}: not found")))
+        found.ok_or_else(|| {
+            WebhookError::Objects(FluxError::within(format!("unable to read {object}"), "not found"))
+        })
     }
 
     /// The objects of a reference, with their metadata if a list had it.
@@ -231,15 +234,15 @@ fn namespace_of<'n>(
     own: &'n str,
     reference: &'n CrossNamespaceObjectReference,
     no_cross: bool,
-) -> Result<&'n str, String> {
+) -> Result<&'n str, FluxError> {
     match reference.namespace.as_str() {
         "" => Ok(own),
-        other if no_cross && other != own => Err("cross-namespace references are not allowed".to_owned()),
+        other if no_cross && other != own => Err("cross-namespace references are not allowed".into()),
         other => Ok(other),
     }
 }
 
-fn gvk_of(reference: &CrossNamespaceObjectReference) -> Result<Gvk, String> {
+fn gvk_of(reference: &CrossNamespaceObjectReference) -> Result<Gvk, FluxError> {
     let kind = reference.kind.as_str();
     let known = VERSIONS.iter().find(|(known, _)| *known == kind);
     let (_, version) = known.ok_or_else(|| format!("kind {kind:?} is not supported in a reference"))?;
@@ -250,18 +253,20 @@ fn gvk_of(reference: &CrossNamespaceObjectReference) -> Result<Gvk, String> {
     let (known, requested) = (Gvk::new(version, kind), Gvk::new(&reference.api_version, kind));
     match requested.group == known.group {
         true => Ok(requested),
-        false => Err(format!("apiVersion {:?} has no kind {kind:?} to reconcile", reference.api_version)),
+        false => {
+            Err(format!("apiVersion {:?} has no kind {kind:?} to reconcile", reference.api_version).into())
+        }
     }
 }
 
-fn selector(labels: &BTreeMap<String, String>) -> Result<String, String> {
+fn selector(labels: &BTreeMap<String, String>) -> Result<String, FluxError> {
     if labels.is_empty() {
-        return Err("matchLabels field not set when using wildcard '*' as name".to_owned());
+        return Err("matchLabels field not set when using wildcard '*' as name".into());
     }
     let word =
         |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
     if let Some((key, value)) = labels.iter().find(|(key, value)| !word(key) || !word(value)) {
-        return Err(format!("matchLabels: {key:?}: {value:?} is not a label"));
+        return Err(format!("matchLabels: {key:?}: {value:?} is not a label").into());
     }
     Ok(labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(","))
 }
@@ -298,7 +303,7 @@ mod tests {
                 Err("apiVersion \"other.example/v1\" has no kind \"Bucket\" to reconcile"),
             ),
         ] {
-            assert_eq!(gvk(value), expected.map(str::to_owned).map_err(str::to_owned));
+            assert_eq!(gvk(value), expected.map(str::to_owned).map_err(FluxError::from));
         }
         let labels = |pairs: &[(&str, &str)]| {
             selector(&pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())

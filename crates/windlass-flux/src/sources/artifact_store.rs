@@ -22,6 +22,8 @@ use windlass_base::hex::hex;
 use windlass_cluster::ObjectRef;
 use windlass_fetch::private_directory;
 
+use super::super::error::FluxError;
+
 /// How long an artifact stays after it was replaced: somebody may have read its URL just before. As source-controller.
 const RETENTION: Duration = Duration::from_secs(60);
 /// How many artifacts of a source stay, whatever their age.
@@ -111,7 +113,7 @@ impl ArtifactStore {
     ///
     /// # Errors
     /// The URL is one of this store, but not of this source.
-    pub fn file_of_url(&self, source: &ObjectRef, url: &str) -> Result<Option<PathBuf>, String> {
+    pub fn file_of_url(&self, source: &ObjectRef, url: &str) -> Result<Option<PathBuf>, FluxError> {
         let namespace = source.namespace.as_deref().unwrap_or_default();
         let source = SourceName { kind: &source.gvk.kind, namespace, name: &source.name };
         let path = url.strip_prefix("http://").and_then(|rest| rest.strip_prefix(&self.host));
@@ -119,7 +121,7 @@ impl ArtifactStore {
         let artifact = SourceArtifact { path: path.to_owned(), ..SourceArtifact::default() };
         match self.file_of(&source, &artifact) {
             Some(file) => Ok(Some(file)),
-            None => Err(format!("status.artifact.url is not one of {}", source.directory())),
+            None => Err(format!("status.artifact.url is not one of {}", source.directory()).into()),
         }
     }
 
@@ -395,7 +397,7 @@ mod tests {
             let artifact = forged(path);
             assert_eq!(store.file_of(&DEMO, &artifact), None, "{path}");
             let told = store.file_of_url(&demo(), &artifact.url).unwrap_err();
-            assert_eq!(told, "status.artifact.url is not one of helmchart/ns/demo");
+            assert_eq!(told.to_string(), "status.artifact.url is not one of helmchart/ns/demo");
             assert!(!store.is_intact(&DEMO, &artifact));
         }
         assert!(store.is_intact(&victim, &secret), "it was not removed");

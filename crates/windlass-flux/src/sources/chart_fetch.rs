@@ -222,7 +222,7 @@ fn pick<'v>(versions: &'v [ChartVersion], spec: &HelmChartSpec) -> Result<&'v Ch
     }
     let names = versions.iter().map(|version| version.metadata.version.as_str());
     let none = || format!("no '{}' chart with version matching '{}' found", spec.chart, spec.version);
-    match choose(names, &spec.version).map_err(|e| failed(&e))? {
+    match choose(names, &spec.version).map_err(|e| failed(&e.0))? {
         Choice::Found(found) | Choice::Near(found) => {
             versions.iter().find(|version| version.metadata.version == found).ok_or_else(|| failed(&none()))
         }
@@ -312,7 +312,7 @@ async fn version_in_registry(
         .versions(reference)
         .await
         .map_err(|e| failed(e.is_access_denied(), format!("could not get tags for {:?}: {e}", spec.chart)))?;
-    match choose(all.iter().map(String::as_str), &spec.version).map_err(|e| failed(false, e))? {
+    match choose(all.iter().map(String::as_str), &spec.version).map_err(|e| failed(false, e.0))? {
         Choice::Found(version) | Choice::Near(version) => Ok(version.to_owned()),
         Choice::None => Err(failed(
             false,

@@ -132,7 +132,7 @@ async fn github_login(
         let text = format!("secret '{}': {text}", secret.name());
         SourceError::fetch("InvalidProviderConfiguration", text)
     };
-    let app = GitHubApp::of_secret(|key| secret.get(key)).map_err(|e| wrong(&e))?;
+    let app = GitHubApp::of_secret(|key| secret.get(key)).map_err(|e| wrong(&e.to_string()))?;
     let token = app.token_for(url, http, tls).await.map_err(|e| match e {
         TokenError::OtherServer(_) => wrong(&e.to_string()).stalling(),
         TokenError::Refused(_) => SourceError::fetch("AuthenticationFailed", e.to_string()),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::super::error::FluxError;
 use super::artifact_store::{ArtifactStore, SourceName};
 use super::chart_build::inside;
 use super::fetch_context::FetchContext;
@@ -45,7 +46,7 @@ pub(super) async fn fetch(
         checked.map_err(|e| invalid(&e.to_string()))?;
     }
     let access = git_access::access(context, spec, &url).await?;
-    let point = point(&spec.reference.clone().unwrap_or_default()).map_err(|e| invalid(&e))?;
+    let point = point(&spec.reference.clone().unwrap_or_default()).map_err(|e| invalid(&e.to_string()))?;
     let included = included_artifacts(context, spec)?;
     let git = GitRemote { url: &spec.url, access: &access };
     let scratch = context.scratch()?;
@@ -93,15 +94,18 @@ pub(super) async fn fetch(
 }
 
 /// The commit that a reference asks for.
-fn point(reference: &GitRepositoryRef) -> Result<GitRevision, String> {
+fn point(reference: &GitRepositoryRef) -> Result<GitRevision, FluxError> {
     let GitRepositoryRef { branch, tag, semver, name, commit } = reference;
     let checked = |field: &str, name: &str| {
-        let wrong = || format!("spec.ref.{field}: {name:?} is not a name of a Git reference");
+        let wrong =
+            || FluxError::from(format!("spec.ref.{field}: {name:?} is not a name of a Git reference"));
         if is_reference_name(name) { Ok(name.to_owned()) } else { Err(wrong()) }
     };
     if !commit.is_empty() {
         let digits = commit.len() == 40 && commit.bytes().all(|c| c.is_ascii_hexdigit());
-        let wrong = || format!("spec.ref.commit: {commit:?} is not a commit of 40 hexadecimal digits");
+        let wrong = || {
+            FluxError::from(format!("spec.ref.commit: {commit:?} is not a commit of 40 hexadecimal digits"))
+        };
         return if digits { Ok(GitRevision::Commit(commit.clone())) } else { Err(wrong()) };
     }
     if !name.is_empty() {

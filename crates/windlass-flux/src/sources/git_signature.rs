@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use super::super::error::FluxError;
 use super::source_secrets::SourceSecret;
 use windlass_fetch::git::remote::GitRemote;
 use windlass_fetch::git::ssh_signature::verify_ssh;
@@ -33,7 +34,7 @@ pub(super) async fn verify_commit(
     git: &GitRemote<'_>,
     (scratch, root, commit): ObjectPlace<'_>,
     keys: &SourceSecret,
-) -> Result<String, String> {
+) -> Result<String, FluxError> {
     let object = git.object(scratch, root, "commit", commit).await.map_err(|e| e.to_string())?;
     let (payload, signature) = split_commit(&object).ok_or("the commit is not signed")?;
     verify(scratch, &payload, &signature, keys).await
@@ -47,7 +48,7 @@ pub(super) async fn verify_tag(
     git: &GitRemote<'_>,
     (scratch, root, name): ObjectPlace<'_>,
     keys: &SourceSecret,
-) -> Result<String, String> {
+) -> Result<String, FluxError> {
     git.fetch_reference(scratch, root, name).await.map_err(|e| e.to_string())?;
     let object = git.object(scratch, root, "tag", name).await;
     let object = object.map_err(|_| "it is not an annotated tag".to_owned())?;
@@ -95,27 +96,27 @@ async fn verify(
     payload: &[u8],
     signature: &str,
     keys: &SourceSecret,
-) -> Result<String, String> {
+) -> Result<String, FluxError> {
     if signature.starts_with("-----BEGIN SSH SIGNATURE-----") {
         let keys = ssh_keys(keys);
         if keys.is_empty() {
-            return Err(
-                "SSH signature detected but no SSH public keys found in secret (keys with .sshpub suffix)"
-                    .to_owned(),
-            );
+            let text =
+                "SSH signature detected but no SSH public keys found in secret (keys with .sshpub suffix)";
+            return Err(text.into());
         }
-        return verify_ssh(scratch, payload, signature, &keys).await.map_err(|e| e.to_string());
+        return Ok(verify_ssh(scratch, payload, signature, &keys).await.map_err(|e| e.to_string())?);
     }
     if !signature.starts_with("-----BEGIN PGP SIGNATURE-----") {
-        return Err("unsupported signature type".to_owned());
+        return Err("unsupported signature type".into());
     }
     let rings: Vec<String> =
         keys.with_suffix(".asc").map(|(_, key)| String::from_utf8_lossy(key).into_owned()).collect();
     if rings.is_empty() {
-        return Err("PGP signature detected but no PGP public keys found in secret (keys with .asc suffix)"
-            .to_owned());
+        return Err(
+            "PGP signature detected but no PGP public keys found in secret (keys with .asc suffix)".into()
+        );
     }
-    provenance::verify_detached(&rings, payload, signature).map_err(|e| e.to_string())
+    Ok(provenance::verify_detached(&rings, payload, signature).map_err(|e| e.to_string())?)
 }
 
 /// The keys of entries `*.sshpub`, a line each: type and key alone, since options would mean something else here.

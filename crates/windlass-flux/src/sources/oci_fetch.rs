@@ -4,6 +4,7 @@ use chart_compat::go::regexp;
 use chart_compat::go::semver;
 use serde_json::{Map, Value, json};
 
+use super::super::error::FluxError;
 use super::fetch_context::FetchContext;
 use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_artifact;
@@ -116,12 +117,12 @@ async fn chosen(
     };
     let tags = registry.tags(repository).await.map_err(|e| failed(e.to_string()))?;
     let is_chart = spec.layer_selector.as_ref().is_some_and(|selector| selector.media_type == CHART);
-    let tag = newest(&tags, &asked.semver, &asked.semver_filter, is_chart).map_err(failed)?;
+    let tag = newest(&tags, &asked.semver, &asked.semver_filter, is_chart).map_err(|e| failed(e.into()))?;
     Ok(OciReference { tag: Some(tag), ..repository.clone() })
 }
 
 /// The tag of the highest version in a range. Tags of charts have `_` where versions have `+`.
-fn newest(tags: &[String], range: &str, filter: &str, is_chart: bool) -> Result<String, String> {
+fn newest(tags: &[String], range: &str, filter: &str, is_chart: bool) -> Result<String, FluxError> {
     let wish = semver::Range::parse(range).map_err(|e| format!("semver '{range}' parse error: {e}"))?;
     let filter = match filter {
         "" => None,
@@ -133,7 +134,7 @@ fn newest(tags: &[String], range: &str, filter: &str, is_chart: bool) -> Result<
     let versions = texts.iter().filter_map(|(text, tag)| Some((semver::parse(text).ok()?, tag)));
     let versions = versions.filter(|(version, _)| wish.check(version));
     let best = versions.max_by(|a, b| semver::compare(&a.0, &b.0)).map(|(_, tag)| (*tag).clone());
-    best.ok_or_else(|| format!("no match found for semver: {range}"))
+    best.ok_or_else(|| format!("no match found for semver: {range}").into())
 }
 
 /// Verifies the signature of a revision that is new, or was not verified with this spec.
@@ -235,7 +236,7 @@ mod tests {
             (">=1.0.0-0", ".*-rc.*", false, Ok("2.0.0-rc.1")),
             ("*", "^1\\.0", false, Ok("1.0.0")),
         ] {
-            let found = newest(&tags, range, filter, is_chart);
+            let found = newest(&tags, range, filter, is_chart).map_err(String::from);
             assert_eq!(found.as_deref().map_err(String::as_str), expected, "{range} {filter}");
         }
         assert!(newest(&tags, "x y", "", false).is_err());

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::error::FluxError;
 use super::fetch_context::FetchContext;
 use super::source_secrets::{self, SourceSecret};
 use super::source_status::SourceError;
@@ -36,7 +37,7 @@ pub(super) async fn verify_artifact(
     }
     let scratch = context.scratch()?;
     let keys = (keys.as_ref(), root.as_ref());
-    verify_cosign(scratch.path(), keys, identities, (registry, &pinned)).await.map_err(failed)
+    verify_cosign(scratch.path(), keys, identities, (registry, &pinned)).await.map_err(|e| failed(e.into()))
 }
 
 /// Verifies an artifact: by one of the keys `*.pub` of a Secret, or else by one of the identities. `directory`: for files of keys.
@@ -48,7 +49,7 @@ async fn verify_cosign(
     (keys, root): (Option<&SourceSecret>, Option<&SourceSecret>),
     identities: &[OidcIdentityMatch],
     (registry, reference): (&Registry<'_>, &OciReference),
-) -> Result<(), String> {
+) -> Result<(), FluxError> {
     let trusted_root = match root {
         Some(secret) => {
             let text = secret
@@ -65,13 +66,11 @@ async fn verify_cosign(
                 signers.push(Signer::Key(write(directory, &format!("{at}.pub"), key)?));
             }
             if signers.is_empty() {
-                return Err(format!("no public keys (*.pub) found in secret '{}'", secret.name()));
+                return Err(format!("no public keys (*.pub) found in secret '{}'", secret.name()).into());
             }
         }
         None if identities.is_empty() => {
-            return Err(
-                "a keyless signature needs matchOIDCIdentity: any identity would do without".to_owned()
-            );
+            return Err("a keyless signature needs matchOIDCIdentity: any identity would do without".into());
         }
         None => {
             let pattern = |text: &str| IdentityMatch::Pattern(format!("(?s:.*)(?:{text})(?s:.*)"));
@@ -91,10 +90,10 @@ async fn verify_cosign(
             Err(e) => last = e.to_string(),
         }
     }
-    Err(format!("no matching signatures were found for '{reference}': {last}"))
+    Err(format!("no matching signatures were found for '{reference}': {last}").into())
 }
 
-fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<std::path::PathBuf, String> {
+fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<std::path::PathBuf, FluxError> {
     let path = directory.join(name);
     std::fs::write(&path, bytes).map_err(|e| e.to_string())?;
     Ok(path)

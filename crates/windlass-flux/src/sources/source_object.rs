@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::super::error::FluxError;
 use super::index_fetch;
 use super::source_kinds::SourceKind;
 use super::source_status::SourceError;
@@ -27,7 +28,7 @@ pub struct SourceObject {
     pub(super) suspended: bool,
     pub(super) interval: Option<Duration>,
     pub(super) timeout: Option<Duration>,
-    spec: Result<SourceSpec, String>,
+    spec: Result<SourceSpec, FluxError>,
 }
 
 /// The spec of a source.
@@ -71,7 +72,7 @@ impl SourceObject {
             suspended: spec["suspend"] == true,
             interval: duration("interval"),
             timeout: duration("timeout"),
-            spec: SourceSpec::read(kind, spec).map_err(|error| format!("spec: {error}")),
+            spec: SourceSpec::read(kind, spec).map_err(|error| FluxError::within("spec", error)),
         }
     }
 
@@ -80,7 +81,7 @@ impl SourceObject {
     /// # Errors
     /// A field has a value of the wrong type.
     pub(super) fn spec(&self) -> Result<&SourceSpec, SourceError> {
-        self.spec.as_ref().map_err(|text| SourceError::fetch("InvalidSpec", text.clone()).stalling())
+        self.spec.as_ref().map_err(|error| SourceError::fetch("InvalidSpec", error.to_string()).stalling())
     }
 
     /// Whether it has neither artifact nor status: a registry, from which charts are read directly.

@@ -13,7 +13,7 @@ use super::bundle_manifest::BundleManifest;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
 use windlass_base::hex::hex;
-use windlass_fetch::input_store::{InputStore, RemoteInput};
+use windlass_fetch::input_store::{InputStore, RemoteInput, StoreError};
 
 /// An unpacked bundle.
 #[derive(Debug)]
@@ -86,30 +86,30 @@ impl OpenedBundle {
 }
 
 impl InputStore for OpenedBundle {
-    fn find(&self, input: &RemoteInput) -> Result<Option<PathBuf>, String> {
+    fn find(&self, input: &RemoteInput) -> Result<Option<PathBuf>, StoreError> {
         match self.manifest.inputs.get(&input.key()) {
             Some(packed) => Ok(Some(self.root.join(&packed.path))),
-            None => Err(format!("{input}: the bundle does not have it: bundle again")),
+            None => Err(format!("{input}: the bundle does not have it: bundle again").into()),
         }
     }
 
-    fn take_files(&self, _: &RemoteInput, _: &[(&str, &[u8])]) -> Result<(), String> {
+    fn take_files(&self, _: &RemoteInput, _: &[(&str, &[u8])]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn take_copy(&self, _: &RemoteInput, _: &Path, _: &Path) -> Result<(), String> {
+    fn take_copy(&self, _: &RemoteInput, _: &Path, _: &Path) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn note_file(&self, _: &Path) -> Result<(), String> {
+    fn note_file(&self, _: &Path) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn note_chart(&self, _: &Path) -> Result<(), String> {
+    fn note_chart(&self, _: &Path) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn note_directory(&self, _: &Path) -> Result<(), String> {
+    fn note_directory(&self, _: &Path) -> Result<(), StoreError> {
         Ok(())
     }
 }
@@ -141,7 +141,7 @@ mod tests {
         let bundle = opened(&hex(&Sha256::digest(b"chart")), "remote/a/web.tgz").unwrap();
         let found = |version: &str| bundle.find(&RemoteInput::new(InputKind::Chart, "oci://h/web", version));
         assert_eq!(fs::read(found("1").unwrap().unwrap()).unwrap(), b"chart");
-        assert_eq!(found("2").unwrap_err(), "oci://h/web 2: the bundle does not have it: bundle again");
+        assert_eq!(found("2").unwrap_err().0, "oci://h/web 2: the bundle does not have it: bundle again");
         assert_eq!(bundle.place(&bundle.directory().join("a")).as_deref(), Some("files/a"));
         let root = bundle.root.clone();
         drop(bundle);

@@ -17,7 +17,7 @@ use helmfile_compat::host::Entry;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
 use windlass_base::hex::hex;
-use windlass_fetch::input_store::{InputStore, RemoteInput};
+use windlass_fetch::input_store::{InputStore, RemoteInput, StoreError};
 use windlass_fetch::oci::packed_artifact::MAX_BLOB;
 
 /// The most folders in each other that are packed.
@@ -131,7 +131,8 @@ impl Recorder {
         if self.place(path).is_none() {
             return Err(format!("{} is outside of {}", path.display(), self.root.display()));
         }
-        if path.is_dir() { self.note_directory(path) } else { self.note_file(path) }
+        let noted = if path.is_dir() { self.note_directory(path) } else { self.note_file(path) };
+        Ok(noted?)
     }
 
     /// Whether a file is among those that are packed.
@@ -212,16 +213,16 @@ fn directory_of(key: &str) -> String {
 }
 
 impl InputStore for Recorder {
-    fn find(&self, _: &RemoteInput) -> Result<Option<PathBuf>, String> {
+    fn find(&self, _: &RemoteInput) -> Result<Option<PathBuf>, StoreError> {
         Ok(None)
     }
 
-    fn take_files(&self, input: &RemoteInput, files: &[(&str, &[u8])]) -> Result<(), String> {
+    fn take_files(&self, input: &RemoteInput, files: &[(&str, &[u8])]) -> Result<(), StoreError> {
         let key = input.key();
         let directory = directory_of(&key);
         for (name, content) in files {
             if name.is_empty() || name.contains(['/', '\\']) || matches!(*name, "." | "..") {
-                return Err(format!("{input}: {name:?} is not a file name"));
+                return Err(format!("{input}: {name:?} is not a file name").into());
             }
             self.put(&format!("{directory}/{name}"), content, false)?;
         }
@@ -236,7 +237,7 @@ impl InputStore for Recorder {
         Ok(())
     }
 
-    fn take_copy(&self, input: &RemoteInput, copy: &Path, path: &Path) -> Result<(), String> {
+    fn take_copy(&self, input: &RemoteInput, copy: &Path, path: &Path) -> Result<(), StoreError> {
         let failed = |error: std::io::Error| format!("{}: {}", copy.display(), of_the_system(&error));
         let key = input.key();
         let real = fs::canonicalize(copy).map_err(failed)?;
@@ -257,12 +258,12 @@ impl InputStore for Recorder {
         Ok(())
     }
 
-    fn note_file(&self, path: &Path) -> Result<(), String> {
+    fn note_file(&self, path: &Path) -> Result<(), StoreError> {
         // Files elsewhere are those of the machine, or of the run itself.
-        self.place(path).map_or(Ok(()), |place| self.copy(path, &place))
+        self.place(path).map_or(Ok(()), |place| Ok(self.copy(path, &place)?))
     }
 
-    fn note_chart(&self, path: &Path) -> Result<(), String> {
+    fn note_chart(&self, path: &Path) -> Result<(), StoreError> {
         if !path.is_dir() {
             return self.note_file(path);
         }
@@ -271,20 +272,21 @@ impl InputStore for Recorder {
                 "the chart {} is outside of {}, which is not packed: give a directory that has both with --root",
                 path.display(),
                 self.root.display()
-            ));
+            )
+            .into());
         };
         for file in windlass_fetch::directory_files(path).map_err(|error| error.to_string())? {
             let on_disk = path.join(&file.name);
             if !self.is_within(&on_disk) {
-                return Err(format!("{} is a link out of {}", on_disk.display(), self.root.display()));
+                return Err(format!("{} is a link out of {}", on_disk.display(), self.root.display()).into());
             }
             self.put(&format!("{place}/{}", file.name), &file.data, false)?;
         }
         Ok(())
     }
 
-    fn note_directory(&self, path: &Path) -> Result<(), String> {
-        self.walk(path, 0)
+    fn note_directory(&self, path: &Path) -> Result<(), StoreError> {
+        Ok(self.walk(path, 0)?)
     }
 }
 
@@ -330,13 +332,15 @@ mod tests {
         let link = |name: &str, to: &Path| std::os::unix::fs::symlink(to, root.path().join(name)).unwrap();
         link("link", &other.path().join("secret"));
         link("chart/values.yaml", &other.path().join("secret"));
-        assert!(recorder.note_file(&root.path().join("link")).unwrap_err().contains("--root"));
-        assert!(recorder.note_chart(&root.path().join("chart")).unwrap_err().contains("link out of"));
+        assert!(recorder.note_file(&root.path().join("link")).unwrap_err().0.contains("--root"));
+        assert!(recorder.note_chart(&root.path().join("chart")).unwrap_err().0.contains("link out of"));
         link("inside", &root.path().join("dir/x"));
         recorder.note_file(&root.path().join("inside")).unwrap();
         assert!(packed(&recorder).contains(&"files/inside".to_owned()));
         link("dir/folder", other.path());
-        assert!(recorder.note_directory(&root.path().join("dir")).unwrap_err().contains("link to a folder"));
+        assert!(
+            recorder.note_directory(&root.path().join("dir")).unwrap_err().0.contains("link to a folder")
+        );
     }
 
     #[test]
@@ -351,9 +355,9 @@ mod tests {
         }
         let directory = directory_of(&input("a").key());
         assert_eq!(packed(&recorder), ["a", "b"].map(|name| format!("{directory}/checkout/{name}")));
-        let told = recorder.take_copy(&input("c"), copy.path(), &root.path().join("..")).unwrap_err();
+        let told = recorder.take_copy(&input("c"), copy.path(), &root.path().join("..")).unwrap_err().0;
         assert!(told.contains("not in its copy"), "{told}");
-        let told = recorder.take_files(&input("d"), &[("../x", b"")]).unwrap_err();
+        let told = recorder.take_files(&input("d"), &[("../x", b"")]).unwrap_err().0;
         assert!(told.contains("not a file name"), "{told}");
     }
 }

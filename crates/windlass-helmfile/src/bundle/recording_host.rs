@@ -35,7 +35,7 @@ impl RecordingHost {
         let path = paths::within(dir, command);
         if command.contains('/') && self.recorder.place(Path::new(&path)).is_some() {
             return match self.host.is_dir(&path) {
-                Some(false) => self.recorder.note_file(Path::new(&path)),
+                Some(false) => Ok(self.recorder.note_file(Path::new(&path))?),
                 _ => Ok(()),
             };
         }
@@ -59,7 +59,7 @@ impl RecordingHost {
         match provider {
             // Another `key_type` has no file at this path.
             "sops" if file.is_file() && !reference.contains("key_type=base64") => {
-                self.recorder.note_file(file)
+                Ok(self.recorder.note_file(file)?)
             }
             "file" if !self.recorder.is_packed(file) => Err(format!(
                 "ref+file://{path}: a file with a secret beside the state file is not packed: give its absolute path on the machines of \

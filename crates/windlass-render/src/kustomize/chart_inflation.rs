@@ -116,7 +116,8 @@ impl ChartSettings<'_> {
         let failed = |e: String| format!("helmCharts: chart {:?}: {e}", item.text("name"));
         let loaded = self.load(&item, permit, warn)?;
         loaded.warnings.iter().for_each(|line| warn(line));
-        check_installable(&loaded.chart, self.profile, &mut |line| warn(line)).map_err(failed)?;
+        check_installable(&loaded.chart, self.profile, &mut |line| warn(line))
+            .map_err(|e| failed(e.to_string()))?;
         let values = chart_values::of(&item, &loaded.chart, read, self.profile).map_err(failed)?;
         let options = self.options(&item).map_err(failed)?;
         let (compiled, deadline) = (loaded.compile(self.profile), self.bounds.deadline());

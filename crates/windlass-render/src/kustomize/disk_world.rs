@@ -63,11 +63,11 @@ impl World for DiskWorld<'_> {
     fn fetch(&self, url: &str) -> Result<Vec<u8>, FetchError> {
         let Some(store) = self.inputs else { return self.permit.without(|| self.remote.fetch(url)) };
         let input = RemoteInput::new(InputKind::File, url, "");
-        if let Some(path) = store.find(&input).map_err(FetchError::Other)? {
+        if let Some(path) = store.find(&input).map_err(|e| FetchError::Other(e.0))? {
             return read(&path).map_err(FetchError::Other);
         }
         let content = self.permit.without(|| self.remote.fetch(url))?;
-        store.take_files(&input, &[("file", &content)]).map_err(FetchError::Other)?;
+        store.take_files(&input, &[("file", &content)]).map_err(|e| FetchError::Other(e.0))?;
         Ok(content)
     }
 

@@ -6,6 +6,7 @@
 //! Sends no requests.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use sigstore_verify::types::{
 use sigstore_verify::{PublicKeyVerificationPolicy, VerificationPolicy};
 
 use super::super::super::atomic_files;
-use super::{CosignError, IdentityMatch, Policy, Signer};
+use super::{CosignError, IdentityMatch, Policy, SignatureError, Signer};
 
 /// The predicate type of a statement that signs an artifact.
 pub(super) const SIGNED: &str = "https://sigstore.dev/cosign/sign/v1";
@@ -139,9 +140,7 @@ impl Test {
 impl Checks {
     pub(super) fn new(policy: &Policy) -> Result<Self, CosignError> {
         let root = match (&policy.trusted_root, &policy.signer) {
-            (Some(path), _) => {
-                Some(read(path, |text| TrustedRoot::from_json(text).map_err(|e| e.to_string()))?)
-            }
+            (Some(path), _) => Some(read(path, TrustedRoot::from_json)?),
             (None, Signer::Identity { .. }) => {
                 let root = TrustedRoot::from_json(SIGSTORE_PRODUCTION_TRUSTED_ROOT);
                 Some(root.map_err(|e| failed(Path::new("the built-in trusted root"), e.to_string()))?)
@@ -153,11 +152,8 @@ impl Checks {
         let verifier = verifier.transpose().map_err(|e| failed(name, e.to_string()))?;
         let trusted = match &policy.signer {
             Signer::Key(path) => {
-                let (key, algorithm) = read(path, |text| {
-                    let key = DerPublicKey::from_pem(text).map_err(|e| e.to_string())?;
-                    let algorithm = KeyAlgorithm::from_spki(&key).map_err(|e| e.to_string())?;
-                    Ok((key, algorithm))
-                })?;
+                let key = read(path, DerPublicKey::from_pem)?;
+                let algorithm = KeyAlgorithm::from_spki(&key).map_err(|e| failed(path, e.to_string()))?;
                 Trusted::Key { key, algorithm }
             }
             Signer::Identity { identity, issuer } => {
@@ -168,13 +164,13 @@ impl Checks {
     }
 
     /// Checks that the policy's signer signed an artifact. `digest`: of its manifest.
-    pub(super) fn check(&self, found: &Found, digest: &str) -> Result<(), String> {
-        let hex = digest.strip_prefix("sha256:").ok_or("the artifact's digest is not of SHA-256")?;
-        let artifact = Sha256Hash::from_hex(hex).map_err(|e| e.to_string())?;
+    pub(super) fn check(&self, found: &Found, digest: &str) -> Result<(), SignatureError> {
+        let hex = digest.strip_prefix("sha256:").ok_or(SignatureError::Digest("is not of SHA-256"))?;
+        let artifact = Sha256Hash::from_hex(hex).map_err(invalid)?;
         match found {
             Found::Bundle(json) => {
-                let text = std::str::from_utf8(json).map_err(|e| e.to_string())?;
-                let bundle = Bundle::from_json(text).map_err(|e| format!("bundle: {e}"))?;
+                let text = std::str::from_utf8(json).map_err(invalid)?;
+                let bundle = Bundle::from_json(text).map_err(malformed("bundle"))?;
                 if let SignatureContent::DsseEnvelope(envelope) = &bundle.content {
                     check_statement(envelope.payload.as_bytes(), &artifact)?;
                 }
@@ -193,54 +189,58 @@ impl Checks {
         artifact: Artifact<'_>,
         digest: Option<&Sha256Hash>,
         bundle: &Bundle,
-    ) -> Result<(), String> {
+    ) -> Result<(), SignatureError> {
         match (&self.trusted, &self.verifier) {
             (Trusted::Key { key, .. }, Some(verifier)) => {
                 let policy = PublicKeyVerificationPolicy::new(key.clone());
-                verifier.verify(artifact, bundle, &policy).map(drop).map_err(|e| e.to_string())
+                verifier.verify(artifact, bundle, &policy).map(drop).map_err(invalid)
             }
             (Trusted::Key { key, algorithm }, None) => {
-                let digest = digest.ok_or("the artifact's digest is unknown")?;
+                let digest = digest.ok_or(SignatureError::Digest("is unknown"))?;
                 signed_by(key, *algorithm, bundle, digest)
             }
             (Trusted::Identity { identity, issuer }, Some(verifier)) => {
                 // The identity is checked below, by text or by pattern.
                 let policy = VerificationPolicy::any_identity();
-                let result = verifier.verify(artifact, bundle, &policy).map_err(|e| e.to_string())?;
+                let result = verifier.verify(artifact, bundle, &policy).map_err(invalid)?;
                 let own = result.identity().map(|i| i.as_str()).unwrap_or_default();
                 if !identity.passes(own) {
-                    return Err(format!("it is of the identity {own:?}"));
+                    return Err(SignatureError::OtherIdentity(own.to_owned()));
                 }
                 let own = result.issuer().unwrap_or_default();
-                if issuer.passes(own) { Ok(()) } else { Err(format!("it is by the issuer {own:?}")) }
+                if issuer.passes(own) { Ok(()) } else { Err(SignatureError::OtherIssuer(own.to_owned())) }
             }
-            (Trusted::Identity { .. }, None) => Err("there is no trusted root".to_owned()),
+            (Trusted::Identity { .. }, None) => Err(SignatureError::NoTrustedRoot),
         }
     }
 
     /// Checks the signer of the payload of a `.sig` tag.
-    fn check_simple(&self, simple: &Simple) -> Result<(), String> {
-        let signature = simple.annotations.get(SIGNATURE).ok_or("a layer has no signature")?;
+    fn check_simple(&self, simple: &Simple) -> Result<(), SignatureError> {
+        let signature =
+            simple.annotations.get(SIGNATURE).ok_or(SignatureError::Missing("a layer has no signature"))?;
         if let (Trusted::Key { key, algorithm }, None) = (&self.trusted, &self.verifier) {
-            let signature = SignatureBytes::from_base64(signature).map_err(|e| e.to_string())?;
+            let signature = SignatureBytes::from_base64(signature).map_err(invalid)?;
             let scheme = algorithm.default_signing_scheme();
-            return verify_signature(key, &simple.payload, &signature, scheme).map_err(|e| e.to_string());
+            return verify_signature(key, &simple.payload, &signature, scheme).map_err(invalid);
         }
         let bundle = self.bundle_of(simple, signature)?;
         self.check_bundle(Artifact::from_blob(&simple.payload), None, &bundle)
     }
 
     /// A bundle from the annotations of a `.sig` tag's layer.
-    fn bundle_of(&self, simple: &Simple, signature: &str) -> Result<Bundle, String> {
-        let log = simple.annotations.get(LOG).ok_or("it has no entry of a transparency log")?;
-        let log: LogEntry = serde_json::from_str(log).map_err(|e| format!("log entry: {e}"))?;
-        let body = STANDARD.decode(&log.payload.body).map_err(|e| format!("log entry: {e}"))?;
-        let head: EntryHead = serde_json::from_slice(&body).map_err(|e| format!("log entry: {e}"))?;
-        let id = log_id(&log.payload.log_id).ok_or("log entry: the log's id is wrong")?;
+    fn bundle_of(&self, simple: &Simple, signature: &str) -> Result<Bundle, SignatureError> {
+        let log = simple.annotations.get(LOG);
+        let log = log.ok_or(SignatureError::Missing("it has no entry of a transparency log"))?;
+        let log: LogEntry = serde_json::from_str(log).map_err(malformed("log entry"))?;
+        let body = STANDARD.decode(&log.payload.body).map_err(malformed("log entry"))?;
+        let head: EntryHead = serde_json::from_slice(&body).map_err(malformed("log entry"))?;
+        let id = log_id(&log.payload.log_id);
+        let id = id.ok_or_else(|| malformed("log entry")("the log's id is wrong"))?;
         let (kind, material) = match self.trusted {
             Trusted::Key { .. } => ("publicKey", json!({"hint": ""})),
             Trusted::Identity { .. } => {
-                let leaf = simple.annotations.get(CERTIFICATE).ok_or("it has no certificate")?;
+                let leaf = simple.annotations.get(CERTIFICATE);
+                let leaf = leaf.ok_or(SignatureError::Missing("it has no certificate"))?;
                 let chain = simple.annotations.get(CHAIN).map_or("", String::as_str);
                 ("x509CertificateChain", json!({"certificates": certificates(leaf, chain)?}))
             }
@@ -260,7 +260,7 @@ impl Checks {
             },
             "messageSignature": {"signature": signature},
         });
-        Bundle::from_json(&json.to_string()).map_err(|e| format!("signature: {e}"))
+        Bundle::from_json(&json.to_string()).map_err(malformed("signature"))
     }
 }
 
@@ -270,48 +270,46 @@ fn signed_by(
     algorithm: KeyAlgorithm,
     bundle: &Bundle,
     digest: &Sha256Hash,
-) -> Result<(), String> {
+) -> Result<(), SignatureError> {
     if !matches!(bundle.verification_material.content, VerificationMaterialContent::PublicKey(_)) {
-        return Err("it is of a certificate, not of a key".to_owned());
+        return Err(SignatureError::NotOfKey);
     }
     match &bundle.content {
         SignatureContent::DsseEnvelope(envelope) => {
             let scheme = algorithm.default_signing_scheme();
-            verify_signature(key, &envelope.pae(), &envelope.signature.sig, scheme).map_err(|e| e.to_string())
+            verify_signature(key, &envelope.pae(), &envelope.signature.sig, scheme).map_err(invalid)
         }
         SignatureContent::MessageSignature(message) => {
-            let scheme =
-                algorithm.resolve_signing_scheme(HashAlgorithm::Sha2256).map_err(|e| e.to_string())?;
-            verify_signature_prehashed(key, digest.as_bytes(), &message.signature, scheme)
-                .map_err(|e| e.to_string())
+            let scheme = algorithm.resolve_signing_scheme(HashAlgorithm::Sha2256).map_err(invalid)?;
+            verify_signature_prehashed(key, digest.as_bytes(), &message.signature, scheme).map_err(invalid)
         }
-        _ => Err("it is of an unknown kind".to_owned()),
+        _ => Err(SignatureError::UnknownKind),
     }
 }
 
 /// Checks that a signed statement signs an artifact; statements of provenance or content do not.
-fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), String> {
-    let statement: Statement = serde_json::from_slice(payload).map_err(|e| format!("statement: {e}"))?;
+fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), SignatureError> {
+    let statement: Statement = serde_json::from_slice(payload).map_err(malformed("statement"))?;
     if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != SIGNED {
-        return Err(format!("it states {:?}, which does not sign the artifact", statement.predicate_type));
+        return Err(SignatureError::Predicate(statement.predicate_type));
     }
-    if statement.matches_sha256(artifact) { Ok(()) } else { Err("it is of another artifact".to_owned()) }
+    if statement.matches_sha256(artifact) { Ok(()) } else { Err(SignatureError::OtherArtifact) }
 }
 
 /// Checks that a signed payload of a `.sig` tag names an artifact.
-fn check_payload(payload: &[u8], digest: &str) -> Result<(), String> {
-    let payload: Payload = serde_json::from_slice(payload).map_err(|e| format!("payload: {e}"))?;
+fn check_payload(payload: &[u8], digest: &str) -> Result<(), SignatureError> {
+    let payload: Payload = serde_json::from_slice(payload).map_err(malformed("payload"))?;
     if payload.critical.kind != "cosign container image signature" {
-        return Err(format!("its payload is of the type {:?}", payload.critical.kind));
+        return Err(SignatureError::PayloadType(payload.critical.kind));
     }
-    if payload.critical.image.digest == digest { Ok(()) } else { Err("it is of another artifact".to_owned()) }
+    if payload.critical.image.digest == digest { Ok(()) } else { Err(SignatureError::OtherArtifact) }
 }
 
 /// Converts PEM certificates to their form in a bundle.
-fn certificates(leaf: &str, chain: &str) -> Result<Vec<Value>, String> {
+fn certificates(leaf: &str, chain: &str) -> Result<Vec<Value>, SignatureError> {
     let all = [leaf, chain].into_iter().flat_map(|pem| CertificateDer::pem_slice_iter(pem.as_bytes()));
     all.map(|c| {
-        let der = c.map_err(|e| format!("certificate: {e}"))?;
+        let der = c.map_err(malformed("certificate"))?;
         Ok(json!({"rawBytes": STANDARD.encode(der)}))
     })
     .collect()
@@ -323,14 +321,23 @@ fn log_id(hex: &str) -> Option<Vec<u8>> {
     pairs.map(|p| u8::from_str_radix(p.filter(|p| p.len() == 2)?, 16).ok()).collect()
 }
 
+fn invalid(error: impl Display) -> SignatureError {
+    SignatureError::Invalid(error.to_string())
+}
+
+/// A part of a signature that cannot be decoded.
+fn malformed<E: Display>(part: &'static str) -> impl Fn(E) -> SignatureError {
+    move |error| SignatureError::Malformed { part, reason: error.to_string() }
+}
+
 fn failed(path: &Path, reason: String) -> CosignError {
     CosignError::File { path: path.to_owned(), reason }
 }
 
 /// Reads a file of text and parses it.
-fn read<T>(path: &Path, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, CosignError> {
+fn read<T, E: Display>(path: &Path, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, CosignError> {
     let bytes = atomic_files::read(path, MAX_FILE).map_err(|e| failed(path, e.to_string()))?;
     let bytes = bytes.ok_or_else(|| failed(path, "no such file or directory".to_owned()))?;
     let text = String::from_utf8(bytes).map_err(|e| failed(path, e.to_string()))?;
-    parse(&text).map_err(|e| failed(path, e))
+    parse(&text).map_err(|e| failed(path, e.to_string()))
 }

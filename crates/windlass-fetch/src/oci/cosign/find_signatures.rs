@@ -77,7 +77,7 @@ impl Verifier {
         digest: &str,
     ) -> Result<(), CosignError> {
         let mut count = 0;
-        let mut last = String::new();
+        let mut last = None;
         for referrer in registry.referrers(reference, digest).await? {
             for found in registry.bundles(reference, &referrer).await? {
                 if count == MAX_SIGNATURES {
@@ -85,7 +85,7 @@ impl Verifier {
                 }
                 match self.checks.check(&found, digest) {
                     Ok(()) => return Ok(()),
-                    Err(reason) => last = reason,
+                    Err(reason) => last = Some(reason),
                 }
                 count += 1;
             }
@@ -98,21 +98,13 @@ impl Verifier {
             let found = Found::Simple(Simple { payload, annotations: layer.annotations });
             match self.checks.check(&found, digest) {
                 Ok(()) => return Ok(()),
-                Err(reason) => last = reason,
+                Err(reason) => last = Some(reason),
             }
             count += 1;
         }
         let (reference, signer) = (reference.to_string(), Box::new(self.signer.clone()));
-        if count == 0 {
-            return Err(CosignError::Unsigned(reference));
-        }
-        Err(CosignError::NotVerified {
-            reference,
-            count,
-            signer,
-            reason: last,
-            built_in_root: self.built_in_root,
-        })
+        let Some(reason) = last else { return Err(CosignError::Unsigned(reference)) };
+        Err(CosignError::NotVerified { reference, count, signer, reason, built_in_root: self.built_in_root })
     }
 }
 

@@ -50,13 +50,59 @@ pub enum CosignError {
         /// The required signer.
         signer: Box<Signer>,
         /// Why the last of them is not valid.
-        reason: String,
+        reason: SignatureError,
         /// The built-in trusted root was used, which may be older than the signing keys.
         built_in_root: bool,
     },
     /// The program was built without cosign's signatures.
     #[error("cosign signatures need the cargo feature \"cosign\", and this program was built without it")]
     NotBuilt,
+}
+
+/// Why one signature does not count.
+#[derive(Debug, thiserror::Error)]
+pub enum SignatureError {
+    /// The artifact's digest cannot be compared.
+    #[error("the artifact's digest {0}")]
+    Digest(&'static str),
+    /// A part of the signature cannot be decoded.
+    #[error("{part}: {reason}")]
+    Malformed {
+        /// `bundle`, `statement`, `payload` and so on.
+        part: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The signature lacks a part.
+    #[error("{0}")]
+    Missing(&'static str),
+    /// The signature, its certificate or its log entry fails a check; in the library's words.
+    #[error("{0}")]
+    Invalid(String),
+    /// The certificate is of this identity.
+    #[error("it is of the identity {0:?}")]
+    OtherIdentity(String),
+    /// The identity is attested by this issuer.
+    #[error("it is by the issuer {0:?}")]
+    OtherIssuer(String),
+    /// Nothing says which certificates are valid.
+    #[error("there is no trusted root")]
+    NoTrustedRoot,
+    /// A key is required, and a certificate signed.
+    #[error("it is of a certificate, not of a key")]
+    NotOfKey,
+    /// The signature has no content of a known kind.
+    #[error("it is of an unknown kind")]
+    UnknownKind,
+    /// The statement is of this type.
+    #[error("it states {0:?}, which does not sign the artifact")]
+    Predicate(String),
+    /// The payload is of this type.
+    #[error("its payload is of the type {0:?}")]
+    PayloadType(String),
+    /// The signature is of another artifact.
+    #[error("it is of another artifact")]
+    OtherArtifact,
 }
 
 /// The required signer of a chart, and the trusted root.
