@@ -32,6 +32,7 @@ mod modules;
 mod operations;
 mod place;
 mod pod_limits;
+mod pod_limits_charts;
 mod quiet;
 mod race;
 mod references;

@@ -16,6 +16,7 @@ use windlass_helmfile::resource::definition;
 use windlass_testing::{ControlPlane, wait_until};
 
 use crate::memory_limit::MemoryLimit;
+use crate::pod_limits_charts::ChartKinds;
 use crate::support::{LIMIT, Modules, Operator, control_plane, object};
 
 /// The memory of the operator and of all that it starts, in bytes.
@@ -27,7 +28,7 @@ const FLUX: &str = "source.toolkit.fluxcd.io/v1";
 
 /// Serves files by name, each as often as it is asked for.
 #[derive(Clone, Default)]
-struct Files(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
+pub(crate) struct Files(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl Files {
     fn serve(&self) -> SocketAddr {
@@ -60,13 +61,13 @@ impl Files {
         address
     }
 
-    fn put(&self, name: &str, bytes: Vec<u8>) {
+    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) {
         self.0.lock().unwrap().insert(name.to_owned(), bytes);
     }
 }
 
 /// A `tar.gz` of files below a directory.
-fn packed(directory: &str, files: &[(String, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn packed(directory: &str, files: &[(String, Vec<u8>)]) -> Vec<u8> {
     let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     for (path, text) in files {
         let mut header = tar::Header::new_gnu();
@@ -78,7 +79,7 @@ fn packed(directory: &str, files: &[(String, Vec<u8>)]) -> Vec<u8> {
 }
 
 /// The files of a chart of one ConfigMap, with others over them.
-fn chart(name: &str, more: &[(&str, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn chart(name: &str, more: &[(&str, Vec<u8>)]) -> Vec<(String, Vec<u8>)> {
     let config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\n";
     let own = [
         ("Chart.yaml", format!("apiVersion: v2\nname: {name}\nversion: 1.0.0\n").into_bytes()),
@@ -132,7 +133,7 @@ fn documents() -> Vec<(&'static str, String)> {
 }
 
 /// Templates of charts and of state files.
-const TEMPLATES: [(&str, &str); 3] = [
+pub(crate) const TEMPLATES: [(&str, &str); 3] = [
     ("text", "{{ repeat 1073741824 \"x\" }}"),
     (
         "tree",
@@ -142,7 +143,7 @@ const TEMPLATES: [(&str, &str); 3] = [
 ];
 
 /// Charts, by what is wrong with them: packed, with the directory that Helm wants.
-fn charts() -> Vec<(String, Vec<u8>)> {
+pub(crate) fn charts() -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for (name, text) in documents() {
         all.push((
@@ -268,7 +269,7 @@ fn helmfiles() -> Vec<(String, StateFiles)> {
 }
 
 /// Objects that bring what is hostile by themselves: what a ConfigMap or a Secret may hold.
-fn texts() -> Vec<(String, String)> {
+pub(crate) fn texts() -> Vec<(String, String)> {
     documents()
         .into_iter()
         .map(|(name, text)| (name.to_owned(), text))
@@ -296,13 +297,13 @@ fn helm_release(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": {"name": name}, "spec": whole})
 }
 
-struct Namespace<'c> {
+pub(crate) struct Namespace<'c> {
     cp: &'c ControlPlane,
     name: &'c str,
 }
 
 impl Namespace<'_> {
-    fn apply(&self, object: &Value) {
+    pub(crate) fn apply(&self, object: &Value) {
         // The last-applied annotation of a large object would be larger than annotations may be.
         self.cp
             .kubectl_with(["apply", "--server-side", "-n", self.name, "-f", "-"], &object.to_string())
@@ -327,6 +328,11 @@ impl Namespace<'_> {
         self.cp.kubectl([&patch[..], &[&status.to_string()]].concat()).unwrap();
     }
 
+    /// Asks for the deletion of all objects of these resources, and waits for none.
+    pub(crate) fn delete_all(&self, resources: &str) {
+        self.cp.kubectl(["delete", resources, "--all", "-n", self.name, "--wait=false"]).unwrap();
+    }
+
     /// Status, reason and message of the condition Ready of an object.
     fn ready(&self, kind: &str, name: &str) -> String {
         let object = object(self.cp, self.name, kind, name).unwrap_or_default();
@@ -339,7 +345,7 @@ impl Namespace<'_> {
     }
 
     /// Waits for the condition Ready of all of these.
-    fn wait_all(&self, operator: &Operator, kind: &str, names: &[String], status: &str) {
+    pub(crate) fn wait_all(&self, operator: &Operator, kind: &str, names: &[String], status: &str) {
         for name in names {
             let found = || Ok(self.ready(kind, name).starts_with(status).then_some(()));
             if let Err(error) = wait_until(&format!("{kind} {name}: {status}"), 3 * LIMIT, found) {
@@ -384,7 +390,7 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     let command = limit.command(env!("CARGO_BIN_EXE_windlass"));
     let storage = tempfile::tempdir().unwrap();
     let arguments = [
-        "--controllers=modules,helmreleases,helmfiles",
+        "--controllers=modules,helmreleases,helmfiles,helmcharts,charts",
         "--sources=flux",
         "--notifications=flux",
         "--watch-all-namespaces=false",
@@ -478,21 +484,18 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     own.wait_all(&operator, "helmrelease", &["good-last".to_owned()], "True");
     helmfile("helmfile-good", "good.tar.gz");
     own.wait_all(&operator, "helmfiles.apps.mumoshu.github.io", &["helmfile-good".to_owned()], "True");
+
+    let mut kinds = ChartKinds::new(&own, &operator, &files, address);
+    kinds.helm_charts();
+    kinds.chart_resources();
     let (peak, kept) = (operator.peak_memory_kib(), operator.heap_kib());
     println!(
         "{} inputs, {started} KiB at first, {peak} KiB at most, code included; {kept} KiB of memory of its own at the end",
-        releases.len() + all.len() + hostile_modules.len()
+        releases.len() + all.len() + hostile_modules.len() + kinds.inputs
     );
     assert!(kept << 10 < MEMORY / 4 * 3, "{kept} KiB are kept of what hostile inputs took");
-    cp.kubectl([
-        "delete",
-        "helmreleases,helmfiles.apps.mumoshu.github.io",
-        "--all",
-        "-n",
-        own.name,
-        "--wait=false",
-    ])
-    .unwrap();
+    kinds.delete();
+    own.delete_all("helmreleases,helmfiles.apps.mumoshu.github.io");
     operator.stop();
     drop(limit);
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::chart_objects::{ObjectOptions, note};
 use super::chart_resource_api::{
@@ -377,7 +378,8 @@ pub(crate) async fn plan(
     let object = read(resource);
     let spec = object.spec()?;
     let access = access(client, references, spec).await?;
-    let chart = options.sources.chart(&spec.chart, access).await?;
+    let renders = Arc::new(Semaphore::new(1));
+    let chart = options.sources.chart(&spec.chart, access, renders).await?;
     let (_, names) = definition_of(&object.name, spec, &chart)?;
     let live = owned_definition(client, &options.reserved, &object.name, &names).await?;
     let WantedKind { settings, .. } = wanted(spec, chart.clone().into(), &names, &object.status)?;
@@ -446,7 +448,11 @@ impl ChartResources {
         if let Some(chart) = known {
             return Ok(chart);
         }
-        let chart = self.options.sources.chart(&spec.chart, access).await?;
+        let chart = self
+            .options
+            .sources
+            .chart(&spec.chart, access, pass.runner_of_operator().render_permits())
+            .await?;
         let downloaded = Downloaded { request, at: Instant::now(), chart: chart.clone() };
         self.charts.lock().unwrap_or_else(PoisonError::into_inner).insert(object.name.clone(), downloaded);
         Ok(chart)

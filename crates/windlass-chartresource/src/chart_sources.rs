@@ -3,7 +3,10 @@
 //! Owns what a reference of a ChartResource may be, and which login goes with it. Each download is `fetch`'s, with its bounds.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Semaphore;
 
 use super::chart_resource_api::ChartLocation;
 use super::loaded_chart::LoadedChart;
@@ -16,6 +19,7 @@ use windlass_fetch::fetch::Options;
 use windlass_fetch::http::{Http, Pem, Tls};
 use windlass_fetch::oci::credentials::Credentials;
 use windlass_fetch::tenant_chart::TenantDownload;
+use windlass_render::RenderPermit;
 
 /// Time for one download.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -77,7 +81,7 @@ fn unavailable(text: &str) -> ReconcileError {
 }
 
 impl ChartSources {
-    /// Downloads a chart, or reads it from disk.
+    /// Downloads a chart, or reads it from disk. `renders`: the permits of renders: to unpack a chart takes memory as a render does.
     ///
     /// # Errors
     /// The reference is of no kind that is possible, or the chart cannot be fetched or installed.
@@ -85,6 +89,7 @@ impl ChartSources {
         &self,
         chart: &ChartLocation,
         access: Option<ChartAccess>,
+        renders: Arc<Semaphore>,
     ) -> Result<LoadedChart, ReconcileError> {
         if chart.name.trim().is_empty() {
             return Err(invalid("name: it is empty: name a chart"));
@@ -92,7 +97,7 @@ impl ChartSources {
         let has_login = access.is_some();
         let is_url = chart.name.contains("://");
         if chart.repo.is_empty() && !is_url {
-            return self.on_disk(chart, has_login).await;
+            return self.on_disk(chart, has_login, renders).await;
         }
         if !chart.repo.is_empty() && is_url {
             return Err(invalid(&format!(
@@ -129,10 +134,16 @@ impl ChartSources {
         let fetched = download.fetch(&chart.name, &mut |line| tracing::warn!("{line}")).await;
         let fetched = fetched.map_err(|error| unavailable(&error.to_string()))?;
         let arguments = ChartArguments::without_login(&chart.name, &chart.repo, &chart.version);
-        blocking(move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments)).await
+        blocking(renders, move || LoadedChart::of_package(&fetched.bytes, &fetched.file_name, arguments))
+            .await
     }
 
-    async fn on_disk(&self, chart: &ChartLocation, has_login: bool) -> Result<LoadedChart, ReconcileError> {
+    async fn on_disk(
+        &self,
+        chart: &ChartLocation,
+        has_login: bool,
+        renders: Arc<Semaphore>,
+    ) -> Result<LoadedChart, ReconcileError> {
         if has_login || !chart.version.is_empty() {
             let field = if has_login { "secretRef" } else { "version" };
             return Err(invalid(&format!(
@@ -147,7 +158,7 @@ impl ChartSources {
             )));
         };
         let path = root.join(&chart.name);
-        blocking(move || {
+        blocking(renders, move || {
             confined_files::check_tree(&root, &path).map_err(|error| format!("name: {error}"))?;
             LoadedChart::of_path(Path::new(&path))
         })
@@ -156,9 +167,15 @@ impl ChartSources {
 }
 
 async fn blocking(
+    renders: Arc<Semaphore>,
     work: impl FnOnce() -> Result<LoadedChart, String> + Send + 'static,
 ) -> Result<LoadedChart, ReconcileError> {
-    let done = redact::spawn_blocking(work).await.map_err(|error| ReconcileError::Task(error.to_string()))?;
+    let permitted = move || {
+        let _permit = RenderPermit::acquire(Some(renders));
+        work()
+    };
+    let done =
+        redact::spawn_blocking(permitted).await.map_err(|error| ReconcileError::Task(error.to_string()))?;
     done.map_err(|error| unavailable(&error))
 }
 
@@ -203,7 +220,8 @@ mod tests {
                 "spec.chart: name: \"web\" is a chart on disk, and",
             ),
         ] {
-            let error = sources.chart(&chart, None).await.unwrap_err().to_string();
+            let error =
+                sources.chart(&chart, None, Arc::new(Semaphore::new(1))).await.unwrap_err().to_string();
             assert!(error.starts_with(part), "{chart:?}: {error}");
         }
     }

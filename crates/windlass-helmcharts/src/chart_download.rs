@@ -8,6 +8,7 @@ use std::sync::Arc;
 use chart_compat::profile::Profile;
 use chart_compat::render::CompiledChart;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Semaphore;
 
 use super::chart_address::ChartAddress;
 use super::chart_inputs::ChartAccess;
@@ -17,6 +18,7 @@ use windlass_engine::Disposition;
 use windlass_fetch::fetch::Options;
 use windlass_fetch::http::{Http, TIMEOUT};
 use windlass_fetch::tenant_chart::{TenantDownload, load_installable};
+use windlass_render::RenderPermit;
 
 /// Name of the package in `chartContent`, for errors.
 const CONTENT: &str = "chartContent.tgz";
@@ -44,7 +46,7 @@ impl ChartClients {
         Self { servers, api_server: http.within_one_origin() }
     }
 
-    /// Gets and loads a chart.
+    /// Gets and loads a chart. `renders`: the permits of renders: to unpack a chart takes memory as a render does.
     ///
     /// # Errors
     /// Its server does not return it, or it is not a chart that can be installed.
@@ -52,6 +54,7 @@ impl ChartClients {
         &self,
         address: ChartAddress,
         access: ChartAccess,
+        renders: Arc<Semaphore>,
     ) -> Result<DownloadedChart, ReconcileError> {
         let (package, name) = match address {
             ChartAddress::Content(package) => (package.into(), CONTENT.to_owned()),
@@ -60,7 +63,10 @@ impl ChartClients {
                 self.download(http, &reference, repository, access).await?
             }
         };
-        let load = redact::spawn_blocking(move || load(&package, &name));
+        let load = redact::spawn_blocking(move || {
+            let _permit = RenderPermit::acquire(Some(renders));
+            load(&package, &name)
+        });
         load.await.map_err(|e| ReconcileError::Task(e.to_string()))?
     }
 
@@ -143,7 +149,7 @@ mod tests {
                 options: Options { username: username.to_owned(), ..Options::default() },
                 registries: Credentials::none(),
             };
-            clients.chart(address, access).await.err().unwrap().to_string()
+            clients.chart(address, access, Arc::new(Semaphore::new(1))).await.err().unwrap().to_string()
         };
         for username in ["", "me"] {
             let error = found("/away.tgz", true, username).await;

@@ -70,7 +70,7 @@ impl HelmCharts {
         let values = layered_values::merged(&layers, &spec.set).map_err(ReconcileError::Values)?;
         let authorities = if address.is_of_api_server() { cluster.authorities() } else { None };
         let access = reader.access(spec, authorities).await?;
-        let downloaded = self.clients.chart(address, access).await?;
+        let downloaded = self.clients.chart(address, access, runner.render_permits()).await?;
         let annotations = downloaded.chart.chart().metadata.annotations.as_deref();
         let drift = drift_policy_of(&self.options.drift, annotations).map_err(ReconcileError::Config)?;
         let options = release_options(spec, &config, drift)?;

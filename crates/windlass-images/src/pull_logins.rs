@@ -80,7 +80,7 @@ async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Result<C
         Err(error) => return Ok(Err(format!("Secret {name}: {error}"))),
     };
     let read = match (secret.get(CONFIG), secret.get(OLD_CONFIG)) {
-        (Some(config), _) => Credentials::of_config(config),
+        (Some(config), _) => Credentials::of_config(config).map_err(|error| error.to_string()),
         (None, Some(old)) => of_old_config(old),
         (None, None) => Err(format!("it has neither {CONFIG} nor {OLD_CONFIG}")),
     };
@@ -91,7 +91,7 @@ async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Result<C
 fn of_old_config(text: &[u8]) -> Result<Credentials, String> {
     let auths: Map<String, Value> =
         serde_json::from_slice(text).map_err(|error| format!("line {}: it is not JSON", error.line()))?;
-    Credentials::of_config(json!({"auths": auths}).to_string().as_bytes())
+    Credentials::of_config(json!({"auths": auths}).to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
 async fn fingerprint(credentials: &Credentials, host: &str) -> Result<String, String> {
