@@ -155,7 +155,10 @@ mod tests {
             match expected {
                 Ok(expected) => assert_eq!(found, Ok(expected), "{filter} {own} {at}"),
                 Err(why) => {
-                    assert!(found.as_ref().is_err_and(|e| e.to_string().contains(why)), "{filter}: {found:?}");
+                    assert!(
+                        found.as_ref().is_err_and(|e| e.to_string().contains(why)),
+                        "{filter}: {found:?}"
+                    );
                 }
             }
         }
