@@ -8,18 +8,19 @@
 //! - `chart_address`, `chart_inputs`, `chart_download`: where the chart is, what gives access to it, the chart
 //! - `layered_values`: values in their precedence
 //! - `helm_charts`: the front end; `chart_pass`: one pass over one object; `chart_uninstall`: its end; `chart_status`: status and Events
-//! - `chart_rights`: the rights that an account lacks for a release
+//! - `absent_rights`: the rights that an account lacks for a release
 //! - `record_marks`, `release_owners`: whose a release is, by its records and in this process
 //! - `chart_plan`: what a pass would do, and what differs from k3s
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod absent_rights;
 mod chart_address;
 mod chart_download;
 mod chart_inputs;
 mod chart_pass;
 mod chart_plan;
-mod chart_rights;
+
 mod chart_status;
 mod chart_uninstall;
 pub mod crds;
