@@ -159,7 +159,7 @@ mod tests {
         );
         let mut back = running("a");
         back.known.push("b".to_owned());
-        assert_eq!(decide(&force, &back, new.clone(), NOW), Decision::RollOut(new.clone()));
+        assert_eq!(decide(&force, &back, new.clone(), NOW), Decision::RollOut(new));
         let reason = |record: &ContainerRecord, settings: &[(&str, &str)], now: &str| match decide(
             settings,
             record,
