@@ -266,8 +266,10 @@ async fn a_rollout_that_does_not_become_ready_is_taken_back_and_not_tried_again(
     own.records("stop", &first);
     let bad = registry.push("1", "bad").await;
     let back = own.until("back", "is taken back", |found| record(found).failed == [bad.clone()]);
-    assert_eq!(image_of(&back), image);
-    assert_eq!(ObjectMeta::of(&back).annotation(REQUESTED), None);
+    // By its digest: the tag points at the one that has failed.
+    assert_eq!(image_of(&back), format!("{image}@{first}"));
+    let asked = json!({"main": image}).to_string();
+    assert_eq!(ObjectMeta::of(&back).annotation(REQUESTED), Some(asked.as_str()));
     own.wait_event("did not become ready: its Pods are not ready after 2 s");
     let waits = own.until("back", "tells why", |found| record(found).waiting.is_some());
     assert!(record(&waits).waiting.unwrap().reason.contains("it is not tried again"));

@@ -2,6 +2,8 @@
 //!
 //! Of one setting our annotation counts, then keel's annotation, then keel's label.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chart_compat::go::duration;
@@ -37,6 +39,13 @@ const ROLLOUT_DEADLINE: &str = "windlass.dev/image-rollout-deadline";
 /// What follows when they do not.
 const ON_FAILURE: &str = "windlass.dev/image-on-failure";
 
+/// keel's way to learn of images: they are always asked for here.
+const TRIGGER: &str = "keel.sh/trigger";
+/// keel's setting that `force` follows the tag that runs, which it always does here.
+const MATCH_TAG: &str = "keel.sh/matchTag";
+
+/// The most names that are said to have no effect.
+const MAX_IGNORED: usize = 10;
 /// The longest value of an annotation, in bytes.
 const MAX_VALUE: usize = 2048;
 /// The largest automaton of an expression, in bytes.
@@ -65,7 +74,9 @@ pub(crate) enum OnFailure {
 
 /// What a workload asks for.
 pub(crate) struct ImageRequest {
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
+    /// As it was written.
+    pub(crate) policy_text: String,
     /// How often the registry is asked; `None`: as the operator does.
     pub(crate) interval: Option<Duration>,
     pub(crate) match_prerelease: bool,
@@ -77,6 +88,29 @@ pub(crate) struct ImageRequest {
     pub(crate) windows: TimeWindows,
     pub(crate) rollout_deadline: Duration,
     pub(crate) on_failure: OnFailure,
+}
+
+/// keel's annotations and labels that have no effect here, with their values where those are the reason; `None`: there are none.
+pub(crate) fn ignored_annotations(workload: ObjectMeta<'_>) -> Option<String> {
+    let own = [POLICY[1], INTERVAL[1], MATCH_PRERELEASE[1], MATCH_PRERELEASE[2], PULL_SECRET[1]];
+    let own = own.into_iter().chain([INIT_CONTAINERS[1], CONTAINERS[1], APPROVALS[1], APPROVAL_HOURS]);
+    let has_effect: BTreeSet<&str> = own.collect();
+    let says = |(name, text): (&str, &str)| {
+        if !name.starts_with("keel.sh/") || has_effect.contains(name) {
+            return None;
+        }
+        match (name, text) {
+            // What is done anyway.
+            (TRIGGER, "poll") | (MATCH_TAG, "true") => None,
+            (TRIGGER | MATCH_TAG, _) => {
+                Some(format!("{name}: {}", text.chars().take(40).collect::<String>()))
+            }
+            _ => Some(name.to_owned()),
+        }
+    };
+    let all: BTreeSet<String> = workload.annotations().chain(workload.labels()).filter_map(says).collect();
+    let all: Vec<String> = all.into_iter().take(MAX_IGNORED).collect();
+    (!all.is_empty() && has_policy(workload)).then(|| all.join(", "))
 }
 
 /// Whether a workload has a policy at all.
@@ -136,7 +170,8 @@ impl ImageRequest {
             deadline,
             failure,
         ] = texts;
-        let policy = read(policy, errors, |_, text| Policy::parse(text));
+        let policy_text = policy.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        let policy = read(policy, errors, |_, text| Policy::parse(text)).map(Arc::new);
         Some(Self {
             interval: read(interval, errors, interval_of),
             match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
@@ -150,6 +185,7 @@ impl ImageRequest {
                 .unwrap_or(DEFAULT_ROLLOUT_DEADLINE),
             on_failure: read(failure, errors, |_, text| on_failure(text)).unwrap_or_default(),
             policy: policy?,
+            policy_text,
         })
     }
 
@@ -263,7 +299,7 @@ mod tests {
         });
         for (annotations, labels) in [(&keel, &Value::Null), (&Value::Null, &keel)] {
             let read = request(annotations, labels).unwrap().unwrap();
-            assert!(matches!(read.policy, Policy::Version(super::super::update_policy::Bump::Minor)));
+            assert!(matches!(*read.policy, Policy::Version(super::super::update_policy::Bump::Minor)));
             assert_eq!(read.interval, Some(Duration::from_secs(600)));
             assert_eq!((read.match_prerelease, read.pull_secret.as_deref()), (false, Some("login")));
             assert_eq!((read.approvals, read.approval_deadline), (2, 5 * HOUR));
@@ -282,6 +318,29 @@ mod tests {
         assert!(plain.match_prerelease && !plain.follows("init", true) && plain.follows("any", false));
         assert_eq!((plain.approvals, plain.interval, plain.on_failure), (0, None, OnFailure::Rollback));
         assert!(request(&json!({"keel.sh/trigger": "poll"}), &Value::Null).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_has_no_effect_is_said() {
+        let policy = |name: &str, text: &str| json!({"keel.sh/policy": "force", "note": "x", name: text});
+        for (annotations, expected) in [
+            (policy("keel.sh/trigger", "poll"), None),
+            (policy("keel.sh/matchTag", "true"), None),
+            (policy("keel.sh/pollSchedule", "@daily"), None),
+            (policy("keel.sh/trigger", "default"), Some("keel.sh/trigger: default")),
+            (policy("keel.sh/matchTag", "false"), Some("keel.sh/matchTag: false")),
+            (policy("keel.sh/notify", "#general"), Some("keel.sh/notify")),
+            (json!({"keel.sh/notify": "#general"}), None),
+        ] {
+            for field in ["annotations", "labels"] {
+                let object = json!({"metadata": {field: annotations}});
+                assert_eq!(
+                    ignored_annotations(ObjectMeta::of(&object)).as_deref(),
+                    expected,
+                    "{annotations}"
+                );
+            }
+        }
     }
 
     #[test]

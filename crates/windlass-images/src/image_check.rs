@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::EventType;
 use windlass_engine::{IMAGE_MANAGER, REQUESTED_IMAGES};
@@ -20,16 +21,19 @@ use super::image_workload::{
     FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress, template_path,
 };
 use super::pull_logins::{PullLogin, login_for};
+use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
 use super::rollout_record::{
-    ContainerRecord, IMAGE_RECORD, RolloutRecord, RunningRollout, TagDigest, WaitingImage, read_approvals,
-    read_image_record,
+    ContainerRecord, IMAGE_RECORD, RolloutRecord, TagDigest, read_approvals, read_image_record,
 };
+use super::update_policy::CHOICE_LIMIT;
 
 /// How often a rollout that runs is looked at beside its events.
 const ROLLOUT_INTERVAL: Duration = Duration::from_secs(5);
 /// When a workload is checked again that somebody else has written meanwhile.
 const CONFLICT_INTERVAL: Duration = Duration::from_secs(1);
+/// How long registries may take for the images of a workload.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// The most Pods of a workload whose images are read.
 const MAX_PODS: usize = 1000;
 
@@ -65,6 +69,24 @@ pub(crate) struct CheckResult {
 impl CheckResult {
     fn due_in(&mut self, wait: Duration) {
         self.next = Some(self.next.map_or(wait, |next| next.min(wait)));
+    }
+
+    /// Takes the result of a step of one workload, whose error stops no other. Returns whether a rollout runs, as far as that is known. What
+    /// was not written is not said either (the reports after `said`): the next check does both.
+    fn goes_on(&mut self, step: Result<bool, ClusterError>, workload: &Checked, said: usize) -> bool {
+        let error = match step {
+            Ok(runs) => return runs,
+            Err(error) => error,
+        };
+        self.reports.truncate(said);
+        // Its status, say: what follows from it is found again.
+        if error.is_conflict() {
+            self.due_in(CONFLICT_INTERVAL);
+            return true;
+        }
+        self.report(workload, EventType::Warning, "ImageCheckFailed", error.to_string());
+        self.error = Some(error);
+        false
     }
 
     fn report(&mut self, workload: &Checked, event_type: EventType, reason: &'static str, note: String) {
@@ -133,48 +155,37 @@ impl Checked {
 /// Checks the workloads of one release.
 pub(crate) async fn check(context: &CheckContext, members: &[ObjectRef]) -> CheckResult {
     let mut result = CheckResult::default();
-    match check_all(context, members, &mut result).await {
-        Ok(()) => {}
-        // Its status, say: what follows from it is found again.
-        Err(error) if error.is_conflict() => result.due_in(CONFLICT_INTERVAL),
-        Err(error) => result.error = Some(error),
+    let mut workloads = Vec::new();
+    for reference in members {
+        match context.client.get(reference).await {
+            Ok(Some(object)) => workloads.push(Checked::of(reference, object)),
+            Ok(None) => {}
+            Err(error) => result.error = Some(error),
+        }
+    }
+    workloads.retain(|workload| !ObjectMeta::of(&workload.object).is_deleting());
+    let mut runs = false;
+    for workload in workloads.iter_mut().filter(|workload| workload.runs_rollout()) {
+        let said = result.reports.len();
+        let settled = settle(context, workload, &mut result).await;
+        runs |= result.goes_on(settled, workload, said);
+    }
+    for workload in &workloads {
+        if runs {
+            break;
+        }
+        let said = result.reports.len();
+        let followed = follow(context, workload, &mut result).await;
+        if result.goes_on(followed, workload, said) {
+            result.due_in(ROLLOUT_INTERVAL);
+            runs = true;
+        }
     }
     result
 }
 
-async fn check_all(
-    context: &CheckContext,
-    members: &[ObjectRef],
-    result: &mut CheckResult,
-) -> Result<(), ClusterError> {
-    let mut workloads = Vec::new();
-    for reference in members {
-        if let Some(object) = context.client.get(reference).await? {
-            workloads.push(Checked::of(reference, object));
-        }
-    }
-    workloads.retain(|workload| !ObjectMeta::of(&workload.object).is_deleting());
-    for workload in workloads.iter_mut().filter(|workload| workload.runs_rollout()) {
-        let said = result.reports.len();
-        let settled = settle(context, workload, result).await;
-        if settled.inspect_err(|_| result.reports.truncate(said))? {
-            result.due_in(ROLLOUT_INTERVAL);
-            return Ok(());
-        }
-    }
-    for workload in &workloads {
-        let said = result.reports.len();
-        let followed = follow(context, workload, result).await;
-        // What was not written is not said either: the next check does both.
-        if followed.inspect_err(|_| result.reports.truncate(said))? {
-            result.due_in(ROLLOUT_INTERVAL);
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Looks at a rollout that has begun: it is through, or fails, or runs on. Returns whether it runs on.
+/// Looks at a rollout that has begun: it is through, or fails, or runs on. Returns whether it runs on. While an annotation cannot be used,
+/// nobody can say what is to follow from it.
 async fn settle(
     context: &CheckContext,
     workload: &mut Checked,
@@ -185,14 +196,20 @@ async fn settle(
         containers(&workload.object).into_iter().map(|one| (one.name, one.image)).collect();
     let mut record = workload.record.clone();
     let deadline = match &workload.request {
-        Ok(Some(request)) => Some(request.rollout_deadline),
-        _ => None,
-    };
-    for (name, of) in record.iter_mut().filter(|(_, of)| of.rollout.is_some()) {
-        // The release, or somebody, has written another image since, or the workload has no policy any more.
-        if deadline.is_none() || images.get(name) != Some(&of.image) {
-            of.rollout = None;
+        Ok(request) => request.as_ref().map(|request| request.rollout_deadline),
+        Err(_) if progress(workload.kind(), &workload.object) != Progress::Running => return Ok(false),
+        Err(error) => {
+            result.report(workload, EventType::Warning, "InvalidImageAnnotation", error.clone());
+            result.due_in(context.interval);
+            return Ok(true);
         }
+    };
+    for note in end_replaced(&mut record, &images) {
+        result.report(workload, EventType::Warning, "ImageUpdateFailed", note);
+    }
+    if deadline.is_none() {
+        // It has no policy any more.
+        record.values_mut().for_each(|of| of.rollout = None);
     }
     let deadline = deadline.unwrap_or_default();
     let rollouts = record.values().filter_map(|of| of.rollout.as_ref());
@@ -212,15 +229,17 @@ async fn settle(
         Progress::Running if is_late => {
             Some(format!("its Pods are not ready after {} s", deadline.as_secs()))
         }
-        Progress::Running => return Ok(true),
+        Progress::Running => {
+            result.due_in(ROLLOUT_INTERVAL);
+            return Ok(true);
+        }
     };
     let mut changed = Vec::new();
     if let Some(why) = why {
         changed = fail(workload, &mut record, &why, result);
     }
     record.values_mut().for_each(|of| of.rollout = None);
-    let patch = workload.patch(&record, &changed);
-    let written = write(context, &workload.reference, &patch).await?;
+    let written = write(context, workload, &record, &changed).await?;
     *workload = Checked::of(&workload.reference, written.unwrap_or_default());
     Ok(false)
 }
@@ -250,10 +269,10 @@ fn fail(
                     .to_owned()
             }
             OnFailure::Rollback => {
-                of.known.retain(|known| *known != rollout.previous.digest);
-                (of.current, of.image) = (rollout.previous, rollout.before.clone());
-                back.push((container.clone(), rollout.before.clone()));
-                format!("{} is back, and this digest is not tried again", rollout.before)
+                let text = take_back(of, rollout, &container.image);
+                let next = format!("{text} is back, and this digest is not tried again");
+                back.push((container.clone(), text));
+                next
             }
         };
         let note = format!("container {}: {failed} did not become ready: {why}; {next}", container.name);
@@ -285,12 +304,16 @@ async fn follow(
     let all = containers(&workload.object);
     record.retain(|name, _| all.iter().any(|container| container.name == *name));
     let mut images = Vec::new();
+    let until = tokio::time::Instant::now() + CHECK_LIMIT;
     for container in all {
         if !request.follows(&container.name, container.is_init) {
             continue;
         }
         let of = record.entry(container.name.clone()).or_default();
-        match run.container(&container, of, result).await {
+        // The writes are not in it: none is left half done.
+        let checked = tokio::time::timeout_at(until, run.container(&container, of, result)).await;
+        let late = || Err(format!("its check takes longer than {} s", CHECK_LIMIT.as_secs()).into());
+        match checked.unwrap_or_else(|_| late()) {
             Ok(Some(image)) => images.push((container, image)),
             Ok(None) => {}
             Err(Failure::Cluster(error)) => return Err(error),
@@ -306,7 +329,7 @@ async fn follow(
     if images.is_empty() && record == workload.record {
         return Ok(false);
     }
-    let written = write(context, &workload.reference, &workload.patch(&record, &images)).await?;
+    let written = write(context, workload, &record, &images).await?;
     if written.is_some() {
         for (container, image) in &images {
             let note = format!(
@@ -373,31 +396,60 @@ impl Run<'_> {
             None => self.running(container).await.map_err(Failure::Cluster)?,
             Some(_) => Vec::new(),
         };
+        let tag = newest.tag.clone();
+        let (mut of_now, mut decision) = self.decide(container, &image, of, &login, newest, &running).await?;
+        if matches!(decision, Decision::RollOut(_)) {
+            // The answer may be older than the Pods: then what they run may be newer than it.
+            let digest = self.context.answers.digest(&image.tagged(&tag), &login, Duration::ZERO).await?;
+            let newest = TagDigest { tag, digest };
+            (of_now, decision) = self.decide(container, &image, of, &login, newest, &running).await?;
+        }
+        *of = of_now;
+        let (note, image) = take(of, decision, container, &image, Timestamp::now());
+        if let Some((reason, note)) = note {
+            let note = format!("container {}: {note}", container.name);
+            result.report(self.workload, EventType::Normal, reason, note);
+        }
+        Ok(image)
+    }
+
+    /// What follows from an image of the registry and what runs, with the record of that.
+    async fn decide(
+        &self,
+        container: &FollowedContainer,
+        image: &ImageReference,
+        of: &ContainerRecord,
+        login: &PullLogin,
+        newest: TagDigest,
+        running: &[String],
+    ) -> Result<(ContainerRecord, Decision), Failure> {
         let is_other = |digest: &String| !digest.is_empty() && *digest != newest.digest;
         let platforms = match running.iter().any(is_other) || is_other(&of.current.digest) {
-            true => self.context.answers.platforms(&image.at(&newest.digest), &login).await?.to_vec(),
+            true => self.context.answers.platforms(&image.at(&newest.digest), login).await?.to_vec(),
             // Registries count requests for manifests.
             false => Vec::new(),
         };
-        let found = Found { image: newest, platforms };
+        let before = &of.current.digest;
+        let is_unknown =
+            |digest: &String| is_other(digest) && !platforms.contains(digest) && digest != before;
+        let of_before = match !before.is_empty() && running.iter().any(is_unknown) {
+            true => match self.context.answers.platforms(&image.at(before), login).await {
+                Ok(platforms) => platforms.to_vec(),
+                Err(error) if error.again.is_some() => return Err(error.into()),
+                // A registry may have dropped it since.
+                Err(_) => Vec::new(),
+            },
+            false => Vec::new(),
+        };
+        let (found, mut record) = (Found { image: newest, platforms }, of.clone());
         if image.location.digest.is_none() {
-            of.current.digest = baseline(of, &running, &found);
+            note_running(&mut record, running, &found, &of_before);
         }
         let approvals = read_approvals(ObjectMeta::of(&self.workload.object));
-        let approval = approvals.get(&container.name);
-        let now = Timestamp::now();
-        let situation = Situation { request: self.request, record: of, approval, found: &found, now };
+        let (approval, now) = (approvals.get(&container.name), Timestamp::now());
+        let situation = Situation { request: self.request, record: &record, approval, found: &found, now };
         let decision = situation.decide();
-        let (note, image) = take(of, decision, container, &image, now);
-        if let Some((reason, note)) = note {
-            result.report(
-                self.workload,
-                EventType::Normal,
-                reason,
-                format!("container {}: {note}", container.name),
-            );
-        }
-        Ok(image)
+        Ok((record, decision))
     }
 
     /// The image that the policy chooses; `None`: the one that runs.
@@ -413,9 +465,17 @@ impl Run<'_> {
             true => of.current.tag.clone(),
             false => {
                 let tags = answers.tags(&image.location, login, age).await?;
-                let next = self.request.policy.next(&of.current.tag, &tags, self.request.match_prerelease)?;
-                let Some(tag) = next else { return Ok(None) };
-                tag.to_owned()
+                let (policy, current) = (Arc::clone(&self.request.policy), of.current.tag.clone());
+                let match_prerelease = self.request.match_prerelease;
+                // Many tags, and any expression: not on the threads that all share.
+                let choice = redact::spawn_blocking(move || {
+                    let next = policy.next(&current, &tags, match_prerelease, CHOICE_LIMIT);
+                    next.map(|tag| tag.map(str::to_owned))
+                });
+                let next = choice.await.map_err(|error| error.to_string())?;
+                let wrong = |error| format!("policy {:?}: {error}", self.request.policy_text);
+                let Some(tag) = next.map_err(wrong)? else { return Ok(None) };
+                tag
             }
         };
         let digest = answers.digest(&image.tagged(&tag), login, age).await?;
@@ -438,83 +498,29 @@ impl Run<'_> {
     }
 }
 
-/// Begins a record anew if the container has another image than the one that was written last: the release has changed it, or somebody.
-fn rebase(of: &mut ContainerRecord, text: &str, image: &ImageReference) {
-    if of.image == text {
-        return;
-    }
-    *of = ContainerRecord {
-        requested: text.to_owned(),
-        image: text.to_owned(),
-        current: TagDigest {
-            tag: image.tag().unwrap_or_default().to_owned(),
-            digest: image.location.digest.clone().unwrap_or_default(),
-        },
-        // What did not become ready does not do so because the release names it.
-        failed: std::mem::take(&mut of.failed),
-        ..ContainerRecord::default()
-    };
-}
-
-/// The digest that runs where the image names none: that of the Pods. Without Pods it is the one that was recorded, or the first one seen
-/// under the tag.
-fn baseline(of: &ContainerRecord, running: &[String], found: &Found) -> String {
-    let is_new = |digest: &&String| **digest == found.image.digest || found.platforms.contains(digest);
-    match running.iter().find(|digest| !is_new(digest)) {
-        Some(old) => old.clone(),
-        None if !running.is_empty() => found.image.digest.clone(),
-        None if of.current.digest.is_empty() && of.current.tag == found.image.tag => {
-            found.image.digest.clone()
-        }
-        None => of.current.digest.clone(),
-    }
-}
-
-/// Takes a decision into the record. Returns what is said, and the image that is to be written.
-fn take(
-    of: &mut ContainerRecord,
-    decision: Decision,
-    container: &FollowedContainer,
-    image: &ImageReference,
-    now: Timestamp,
-) -> (Option<(&'static str, String)>, Option<String>) {
-    match decision {
-        Decision::UpToDate => {
-            of.waiting = None;
-            (None, None)
-        }
-        Decision::SameImage(same) => {
-            let note = format!(
-                "the tag {} is the image that runs as {}: nothing is rolled out",
-                same.tag, of.current.tag
-            );
-            (of.waiting, of.current.tag) = (None, same.tag);
-            (Some(("SameImage", note)), None)
-        }
-        Decision::Wait(waiting) => {
-            let is_news = of.waiting.as_ref() != Some(&waiting);
-            let WaitingImage { image, reason, wants_approval, .. } = &waiting;
-            let word = if *wants_approval { "ImageWaitsForApproval" } else { "ImageWaits" };
-            let note = is_news.then(|| (word, format!("{image} is newer than {}: {reason}", of.current)));
-            of.waiting = Some(waiting);
-            (note, None)
-        }
-        Decision::RollOut(new) => {
-            if !of.current.digest.is_empty() {
-                of.retire_current();
-            }
-            of.known.retain(|known| *known != new.digest);
-            let text = image.pinned(&new.tag, &new.digest);
-            let previous = std::mem::replace(&mut of.current, new);
-            of.rollout = Some(RunningRollout { since: now, before: container.image.clone(), previous });
-            (of.waiting, of.image) = (None, text.clone());
-            (None, Some(text))
-        }
-    }
-}
-
-/// Writes to a workload. Returns it as it is then; `None`: it is gone.
+/// Writes a record, and images with it, to a workload. Returns it as it is then; `None`: it is gone.
 async fn write(
+    context: &CheckContext,
+    workload: &Checked,
+    record: &RolloutRecord,
+    images: &[(FollowedContainer, String)],
+) -> Result<Option<Value>, ClusterError> {
+    let Some(stored) = patch(context, &workload.reference, &workload.patch(record, images)).await? else {
+        return Ok(None);
+    };
+    let mut record = record.clone();
+    if !note_rewritten(&mut record, images, &stored) {
+        return Ok(Some(stored));
+    }
+    let mut patch_of_record = workload.patch(&record, &[]);
+    if let Some(meta) = patch_of_record["metadata"].as_object_mut() {
+        // The annotations are written here alone, and must not be lost by another's write of the status.
+        meta.remove("resourceVersion");
+    }
+    patch(context, &workload.reference, &patch_of_record).await
+}
+
+async fn patch(
     context: &CheckContext,
     reference: &ObjectRef,
     patch: &Value,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_engine::REQUESTED_IMAGES;
 
-use super::image_annotations::has_policy;
+use super::image_annotations::{has_policy, ignored_annotations};
 use super::rollout_record::{IMAGE_RECORD, MAX_CONTAINERS};
 
 /// The kinds whose images are followed: API version and kind.
@@ -18,6 +18,8 @@ pub const IMAGE_WORKLOAD_KINDS: [(&str, &str); 4] = [
 ];
 /// Annotation of Helm's hooks.
 const HOOK: &str = "helm.sh/hook";
+/// The longest name of a release or a namespace, in bytes.
+const MAX_NAME: usize = 253;
 /// Fields with containers, and whether they are init containers.
 const CONTAINERS: [(&str, bool); 2] = [("containers", false), ("initContainers", true)];
 
@@ -45,8 +47,10 @@ pub(crate) struct WatchedWorkload {
     pub(crate) is_followed: bool,
     /// Whether it is of a release.
     pub(crate) has_release: bool,
-    /// Those that are rolled out one after the other: the release, or the workload alone.
+    /// Those that are rolled out one after the other: those of the release in this namespace, or the workload alone.
     pub(crate) group: String,
+    /// What it asks for without effect, for people.
+    pub(crate) ignored: Option<String>,
     /// Changes when a check may have another result.
     fingerprint: u64,
 }
@@ -64,14 +68,19 @@ impl WatchedWorkload {
             (container.name, container.image).hash(&mut hasher);
         }
         (progress(&kind.kind, &object) == Progress::Running).hash(&mut hasher);
-        let release = release_of(meta);
-        let alone = || format!("{}/{}/{}", kind.kind, meta.namespace().unwrap_or_default(), meta.name());
+        let (release, own) = (release_of(meta), meta.namespace().unwrap_or_default());
+        // Whoever writes to a namespace may write marks of any release: they reach no other namespace.
+        let group = match &release {
+            Some(release) => format!("release:{own}:{release}"),
+            None => format!("alone:{own}/{}/{}", kind.kind, meta.name()),
+        };
         let has_record = meta.annotation(IMAGE_RECORD).is_some();
         let left_alone = meta.is_deleting() || meta.annotation(HOOK).is_some();
         Self {
             is_followed: (has_policy(meta) || has_record) && !left_alone,
             has_release: release.is_some(),
-            group: release.unwrap_or_else(alone),
+            group,
+            ignored: ignored_annotations(meta),
             fingerprint: hasher.finish(),
         }
     }
@@ -88,6 +97,9 @@ fn counts(name: &str) -> bool {
 fn release_of(meta: ObjectMeta<'_>) -> Option<String> {
     let name = meta.annotation("meta.helm.sh/release-name")?;
     let namespace = meta.annotation("meta.helm.sh/release-namespace")?;
+    if name.len().max(namespace.len()) > MAX_NAME {
+        return None;
+    }
     (meta.label("app.kubernetes.io/managed-by") == Some("Helm")).then(|| format!("{namespace}/{name}"))
 }
 
@@ -246,7 +258,7 @@ mod tests {
         let kind = Gvk::new("apps/v1", "Deployment");
         let of = |annotations: Value, image: &str| WatchedWorkload::of(&kind, object(annotations, image));
         let base = of(json!({"keel.sh/policy": "all"}), "web:1");
-        assert!(base.is_followed && !base.has_release && base.group == "Deployment/n/web");
+        assert!(base.is_followed && !base.has_release && base.group == "alone:n/Deployment/web");
         assert_eq!(base, of(json!({"keel.sh/policy": "all", "note": "x", IMAGE_RECORD: "{}"}), "web:1"));
         for other in
             [of(json!({"keel.sh/policy": "major"}), "web:1"), of(json!({"keel.sh/policy": "all"}), "web:2")]
@@ -255,7 +267,11 @@ mod tests {
         }
         let release = json!({"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "n"});
         let released = of(release, "web:1");
-        assert!(!released.is_followed && released.has_release && released.group == "n/r");
+        assert!(!released.is_followed && released.has_release && released.group == "release:n:n/r");
+        let mut forged =
+            object(json!({"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "n"}), "web:1");
+        forged["metadata"]["namespace"] = "other".into();
+        assert_eq!(WatchedWorkload::of(&kind, forged).group, "release:other:n/r");
         let read = containers(&object(json!({}), "web:1"));
         assert_eq!(
             read.iter().map(|one| (one.name.as_str(), one.is_init)).collect::<Vec<_>>(),

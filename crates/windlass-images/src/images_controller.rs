@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use windlass_base::backoff;
+use windlass_base::redact::SecretScope;
 use windlass_cluster::{ClusterError, Gvk, ObjectRef};
 use windlass_controller::{
     ControllerContext, EventNote, EventType, FailureLog, Gate, Job, PassFailure, ReconcileError,
@@ -16,12 +17,15 @@ use windlass_fetch::http::Http;
 
 use super::image_check::{CheckContext, CheckReport, CheckResult, check};
 use super::image_workload::{IMAGE_WORKLOAD_KINDS, WatchedWorkload, involved};
+use super::namespace_turns::NamespaceTurns;
 use super::registry_answers::RegistryAnswers;
 
 /// Name of the controller in logs and metrics.
 const NAME: &str = "images";
 /// Releases that are checked at a time.
 const CONCURRENCY: usize = 8;
+/// Those of one namespace, where several are followed.
+const OF_NAMESPACE: usize = 2;
 /// The most workloads that are followed; each may have ten images.
 const MAX_WORKLOADS: usize = 20_000;
 
@@ -45,9 +49,12 @@ struct ImageFollower {
     options: ImagesOptions,
     check: CheckContext,
     watch: RelatedWatch<WatchedWorkload>,
-    workers: Workers<CheckResult>,
+    workers: Workers<(CheckResult, SecretScope)>,
+    turns: NamespaceTurns,
     /// The followed workloads of each release, by key.
     groups: BTreeMap<String, BTreeSet<ObjectRef>>,
+    /// The namespaces of the groups whose checks run.
+    namespaces: BTreeMap<String, String>,
     /// Followed workloads.
     followed: usize,
     failures: FailureLog,
@@ -69,13 +76,16 @@ pub async fn run(
     let watch = RelatedWatch::start_reduced(&client, namespace, kinds, &[], WatchedWorkload::of).await;
     let answers = RegistryAnswers::new(options.http.clone(), options.plain_registries.clone());
     let check = CheckContext { client, answers: Arc::new(answers), interval: options.interval };
+    let of_namespace = if options.namespace.is_some() { CONCURRENCY } else { OF_NAMESPACE };
     let follower = ImageFollower {
         context,
         options,
         check,
         watch,
         workers: Workers::new(WorkQueue::new(Gate::Open, CONCURRENCY)),
+        turns: NamespaceTurns::new(of_namespace),
         groups: BTreeMap::new(),
+        namespaces: BTreeMap::new(),
         followed: 0,
         failures: FailureLog::default(),
         has_started: false,
@@ -96,7 +106,7 @@ impl ImageFollower {
                 changed = self.watch.next() => self.take(changed),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(group, _, result) => self.finish(&group, result),
-                    WorkerEvent::IntervalElapsed(group) => self.workers.queue.request(&group, 0, Job::Reconcile),
+                    WorkerEvent::IntervalElapsed(group) => self.request(&group),
                     // What is due is in the queue.
                     _ => {}
                 },
@@ -116,15 +126,20 @@ impl ImageFollower {
             }
             let group =
                 now.as_ref().filter(|now| self.is_followed(&reference, now)).map(|now| now.group.clone());
+            let said_before = before.as_ref().and_then(|before| before.ignored.clone());
             if let Some(before) = before.filter(|before| Some(&before.group) != group.as_ref()) {
                 self.leave(&before.group, &reference);
             }
             let Some(group) = group else { continue };
+            if let Some(ignored) =
+                now.and_then(|now| now.ignored).filter(|now| said_before.as_ref() != Some(now))
+            {
+                tracing::warn!(controller = NAME, object = %reference, "these annotations or labels have no effect: {ignored}");
+            }
             let members = self.groups.entry(group.clone()).or_default();
             if members.contains(&reference) || self.followed < MAX_WORKLOADS {
                 self.followed += usize::from(members.insert(reference));
-                self.workers.queue.cancel_retry(&group);
-                self.workers.queue.request(&group, 0, Job::Reconcile);
+                self.request(&group);
             } else {
                 let note =
                     format!("{MAX_WORKLOADS} workloads are followed, which is the most: this one is not");
@@ -153,6 +168,30 @@ impl ImageFollower {
             self.workers.stop_watching(group);
             self.workers.queue.forget(group);
             self.failures.clear(group);
+            self.pass_turn(group, reference.namespace.as_deref().unwrap_or_default());
+        }
+    }
+
+    /// The namespace of a group's workloads, which is one; `None`: it has none any more.
+    fn namespace(&self, group: &str) -> Option<String> {
+        let member = self.groups.get(group)?.first()?;
+        Some(member.namespace.clone().unwrap_or_default())
+    }
+
+    /// Requests a check, as soon as its namespace has a turn.
+    fn request(&mut self, group: &str) {
+        let Some(namespace) = self.namespace(group) else { return };
+        if self.turns.request(&namespace, group) {
+            self.workers.queue.request(group, 0, Job::Reconcile);
+        }
+    }
+
+    /// Lets the next group of a namespace into the queue, unless this one has still something to do there.
+    fn pass_turn(&mut self, group: &str, namespace: &str) {
+        if !self.workers.queue.is_busy(group)
+            && let Some(next) = self.turns.leave(namespace, group)
+        {
+            self.workers.queue.request(&next, 0, Job::Reconcile);
         }
     }
 
@@ -163,18 +202,34 @@ impl ImageFollower {
         for (group, job) in self.workers.start() {
             let members: Vec<ObjectRef> = self.groups.get(&group).into_iter().flatten().cloned().collect();
             let context = self.check.clone();
-            self.workers.spawn(group, job, async move { check(&context, &members).await });
+            // Secrets for pulls are those of tenants.
+            let scope = SecretScope::new();
+            let namespace = self.namespace(&group).unwrap_or_default();
+            let work = async move {
+                let result = scope.clone().run_async(check(&context, &members)).await;
+                (result, scope)
+            };
+            self.namespaces.insert(group.clone(), namespace);
+            self.workers.spawn(group, job, work);
         }
     }
 
-    fn finish(&mut self, group: &str, result: Result<CheckResult, String>) {
-        let (result, error) = match result {
-            Ok(mut result) => {
+    /// Notes how a check ended. What is said of it is masked by the secrets that it read.
+    fn finish(&mut self, group: &str, result: Result<(CheckResult, SecretScope), String>) {
+        let (result, error, scope) = match result {
+            Ok((mut result, scope)) => {
                 let error = result.error.take().map(ReconcileError::from);
-                (result, error)
+                (result, error, scope)
             }
-            Err(text) => (CheckResult::default(), Some(ReconcileError::Task(text))),
+            Err(text) => (CheckResult::default(), Some(ReconcileError::Task(text)), SecretScope::new()),
         };
+        scope.run(|| self.finish_check(group, &result, error));
+        if let Some(namespace) = self.namespaces.remove(group) {
+            self.pass_turn(group, &namespace);
+        }
+    }
+
+    fn finish_check(&mut self, group: &str, result: &CheckResult, error: Option<ReconcileError>) {
         self.workers.queue.done(group, error.is_none());
         result.reports.iter().for_each(|report| self.report(report));
         if !self.groups.contains_key(group) {
@@ -189,7 +244,8 @@ impl ImageFollower {
         let failures = self.workers.queue.failures(group);
         let retry_in = backoff::delay(failures);
         self.failures.note(NAME, group, &PassFailure { error: &error, retry_in, failures }, Instant::now());
-        self.workers.queue.retry_at(group, Job::Reconcile, Instant::now() + retry_in);
+        // In its turn, as every check.
+        self.workers.set_interval(group, Some(retry_in));
     }
 
     fn report(&self, report: &CheckReport) {

@@ -7,9 +7,10 @@
 //! - `update_policy`, `time_window`: which tag comes next, and when it may
 //! - `image_annotations`: what a workload asks for, with keel's annotations and labels
 //! - [`rollout_record`]: what was rolled out, and what waits: the annotation that commands read
-//! - `image_decision`: what follows
+//! - `image_decision`: what follows; `record_changes`: how that changes the record
 //! - `image_workload`: what is read of a workload; `pull_logins`, `registry_answers`: what registries say, asked once for all
-//! - `image_check`: one check of a release's workloads, with its writes; `images_controller`: when
+//! - `image_check`: one check of a release's workloads, with its writes; `images_controller`: when;
+//!   `namespace_turns`: how many of a namespace at a time
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(missing_docs)]
@@ -20,7 +21,9 @@ mod image_decision;
 mod image_reference;
 mod image_workload;
 mod images_controller;
+mod namespace_turns;
 mod pull_logins;
+mod record_changes;
 mod registry_answers;
 pub mod rollout_record;
 mod time_window;

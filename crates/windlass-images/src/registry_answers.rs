@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use windlass_base::backoff;
 use windlass_fetch::http::{Http, Tls};
 use windlass_fetch::oci::artifact_reference::OciReference;
-use windlass_fetch::oci::{OciError, Registry};
+use windlass_fetch::oci::{OciError, Registry, RegistryFault};
 
 use super::pull_logins::PullLogin;
 
@@ -21,6 +21,11 @@ const MAX_ANSWERS: usize = 10_000;
 const MAX_TAGS: usize = 50_000;
 /// The most tags and digests that are kept of all answers.
 const MAX_KEPT: usize = 2_000_000;
+/// The most failures that are remembered.
+const MAX_FAILURES: usize = 10_000;
+/// How long a failure is remembered after its time, and how often those that are over are dropped.
+const KEPT_AFTER: Duration = Duration::from_secs(10 * 60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// The longest time that a registry may ask to be left alone.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
@@ -42,6 +47,18 @@ pub(crate) struct NoAnswer {
     pub(crate) text: String,
     /// When the registry is asked again; `None`: at the next check.
     pub(crate) again: Option<Instant>,
+    /// Whether it wants another login.
+    is_denied: bool,
+}
+
+impl NoAnswer {
+    /// With what is wrong with the Secrets of the one who asks: others with the same login have other Secrets.
+    fn with_notes(mut self, notes: &[String]) -> Self {
+        if self.is_denied && !notes.is_empty() {
+            self.text = format!("{}; {}", self.text, notes.join("; "));
+        }
+        self
+    }
 }
 
 /// The image, the question, and whose login it is asked with.
@@ -53,11 +70,73 @@ struct Answer {
     result: Result<Arc<Vec<String>>, NoAnswer>,
 }
 
-/// A registry that failed.
+/// What failed: a registry for all, for a login, or of one repository for a login.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct FailureKey {
+    host: String,
+    fingerprint: Option<String>,
+    repository: Option<String>,
+}
+
+impl FailureKey {
+    fn new(fault: RegistryFault, image: &OciReference, login: &PullLogin) -> Self {
+        let of_login = fault != RegistryFault::Host;
+        Self {
+            host: image.host().to_owned(),
+            fingerprint: of_login.then(|| login.fingerprint.clone()),
+            repository: (fault == RegistryFault::Repository).then(|| image.repository.clone()),
+        }
+    }
+
+    fn all(image: &OciReference, login: &PullLogin) -> [Self; 3] {
+        let faults = [RegistryFault::Host, RegistryFault::Login, RegistryFault::Repository];
+        faults.map(|fault| Self::new(fault, image, login))
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Failing {
     failures: u32,
     until: Instant,
+}
+
+/// What failed last. An entry is kept for a while after its time, so that the next failure in a row waits longer.
+#[derive(Default)]
+struct Failures {
+    entries: HashMap<FailureKey, Failing>,
+    swept: Option<Instant>,
+}
+
+impl Failures {
+    /// Until when an image is not asked for.
+    fn until(&self, image: &OciReference, login: &PullLogin, now: Instant) -> Option<Instant> {
+        let all = FailureKey::all(image, login);
+        let until = all.iter().filter_map(|key| self.entries.get(key)).map(|failing| failing.until);
+        until.filter(|until| *until > now).max()
+    }
+
+    fn clear(&mut self, image: &OciReference, login: &PullLogin) {
+        for key in FailureKey::all(image, login) {
+            self.entries.remove(&key);
+        }
+    }
+
+    /// Notes a failure. Returns until when the registry is left alone; `asked`: for how long it wants to be.
+    fn note(&mut self, key: FailureKey, asked: Option<Duration>, now: Instant) -> Instant {
+        if self.swept.is_none_or(|swept| now.duration_since(swept) > SWEEP_INTERVAL) {
+            self.swept = Some(now);
+            self.entries.retain(|_, failing| failing.until + KEPT_AFTER > now);
+        }
+        let failures = self.entries.get(&key).map_or(0, |failing| failing.failures).saturating_add(1);
+        // Not at the very moment that all who were refused were told.
+        let asked = asked.map(|wait| wait.min(LONGEST_WAIT) + backoff::delay(1));
+        let until = now + backoff::delay(failures).max(asked.unwrap_or_default());
+        // Without a place, the answer that is kept says until when.
+        if self.entries.len() < MAX_FAILURES || self.entries.contains_key(&key) {
+            self.entries.insert(key, Failing { failures, until });
+        }
+        until
+    }
 }
 
 /// Registries and what they said last.
@@ -66,14 +145,14 @@ pub(crate) struct RegistryAnswers {
     /// Registries that are asked without TLS.
     plain: BTreeSet<String>,
     answers: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Option<Answer>>>>>,
-    failing: Mutex<HashMap<String, Failing>>,
+    failures: Mutex<Failures>,
     /// Tags and digests of answers since they were dropped last.
     kept: AtomicUsize,
 }
 
 impl RegistryAnswers {
     pub(crate) fn new(http: Http, plain: BTreeSet<String>) -> Self {
-        Self { http, plain, answers: Mutex::default(), failing: Mutex::default(), kept: AtomicUsize::new(0) }
+        Self { http, plain, answers: Mutex::default(), failures: Mutex::default(), kept: AtomicUsize::new(0) }
     }
 
     /// The tags of an image's repository, at most `age` old.
@@ -113,6 +192,17 @@ impl RegistryAnswers {
         login: &PullLogin,
         age: Duration,
     ) -> Result<Arc<Vec<String>>, NoAnswer> {
+        let answer = self.shared_answer(image, question, login, age).await;
+        answer.map_err(|error| error.with_notes(&login.notes))
+    }
+
+    async fn shared_answer(
+        &self,
+        image: &OciReference,
+        question: Question,
+        login: &PullLogin,
+        age: Duration,
+    ) -> Result<Arc<Vec<String>>, NoAnswer> {
         let wanted = if question == Question::Tags { "" } else { image.wanted() };
         let name = format!("{}/{}:{wanted}", image.registry, image.repository);
         let cell = self.cell((name, question, login.fingerprint.clone()));
@@ -121,10 +211,10 @@ impl RegistryAnswers {
         if let Some(answer) = kept.as_ref().filter(|answer| is_fresh(answer, age)) {
             return answer.result.clone();
         }
-        self.check_registry(image.host())?;
+        self.check_failures(image, login)?;
         let known = kept.as_ref().and_then(|answer| answer.result.as_ref().ok()?.first().cloned());
         let asked = self.ask(image, question, login, known.as_deref()).await;
-        let result = self.note(image.host(), login, asked);
+        let result = self.note(image, login, asked);
         self.kept.fetch_add(result.as_ref().map_or(0, |answer| answer.len()), Ordering::Relaxed);
         *kept = Some(Answer { at: Instant::now(), result: result.clone() });
         result
@@ -153,27 +243,19 @@ impl RegistryAnswers {
         match question {
             Question::Digest => Ok(vec![registry.image_digest(image, known).await?]),
             Question::Platforms => registry.image_platforms(image).await,
-            Question::Tags => {
-                let tags = registry.tags(image).await?;
-                match tags.len() > MAX_TAGS {
-                    true => Err(OciError::Answer(format!(
-                        "{}/{} has more than {MAX_TAGS} tags",
-                        image.registry, image.repository
-                    ))),
-                    false => Ok(tags),
-                }
-            }
+            Question::Tags => registry.tags_up_to(image, MAX_TAGS).await,
         }
     }
 
     /// Fails while a registry is left alone.
-    fn check_registry(&self, host: &str) -> Result<(), NoAnswer> {
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        match failing.get(host).filter(|failing| failing.until > Instant::now()) {
+    fn check_failures(&self, image: &OciReference, login: &PullLogin) -> Result<(), NoAnswer> {
+        let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match failures.until(image, login, Instant::now()) {
             None => Ok(()),
-            Some(failing) => Err(NoAnswer {
-                text: format!("{host} has failed, and is asked again later"),
-                again: Some(failing.until),
+            Some(until) => Err(NoAnswer {
+                text: format!("{} has failed, and is asked again later", image.host()),
+                again: Some(until),
+                is_denied: false,
             }),
         }
     }
@@ -181,32 +263,23 @@ impl RegistryAnswers {
     /// Notes whether a registry works.
     fn note(
         &self,
-        host: &str,
+        image: &OciReference,
         login: &PullLogin,
         asked: Result<Vec<String>, OciError>,
     ) -> Result<Arc<Vec<String>>, NoAnswer> {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let error = match asked {
             Ok(answer) => {
-                failing.remove(host);
+                failures.clear(image, login);
                 return Ok(Arc::new(answer));
             }
             Err(error) => error,
         };
-        let mut text = error.to_string();
-        if error.is_access_denied() && !login.notes.is_empty() {
-            text = format!("{text}; {}", login.notes.join("; "));
-        }
-        if !error.is_of_registry() {
-            return Err(NoAnswer { text, again: None });
-        }
-        let failures = failing.get(host).map_or(0, |failing| failing.failures).saturating_add(1);
-        // Not at the very moment that all who were refused were told.
-        let asked = error.retry_after().map(|wait| wait.min(LONGEST_WAIT) + backoff::delay(1));
-        let pause = backoff::delay(failures).max(asked.unwrap_or_default());
-        let until = Instant::now() + pause;
-        failing.insert(host.to_owned(), Failing { failures, until });
-        Err(NoAnswer { text, again: Some(until) })
+        let (text, is_denied) = (error.to_string(), error.is_access_denied());
+        let fault = error.fault(image.host());
+        let note =
+            |fault| failures.note(FailureKey::new(fault, image, login), error.retry_after(), Instant::now());
+        Err(NoAnswer { text, again: fault.map(note), is_denied })
     }
 }
 
@@ -216,5 +289,59 @@ fn is_fresh(answer: &Answer, age: Duration) -> bool {
         Ok(_) => answer.at.elapsed() < age,
         Err(NoAnswer { again: Some(again), .. }) => *again > Instant::now(),
         Err(NoAnswer { again: None, .. }) => answer.at.elapsed() < age.min(LONGEST_WAIT),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_fetch::oci::credentials::Credentials;
+
+    fn login(fingerprint: &str) -> PullLogin {
+        let (credentials, fingerprint) = (Credentials::none(), fingerprint.to_owned());
+        PullLogin { credentials, fingerprint, notes: Vec::new() }
+    }
+
+    #[test]
+    fn a_failure_stops_only_those_whom_it_concerns() {
+        let image = |text: &str| OciReference::parse(text).unwrap();
+        let (own, now) = (image("r.test/a/web:1"), Instant::now());
+        let others = [("r.test/a/web:2", "me"), ("r.test/b/web:1", "me"), ("r.test/a/web:1", "you")];
+        for (fault, expected) in [
+            (RegistryFault::Host, [true, true, true]),
+            (RegistryFault::Login, [true, true, false]),
+            (RegistryFault::Repository, [true, false, false]),
+        ] {
+            let mut failures = Failures::default();
+            failures.note(FailureKey::new(fault, &own, &login("me")), None, now);
+            let stopped = others.map(|(other, of)| failures.until(&image(other), &login(of), now).is_some());
+            assert_eq!(stopped, expected, "{fault:?}");
+            assert!(failures.until(&image("s.test/a/web:1"), &login("me"), now).is_none());
+            failures.clear(&own, &login("me"));
+            assert!(failures.entries.is_empty());
+        }
+    }
+
+    #[test]
+    fn failures_in_a_row_wait_longer_and_old_ones_are_dropped() {
+        let image = |text: &str| OciReference::parse(text).unwrap();
+        let key = |text: &str| FailureKey::new(RegistryFault::Repository, &image(text), &login(""));
+        let (mut failures, now) = (Failures::default(), Instant::now());
+        let first = failures.note(key("r.test/a:1"), None, now);
+        let second = failures.note(key("r.test/a:1"), None, first);
+        assert!(second - first >= Duration::from_secs(2), "{:?}", second - first);
+        let asked = failures.note(key("r.test/b:1"), Some(Duration::from_secs(90)), now);
+        assert!(asked - now >= Duration::from_secs(90));
+        failures.note(key("r.test/c:1"), None, now + 2 * LONGEST_WAIT);
+        assert_eq!(failures.entries.len(), 1);
+    }
+
+    #[test]
+    fn notes_of_secrets_are_for_those_who_are_refused() {
+        let error = |is_denied| NoAnswer { text: "denied".to_owned(), again: None, is_denied };
+        let notes = ["Secret a: missing".to_owned()];
+        assert_eq!(error(true).with_notes(&notes).text, "denied; Secret a: missing");
+        assert_eq!(error(false).with_notes(&notes).text, "denied");
+        assert_eq!(error(true).with_notes(&[]).text, "denied");
     }
 }

@@ -75,6 +75,9 @@ pub struct ContainerRecord {
     pub image: String,
     /// Its tag and digest.
     pub current: TagDigest,
+    /// The digest is that of Pods: neither was it written, nor had the registry it under the tag.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_pods: bool,
     /// Digests that were rolled out before it, the last one at the end.
     pub known: Vec<String>,
     /// Digests that did not become ready.
@@ -103,9 +106,11 @@ pub struct Approval {
 }
 
 impl ContainerRecord {
-    /// Remembers that the current digest was rolled out.
+    /// Remembers that the current digest was rolled out. What only Pods have had may be newer than what the registry has.
     pub(crate) fn retire_current(&mut self) {
-        remember(&mut self.known, &self.current.digest);
+        if !self.is_of_pods && !self.current.digest.is_empty() {
+            remember(&mut self.known, &self.current.digest);
+        }
     }
 
     /// Remembers that a digest did not become ready.
@@ -139,7 +144,7 @@ pub fn read_approvals(workload: ObjectMeta<'_>) -> BTreeMap<String, Approval> {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// The approvals with one more: of the image that waits in a container. Those of containers in which nothing waits are dropped.
+/// The approvals with one more: of the image that waits in a container. Those of images that do not wait any more are dropped.
 ///
 /// # Errors
 /// Nothing waits for an approval there, or there are too many names.
@@ -154,7 +159,11 @@ pub fn approve(
     };
     let waiting =
         waits(container).ok_or_else(|| format!("container {container:?}: no image waits for approval"))?;
-    approvals.retain(|name, _| waits(name).is_some());
+    // Also of one that waits for its window only: it was approved before.
+    approvals.retain(|name, approval| {
+        let waiting = record.get(name).and_then(|of| of.waiting.as_ref());
+        waiting.is_some_and(|waiting| waiting.image.to_string() == approval.image)
+    });
     let image = waiting.image.to_string();
     let approval = approvals.entry(container.to_owned()).or_default();
     if approval.image != image {
@@ -204,6 +213,14 @@ mod tests {
         assert_eq!(approve(&record("a", true), once.clone(), "main", "ann"), Ok(once));
         let another = approve(&record("b", true), twice, "main", "ann").unwrap();
         assert_eq!((another["main"].image.as_str(), another["main"].by.len()), ("2@b", 1));
+        // Of another container that waits for its window, the approval stays; of what does not wait any more, none.
+        for (waiting, stays) in [("w", true), ("x", false)] {
+            let mut both = record("a", true);
+            both.extend(record(waiting, false).remove("main").map(|of| ("side".to_owned(), of)));
+            let side = Approval { image: "2@w".to_owned(), by: ["bob".to_owned()].into() };
+            let given = approve(&both, [("side".to_owned(), side)].into(), "main", "ann").unwrap();
+            assert_eq!((given.contains_key("side"), given["main"].by.len()), (stays, 1), "{waiting}");
+        }
         for (record, container) in [(record("a", false), "main"), (record("a", true), "side")] {
             assert!(
                 approve(&record, BTreeMap::new(), container, "ann").unwrap_err().contains("no image waits")

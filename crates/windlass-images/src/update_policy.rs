@@ -2,7 +2,9 @@
 //!
 //! The words, and what they choose, are keel's; `digest` and `semver:` are ours.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
+use std::time::{Duration, Instant};
 
 use chart_compat::go::glob::Glob;
 use chart_compat::go::semver::{self, Range};
@@ -12,6 +14,8 @@ use regex::{Regex, RegexBuilder};
 const MAX_AUTOMATON: usize = 256 << 10;
 /// The longest policy, in bytes.
 const MAX_POLICY: usize = 512;
+/// The longest time that a choice may take.
+pub(crate) const CHOICE_LIMIT: Duration = Duration::from_secs(2);
 /// Group of an expression whose texts are compared.
 const COMPARE: &str = "compare";
 
@@ -100,14 +104,33 @@ impl Policy {
     /// The tag that comes after `current`, if there is one. `match_prerelease`: only versions with the same prerelease.
     ///
     /// # Errors
-    /// The tag that runs is not a version, so that none comes after it.
+    /// The tag that runs is not a version, so that none comes after it; or the choice takes longer than `limit`.
     pub(crate) fn next<'t>(
         &self,
         current: &str,
         tags: &'t [String],
         match_prerelease: bool,
+        limit: Duration,
     ) -> Result<Option<&'t str>, String> {
-        let tags = tags.iter().map(String::as_str);
+        let (start, is_late) = (Instant::now(), Cell::new(false));
+        let in_time = |_: &&str| {
+            is_late.set(start.elapsed() >= limit);
+            !is_late.get()
+        };
+        let chosen =
+            self.choose(current, tags.iter().map(String::as_str).take_while(in_time), match_prerelease);
+        match is_late.get() {
+            true => Err(format!("{} tags take longer than {} s", tags.len(), limit.as_secs())),
+            false => chosen,
+        }
+    }
+
+    fn choose<'t>(
+        &self,
+        current: &str,
+        tags: impl Iterator<Item = &'t str>,
+        match_prerelease: bool,
+    ) -> Result<Option<&'t str>, String> {
         match self {
             Self::Never | Self::Force | Self::Digest => Ok(None),
             Self::Version(bump) => {
@@ -122,11 +145,14 @@ impl Policy {
                 Ok(latest(tags.filter(may)))
             }
             Self::Glob(glob) => Ok(tags.filter(|tag| *tag > current && glob.matches(tag)).max()),
-            Self::Expression(expression) => Ok(tags
-                .filter_map(|tag| Some((compared(expression, tag)?, tag)))
-                .filter(|(text, tag)| *tag != current && is_after(expression, text, current))
-                .max_by(|(a, _), (b, _)| natural(a, b))
-                .map(|(_, tag)| tag)),
+            Self::Expression(expression) => {
+                let before = compared(expression, current);
+                Ok(tags
+                    .filter_map(|tag| Some((compared(expression, tag)?, tag)))
+                    .filter(|(text, tag)| *tag != current && is_after(text, before))
+                    .max_by(|(a, _), (b, _)| natural(a, b))
+                    .map(|(_, tag)| tag))
+            }
         }
     }
 }
@@ -182,12 +208,17 @@ fn is_in_range(range: &Range, match_prerelease: bool, current: &str, tag: &str) 
 
 /// What is compared of a tag; `None` if it does not match.
 fn compared<'t>(expression: &Regex, tag: &'t str) -> Option<&'t str> {
+    // Much cheaper than to capture, and most tags do not match.
+    if !expression.is_match(tag) {
+        return None;
+    }
     let found = expression.captures(tag)?;
     Some(found.name(COMPARE).map_or(tag, |group| group.as_str()))
 }
 
-fn is_after(expression: &Regex, text: &str, current: &str) -> bool {
-    match compared(expression, current) {
+/// `before`: what is compared of the tag that runs.
+fn is_after(text: &str, before: Option<&str>) -> bool {
+    match before {
         Some(before) => natural(text, before) == Ordering::Greater,
         // The tag that runs is not one of these: the first of them replaces it.
         None => true,
@@ -211,7 +242,7 @@ mod tests {
     fn next(policy: &str, current: &str, tags: &[&str], match_prerelease: bool) -> Option<String> {
         let tags: Vec<String> = tags.iter().map(|tag| (*tag).to_owned()).collect();
         let policy = Policy::parse(policy).unwrap();
-        policy.next(current, &tags, match_prerelease).unwrap().map(str::to_owned)
+        policy.next(current, &tags, match_prerelease, CHOICE_LIMIT).unwrap().map(str::to_owned)
     }
 
     #[test]
@@ -240,8 +271,19 @@ mod tests {
             assert_eq!(found.as_deref(), expected, "{policy} {current} {match_prerelease}");
         }
         assert_eq!(next("minor", "1.25", &["1.26", "1.26.1", "2.0"], true).as_deref(), Some("1.26"));
-        let error = Policy::parse("minor").unwrap().next("main", &[], true).unwrap_err();
+        let error = Policy::parse("minor").unwrap().next("main", &[], true, CHOICE_LIMIT).unwrap_err();
         assert_eq!(error, "the tag \"main\" is not a version, so that none comes after it");
+    }
+
+    #[test]
+    fn a_choice_that_takes_too_long_is_an_error_and_no_choice() {
+        let tags = ["1.0".to_owned(), "2.0".to_owned()];
+        for policy in ["all", "semver:*", "glob:*", "regexp:.*"] {
+            let policy = Policy::parse(policy).unwrap();
+            assert_eq!(policy.next("1.0", &tags, true, CHOICE_LIMIT), Ok(Some("2.0")));
+            let error = policy.next("1.0", &tags, true, Duration::ZERO).unwrap_err();
+            assert_eq!(error, "2 tags take longer than 0 s");
+        }
     }
 
     #[test]

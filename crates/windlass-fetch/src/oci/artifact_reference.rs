@@ -101,12 +101,14 @@ fn is_component(text: &str) -> bool {
         .all(|s| matches!(s, "." | "_" | "__") || s.bytes().all(|c| c == b'-'))
 }
 
-fn is_tag(text: &str) -> bool {
+/// Whether a text is a tag: at most 128 bytes of a word.
+pub(super) fn is_tag(text: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.len() <= 128 && text.starts_with(word) && text.chars().all(|c| word(c) || matches!(c, '.' | '-'))
 }
 
-fn is_digest(text: &str) -> bool {
+/// Whether a text is a SHA-256, `sha256:…`.
+pub(super) fn is_digest(text: &str) -> bool {
     text.strip_prefix("sha256:")
         .is_some_and(|h| h.len() == 64 && h.bytes().all(|c| c.is_ascii_digit() || (b'a'..=b'f').contains(&c)))
 }

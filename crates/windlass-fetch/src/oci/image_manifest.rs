@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderName, Method, StatusCode, header};
 use serde::Deserialize;
 
-use super::artifact_reference::OciReference;
+use super::artifact_reference::{OciReference, is_digest};
 use super::{Ask, MAX_MANIFEST, OciError, Registry, sha256};
 use crate::http::Response;
 
@@ -61,10 +61,7 @@ impl Registry<'_> {
     /// # Errors
     /// It does not exist, the registry refuses, or the answer is not of this digest.
     pub async fn image_platforms(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
-        let bytes = self.image_manifest(reference).await?;
-        let index: Index =
-            serde_json::from_slice(&bytes).map_err(|e| OciError::Answer(format!("manifest: {e}")))?;
-        Ok(index.manifests.into_iter().take(MAX_PLATFORMS).map(|platform| platform.digest).collect())
+        platforms(&self.image_manifest(reference).await?)
     }
 
     async fn image_manifest(&self, reference: &OciReference) -> Result<Bytes, OciError> {
@@ -96,13 +93,37 @@ impl Registry<'_> {
     }
 }
 
+/// The digests of an index. What is no digest is that of no image.
+fn platforms(index: &[u8]) -> Result<Vec<String>, OciError> {
+    let index: Index =
+        serde_json::from_slice(index).map_err(|e| OciError::Answer(format!("manifest: {e}")))?;
+    let digests = index.manifests.into_iter().map(|platform| platform.digest);
+    Ok(digests.filter(|digest| is_digest(digest)).take(MAX_PLATFORMS).collect())
+}
+
 /// A digest as a registry sends it.
 fn checked(digest: &str) -> Result<String, OciError> {
-    let is_digest = digest
-        .strip_prefix("sha256:")
-        .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')));
-    match is_digest {
+    match is_digest(digest) {
         true => Ok(digest.to_owned()),
         false => Err(OciError::Answer("its Docker-Content-Digest is not a SHA-256".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn platforms_are_digests_and_not_too_many() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        let index = |digests: &[&str]| {
+            let manifests: Vec<_> = digests.iter().map(|d| serde_json::json!({"digest": d})).collect();
+            serde_json::json!({"manifests": manifests}).to_string()
+        };
+        let long = "x".repeat(100_000);
+        let read = platforms(index(&["", &digest, &long, "sha512:a"]).as_bytes()).unwrap();
+        assert_eq!(read, std::slice::from_ref(&digest));
+        assert_eq!(platforms(index(&[digest.as_str(); 300]).as_bytes()).unwrap().len(), MAX_PLATFORMS);
+        assert!(platforms(b"{}").unwrap().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Owns the distribution protocol as far as charts and bundles need it. [`artifact_reference`]: names; [`credentials`]: stored
 //! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`packed_artifact`]: artifacts of one layer; `image_manifest`:
-//! digests of container images; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries of clouds.
+//! digests of container images; `tag_list`: tags; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries of clouds.
 
 mod artifact;
 pub mod artifact_reference;
@@ -12,6 +12,7 @@ pub mod cosign;
 pub mod credentials;
 mod image_manifest;
 pub mod packed_artifact;
+mod tag_list;
 
 use std::time::Duration;
 
@@ -33,10 +34,6 @@ use windlass_base::redact::SecretText;
 
 /// Size limit of a manifest; registries have the same.
 const MAX_MANIFEST: u64 = 4 << 20;
-/// Size limit of a page of tags.
-const MAX_PAGE: u64 = 16 << 20;
-/// Maximum number of tags that are read.
-const MAX_TAGS: usize = 200_000;
 
 /// Why a registry request failed.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +101,17 @@ pub enum OciError {
     Mismatch(String),
 }
 
+/// How far a failure reaches. What the owner of a repository decides, as its answers and redirects, is of this repository only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegistryFault {
+    /// The registry cannot be reached.
+    Host,
+    /// The login, or the absence of one, has had too many requests.
+    Login,
+    /// The answers for a repository.
+    Repository,
+}
+
 impl OciError {
     /// How long the registry asks to wait before another request.
     #[must_use]
@@ -114,13 +122,25 @@ impl OciError {
         }
     }
 
-    /// Whether the registry itself is at fault, or cannot be reached, or has had too many requests: others fail, too.
+    /// Which other requests to a registry fail as well; `None`: none does, or nobody can say. `host`: its own, with the port.
     #[must_use]
-    pub fn is_of_registry(&self) -> bool {
+    pub fn fault(&self, host: &str) -> Option<RegistryFault> {
         match self {
-            Self::Status { status, .. } => status.starts_with('5') || status.starts_with("429"),
-            Self::Http(_) => true,
-            _ => false,
+            // A server of tokens refuses with these, too.
+            Self::Status { status, .. } | Self::Denied { status, .. } => {
+                let (is_limit, is_server) = (status.starts_with("429"), status.starts_with('5'));
+                let repository = is_server.then_some(RegistryFault::Repository);
+                if is_limit { Some(RegistryFault::Login) } else { repository }
+            }
+            Self::Http(HttpError::Failed { url, reason, tls, .. })
+                if (*tls || reason.starts_with("dial tcp "))
+                    && Location::parse(url).is_ok_and(|url| url.host.eq_ignore_ascii_case(host)) =>
+            {
+                Some(RegistryFault::Host)
+            }
+            // Of an answer's body, a redirect, or another server.
+            Self::Http(_) => Some(RegistryFault::Repository),
+            _ => None,
         }
     }
 
@@ -321,54 +341,6 @@ impl<'r> Registry<'r> {
         Ok(all)
     }
 
-    /// All tags, in the order of the registry.
-    ///
-    /// # Errors
-    /// The registry does not list them.
-    pub async fn tags(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
-        #[derive(Deserialize)]
-        struct Page {
-            tags: Option<Vec<String>>,
-        }
-        let scope = format!("repository:{}:pull", reference.repository);
-        let mut url = self.url(reference, "tags/list")?;
-        let mut all: Vec<String> = Vec::new();
-        loop {
-            let (method, headers, body) = (Method::GET, Vec::new(), Bytes::new());
-            let ask = Ask { method, url: url.clone(), headers, body, limit: MAX_PAGE, scope: &scope };
-            let response = self.send(ask).await?;
-            if response.status == StatusCode::NOT_FOUND {
-                let (method, status) = (Method::GET, response.status.as_u16().to_string());
-                let reason = match reason(&response.complaint().await) {
-                    none if none.is_empty() => ": Not Found".to_owned(),
-                    reason => reason,
-                };
-                let url = url.to_string();
-                return Err(OciError::Status { method, url, status, reason, retry_after: None });
-            }
-            if response.status != StatusCode::OK {
-                return Err(self.refusal(Method::GET, response, &reference.to_string()).await);
-            }
-            let next = response.header(header::LINK).and_then(next_page).map(str::to_owned);
-            let bytes = response.bytes().await?;
-            let page: Page =
-                serde_json::from_slice(&bytes).map_err(|e| OciError::Answer(format!("tags: {e}")))?;
-            let tags = page.tags.unwrap_or_default();
-            let empty = tags.is_empty();
-            all.extend(tags);
-            match next {
-                Some(next) if !empty && all.len() < MAX_TAGS => {
-                    let page = url.join(&next)?;
-                    if !page.same_origin(&url) || page == url {
-                        return Err(OciError::Answer("the next page of tags is elsewhere".to_owned()));
-                    }
-                    url = page;
-                }
-                _ => return Ok(all),
-            }
-        }
-    }
-
     /// Checks the login to a registry (`Client.Login`).
     ///
     /// # Errors
@@ -475,12 +447,6 @@ fn is_strict(tag: &str) -> bool {
     parts.len() == 3 && parts.iter().all(number) && semver::parse(tag).is_ok()
 }
 
-/// `<URL>; rel="next"`.
-fn next_page(link: &str) -> Option<&str> {
-    let (url, rest) = link.trim().strip_prefix('<')?.split_once('>')?;
-    rest.contains("next").then_some(url)
-}
-
 /// The text of a registry's error: `: CODE: message`.
 fn reason(body: &[u8]) -> String {
     #[derive(Deserialize)]
@@ -519,13 +485,38 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_reaches_no_further_than_it_must() {
+        let status = |status: &str| OciError::Status {
+            method: Method::HEAD,
+            url: String::new(),
+            status: status.to_owned(),
+            reason: String::new(),
+            retry_after: None,
+        };
+        let failed = |host: &str, reason: &str, tls| {
+            let (method, url) = ("Head".to_owned(), format!("https://{host}/v2/a/manifests/1"));
+            OciError::Http(HttpError::Failed { method, url, reason: reason.to_owned(), tls })
+        };
+        let refused = "dial tcp 192.0.2.1:5000: connect: connection refused";
+        for (error, expected) in [
+            (status("429 Too Many Requests"), Some(RegistryFault::Login)),
+            (status("503 Service Unavailable"), Some(RegistryFault::Repository)),
+            (status("400 Bad Request"), None),
+            (failed("r.test:5000", refused, false), Some(RegistryFault::Host)),
+            (failed("r.test:5000", "tls: failed to verify certificate", true), Some(RegistryFault::Host)),
+            // A redirect of the repository.
+            (failed("other.test", refused, false), Some(RegistryFault::Repository)),
+            (failed("r.test:5000", "unexpected EOF", false), Some(RegistryFault::Repository)),
+            (OciError::NotFound("a".to_owned()), None),
+        ] {
+            assert_eq!(error.fault("r.test:5000"), expected, "{error}");
+        }
+    }
+
+    #[test]
     fn refusals_are_put_into_words() {
         let body = br#"{"errors": [{"code": "NAME_INVALID", "message": "no such\u0007 name"}]}"#;
         assert_eq!(reason(body), ": name invalid: no such name");
         assert_eq!(reason(b"<html>"), "");
-        assert_eq!(
-            next_page("</v2/a/tags/list?last=x&n=100>; rel=\"next\""),
-            Some("/v2/a/tags/list?last=x&n=100")
-        );
     }
 }

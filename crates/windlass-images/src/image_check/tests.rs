@@ -1,5 +1,6 @@
 //! Records and patches of a check.
 
+use super::super::rollout_record::WaitingImage;
 use super::*;
 
 fn digest(letter: &str) -> String {
@@ -39,16 +40,79 @@ fn what_runs_is_what_the_pods_say() {
         let mut of = based("web:1");
         of.current.digest = if recorded.is_empty() { String::new() } else { digest(recorded) };
         let running: Vec<String> = running.iter().map(|letter| digest(letter)).collect();
-        assert_eq!(
-            baseline(&of, &running, &found("b", platforms)),
-            digest(expected),
-            "{recorded} {running:?}"
-        );
+        note_running(&mut of, &running, &found("b", platforms), &[]);
+        assert_eq!(of.current.digest, digest(expected), "{recorded} {running:?}");
+        let is_of_pods = running.contains(&digest("a"));
+        assert_eq!(of.is_of_pods, is_of_pods, "{recorded} {running:?}");
     }
     // Before a tag moves, nothing is known of the digest that runs.
     let mut of = based("web:0");
-    of.current.digest = String::new();
-    assert_eq!(baseline(&of, &[], &found("b", &[])), "");
+    note_running(&mut of, &[], &found("b", &[]), &[]);
+    assert_eq!(of.current.digest, "");
+    // Pods may name a platform of the digest that is recorded: it stays, as that of all platforms.
+    let mut of = based("web:1");
+    of.current.digest = digest("a");
+    note_running(&mut of, &[digest("p")], &found("b", &[]), &[digest("p")]);
+    assert_eq!((&of.current.digest, of.is_of_pods), (&digest("a"), false));
+}
+
+/// Pods pulled `b` while the answer that was kept said `a`: `b` is not what the registry went back from.
+#[test]
+fn a_digest_that_only_pods_have_had_is_not_one_that_was_rolled_out() {
+    let container = containers(&workload("web:1").object).remove(0);
+    let image = ImageReference::parse("web:1").unwrap();
+    let mut of = based("web:1");
+    note_running(&mut of, &[digest("b")], &found("a", &[]), &[]);
+    let old = TagDigest { tag: "1".to_owned(), digest: digest("a") };
+    take(&mut of, Decision::RollOut(old), &container, &image, Timestamp::UNIX_EPOCH);
+    assert!(of.known.is_empty() && !of.is_of_pods, "{of:?}");
+    // The answer of now is what runs.
+    let mut of = based("web:1");
+    note_running(&mut of, &[digest("b")], &found("b", &[]), &[]);
+    assert_eq!((&of.current.digest, of.is_of_pods), (&digest("b"), false));
+}
+
+#[test]
+fn an_image_that_was_taken_back_by_hand_is_not_tried_again() {
+    let container = containers(&workload("web:1").object).remove(0);
+    let image = ImageReference::parse("web:1").unwrap();
+    let mut of = based("web:1");
+    of.current.digest = digest("a");
+    let new = TagDigest { tag: "1".to_owned(), digest: digest("b") };
+    let text = take(&mut of, Decision::RollOut(new), &container, &image, Timestamp::UNIX_EPOCH).1.unwrap();
+    for (now, failed, runs) in [
+        (text, 0, true),
+        ("web:1".to_owned(), 1, false),
+        (format!("web:1@{}", digest("a")), 1, false),
+        // Another image of the release.
+        ("web:2".to_owned(), 0, false),
+    ] {
+        let mut record = RolloutRecord::from([("main".to_owned(), of.clone())]);
+        let notes = end_replaced(&mut record, &[("main".to_owned(), now.clone())].into());
+        let after = &record["main"];
+        assert_eq!(
+            (after.failed.len(), notes.len(), after.rollout.is_some()),
+            (failed, failed, runs),
+            "{now}"
+        );
+    }
+}
+
+#[test]
+fn an_image_that_the_server_stores_in_another_form_is_recorded_so() {
+    let container = containers(&workload("web:1").object).remove(0);
+    let image = ImageReference::parse("web:1").unwrap();
+    let mut of = based("web:1");
+    let new = TagDigest { tag: "1".to_owned(), digest: digest("b") };
+    let text = take(&mut of, Decision::RollOut(new), &container, &image, Timestamp::UNIX_EPOCH).1.unwrap();
+    let mut record = RolloutRecord::from([("main".to_owned(), of)]);
+    let sent = [(container, text.clone())];
+    assert!(!note_rewritten(&mut record, &sent, &workload(&text).object));
+    let mirrored = format!("mirror.test/{text}");
+    assert!(note_rewritten(&mut record, &sent, &workload(&mirrored).object));
+    let after = &record["main"];
+    assert_eq!((after.image.as_str(), after.requested.as_str()), (mirrored.as_str(), "web:1"));
+    assert!(after.rollout.is_some());
 }
 
 #[test]
@@ -96,15 +160,19 @@ fn a_rollout_is_one_patch_with_its_record_and_can_be_taken_back() {
     checked.object["spec"]["template"]["spec"]["containers"][0]["image"] = text.into();
     let mut result = CheckResult::default();
     let back = fail(&checked, &mut record, "too late", &mut result);
-    assert_eq!(back.iter().map(|(_, image)| image.as_str()).collect::<Vec<_>>(), ["web:1"]);
+    assert_eq!(
+        back.iter().map(|(_, image)| image.as_str()).collect::<Vec<_>>(),
+        [format!("web:1@{}", digest("a"))]
+    );
     let of = &record["main"];
     assert_eq!((&of.current.digest, &of.failed, of.known.len()), (&digest("a"), &vec![digest("b")], 0));
     assert!(
-        result.reports[0].note.contains("did not become ready: too late; web:1 is back"),
+        result.reports[0].note.contains("did not become ready: too late; web:1@sha256:aaa"),
         "{:?}",
         result.reports
     );
-    assert_eq!(checked.patch(&record, &back)["metadata"]["annotations"][REQUESTED_IMAGES], Value::Null);
+    let asked = &checked.patch(&record, &back)["metadata"]["annotations"][REQUESTED_IMAGES];
+    assert_eq!(asked, r#"{"main":"web:1"}"#, "the release leaves it, too");
 }
 
 #[test]

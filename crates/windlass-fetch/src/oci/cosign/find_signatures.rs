@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use super::super::artifact::{Descriptor, Manifest};
 use super::super::artifact_reference::OciReference;
-use super::super::{Ask, MAX_MANIFEST, OciError, Registry, next_page};
+use super::super::tag_list::next_page;
+use super::super::{Ask, MAX_MANIFEST, OciError, Registry};
 use super::check::{Checks, Found, Simple};
 use super::{CosignError, Policy, Signer};
 
