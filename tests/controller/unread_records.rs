@@ -76,7 +76,15 @@ async fn records_of_others_stay_when_an_object_is_deleted() {
         own.apply("Cache", name, &json!({}));
         own.ready("Cache", name);
     }
+    // The name had another owner before.
+    for size in [1, 2] {
+        own.apply("Cache", "below", &json!({"size": size}));
+        own.ready("Cache", "below");
+    }
     own.end().await;
+    spoil(own.cp, &n, "below.v2");
+    let older = "sh.helm.release.v1.below.v1";
+    own.cp.kubectl(["label", "--overwrite", "secret", older, "-n", &n, "windlass.dev/owner=other"]).unwrap();
     for (name, label) in [("web", "windlass.dev/owner=other"), ("lost", "windlass.dev/owner-")] {
         spoil(own.cp, &n, &format!("{name}.v1"));
         let record = format!("sh.helm.release.v1.{name}.v1");
@@ -87,13 +95,16 @@ async fn records_of_others_stay_when_an_object_is_deleted() {
     // Until then the condition names the record.
     let text = own.wait_condition("Cache", "lost", "Irreconcilable", "True ErrorGettingReleaseState");
     assert!(text.contains("sh.helm.release.v1.lost.v1"), "{text}");
-    own.cp.kubectl(["delete", &kind, "web", "lost", "-n", &n, "--wait=false"]).unwrap();
+    own.cp.kubectl(["delete", &kind, "web", "lost", "below", "-n", &n, "--wait=false"]).unwrap();
     own.wait("the objects are gone", || {
-        own.object("Cache", "web").is_none() && own.object("Cache", "lost").is_none()
+        ["web", "lost", "below"].iter().all(|name| own.object("Cache", name).is_none())
     });
+    assert_eq!(records(own.cp, &n, "below"), [older]);
+    assert!(own.object("configmap", "below").is_some(), "the other owner's release has it");
+    wait_event(own.cp, &n, "NotUninstalled", "the record of revision 1, the newest that is left");
     assert_eq!((records(own.cp, &n, "web").len(), records(own.cp, &n, "lost").len()), (1, 1));
     wait_event(own.cp, &n, "NotUninstalled", &format!("release {n}/lost is not uninstalled"));
-    for name in ["web", "lost"] {
+    for name in ["web", "lost", "below"] {
         own.cp.kubectl(["delete", "clusterrole", &format!("{n}-{name}")]).unwrap();
     }
     own.end().await;

@@ -49,6 +49,12 @@ impl ReleaseRunner {
                 });
             }
             note(warning("DeletingRecords", deleted_unread(id, &deleted, &error)));
+            // The release below may be another owner's: its objects are not ours to delete.
+            let newest = self.engine().records().heads_of(id).await?.pop();
+            if let Some(other) = newest.filter(|newest| !is_own(newest)) {
+                note(warning("NotUninstalled", belongs_to_others(id, other.revision)));
+                return Ok(Uninstalled::default());
+            }
         }
     }
 }
@@ -67,6 +73,13 @@ fn not_uninstalled(id: &ReleaseId, error: &EngineError) -> String {
     format!(
         "release {id} is not uninstalled, its records and objects stay: {error}, and that record is not marked as the owner's: delete it \
          if nobody needs it"
+    )
+}
+
+fn belongs_to_others(id: &ReleaseId, revision: u64) -> String {
+    format!(
+        "release {id} is not uninstalled, its other records and their objects stay: the record of revision {revision}, the newest that \
+         is left, is not marked as the owner's: uninstall the release by hand if nobody needs it"
     )
 }
 
