@@ -42,12 +42,12 @@ pub(crate) struct CollectionRequest {
     container: Option<String>,
 }
 
-/// Reads what a workload asks for, and says what of it cannot be used.
+/// Reads what a workload asks for, and says what of it cannot be used. `pod`: the spec of its Pod template.
 pub(crate) fn collection_requests(
     kind: WorkloadKind,
     meta: ObjectMeta<'_>,
     template_meta: ObjectMeta<'_>,
-    containers: &[String],
+    (containers, pod): (&[String], &Value),
 ) -> (Vec<CollectionRequest>, Vec<String>) {
     let (mut requests, mut errors) = (Vec::<CollectionRequest>::new(), Vec::new());
     let Some(text) = meta.annotation(COLLECTED).or_else(|| template_meta.annotation(COLLECTED)) else {
@@ -69,6 +69,10 @@ pub(crate) fn collection_requests(
             Ok(request) if requests.iter().any(|other| other.overlaps(&request)) => {
                 errors.push(format!("{COLLECTED}: {part:?}: another collection has this directory"));
             }
+            // Two field managers would take the mount from each other, and roll out each time.
+            Ok(request) if request.is_taken(pod) => {
+                errors.push(format!("{COLLECTED}: {part:?}: another volume is mounted at this directory"));
+            }
             Ok(request) => requests.push(request),
             Err(error) => errors.push(format!("{COLLECTED}: {part:?}: {error}")),
         }
@@ -77,6 +81,19 @@ pub(crate) fn collection_requests(
 }
 
 impl CollectionRequest {
+    /// Whether a volume that is no collection is mounted at the directory.
+    fn is_taken(&self, pod: &Value) -> bool {
+        let is_asked = |container: &&Value| {
+            self.container.as_ref().is_none_or(|only| container["name"].as_str() == Some(only))
+        };
+        let mounts = items(&pod["containers"]).filter(is_asked).flat_map(|one| items(&one["volumeMounts"]));
+        mounts.into_iter().any(|mount| {
+            let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+            text(&mount["mountPath"]).trim_end_matches('/') == self.directory
+                && !text(&mount["name"]).starts_with(VOLUME)
+        })
+    }
+
     fn overlaps(&self, other: &Self) -> bool {
         let both = self.container.is_none() || other.container.is_none() || self.container == other.container;
         self.directory == other.directory && both
@@ -90,6 +107,7 @@ fn read_request(text: &str, containers: &[String]) -> Result<CollectionRequest, 
         Some((directory, container)) => (directory, Some(container)),
         None => (place, None),
     };
+    let directory = directory.trim_end_matches('/');
     if !is_collection(collection) {
         return Err(format!(
             "a collection's name has at most {MAX_NAME} of a-z, 0-9 and -, none of them - at an end"
@@ -243,7 +261,10 @@ mod tests {
 
     fn read(kind: WorkloadKind, annotation: &str) -> (Vec<CollectionRequest>, Vec<String>) {
         let object = json!({"metadata": {"annotations": {COLLECTED: annotation}}});
-        collection_requests(kind, ObjectMeta::of(&object), ObjectMeta::of(&Value::Null), &containers())
+        let taken = json!({"name": "data", "mountPath": "/taken/"});
+        let pod = json!({"containers": [{"name": "main", "volumeMounts": [taken]}, {"name": "sidecar"}]});
+        let none = Value::Null;
+        collection_requests(kind, ObjectMeta::of(&object), ObjectMeta::of(&none), (&containers(), &pod))
     }
 
     #[test]
@@ -259,12 +280,15 @@ mod tests {
             ("a=/a:b", "the directory is an absolute path"),
             ("a=/", "the directory is an absolute path"),
             ("a=/a@other", "no container is named \"other\": there are main, sidecar"),
+            ("a=/taken", "another volume is mounted at this directory"),
+            ("a=/a/,b=/a", "\"b=/a\": another collection has this directory"),
             ("a=/a@main,b=/a", "\"b=/a\": another collection has this directory"),
         ] {
             let (_, errors) = read(WorkloadKind::Deployment, text);
             assert!(errors.len() == 1 && errors[0].contains(expected), "{text}: {errors:?}");
         }
-        assert_eq!(read(WorkloadKind::Deployment, "a=/a@main,b=/a@sidecar").1, Vec::<String>::new());
+        let apart = "a=/a@main,b=/a@sidecar,c=/taken@sidecar";
+        assert_eq!(read(WorkloadKind::Deployment, apart).1, Vec::<String>::new());
         assert!(read(WorkloadKind::Job, "a=/a").1[0].contains("is for Deployments"));
         let many: Vec<String> = (0..30).map(|number| format!("a=/{number}")).collect();
         let (requests, errors) = read(WorkloadKind::Deployment, &many.join(","));

@@ -189,7 +189,8 @@ impl Workload {
             used = used.into_iter().take(MAX_REFERENCES).collect();
         }
         let containers = containers(&template["spec"]);
-        let (collections, errors) = collection_requests(kind, meta, template_meta, &containers);
+        let (collections, errors) =
+            collection_requests(kind, meta, template_meta, (&containers, &template["spec"]));
         request.errors.extend(errors);
         let owners = object["metadata"]["ownerReferences"].as_array();
         let has_controller = owners.into_iter().flatten().any(|owner| owner["controller"] == true);
