@@ -12,17 +12,17 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
 use windlass_helmfile::resource::definition;
 use windlass_testing::{ControlPlane, wait_until};
 
 use crate::memory_limit::MemoryLimit;
-use crate::pod_limits_charts::ChartKinds;
 use crate::support::{LIMIT, Modules, Operator, control_plane, object};
 
 /// The memory of the operator and of all that it starts, in bytes.
-const MEMORY: u64 = 128 << 20;
+pub(crate) const MEMORY: u64 = 128 << 20;
 /// What the kernel lets each process write to where there is no cgroup to be had, in KiB.
-const DATA_SEGMENT_KIB: u64 = 384 << 10;
+pub(crate) const DATA_SEGMENT_KIB: u64 = 384 << 10;
 
 const FLUX: &str = "source.toolkit.fluxcd.io/v1";
 
@@ -31,7 +31,7 @@ const FLUX: &str = "source.toolkit.fluxcd.io/v1";
 pub(crate) struct Files(Arc<Mutex<BTreeMap<String, Vec<u8>>>>);
 
 impl Files {
-    fn serve(&self) -> SocketAddr {
+    pub(crate) fn serve(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let files = self.clone();
@@ -298,8 +298,8 @@ fn helm_release(name: &str, spec: &Value) -> Value {
 }
 
 pub(crate) struct Namespace<'c> {
-    cp: &'c ControlPlane,
-    name: &'c str,
+    pub(crate) cp: &'c ControlPlane,
+    pub(crate) name: &'c str,
 }
 
 impl Namespace<'_> {
@@ -356,6 +356,33 @@ impl Namespace<'_> {
     }
 }
 
+/// An operator under a limit, and its directory for sources of helmfiles.
+pub(crate) fn start(
+    limit: &MemoryLimit,
+    own: &Namespace<'_>,
+    modules: &Modules,
+    controllers: &str,
+) -> (Operator, TempDir) {
+    let command = limit.command(env!("CARGO_BIN_EXE_windlass"));
+    let storage = tempfile::tempdir().unwrap();
+    let controllers = format!("--controllers={controllers}");
+    let arguments = [
+        controllers.as_str(),
+        "--sources=flux",
+        "--notifications=flux",
+        "--watch-all-namespaces=false",
+        "--helm-controller-namespace=none-such",
+        "--allow-local-sources",
+        "--render-timeout=5s",
+        "--helmfile-cache",
+        storage.path().to_str().unwrap(),
+    ];
+    let kubeconfig = own.cp.kubeconfig().to_string_lossy().into_owned();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let variables = [("PATH", path.as_str()), ("RUNTIME_NAMESPACE", own.name)];
+    (Operator::spawn_by(command, &kubeconfig, own.name, modules.path(), &arguments, &variables), storage)
+}
+
 #[test]
 fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     let cp = control_plane();
@@ -387,23 +414,7 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     modules.enable(&keys.iter().map(String::as_str).collect::<Vec<_>>());
 
     let limit = MemoryLimit::new(MEMORY, DATA_SEGMENT_KIB);
-    let command = limit.command(env!("CARGO_BIN_EXE_windlass"));
-    let storage = tempfile::tempdir().unwrap();
-    let arguments = [
-        "--controllers=modules,helmreleases,helmfiles,helmcharts,charts",
-        "--sources=flux",
-        "--notifications=flux",
-        "--watch-all-namespaces=false",
-        "--helm-controller-namespace=none-such",
-        "--allow-local-sources",
-        "--render-timeout=5s",
-        "--helmfile-cache",
-        storage.path().to_str().unwrap(),
-    ];
-    let kubeconfig = cp.kubeconfig().to_string_lossy().into_owned();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let variables = [("PATH", path.as_str()), ("RUNTIME_NAMESPACE", own.name)];
-    let operator = Operator::spawn_by(command, &kubeconfig, own.name, modules.path(), &arguments, &variables);
+    let (operator, _storage) = start(&limit, &own, &modules, "modules,helmreleases,helmfiles");
 
     // HelmReleases: charts, and values of objects.
     own.apply(&helm_release("good-first", &json!({})));
@@ -484,17 +495,12 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     own.wait_all(&operator, "helmrelease", &["good-last".to_owned()], "True");
     helmfile("helmfile-good", "good.tar.gz");
     own.wait_all(&operator, "helmfiles.apps.mumoshu.github.io", &["helmfile-good".to_owned()], "True");
-
-    let mut kinds = ChartKinds::new(&own, &operator, &files, address);
-    kinds.helm_charts();
-    kinds.chart_resources();
     let (peak, kept) = (operator.peak_memory_kib(), operator.heap_kib());
     println!(
         "{} inputs, {started} KiB at first, {peak} KiB at most, code included; {kept} KiB of memory of its own at the end",
-        releases.len() + all.len() + hostile_modules.len() + kinds.inputs
+        releases.len() + all.len() + hostile_modules.len()
     );
     assert!(kept << 10 < MEMORY / 4 * 3, "{kept} KiB are kept of what hostile inputs took");
-    kinds.delete();
     own.delete_all("helmreleases,helmfiles.apps.mumoshu.github.io");
     operator.stop();
     drop(limit);

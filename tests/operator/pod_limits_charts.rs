@@ -3,9 +3,14 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use windlass_chartresource::chart_resource_definition::crd;
+use windlass_helmcharts::crds;
 
-use super::pod_limits::{Files, Namespace, TEMPLATES, chart, charts, packed, texts};
-use super::support::Operator;
+use super::memory_limit::MemoryLimit;
+use super::pod_limits::{
+    DATA_SEGMENT_KIB, Files, MEMORY, Namespace, TEMPLATES, chart, charts, packed, start, texts,
+};
+use super::support::{Modules, Operator, control_plane};
 
 const HELM_CHARTS: &str = "helmcharts.helm.cattle.io";
 const CHART_RESOURCES: &str = "chartresources.windlass.dev";
@@ -13,25 +18,16 @@ const CHART_RESOURCES: &str = "chartresources.windlass.dev";
 const GROUP: &str = "pod-limits.example.com";
 
 /// Charts by the files that a server has, and what was made of them.
-pub(crate) struct ChartKinds<'a> {
+struct ChartKinds<'a> {
     own: &'a Namespace<'a>,
     operator: &'a Operator,
     files: &'a Files,
     address: SocketAddr,
     /// How many objects had a hostile input.
-    pub(crate) inputs: usize,
+    inputs: usize,
 }
 
-impl<'a> ChartKinds<'a> {
-    pub(crate) fn new(
-        own: &'a Namespace<'a>,
-        operator: &'a Operator,
-        files: &'a Files,
-        address: SocketAddr,
-    ) -> Self {
-        Self { own, operator, files, address, inputs: 0 }
-    }
-
+impl ChartKinds<'_> {
     /// The URL of a new file.
     fn url(&self, name: &str, bytes: Vec<u8>) -> String {
         self.files.put(name, bytes);
@@ -72,7 +68,7 @@ impl<'a> ChartKinds<'a> {
     }
 
     /// HelmCharts whose chart, values or further configuration is hostile.
-    pub(crate) fn helm_charts(&mut self) {
+    fn helm_charts(&mut self) {
         let good = self.url("k3s-good.tgz", packed("chart/", &chart("demo", &[])));
         let mut names = Vec::new();
         for (name, bytes) in charts() {
@@ -96,7 +92,7 @@ impl<'a> ChartKinds<'a> {
     }
 
     /// Kinds of hostile charts, and an object of each kind whose chart is hostile only when it is rendered.
-    pub(crate) fn chart_resources(&mut self) {
+    fn chart_resources(&mut self) {
         let is_late = |name: &str| {
             ["objects", "documents", "schema"].contains(&name)
                 || TEMPLATES.iter().any(|(template, _)| name == format!("template-{template}"))
@@ -120,22 +116,34 @@ impl<'a> ChartKinds<'a> {
         self.object("good");
         self.wait(&resource, &["good".to_owned()], "True");
     }
-
-    /// Deletes what is of no namespace, and what has a finalizer of the operator while that still runs.
-    pub(crate) fn delete(&self) {
-        let kinds: Vec<_> = TEMPLATES.iter().map(|(name, _)| format!("template-{name}")).collect();
-        let kinds = kinds.iter().map(String::as_str).chain(["objects", "documents", "schema", "good"]);
-        for name in kinds {
-            let resource = format!("{}s.{GROUP}", kind_name(name).to_lowercase());
-            self.own.delete_all(&resource);
-        }
-        self.own.delete_all(HELM_CHARTS);
-        self.own.delete_all(CHART_RESOURCES);
-    }
 }
 
 /// A kind for a chart: `values-deep` is `PodValuesDeep`.
 fn kind_name(chart: &str) -> String {
     let words = chart.split('-').map(|word| word[..1].to_uppercase() + &word[1..]);
     format!("Pod{}", words.collect::<String>())
+}
+
+#[test]
+fn hostile_charts_cost_their_kind_or_object_an_error_at_the_memory_of_our_pod() {
+    let cp = control_plane();
+    let ns = cp.namespace("pod-charts").unwrap();
+    let (own, files, modules) = (Namespace { cp, name: ns.name() }, Files::default(), Modules::new());
+    let address = files.serve();
+    let limit = MemoryLimit::new(MEMORY, DATA_SEGMENT_KIB);
+    for definition in crds::all().into_iter().chain([crd()]) {
+        cp.establish(&definition).unwrap();
+    }
+    let (operator, _storage) = start(&limit, &own, &modules, "helmcharts,charts");
+    let mut kinds = ChartKinds { own: &own, operator: &operator, files: &files, address, inputs: 0 };
+    kinds.helm_charts();
+    kinds.chart_resources();
+    let (peak, kept) = (operator.peak_memory_kib(), operator.heap_kib());
+    println!(
+        "{} inputs, {peak} KiB at most, code included; {kept} KiB of memory of its own at the end",
+        kinds.inputs
+    );
+    assert!(kept << 10 < MEMORY / 4 * 3, "{kept} KiB are kept of what hostile inputs took");
+    operator.stop();
+    drop(limit);
 }
