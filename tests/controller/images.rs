@@ -242,7 +242,7 @@ async fn versions_wait_for_approval_and_are_rolled_out_then() {
         "{approved}"
     );
     own.rolled_out("waits", &rolled_out);
-    // The same image under another tag is told, and not rolled out.
+    // The same image under another tag is an Event, and no rollout.
     registry.push("1.3.1", "newer").await;
     own.wait_event("waits SameImage: container main: the tag 1.3.1 is the image that runs as 1.3.0");
     assert_eq!(image_of(&own.get("waits")), rolled_out);

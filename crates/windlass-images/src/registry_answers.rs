@@ -128,7 +128,7 @@ impl Failures {
             self.entries.retain(|_, failing| failing.until + KEPT_AFTER > now);
         }
         let failures = self.entries.get(&key).map_or(0, |failing| failing.failures).saturating_add(1);
-        // Not at the very moment that all who were refused were told.
+        // Jitter: not all clients that were refused ask at the same moment.
         let asked = asked.map(|wait| wait.min(LONGEST_WAIT) + backoff::delay(1));
         let until = now + backoff::delay(failures).max(asked.unwrap_or_default());
         // Without a place, the answer that is kept says until when.
