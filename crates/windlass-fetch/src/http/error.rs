@@ -57,6 +57,7 @@ pub(super) enum Reason {
     Elsewhere(Location),
     Timeout(Duration),
     Slow,
+    NoMemory,
     TooLarge(u64),
     Tls(TlsError),
     Transport(reqwest::Error),
@@ -83,6 +84,9 @@ impl HttpError {
                 format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32())
             }
             Reason::Slow => "context deadline exceeded while reading body".to_owned(),
+            Reason::NoMemory => "no memory for a large answer became free in time: other large downloads have it; give this process \
+                                 more memory if that happens often"
+                .to_owned(),
             Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
             Reason::Tls(e) => e.to_string(),
             Reason::Transport(e) => {

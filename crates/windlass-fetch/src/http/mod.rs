@@ -3,6 +3,7 @@
 //! Owns the rules over reqwest's client: what goes to which origin, and errors in Helm's words. Knows nothing of
 //! charts.
 
+mod body_memory;
 mod client;
 mod client_tls;
 mod error;
@@ -23,6 +24,7 @@ use tokio::time::{Instant, timeout_at};
 pub use self::client::Proxy;
 pub use self::client_tls::{Pem, Tls, TlsError};
 pub use self::error::HttpError;
+use self::body_memory::BodyMemory;
 use self::error::Reason;
 use super::address_guard::{AddressError, Server};
 use super::location::Location;
@@ -147,6 +149,8 @@ pub struct Response {
     /// The final URL.
     pub url: Location,
     body: reqwest::Response,
+    /// How many bytes of the body have been read.
+    seen: u64,
     limit: u64,
     deadline: Instant,
     progress: Option<Progress>,
@@ -256,7 +260,7 @@ impl Http {
             let next = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
             let (301 | 302 | 303 | 307 | 308, Some(next)) = (status.as_u16(), next) else {
                 let (limit, progress) = (request.limit, self.progress.clone());
-                return Ok(Response { status, headers, url, body: answer, limit, deadline, progress });
+                return Ok(Response { status, headers, url, body: answer, seen: 0, limit, deadline, progress });
             };
             let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             if url.scheme == "https" && next.scheme == "http" {
@@ -329,15 +333,20 @@ impl Response {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The whole body.
+    /// The whole body. Large ones share the memory of the process until they are dropped, and wait for each other.
     ///
     /// # Errors
     /// It is truncated, larger than the request's limit or than what this process has for it, or too slow.
     pub async fn bytes(mut self) -> Result<Bytes, HttpError> {
         self.limit = self.limit.min(input_limit());
-        let mut out = Vec::new();
-        self.copy_to(&mut out).await?;
-        Ok(out.into())
+        let announced = self.announced()?;
+        let mut buffer = BodyMemory::of_process().buffer(announced.unwrap_or(self.limit));
+        while let Some(data) = self.chunk().await? {
+            let waited = timeout_at(self.deadline, buffer.push(&data)).await;
+            waited.map_err(|_| self.failed(Reason::NoMemory))?;
+            self.report(announced);
+        }
+        Ok(buffer.finish())
     }
 
     /// The beginning of the body of an error, for its text.
@@ -354,27 +363,47 @@ impl Response {
     /// # Errors
     /// As [`Self::bytes`], or it cannot be written.
     pub async fn copy_to(mut self, out: &mut impl Write) -> Result<[u8; 32], HttpError> {
-        let failed = |url: &Location, reason| HttpError::new(&Method::GET, url, reason);
-        let announced = self.header(header::CONTENT_LENGTH).and_then(|n| n.parse::<u64>().ok());
-        if announced.is_some_and(|n| n > self.limit) {
-            return Err(failed(&self.url, Reason::TooLarge(self.limit)));
-        }
-        let (mut digest, mut seen) = (Sha256::new(), 0u64);
-        loop {
-            let chunk = timeout_at(self.deadline, self.body.chunk()).await;
-            let chunk = chunk.map_err(|_| failed(&self.url, Reason::Slow))?;
-            let Some(data) = chunk.map_err(|e| failed(&self.url, Reason::Body(e)))? else { break };
-            seen += data.len() as u64;
-            if seen > self.limit {
-                return Err(failed(&self.url, Reason::TooLarge(self.limit)));
-            }
+        let announced = self.announced()?;
+        let mut digest = Sha256::new();
+        while let Some(data) = self.chunk().await? {
             digest.update(&data);
-            out.write_all(&data).map_err(|e| failed(&self.url, Reason::Other(e.to_string())))?;
-            if let Some(progress) = &self.progress {
-                progress(&self.url, seen, announced);
-            }
+            out.write_all(&data).map_err(|e| self.failed(Reason::Other(e.to_string())))?;
+            self.report(announced);
         }
         Ok(digest.finalize().into())
+    }
+
+    /// The length that the server announced.
+    ///
+    /// # Errors
+    /// It is larger than the limit.
+    fn announced(&self) -> Result<Option<u64>, HttpError> {
+        let announced = self.header(header::CONTENT_LENGTH).and_then(|n| n.parse::<u64>().ok());
+        match announced.filter(|n| *n > self.limit) {
+            Some(_) => Err(self.failed(Reason::TooLarge(self.limit))),
+            None => Ok(announced),
+        }
+    }
+
+    /// The next bytes of the body, within its limits.
+    async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let chunk = timeout_at(self.deadline, self.body.chunk()).await;
+        let chunk = chunk.map_err(|_| self.failed(Reason::Slow))?.map_err(|e| self.failed(Reason::Body(e)))?;
+        self.seen += chunk.as_ref().map_or(0, Bytes::len) as u64;
+        if self.seen > self.limit {
+            return Err(self.failed(Reason::TooLarge(self.limit)));
+        }
+        Ok(chunk)
+    }
+
+    fn report(&self, announced: Option<u64>) {
+        if let Some(progress) = &self.progress {
+            progress(&self.url, self.seen, announced);
+        }
+    }
+
+    fn failed(&self, reason: Reason) -> HttpError {
+        HttpError::new(&Method::GET, &self.url, reason)
     }
 }
 
