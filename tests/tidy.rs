@@ -814,3 +814,37 @@ fn the_architecture_names_files_that_exist() {
         assert!(root().join(name).exists(), "docs/architecture.md names {name}, which does not exist");
     }
 }
+
+/// Whether a path of modules leads from a folder to a module or a test.
+fn is_defined(folder: &Path, path: &str) -> bool {
+    let (mut folder, mut file) = (folder.to_owned(), None::<PathBuf>);
+    path.split("::").all(|part| {
+        let files = [format!("{part}.rs"), format!("{part}/mod.rs"), format!("{part}/main.rs")];
+        if let Some(found) = files.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
+            (folder, file) = (folder.join(part), Some(found));
+            return true;
+        }
+        let text = file.as_ref().map(|file| fs::read_to_string(file).unwrap()).unwrap_or_default();
+        [format!("mod {part} {{"), format!("fn {part}(")].iter().any(|item| text.contains(item))
+    })
+}
+
+/// The tests that docs/security.md names exist: in a crate, in its test binaries, or in those of the root package.
+#[test]
+fn the_security_page_names_tests_that_exist() {
+    let text = fs::read_to_string(root().join("docs/security.md")).unwrap();
+    let (_, table) = text.split_once("\n## Tests\n").unwrap();
+    let names: Vec<&str> = table.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+    assert!(names.len() > 60, "{names:?}");
+    for name in names {
+        let (first, path) = name.split_once("::").unwrap();
+        let folder = match first {
+            "windlass_differential" => root().join("tests/differential"),
+            _ => folder_of(&first.replace('_', "-")),
+        };
+        let is_there = is_defined(&root().join("tests"), name)
+            || is_defined(&folder, path)
+            || ["src", "tests"].iter().any(|part| is_defined(&folder.join(part), path));
+        assert!(is_there, "docs/security.md names {name}, which does not exist");
+    }
+}

@@ -21,10 +21,10 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
+use self::body_memory::BodyMemory;
 pub use self::client::Proxy;
 pub use self::client_tls::{Pem, Tls, TlsError};
 pub use self::error::HttpError;
-use self::body_memory::BodyMemory;
 use self::error::Reason;
 use super::address_guard::{AddressError, Server};
 use super::location::Location;
@@ -260,7 +260,16 @@ impl Http {
             let next = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
             let (301 | 302 | 303 | 307 | 308, Some(next)) = (status.as_u16(), next) else {
                 let (limit, progress) = (request.limit, self.progress.clone());
-                return Ok(Response { status, headers, url, body: answer, seen: 0, limit, deadline, progress });
+                return Ok(Response {
+                    status,
+                    headers,
+                    url,
+                    body: answer,
+                    seen: 0,
+                    limit,
+                    deadline,
+                    progress,
+                });
             };
             let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
             if url.scheme == "https" && next.scheme == "http" {
@@ -388,7 +397,8 @@ impl Response {
     /// The next bytes of the body, within its limits.
     async fn chunk(&mut self) -> Result<Option<Bytes>, HttpError> {
         let chunk = timeout_at(self.deadline, self.body.chunk()).await;
-        let chunk = chunk.map_err(|_| self.failed(Reason::Slow))?.map_err(|e| self.failed(Reason::Body(e)))?;
+        let chunk =
+            chunk.map_err(|_| self.failed(Reason::Slow))?.map_err(|e| self.failed(Reason::Body(e)))?;
         self.seen += chunk.as_ref().map_or(0, Bytes::len) as u64;
         if self.seen > self.limit {
             return Err(self.failed(Reason::TooLarge(self.limit)));
