@@ -5,6 +5,7 @@
 mod addon_operator_env;
 mod arguments;
 mod build;
+mod build_image;
 mod build_kustomization;
 mod chart;
 mod chart_flags;
@@ -161,6 +162,8 @@ enum Command {
     Images(images::Args),
     /// Approve the image that waits in a workload
     Approve(images::ApproveArgs),
+    /// Build and push an image of a file of a Maven repository on a base image
+    BuildImage(Box<build_image::Args>),
     /// Fetch release history
     #[command(visible_alias = "hist")]
     History(history::Args),
@@ -278,6 +281,7 @@ pub fn main() -> ExitCode {
         Command::Why(args) => why::run(globals, args).map_err(Explained::from),
         Command::Images(args) => images::run(globals, args).map_err(Explained::from),
         Command::Approve(args) => images::approve(globals, args).map_err(Explained::from),
+        Command::BuildImage(args) => build_image::run(globals, args).map_err(Explained::from),
         Command::History(args) => history::run(globals, args).map_err(Explained::from),
         Command::Get(command) => get::run(globals, command).map_err(Explained::from),
         Command::Repo(command) => repo::run(globals, command).map_err(Explained::from),

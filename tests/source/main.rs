@@ -26,6 +26,7 @@ mod helmfile_charts;
 #[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
 mod helmfile_secrets;
 mod kustomize;
+mod maven_images;
 #[cfg(all(feature = "azure", feature = "gcs", feature = "s3"))]
 mod object_buckets;
 mod origins;

@@ -25,12 +25,13 @@ mod s3;
 #[cfg(feature = "s3")]
 mod security_tokens;
 mod storage_access;
-#[cfg(any(feature = "s3", feature = "azure"))]
-mod xml_list;
 
 use std::io;
 
 use bytes::Bytes;
+
+#[cfg(any(feature = "s3", feature = "azure"))]
+use crate::xml_elements::MalformedXml;
 
 pub use self::object_bucket::{BucketObject, ObjectBucket, ObjectStorage};
 pub(super) use self::storage_access::AZURE_REGISTRIES;
@@ -82,6 +83,16 @@ pub enum BucketError {
     /// A file or an answer is malformed.
     #[error("{0}")]
     Answer(String),
+    /// The list of a bucket is malformed.
+    #[error("the list of the bucket is malformed: {0}")]
+    List(String),
+}
+
+#[cfg(any(feature = "s3", feature = "azure"))]
+impl From<MalformedXml> for BucketError {
+    fn from(error: MalformedXml) -> Self {
+        Self::List(error.to_string())
+    }
 }
 
 impl BucketError {

@@ -2,8 +2,11 @@
 //!
 //! Owns the forms that go-getter reads. MD5 and SHA-1 detect damage; they are no proof against a forger.
 
+use std::io::{self, Write};
+
 use md5::Md5;
 use sha1::Sha1;
+use sha2::digest::DynDigest;
 use sha2::{Digest as _, Sha256, Sha512};
 use windlass_base::hex::hex;
 
@@ -108,16 +111,68 @@ impl Checksum {
     /// # Errors
     /// They differ.
     pub fn verify(&self, bytes: &[u8]) -> Result<(), ChecksumError> {
-        let found = match self.algorithm {
-            Algorithm::Md5 => hex(&Md5::digest(bytes)),
-            Algorithm::Sha1 => hex(&Sha1::digest(bytes)),
-            Algorithm::Sha256 => hex(&Sha256::digest(bytes)),
-            Algorithm::Sha512 => hex(&Sha512::digest(bytes)),
+        let mut sink = self.verifying(io::sink());
+        // Neither a hash nor a sink fails.
+        drop(sink.write_all(bytes));
+        sink.finish().map(drop)
+    }
+
+    /// A writer that passes on what is written, and hashes it.
+    #[must_use]
+    pub fn verifying<W: Write>(&self, inner: W) -> VerifyingWriter<W> {
+        let hash: Box<dyn DynDigest + Send> = match self.algorithm {
+            Algorithm::Md5 => Box::new(Md5::new()),
+            Algorithm::Sha1 => Box::new(Sha1::new()),
+            Algorithm::Sha256 => Box::new(Sha256::new()),
+            Algorithm::Sha512 => Box::new(Sha512::new()),
         };
-        if found == self.digest {
-            return Ok(());
+        VerifyingWriter { inner, hash, expected: self.digest.clone() }
+    }
+}
+
+impl std::fmt::Display for Checksum {
+    /// `ALGORITHM:HEX`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self.algorithm {
+            Algorithm::Md5 => "md5",
+            Algorithm::Sha1 => "sha1",
+            Algorithm::Sha256 => "sha256",
+            Algorithm::Sha512 => "sha512",
+        };
+        write!(f, "{name}:{}", self.digest)
+    }
+}
+
+/// A writer that knows what its bytes must hash to.
+pub struct VerifyingWriter<W> {
+    inner: W,
+    hash: Box<dyn DynDigest + Send>,
+    expected: String,
+}
+
+impl<W> VerifyingWriter<W> {
+    /// Compares the checksum of what was written. Returns the inner writer.
+    ///
+    /// # Errors
+    /// They differ.
+    pub fn finish(self) -> Result<W, ChecksumError> {
+        let found = hex(&self.hash.finalize());
+        match found == self.expected {
+            true => Ok(self.inner),
+            false => Err(ChecksumError::Differs { found, expected: self.expected }),
         }
-        Err(ChecksumError::Differs { found, expected: self.digest.clone() })
+    }
+}
+
+impl<W: Write> Write for VerifyingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hash.update(bytes.get(..written).unwrap_or_default());
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 

@@ -74,6 +74,14 @@ impl ImageReference {
     }
 }
 
+/// Where an image is, as Docker and Kubernetes read its name.
+///
+/// # Errors
+/// It is no image; the text says why.
+pub fn image_location(text: &str) -> Result<OciReference, String> {
+    ImageReference::parse(text).map(|image| image.location)
+}
+
 /// The digest of an `imageID` in the status of a Pod: `NAME@sha256:…`, with or without a scheme before it.
 pub(crate) fn running_digest(image_id: &str) -> Option<&str> {
     let digest = image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest);

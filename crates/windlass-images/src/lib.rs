@@ -29,6 +29,7 @@ pub mod rollout_record;
 mod time_window;
 mod update_policy;
 
+pub use image_reference::image_location;
 pub use image_workload::IMAGE_WORKLOAD_KINDS;
 pub use images_controller::{ImagesOptions, run};
 pub use windlass_engine::IMAGE_MANAGER;

@@ -9,8 +9,8 @@ use reqsign_core::{Context, SignRequest as _};
 use super::super::http::{Credentials, address};
 use super::super::location::{Location, PATH, SEGMENT};
 use super::object_bucket::{Authorized, BucketObject, MAX_OBJECTS, Page, StorageApi};
-use super::xml_list::{self, Element, malformed};
 use super::{AzureAccess, BucketError};
+use crate::xml_elements::{self, Element};
 
 /// Version of the API.
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("x-ms-version"), "2023-11-03");
@@ -91,7 +91,7 @@ async fn sign(url: &Location, account: &str, key: &str) -> Result<Credentials, B
 /// Reads a page of `List Blobs`. source-controller's index has entity tags in the quotes of their header.
 fn page(xml: &[u8]) -> Result<Page, BucketError> {
     let (mut out, mut object, mut encoded) = (Page::default(), BucketObject::default(), false);
-    xml_list::read(xml, |element| {
+    xml_elements::read(xml, |element| {
         match element {
             Element::Start("Blob", _) => object = BucketObject::default(),
             Element::Start("Name", is_encoded) => encoded = is_encoded,
@@ -102,13 +102,14 @@ fn page(xml: &[u8]) -> Result<Page, BucketError> {
             Element::End("Name", text) => text.clone_into(&mut object.key),
             Element::End("Etag", text) => object.etag = format!("\"{}\"", text.trim_matches('"')),
             Element::End("Content-Length", text) => {
-                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is not a size")))?;
+                object.size =
+                    text.parse().map_err(|_| BucketError::List(format!("{text:?} is not a size")))?;
             }
             Element::End("NextMarker", text) if !text.is_empty() => out.next = Some(text.to_owned()),
             _ => {}
         }
         if out.objects.len() > MAX_OBJECTS {
-            return Err(malformed(&format!("more than {MAX_OBJECTS} objects")));
+            return Err(BucketError::List(format!("more than {MAX_OBJECTS} objects")));
         }
         Ok(())
     })?;

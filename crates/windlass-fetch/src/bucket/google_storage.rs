@@ -67,12 +67,13 @@ impl StorageApi for GoogleApi {
 
 /// Reads a page of the list.
 fn page(body: &[u8]) -> Result<Page, BucketError> {
-    let malformed = |why: &str| BucketError::Answer(format!("the list of the bucket is malformed: {why}"));
     // serde would take an array for the fields in their order.
-    let list: Map<String, Value> = serde_json::from_slice(body).map_err(|e| malformed(&e.to_string()))?;
-    let list: List = serde_json::from_value(list.into()).map_err(|e| malformed(&e.to_string()))?;
+    let list: Map<String, Value> =
+        serde_json::from_slice(body).map_err(|e| BucketError::List(e.to_string()))?;
+    let list: List = serde_json::from_value(list.into()).map_err(|e| BucketError::List(e.to_string()))?;
     let object = |item: Item| {
-        let size = item.size.parse().map_err(|_| malformed(&format!("{:?} is not a size", item.size)))?;
+        let size =
+            item.size.parse().map_err(|_| BucketError::List(format!("{:?} is not a size", item.size)))?;
         Ok(BucketObject { key: item.name, etag: item.etag, size })
     };
     let objects = list.items.into_iter().map(object).collect::<Result<_, BucketError>>()?;

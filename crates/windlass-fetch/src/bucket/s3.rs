@@ -6,8 +6,8 @@ use percent_encoding::{percent_decode_str, utf8_percent_encode};
 use super::super::location::{Location, PATH, SEGMENT};
 use super::aws::Keys;
 use super::object_bucket::{Authorized, BucketObject, MAX_OBJECTS, Page, StorageApi};
-use super::xml_list::{self, Element, malformed};
 use super::{BucketError, S3Keys};
+use crate::xml_elements::{self, Element};
 
 /// The API with the keys for a region.
 pub(super) struct S3Api {
@@ -56,7 +56,7 @@ impl StorageApi for S3Api {
 /// Reads a page of `ListObjectsV2`.
 fn page(xml: &[u8]) -> Result<Page, BucketError> {
     let (mut out, mut object, mut truncated) = (Page::default(), BucketObject::default(), false);
-    xml_list::read(xml, |element| {
+    xml_elements::read(xml, |element| {
         match element {
             Element::Start("Contents", _) => object = BucketObject::default(),
             Element::End("Contents", _) => out.objects.push(std::mem::take(&mut object)),
@@ -66,14 +66,15 @@ fn page(xml: &[u8]) -> Result<Page, BucketError> {
             }
             Element::End("ETag", text) => text.trim_matches('"').clone_into(&mut object.etag),
             Element::End("Size", text) => {
-                object.size = text.parse().map_err(|_| malformed(&format!("{text:?} is not a size")))?;
+                object.size =
+                    text.parse().map_err(|_| BucketError::List(format!("{text:?} is not a size")))?;
             }
             Element::End("IsTruncated", text) => truncated = text == "true",
             Element::End("NextContinuationToken", text) => out.next = Some(text.to_owned()),
             _ => {}
         }
         if out.objects.len() > MAX_OBJECTS {
-            return Err(malformed(&format!("more than {MAX_OBJECTS} objects")));
+            return Err(BucketError::List(format!("more than {MAX_OBJECTS} objects")));
         }
         Ok(())
     })?;

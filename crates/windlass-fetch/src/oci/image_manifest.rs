@@ -64,7 +64,7 @@ impl Registry<'_> {
         platforms(&self.image_manifest(reference).await?)
     }
 
-    async fn image_manifest(&self, reference: &OciReference) -> Result<Bytes, OciError> {
+    pub(super) async fn image_manifest(&self, reference: &OciReference) -> Result<Bytes, OciError> {
         let headers = vec![(header::ACCEPT, ACCEPT.join(", "))];
         let response = self.image_request(Method::GET, reference, headers).await?;
         if response.status != StatusCode::OK {

@@ -2,14 +2,18 @@
 //!
 //! Owns the distribution protocol as far as charts and bundles need it. [`artifact_reference`]: names; [`credentials`]: stored
 //! credentials; `auth`: challenges; `artifact`: charts as artifacts; [`packed_artifact`]: artifacts of one layer; `image_manifest`:
-//! digests of container images; `tag_list`: tags; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries of clouds.
+//! digests of container images; `image_layer`, `appended_layer`: an image with a further layer; `blob_upload`: uploads; `tag_list`:
+//! tags; [`cosign`]: signatures of artifacts; [`cloud_login`]: registries of clouds.
 
+mod appended_layer;
 mod artifact;
 pub mod artifact_reference;
 mod auth;
+mod blob_upload;
 pub mod cloud_login;
 pub mod cosign;
 pub mod credentials;
+mod image_layer;
 mod image_manifest;
 pub mod packed_artifact;
 mod tag_list;
@@ -23,10 +27,12 @@ use http::{HeaderName, Method, StatusCode, header};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+pub use self::appended_layer::{AppendError, LayerNote};
 pub use self::artifact::{Artifact, Descriptor, Pulled, Pushed};
 use self::artifact_reference::{BadOciReference, OciReference};
 use self::auth::{Challenge, Tokens};
 use self::credentials::{Credentials, CredentialsError, Login};
+pub use self::image_layer::{ImageLayer, LayerError};
 use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
 use windlass_base::hex::hex;
@@ -50,6 +56,9 @@ pub enum OciError {
     /// Credentials cannot be read.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
+    /// A file to upload cannot be read, or a blob cannot be kept on disk.
+    #[error("file of a blob: {0}")]
+    File(#[from] std::io::Error),
     /// It requires other credentials.
     #[error("{registry}: access denied: {status}; {advice}")]
     Denied {
@@ -353,58 +362,6 @@ impl<'r> Registry<'r> {
         match response.status {
             StatusCode::OK => Ok(()),
             _ => Err(self.refusal(Method::GET, response, host).await),
-        }
-    }
-
-    /// Uploads a blob unless it exists.
-    async fn upload(&self, reference: &OciReference, bytes: Bytes, digest: &str) -> Result<(), OciError> {
-        let scope = format!("repository:{}:pull,push", reference.repository);
-        let ask = |method, url, headers, body| Ask {
-            method,
-            url,
-            headers,
-            body,
-            limit: MAX_MANIFEST,
-            scope: &scope,
-        };
-        let url = self.url(reference, &format!("blobs/{digest}"))?;
-        if self.send(ask(Method::HEAD, url, Vec::new(), Bytes::new())).await?.status == StatusCode::OK {
-            return Ok(());
-        }
-        let url = self.url(reference, "blobs/uploads/")?;
-        let response = self.send(ask(Method::POST, url, Vec::new(), Bytes::new())).await?;
-        if response.status != StatusCode::ACCEPTED {
-            return Err(self.refusal(Method::POST, response, &reference.to_string()).await);
-        }
-        let place =
-            response.header(header::LOCATION).ok_or_else(|| OciError::Answer("no upload URL".into()))?;
-        let mut url = response.url.join(place)?;
-        let query = match &url.query {
-            Some(query) if !query.is_empty() => format!("{query}&digest={}", digest.replace(':', "%3A")),
-            _ => format!("digest={}", digest.replace(':', "%3A")),
-        };
-        url = url.with_query(query);
-        let headers = vec![(header::CONTENT_TYPE, "application/octet-stream".to_owned())];
-        let put = ask(Method::PUT, url, headers, bytes);
-        let home = self.url(reference, "")?;
-        let response = if put.url.same_origin(&home) {
-            self.send(put).await?
-        } else if home.scheme == "https" && put.url.scheme != "https" {
-            return Err(OciError::Answer(format!("it wants the blob at {} in plain text", put.url)));
-        } else {
-            // Storage on another server receives no credentials, and its challenges are not answered.
-            let tls = self.tls.without_identity();
-            let request = Request {
-                method: put.method,
-                headers: put.headers,
-                body: put.body,
-                ..Request::get(put.url, &tls, put.limit)
-            };
-            self.http.send(request).await?
-        };
-        match response.status {
-            StatusCode::CREATED => Ok(()),
-            _ => Err(self.refusal(Method::PUT, response, &reference.to_string()).await),
         }
     }
 

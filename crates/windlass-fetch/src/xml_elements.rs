@@ -1,32 +1,34 @@
-//! Lists of objects in XML: the elements, with their text.
+//! Answers in XML: the elements in their order, with their text. Knows nothing of what they mean.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::BucketError;
-
 /// An element's begin or end.
-pub(super) enum Element<'x> {
+pub(crate) enum Element<'x> {
     /// Its name, and whether an attribute says that its text is percent-encoded.
     Start(&'x str, bool),
     /// Its name and its text.
     End(&'x str, &'x str),
 }
 
-pub(super) fn malformed(why: &str) -> BucketError {
-    BucketError::Answer(format!("the list of the bucket is malformed: {why}"))
-}
+/// A document is not XML.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct MalformedXml(String);
 
 /// Reads a document, element by element.
-pub(super) fn read(
+///
+/// # Errors
+/// It is not XML, or the visitor's.
+pub(crate) fn read<E: From<MalformedXml>>(
     xml: &[u8],
-    mut visit: impl FnMut(Element<'_>) -> Result<(), BucketError>,
-) -> Result<(), BucketError> {
-    let text = std::str::from_utf8(xml).map_err(|e| malformed(&e.to_string()))?;
+    mut visit: impl FnMut(Element<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let text = std::str::from_utf8(xml).map_err(|e| MalformedXml(e.to_string()))?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     let mut value = String::new();
     loop {
-        match reader.read_event().map_err(|e| malformed(&e.to_string()))? {
+        match reader.read_event().map_err(|e| MalformedXml(e.to_string()))? {
             Event::Eof => return Ok(()),
             Event::Start(start) => {
                 value.clear();
@@ -45,7 +47,7 @@ pub(super) fn read(
 }
 
 /// The character of an entity.
-fn entity(name: &str) -> Result<char, BucketError> {
+fn entity(name: &str) -> Result<char, MalformedXml> {
     let number = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
     let found = match name {
         "quot" => Some('"'),
@@ -58,5 +60,5 @@ fn entity(name: &str) -> Result<char, BucketError> {
             |digits| number(digits, 16),
         ),
     };
-    found.ok_or_else(|| malformed(&format!("unknown entity {name:?}")))
+    found.ok_or_else(|| MalformedXml(format!("unknown entity {name:?}")))
 }

@@ -1,0 +1,167 @@
+//! `windlass build-image`: an image of an artifact of a Maven repository, without Docker.
+
+use std::io::{Seek as _, Write as _};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::fetch::{self, TlsFlags};
+use super::flags::{self, Globals};
+use super::output::Format;
+use super::{Failure, block_on, output, print, prompt};
+use windlass_base::redact::SecretText;
+use windlass_fetch::fetch::{Fetcher, Options};
+use windlass_fetch::helm_paths::Home;
+use windlass_fetch::http::{Credentials, Http};
+use windlass_fetch::location::Location;
+use windlass_fetch::maven::{MavenCoordinates, MavenFile, MavenRepository};
+use windlass_fetch::oci::artifact_reference::OciReference;
+use windlass_fetch::oci::{ImageLayer, LayerNote};
+use windlass_images::image_location;
+
+/// Flags of `build-image`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The artifact: GROUP:ARTIFACT[:EXTENSION[:CLASSIFIER]]; the extension is war if it is not given
+    artifact: String,
+    /// URL of the Maven repository
+    #[arg(long)]
+    repository: String,
+    /// Version of the artifact: 1.2, 1.3-SNAPSHOT, a range such as [1.2,2.0), LATEST or RELEASE
+    #[arg(long = "artifact-version", value_name = "VERSION", default_value = "RELEASE")]
+    version: String,
+    /// The image that the file is added to
+    #[arg(long)]
+    base: String,
+    /// Path of the file in the image; with a slash at the end, of its directory
+    #[arg(long)]
+    path: String,
+    /// The image that is pushed
+    #[arg(short, long)]
+    tag: String,
+    /// User name at the Maven repository
+    #[arg(long, default_value = "", hide_default_value = true)]
+    username: String,
+    /// Password at the Maven repository
+    #[arg(
+        long,
+        env = "WINDLASS_MAVEN_PASSWORD",
+        default_value = "",
+        hide_default_value = true,
+        hide_env_values = true
+    )]
+    password: SecretText,
+    /// Read the password from stdin
+    #[arg(long)]
+    password_stdin: bool,
+    #[command(flatten)]
+    tls: TlsFlags,
+    /// Use insecure HTTP connections to the registries
+    #[arg(long)]
+    plain_http: bool,
+    /// The largest file
+    #[arg(long, value_name = "SIZE", default_value = "1Gi", value_parser = flags::size)]
+    max_size: usize,
+    /// How long one download or one part of an upload may take
+    #[arg(long, default_value = "10m", value_parser = flags::duration)]
+    request_timeout: Duration,
+    /// Prints the output in the specified format
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What was pushed.
+#[derive(Serialize)]
+struct Built {
+    image: String,
+    digest: String,
+    base: String,
+    artifact: String,
+    version: String,
+    file: String,
+    checksum: String,
+}
+
+pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    let artifact = MavenCoordinates::parse(&args.artifact).map_err(|e| e.to_string())?;
+    let base = image_location(&args.base).map_err(|e| format!("--base: {e}"))?;
+    let target = image_location(&args.tag).map_err(|e| format!("--tag: {e}"))?;
+    if target.digest.is_some() {
+        return Err(format!("--tag: {:?} has a digest: name the tag that the image gets", args.tag));
+    }
+    let url = Location::parse(&args.repository).map_err(|e| format!("--repository: {e}"))?;
+    if !matches!(url.scheme.as_str(), "http" | "https") {
+        return Err(format!("--repository: {:?}: write an http:// or https:// URL", args.repository));
+    }
+    let http = fetch::http(globals, args.request_timeout);
+    let tls = args.tls.tls();
+    let repository = MavenRepository { http: &http, url, credentials: login(args)?, tls: &tls };
+    let built = block_on(build(globals, args, &repository, &artifact, (&base, &target)))??;
+    let text = match args.output {
+        Format::Table => format!("Pushed: {}@{}\n", built.image, built.digest),
+        format => output::structured(&built, format)?,
+    };
+    print(text.as_bytes())
+}
+
+fn login(args: &Args) -> Result<Option<Credentials>, Failure> {
+    let password = if args.password_stdin { prompt::password_from_stdin()? } else { args.password.clone() };
+    match (args.username.is_empty(), password.is_empty()) {
+        (true, true) => Ok(None),
+        (true, false) => Err("the password of a Maven repository needs --username".to_owned()),
+        (false, _) => Ok(Some(Credentials::Basic(args.username.clone(), password))),
+    }
+}
+
+async fn build(
+    globals: &Globals,
+    args: &Args,
+    repository: &MavenRepository<'_>,
+    artifact: &MavenCoordinates,
+    (base, target): (&OciReference, &OciReference),
+) -> Result<Built, Failure> {
+    let file = repository.find(artifact, &args.version).await.map_err(|e| e.to_string())?;
+    let mut layer = layer(args, repository, artifact, &file).await?;
+    let fetcher = fetcher(globals.home(), repository.http);
+    let options = Options { tls: args.tls.tls(), plain_http: args.plain_http, ..Options::default() };
+    let registry = fetcher.registry(&options);
+    let note = LayerNote {
+        created_by: format!("windlass build-image {artifact}:{} {}", file.file_version, file.checksum),
+        annotations: [("org.opencontainers.image.version".to_owned(), file.file_version.clone())].into(),
+    };
+    let digest = registry.append_layer(base, &registry, target, &mut layer, &note).await;
+    Ok(Built {
+        image: target.to_string(),
+        digest: digest.map_err(|e| e.to_string())?,
+        base: base.to_string(),
+        artifact: artifact.to_string(),
+        version: file.version,
+        file: file.url.to_string(),
+        checksum: file.checksum.to_string(),
+    })
+}
+
+fn fetcher(home: Home, http: &Http) -> Fetcher {
+    Fetcher::new(home, http.clone())
+}
+
+/// The verified file as a layer.
+async fn layer(
+    args: &Args,
+    repository: &MavenRepository<'_>,
+    artifact: &MavenCoordinates,
+    file: &MavenFile,
+) -> Result<ImageLayer, Failure> {
+    let disk = |e: std::io::Error| format!("a temporary file: {e}");
+    let content = tempfile::tempfile().map_err(disk)?;
+    let downloaded = repository.download(file, args.max_size as u64, content).await;
+    let mut content = downloaded.map_err(|e| e.to_string())?;
+    content.flush().and_then(|()| content.rewind()).map_err(disk)?;
+    let size = content.metadata().map_err(disk)?.len();
+    let path = match args.path.ends_with('/') {
+        // Without the version: the next one takes its place.
+        true => format!("{}{}.{}", args.path, artifact.artifact, artifact.extension),
+        false => args.path.clone(),
+    };
+    ImageLayer::of_file(&path, content, size).map_err(|e| format!("--path: {e}"))
+}
