@@ -157,6 +157,8 @@ fn data_key(metadata: &Metadata, keys: &Keys) -> Result<Vec<u8>, HelmfileError> 
 /// What stands for the module in a build without age.
 #[cfg(not(feature = "age"))]
 mod age_keys {
+    use crate::error::HelmfileError;
+
     pub(super) struct Identities;
 
     pub(super) fn identities(_: &super::Keys) -> Result<Identities, HelmfileError> {

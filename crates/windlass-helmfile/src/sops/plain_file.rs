@@ -61,7 +61,7 @@ fn json(writer: &mut JsonWriter<'_>, node: &Node) -> Result<(), HelmfileError> {
             Value::Bool(value) => writer.bool(value),
             Value::Int(number) => writer.int(number),
             Value::Float(number) => {
-                writer.float(number).map_err(|_| HelmfileError::Sops("a number is not finite".to_owned()))?
+                writer.float(number).map_err(|_| HelmfileError::Sops("a number is not finite".to_owned()))?;
             }
             Value::Null => writer.null(),
             other => writer.string(&other.go_text()),
