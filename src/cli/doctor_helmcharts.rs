@@ -3,49 +3,33 @@
 use std::process::ExitCode;
 
 use super::flags::Globals;
-use super::output::{Format, structured};
+use super::object_checks::{ObjectChecks, context};
 use super::release_findings::{Findings, ObjectPass};
-use super::{Failure, print, with_engine};
+use super::{Failure, with_engine};
 use crate::preflight::{HelmChartChecks, HelmChartReport, helmchart_report};
-use windlass_base::redact;
-use windlass_controller::{AccountName, ContextOptions};
 use windlass_engine::DriftPolicy;
 use windlass_helmcharts::{DEFAULT_MANAGER, HelmChartOptions, ReinstallMode, STABLE_REPOSITORY};
 
 /// Flags of `doctor helmcharts`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Check the HelmCharts of all namespaces; also without --namespace
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    #[command(flatten)]
+    checks: ObjectChecks,
     /// The operator's --managed-by
     #[arg(long, env = "WINDLASS_MANAGED_BY", default_value = DEFAULT_MANAGER)]
     managed_by: String,
-    /// The operator's --default-service-account
-    #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
-    default_service_account: Option<AccountName>,
-    /// Use your own rights instead of those of the ServiceAccounts
-    #[arg(long)]
-    no_impersonation: bool,
     /// The operator's --stable-repo-url
     #[arg(long, env = "STABLE_REPO_URL", default_value = STABLE_REPOSITORY)]
     stable_repo_url: String,
-    /// Prints the output in the specified format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let namespace = globals.namespace.as_deref().filter(|_| !args.all_namespaces);
+    let namespace = args.checks.namespace(globals);
     let report = with_engine(globals, async |s| {
-        let context = ContextOptions {
-            storage: s.engine.storage().clone(),
-            render_bounds: globals.render_bounds(),
-            crds_as_operator: false,
-        };
+        let context = context(globals, &s);
         let options = HelmChartOptions {
             managed_by: args.managed_by.clone(),
-            default_service_account: args.default_service_account.clone(),
+            default_service_account: args.checks.default_service_account.clone(),
             // They are read by this machine's user.
             allow_local_addresses: true,
             stable_repository: args.stable_repo_url.clone(),
@@ -53,17 +37,12 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             reinstall: ReinstallMode::default(),
             keeps_own_status: false,
         };
-        let impersonates = !args.no_impersonation;
+        let impersonates = args.checks.impersonates();
         let checks = HelmChartChecks { context: &context, options, namespace, impersonates };
         helmchart_report(s.engine.cluster(), checks).await.map_err(|e| e.to_string())
     })?;
     let found = findings(&report);
-    let out = match args.output {
-        Format::Table => found.text(),
-        format => structured(&report, format)?,
-    };
-    print(redact::mask(&out).as_bytes())?;
-    found.status("HelmChart")
+    args.checks.print(&report, &found, "HelmChart")
 }
 
 fn findings(report: &HelmChartReport) -> Findings<'_> {

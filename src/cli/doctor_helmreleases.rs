@@ -3,61 +3,40 @@
 use std::process::ExitCode;
 
 use super::flags::Globals;
-use super::output::{Format, structured};
+use super::object_checks::{ObjectChecks, context};
 use super::release_findings::{Findings, ObjectPass, Pass};
-use super::{Failure, plan_helmrelease, print, with_engine};
+use super::{Failure, plan_helmrelease, with_engine};
 use crate::preflight::{
     HeldControllerLease, HelmReleaseChecks, HelmReleaseReport, PassFinding, PlannedHelmRelease,
     helm_release_report,
 };
-use windlass_base::redact;
-use windlass_controller::{AccountName, ContextOptions};
 use windlass_flux::helmrelease::HelmReleaseOptions;
 
 /// Flags of `doctor helmreleases`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Check the HelmReleases of all namespaces; also without --namespace
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    #[command(flatten)]
+    checks: ObjectChecks,
     /// Namespace of helm-controller, where its leader election Lease is
     #[arg(long, env = "WINDLASS_HELM_CONTROLLER_NAMESPACE", default_value = "flux-system")]
     helm_controller_namespace: String,
-    /// ServiceAccount of HelmReleases that name none
-    #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
-    default_service_account: Option<AccountName>,
-    /// Use your own rights instead of those of the HelmReleases' ServiceAccounts
-    #[arg(long)]
-    no_impersonation: bool,
-    /// Prints the output in the specified format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
-    let namespace = globals.namespace.as_deref().filter(|_| !args.all_namespaces);
+    let namespace = args.checks.namespace(globals);
     let report = with_engine(globals, async |s| {
-        let context = ContextOptions {
-            storage: s.engine.storage().clone(),
-            render_bounds: globals.render_bounds(),
-            crds_as_operator: false,
-        };
+        let context = context(globals, &s);
         let options = HelmReleaseOptions {
-            default_service_account: args.default_service_account.clone(),
+            default_service_account: args.checks.default_service_account.clone(),
             ..HelmReleaseOptions::default()
         };
-        let impersonates = !args.no_impersonation;
+        let impersonates = args.checks.impersonates();
         let checks = HelmReleaseChecks { context: &context, options, namespace, impersonates };
         let report = helm_release_report(s.engine.cluster(), checks, &args.helm_controller_namespace).await;
         report.map_err(|e| e.to_string())
     })?;
     let found = findings(&report);
-    let out = match args.output {
-        Format::Table => found.text(),
-        format => structured(&report, format)?,
-    };
-    print(redact::mask(&out).as_bytes())?;
-    found.status("HelmRelease")
+    args.checks.print(&report, &found, "HelmRelease")
 }
 
 fn findings(report: &HelmReleaseReport) -> Findings<'_> {

@@ -46,6 +46,7 @@ mod legacy;
 mod lint;
 mod list;
 mod module_files;
+mod object_checks;
 mod observe;
 mod operator;
 mod operator_flags;

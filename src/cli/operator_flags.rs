@@ -358,7 +358,7 @@ fn kinds_of(path: &Path) -> Result<Vec<CustomKind>, String> {
     let failed = |error: String| format!("--config {}: {error}", path.display());
     let text =
         bounded_read::read_text(path, bounded_read::MAX_TEXT).map_err(|error| failed(error.to_string()))?;
-    let file = KindsFile::parse(&text).map_err(failed)?;
+    let file = KindsFile::parse(&text).map_err(|error| failed(error.to_string()))?;
     for line in &file.ignored {
         tracing::warn!("--config {}: no effect: {line}", path.display());
     }

@@ -14,6 +14,7 @@ use chart_compat::render::{Rendered, manifest_text};
 use super::flags::Globals;
 use super::plugin::{self, Plugin};
 use super::{Failure, tell};
+use helmfile_compat::Error;
 use windlass_base::child_process::{self, ChildError, Group, Limits};
 use windlass_helmfile::release_spec::PostProgram;
 
@@ -93,7 +94,7 @@ fn program(name: &str) -> Result<PathBuf, String> {
 impl PostRenderer {
     /// The post-renderer for the specs of releases.
     pub(super) fn into_program(self) -> PostProgram {
-        Arc::new(move |rendered: &mut Rendered| self.apply(rendered, false))
+        Arc::new(move |rendered: &mut Rendered| self.apply(rendered, false).map_err(Error::from))
     }
 
     /// Runs the post-renderer. Returns the output of a program, which is the whole manifest; `None` for a plugin. A program also

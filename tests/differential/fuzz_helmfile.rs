@@ -7,7 +7,7 @@ use chart_compat::world::World;
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::value::Value;
 use helmfile_compat::visit::Query;
-use helmfile_compat::{document, hcl, lock, secret_references, selector::Selector};
+use helmfile_compat::{Error, document, hcl, lock, secret_references, selector::Selector};
 use windlass_differential::Family;
 use windlass_helmfile::commands::{build, list, show_dag};
 use windlass_helmfile::local_host::SecretStore;
@@ -43,8 +43,8 @@ fn secrets() -> Secrets {
     Secrets::of_tenant(LocalSecrets { variables: Some(variables), root, ..LocalSecrets::default() })
 }
 
-fn refused<T>() -> Result<T, String> {
-    Err("nothing is outside".to_owned())
+fn refused<T>() -> Result<T, Error> {
+    Err(Error::host("nothing is outside"))
 }
 
 impl Host for Files {
@@ -60,18 +60,18 @@ impl Host for Files {
         text.to_owned()
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.files.file(path).ok_or_else(|| format!("open {path}: no such file or directory"))
+    fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
+        self.files.file(path).ok_or_else(|| Error::host(format!("open {path}: no such file or directory")))
     }
 
     fn is_dir(&self, path: &str) -> Option<bool> {
         if self.files.is_directory(path) { Some(true) } else { self.files.file(path).map(|_| false) }
     }
 
-    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String> {
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let names = self.files.entries(path);
         if names.is_empty() {
-            return Err(format!("open {path}: no such file or directory"));
+            return Err(Error::host(format!("open {path}: no such file or directory")));
         }
         Ok(names.into_iter().map(|(name, is_dir)| Entry { name, is_dir }).collect())
     }
@@ -84,19 +84,19 @@ impl Host for Files {
         None
     }
 
-    fn run(&self, _: &Program) -> Result<String, String> {
+    fn run(&self, _: &Program) -> Result<String, Error> {
         refused()
     }
 
-    fn fetch(&self, _: &str, _: &str) -> Result<String, String> {
+    fn fetch(&self, _: &str, _: &str) -> Result<String, Error> {
         refused()
     }
 
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
-        self.secrets.secret(reference, dir)
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, Error> {
+        Ok(self.secrets.secret(reference, dir)?)
     }
 
-    fn decrypt(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, _: &str) -> Result<Vec<u8>, Error> {
         refused()
     }
 

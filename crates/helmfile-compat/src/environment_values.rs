@@ -2,6 +2,7 @@
 //!
 //! Owns the layers and their order. Does not load them.
 
+use super::error::Error;
 use super::merge::{Lists, layered};
 use super::value::{Map, text_keys};
 
@@ -45,7 +46,7 @@ impl Environment {
     ///
     /// # Errors
     /// A key that is not a string.
-    pub fn merged_values(&self) -> Result<Map, String> {
+    pub fn merged_values(&self) -> Result<Map, Error> {
         let lower = layered(&self.defaults, &self.values, Lists::Sparse);
         text_keys(layered(&lower, &self.overrides, Lists::ByItem))
     }

@@ -37,7 +37,7 @@ pub fn trigger(
         None => state.fields.records(key!("hooks")).cloned().collect(),
     };
     if let Some(reason) = host.forbids(Forbidden::Hooks).filter(|_| !hooks.is_empty()) {
-        return Err(reason.into());
+        return Err(Error::Invalid(reason));
     }
     let wanted: Vec<&Record> = hooks
         .iter()
@@ -81,21 +81,24 @@ fn run(host: &dyn Host, state: &State, hook: &Record, event: Event<'_>, root: &R
     if !kubectl.is_empty() {
         let (flag, path) = match (kubectl.get("filename"), kubectl.get("kustomize")) {
             (Some(_), Some(_)) => {
-                return Err(format!("hook[{name}]: kustomize & filename cannot be used together").into());
+                return Err(Error::Invalid(format!(
+                    "hook[{name}]: kustomize & filename cannot be used together"
+                )));
             }
             (Some(path), None) => ("-f", path),
             (None, Some(path)) => ("-k", path),
             (None, None) => {
-                return Err(format!("hook[{name}]: either kustomize or filename must be given").into());
+                return Err(Error::Invalid(format!(
+                    "hook[{name}]: either kustomize or filename must be given"
+                )));
             }
         };
         command = "kubectl".to_owned();
         arguments = vec!["apply".to_owned(), flag.to_owned(), path.clone()];
     }
     let base = paths::within(&state.cwd, &state.base);
-    let eval = |text: &str| {
-        render(host, &base, text, root).map_err(|error| Error::Other(format!("hook[{name}]: {error}")))
-    };
+    let eval =
+        |text: &str| render(host, &base, text, root).map_err(|error| error.within(format!("hook[{name}]")));
     let command = eval(&command)?;
     let arguments = arguments.iter().map(|text| eval(text)).collect::<Result<_, _>>()?;
     let program = Program {
@@ -107,7 +110,7 @@ fn run(host: &dyn Host, state: &State, hook: &Record, event: Event<'_>, root: &R
     };
     let output = host
         .run(&program)
-        .map_err(|error| Error::Other(format!("hook[{name}]: command `{command}` failed: {error}")))?;
+        .map_err(|error| error.within(format!("hook[{name}]: command `{command}` failed")))?;
     if hook.flag(key!("showlogs")) == Some(true) {
         for line in output.lines() {
             host.warn(&format!("hook[{}] logs | {line}", event.name));

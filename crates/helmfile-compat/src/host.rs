@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use chart_compat::world::World;
 
+use super::error::Error;
 use super::value::Value;
 
 /// An entry of a folder.
@@ -65,7 +66,7 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// `open PATH: no such file or directory` and the like.
-    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+    fn read(&self, path: &str) -> Result<Vec<u8>, Error>;
 
     /// Whether a path is a folder (`Some(true)`), a file, or does not exist. Symbolic links are followed.
     fn is_dir(&self, path: &str) -> Option<bool>;
@@ -74,7 +75,7 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// `open PATH: no such file or directory` and the like.
-    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String>;
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, Error>;
 
     /// An environment variable.
     fn variable(&self, name: &str) -> Option<String>;
@@ -86,25 +87,25 @@ pub trait Host: Send + Sync {
     ///
     /// # Errors
     /// The program cannot be run, fails, or programs are forbidden.
-    fn run(&self, program: &Program) -> Result<String, String>;
+    fn run(&self, program: &Program) -> Result<String, Error>;
 
     /// The path of what an address names, fetched. `what`: `states`, `values` or `charts`.
     ///
     /// # Errors
     /// The address cannot be fetched, or addresses are forbidden.
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String>;
+    fn fetch(&self, address: &str, what: &str) -> Result<String, Error>;
 
     /// The value of a secret reference, without `ref+`. `dir`: the folder that paths are relative to.
     ///
     /// # Errors
     /// The provider is not supported or refuses; never names the secret.
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String>;
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, Error>;
 
     /// The decrypted bytes of an encrypted file.
     ///
     /// # Errors
     /// No key decrypts it, or its format is not supported.
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String>;
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, Error>;
 
     /// A key that is slow to derive, by a digest of its inputs. A host can keep it for the next render.
     fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
@@ -120,15 +121,15 @@ pub trait Host: Send + Sync {
 ///
 /// # Errors
 /// As [`Host::read`], and a file that is not UTF-8.
-pub fn read_text(host: &dyn Host, path: &str) -> Result<String, String> {
-    String::from_utf8(host.read(path)?).map_err(|_| format!("{path} is not UTF-8 text"))
+pub fn read_text(host: &dyn Host, path: &str) -> Result<String, Error> {
+    String::from_utf8(host.read(path)?).map_err(|_| Error::Invalid(format!("{path} is not UTF-8 text")))
 }
 
 /// The paths that a pattern matches, sorted (`filepath.Glob`).
 ///
 /// # Errors
 /// The pattern is malformed.
-pub fn glob(host: &dyn Host, pattern: &str) -> Result<Vec<String>, String> {
+pub fn glob(host: &dyn Host, pattern: &str) -> Result<Vec<String>, Error> {
     if !pattern.contains(['*', '?', '[', '\\']) {
         return Ok(if host.is_dir(pattern).is_some() { vec![pattern.to_owned()] } else { Vec::new() });
     }
@@ -141,14 +142,14 @@ pub fn glob(host: &dyn Host, pattern: &str) -> Result<Vec<String>, String> {
     };
     let dirs = if dir.contains(['*', '?', '[', '\\']) { glob(host, dir)? } else { vec![dir.to_owned()] };
     // Go reports a malformed pattern even if there is nothing to match.
-    chart_compat::chart::matches(file, "")?;
+    chart_compat::chart::matches(file, "").map_err(Error::Invalid)?;
     let mut out = Vec::new();
     for dir in dirs {
         if host.is_dir(&dir) != Some(true) {
             continue;
         }
         for entry in host.read_dir(&dir).unwrap_or_default() {
-            if chart_compat::chart::matches(file, &entry.name)? {
+            if chart_compat::chart::matches(file, &entry.name).map_err(Error::Invalid)? {
                 out.push(super::paths::join(&dir, &entry.name));
             }
         }

@@ -89,21 +89,23 @@ impl Loader<'_> {
     pub fn load(&self, base: &str, file: &str, given: &Given, is_base: bool) -> Result<State, Error> {
         let path = paths::within(base, file);
         let whole = self.absolute(&path);
-        let text = read_text(self.host, &whole).map_err(|error| error.replacen(&whole, &path, 1))?;
+        let text = read_text(self.host, &whole).map_err(|source| Error::Path {
+            opened: whole.clone(),
+            shown: path.clone(),
+            source: Box::new(source),
+        })?;
         let state = self.parts(base, &path, &text, given, is_base)?;
         for (at, nested) in state.fields.records(key!("helmfiles")).enumerate() {
             let nested = nested.text(key!("path"));
             if nested == path {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "{path} contains a recursion into the same sub-helmfile at helmfiles[{at}]"
-                )
-                .into());
+                )));
             }
             if nested == "." {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "{path} contains a recursion into the the directory containing this helmfile at helmfiles[{at}]"
-                )
-                .into());
+                )));
             }
         }
         Ok(state)
@@ -156,7 +158,7 @@ impl Loader<'_> {
             }
             whole = Some(state);
         }
-        let Some(mut state) = whole else { return Err(format!("{file} is empty").into()) };
+        let Some(mut state) = whole else { return Err(Error::Invalid(format!("{file} is empty"))) };
         if !is_base {
             self.apply_defaults(&mut state.fields);
             let name = &state.environment.name;
@@ -170,11 +172,10 @@ impl Loader<'_> {
         for release in state.fields.records(key!("releases")) {
             let strategy = release.text(key!("updateStrategy"));
             if !strategy.is_empty() && strategy != "reinstallIfForbidden" {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "failed to read {file}: updateStrategy {strategy:?} is invalid, valid values are: \
                      reinstallIfForbidden or not set"
-                )
-                .into());
+                )));
             }
         }
         state.original_releases = state.fields.records(key!("releases")).cloned().collect();
@@ -198,7 +199,7 @@ impl Loader<'_> {
         let values = environment.merged_values()?;
         let root = Root::environment(&environment, &self.settings.namespace, values);
         render(self.host, &self.absolute(base), part, &root)
-            .map_err(|error| format!("error during {file}.part.{number} parsing: {error}").into())
+            .map_err(|error| error.within(format!("error during {file}.part.{number} parsing")))
     }
 
     /// Parses one part, with its bases and environment.
@@ -213,11 +214,10 @@ impl Loader<'_> {
         let mut fields = parse(file, content)?;
         let bases = fields.texts(key!("bases"));
         if is_base && !bases.is_empty() {
-            return Err(
+            return Err(Error::Invalid(
                 "nested `base` helmfile is unsupported. please submit a feature request if you need this!"
-                    .to_owned()
-                    .into(),
-            );
+                    .to_owned(),
+            ));
         }
         if !is_base {
             let mut layers: Option<Record> = None;
@@ -230,7 +230,7 @@ impl Loader<'_> {
             fields = with_layer(layers, fields);
         }
         let environment = self.environment(&fields, base, file, context)?;
-        let values = environment.merged_values().map_err(|error| format!("rendering values: {error}"))?;
+        let values = environment.merged_values().map_err(|error| error.within("rendering values"))?;
         self.expand_helmfiles(&mut fields, base)?;
         Ok(State {
             fields,
@@ -248,7 +248,7 @@ impl Loader<'_> {
     /// The path of a file that may be an address.
     fn locate(&self, path: &str) -> Result<String, Error> {
         if paths::is_remote(path) {
-            return self.host.fetch(path, "states").map_err(|error| format!("locate: {error}").into());
+            return self.host.fetch(path, "states").map_err(|error| error.within("locate"));
         }
         Ok(path.to_owned())
     }
@@ -262,7 +262,7 @@ impl Loader<'_> {
         context: Option<&Environment>,
     ) -> Result<Environment, Error> {
         let name = self.settings.environment.as_str();
-        let failed = |error: String| Error::Other(format!("failed to read {file}: {error}"));
+        let failed = |error: Error| error.within(format!("failed to read {file}"));
         let mut own = Environment::named(name);
         if let Some(Slot::Struct(spec)) = fields.map(key!("environments")).get(name) {
             let handler = spec
@@ -276,15 +276,15 @@ impl Loader<'_> {
                     .map_err(failed)?
                 {
                     if path.ends_with(".hcl") {
-                        return Err(failed(format!(
+                        return Err(failed(Error::Invalid(format!(
                             "{path}: encrypted HCL files are not supported; use YAML"
-                        )));
+                        ))));
                     }
                     let text = self.host.decrypt(&self.absolute(&path)).map_err(failed)?;
-                    let load = |error: String| {
-                        failed(format!("failed to load environment secrets file \"{path}\": {error}"))
+                    let load = |error: Error| {
+                        failed(error.within(format!("failed to load environment secrets file \"{path}\"")))
                     };
-                    let map = document::map(&String::from_utf8_lossy(&text)).map_err(String::from);
+                    let map = document::map(&String::from_utf8_lossy(&text)).map_err(Error::from);
                     let map = map.and_then(text_keys).map_err(load)?;
                     override_map(&mut secrets, map);
                 }
@@ -330,16 +330,16 @@ impl Loader<'_> {
         context: Option<&Environment>,
         name: &str,
         strategy: &str,
-    ) -> Result<Map, String> {
+    ) -> Result<Map, Error> {
         if !["", "override", "fallback"].contains(&strategy) {
-            return Err(format!(
+            return Err(Error::Invalid(format!(
                 "environment {name:?}: invalid mergeStrategy {strategy:?} (must be \"override\" or \"fallback\")"
-            ));
+            )));
         }
         let fallback = strategy == "fallback";
         let mut result = Map::new();
         let mut hcl_files = Vec::new();
-        let merge = |result: &mut Map, map: Map| -> Result<(), String> {
+        let merge = |result: &mut Map, map: Map| -> Result<(), Error> {
             let map = text_keys(map)?;
             if fallback {
                 *result = layered(&map, result, Lists::Sparse);
@@ -364,11 +364,11 @@ impl Loader<'_> {
                             values = enriched;
                         }
                         let root = Root::environment(&environment, "", values);
-                        let failed = |error: String| {
-                            format!("failed to load environment values file \"{path}\": {error}")
+                        let failed = |error: Error| {
+                            error.within(format!("failed to load environment values file \"{path}\""))
                         };
                         let text = self.render_file(&path, &root).map_err(failed)?;
-                        let map = document::map(&text).map_err(|error| failed(error.to_string()))?;
+                        let map = document::map(&text).map_err(|error| failed(error.into()))?;
                         merge(&mut result, map)?;
                     }
                 }
@@ -378,7 +378,9 @@ impl Loader<'_> {
                 }
                 other => {
                     let (shown, kind) = (other.go_text(), other.go_type());
-                    return Err(format!("unexpected type of value: value={shown}, type={kind}"));
+                    return Err(Error::Invalid(format!(
+                        "unexpected type of value: value={shown}, type={kind}"
+                    )));
                 }
             }
         }
@@ -390,7 +392,7 @@ impl Loader<'_> {
             }
             // It takes as much as a template may, and no more than one of both may run beside others.
             let memory = self.host.render_memory();
-            let values = hcl::evaluate(&texts);
+            let values = hcl::evaluate(&texts).map_err(Error::Hcl);
             drop(memory);
             merge(&mut result, values?)?;
         }
@@ -398,15 +400,15 @@ impl Loader<'_> {
     }
 
     /// The text of a file, rendered if it is a template.
-    fn render_file(&self, path: &str, root: &Root) -> Result<String, String> {
+    fn render_file(&self, path: &str, root: &Root) -> Result<String, Error> {
         let text = read_text(self.host, &self.absolute(path))
-            .map_err(|error| format!("failed to load [{path}]: {error}"))?;
+            .map_err(|error| error.within(format!("failed to load [{path}]")))?;
         if !path.ends_with(".gotmpl") {
             return Ok(text);
         }
         let dir = self.absolute(&paths::dir(path));
         render_named(self.host, &dir, "stringTemplate", &text, root, true)
-            .map_err(|error| format!("failed to render [{path}], because of {error}"))
+            .map_err(|error| Error::Template(format!("failed to render [{path}], because of {error}")))
     }
 
     /// The files that a path, pattern or address names, relative to `cwd`.
@@ -420,7 +422,7 @@ impl Loader<'_> {
         handler: Option<&str>,
         what: &str,
         path: &str,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, Error> {
         let files = if paths::is_remote(path) {
             vec![self.host.fetch(path, "values")?]
         } else {
@@ -430,24 +432,26 @@ impl Loader<'_> {
             return Ok(files);
         }
         match handler.unwrap_or("Error") {
-            "Error" => Err(format!("{what} file matching \"{path}\" does not exist in \".\"")),
+            "Error" => {
+                Err(Error::Invalid(format!("{what} file matching \"{path}\" does not exist in \".\"")))
+            }
             "Warn" => {
                 self.host.warn(&format!("skipping missing {what} file matching \"{path}\""));
                 Ok(files)
             }
             "Info" | "Debug" => Ok(files),
-            other => Err(format!(
+            other => Err(Error::Invalid(format!(
                 "invalid missing file handler \"{other}\" while processing \"{path}\" in \"{file}\": it must be one of \
                  [Error Warn Info Debug]"
-            )),
+            ))),
         }
     }
 
     /// The paths that a pattern matches, from the folder of a state file.
-    fn expand(&self, base: &str, pattern: &str) -> Result<Vec<String>, String> {
+    fn expand(&self, base: &str, pattern: &str) -> Result<Vec<String>, Error> {
         let pattern = normalize(base, pattern);
         let found = glob(self.host, &self.absolute(&pattern))
-            .map_err(|e| format!("failed processing {pattern}: {e}"))?;
+            .map_err(|e| e.within(format!("failed processing {pattern}")))?;
         if pattern.starts_with('/') {
             return Ok(found);
         }
@@ -468,7 +472,7 @@ impl Loader<'_> {
             if matches.is_empty() {
                 let problem = format!("no matches for path: {path}");
                 if handler == "Error" {
-                    return Err(problem.into());
+                    return Err(Error::Invalid(problem));
                 }
                 self.host.warn(&problem);
             }
@@ -533,8 +537,9 @@ fn parse(file: &str, content: &str) -> Result<Record, Error> {
     } else {
         ". Started seeing this since Helmfile v1? Add the .gotmpl file extension"
     };
-    let failed = |index: usize, error: DocumentError| -> Error {
-        format!("failed to read {file}: reading document at index {index}{hint}: {error}").into()
+    let failed = |index: usize, error: DocumentError| {
+        let place = format!("failed to read {file}: reading document at index {index}{hint}");
+        Error::from(error).within(place)
     };
     let mut fields = Record::new(&STATE);
     let documents = document::documents(content).map_err(|error| failed(1, error))?;

@@ -81,15 +81,14 @@ pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
     if host.is_dir(&absolute).is_none() {
         return Ok(());
     }
-    let locked =
-        read(&read_text(host, &absolute)?).map_err(|error| Error::Other(format!("{file}: {error}")))?;
+    let locked = read(&read_text(host, &absolute)?).map_err(|error| error.within(file))?;
     for release in &mut releases {
         let Some(chart) = locked_chart(state, &release.text(key!("chart"))) else { continue };
         let constraint = release.text(key!("version"));
         let found = version(&locked, &chart.name, &constraint).or_else(|error| {
             if chart.name == chart.path { Err(error) } else { version(&locked, &chart.path, &constraint) }
         });
-        release.set(key!("version"), Slot::Text(found.map_err(Error::Other)?));
+        release.set(key!("version"), Slot::Text(found?));
     }
     state.fields.set_records(key!("releases"), releases);
     Ok(())
@@ -99,7 +98,7 @@ pub fn apply(host: &dyn Host, state: &mut State) -> Result<(), Error> {
 ///
 /// # Errors
 /// The text is not YAML, or not a lock file.
-pub fn read(text: &str) -> Result<Vec<Locked>, String> {
+pub fn read(text: &str) -> Result<Vec<Locked>, Error> {
     let map = document::map(text)?;
     let field = |entry: &Value, key: &str| {
         entry.as_map().and_then(|map| map.get(key)).map(Value::go_text).unwrap_or_default()
@@ -110,19 +109,22 @@ pub fn read(text: &str) -> Result<Vec<Locked>, String> {
             .iter()
             .map(|entry| Locked { name: field(entry, "name"), version: field(entry, "version") })
             .collect()),
-        Some(_) => Err("dependencies is not a list".to_owned()),
+        Some(_) => Err(Error::Invalid("dependencies is not a list".to_owned())),
     }
 }
 
 /// The locked version of a chart that a constraint admits.
-fn version(locked: &[Locked], chart: &str, constraint: &str) -> Result<String, String> {
+fn version(locked: &[Locked], chart: &str, constraint: &str) -> Result<String, Error> {
     let constraint = if constraint.is_empty() { "*" } else { constraint };
     for entry in locked.iter().filter(|entry| entry.name == chart) {
-        if semver::Range::parse(constraint)?.check(&semver::parse(&entry.version)?) {
+        if semver::Range::parse(constraint)
+            .map_err(Error::Invalid)?
+            .check(&semver::parse(&entry.version).map_err(Error::Invalid)?)
+        {
             return Ok(entry.version.clone());
         }
     }
-    Err(format!(
+    Err(Error::Invalid(format!(
         "no resolved dependency found for \"{chart}\", running `windlass helmfile deps` may resolve the issue"
-    ))
+    )))
 }

@@ -3,6 +3,7 @@
 //! Owns mergo's merge of maps, the layered merge of helmfile (`maputil.MergeMaps`), and assignments by path (`maputil.Set`). Does
 //! not know where values come from.
 
+use super::error::Error;
 use super::value::{Map, Value};
 
 /// How the layered merge treats two lists.
@@ -62,18 +63,18 @@ fn merged_list(lower: &[Value], upper: &[Value], lists: Lists) -> Vec<Value> {
 ///
 /// # Errors
 /// An assignment that helmfile would panic on: without `=`, into something that is not a map or list, or at an absurd index.
-pub fn assign(into: &mut Map, assignments: &str, text: bool) -> Result<(), String> {
+pub fn assign(into: &mut Map, assignments: &str, text: bool) -> Result<(), Error> {
     for assignment in pieces(assignments, text) {
         let Some((path, value)) = assignment.split_once('=') else {
-            return Err(format!("{assignment:?} is not an assignment: write KEY=VALUE"));
+            return Err(Error::Invalid(format!("{assignment:?} is not an assignment: write KEY=VALUE")));
         };
         if value.starts_with('{') && !value.ends_with('}') {
-            return Err(format!(
+            return Err(Error::Invalid(format!(
                 "{assignment:?}: lists in braces do not work here; set {path}[0]=…, {path}[1]=…, or use --state-values-file"
-            ));
+            )));
         }
         set(into, &split_path(path), typed(value, text))
-            .map_err(|reason| format!("{assignment:?}: {reason}"))?;
+            .map_err(|reason| reason.within(format!("{assignment:?}")))?;
     }
     Ok(())
 }
@@ -101,8 +102,10 @@ fn pieces(assignments: &str, text: bool) -> Vec<&str> {
 /// The maximal index in an assignment.
 const MAX_INDEX: usize = 65_536;
 
-fn set(into: &mut Map, keys: &[String], value: Value) -> Result<(), String> {
-    let Some((first, rest)) = keys.split_first() else { return Err("the key is empty".to_owned()) };
+fn set(into: &mut Map, keys: &[String], value: Value) -> Result<(), Error> {
+    let Some((first, rest)) = keys.split_first() else {
+        return Err(Error::Invalid("the key is empty".to_owned()));
+    };
     let (key, index) = index_of(first)?;
     let slot = into.entry(key.clone()).or_insert_with(|| match index {
         Some(_) => Value::List(Vec::new()),
@@ -115,9 +118,11 @@ fn set(into: &mut Map, keys: &[String], value: Value) -> Result<(), String> {
             if items.len() <= index {
                 items.resize(index + 1, Value::Null);
             }
-            items.get_mut(index).ok_or_else(|| format!("index {index} is too large"))?
+            items.get_mut(index).ok_or_else(|| Error::Invalid(format!("index {index} is too large")))?
         }
-        (Some(_), other) => return Err(format!("{key}: expected a list, got {}", other.go_type())),
+        (Some(_), other) => {
+            return Err(Error::Invalid(format!("{key}: expected a list, got {}", other.go_type())));
+        }
     };
     if rest.is_empty() {
         *slot = value;
@@ -128,18 +133,18 @@ fn set(into: &mut Map, keys: &[String], value: Value) -> Result<(), String> {
     }
     match slot {
         Value::Map(map) => set(map, rest, value),
-        other => Err(format!("{key}: expected a map, got {}", other.go_type())),
+        other => Err(Error::Invalid(format!("{key}: expected a map, got {}", other.go_type()))),
     }
 }
 
 /// Splits `key[3]` into key and index.
-fn index_of(key: &str) -> Result<(String, Option<usize>), String> {
+fn index_of(key: &str) -> Result<(String, Option<usize>), Error> {
     let Some((name, index)) = key.strip_suffix(']').and_then(|key| key.split_once('[')) else {
         return Ok((key.to_owned(), None));
     };
     match index.trim().parse::<usize>() {
         Ok(index) if index <= MAX_INDEX => Ok((name.trim().to_owned(), Some(index))),
-        _ => Err(format!("{index:?} is not an index between 0 and {MAX_INDEX}")),
+        _ => Err(Error::Invalid(format!("{index:?} is not an index between 0 and {MAX_INDEX}"))),
     }
 }
 
@@ -242,7 +247,7 @@ mod tests {
         ];
         for (text, expected) in table {
             let mut values = Map::new();
-            let done = assign(&mut values, text, false).map(|()| values);
+            let done = assign(&mut values, text, false).map(|()| values).map_err(|error| error.to_string());
             assert_eq!(done, expected.map(map).map_err(str::to_owned), "{text}");
         }
         let mut values = Map::new();

@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::error::Error;
+
 /// A release in the graph.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -28,7 +30,7 @@ pub enum Needed {
 ///
 /// # Errors
 /// A need is not defined, releases need each other in a circle, or a need is not chosen.
-pub fn waves(nodes: &[Node], chosen: &[String], needed: Needed) -> Result<Vec<Vec<usize>>, String> {
+pub fn waves(nodes: &[Node], chosen: &[String], needed: Needed) -> Result<Vec<Vec<usize>>, Error> {
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate() {
         index.insert(&node.id, at);
@@ -63,7 +65,7 @@ pub fn waves(nodes: &[Node], chosen: &[String], needed: Needed) -> Result<Vec<Ve
                 continue;
             }
             if needed == Needed::Refuse {
-                return Err(not_chosen(&node.id, dependents));
+                return Err(Error::Invalid(not_chosen(&node.id, dependents)));
             }
             wanted.insert(&node.id);
             wave.push(at);
@@ -78,7 +80,7 @@ pub fn waves(nodes: &[Node], chosen: &[String], needed: Needed) -> Result<Vec<Ve
     Ok(out)
 }
 
-fn check_defined(nodes: &[Node], index: &BTreeMap<&str, usize>) -> Result<(), String> {
+fn check_defined(nodes: &[Node], index: &BTreeMap<&str, usize>) -> Result<(), Error> {
     let missing = nodes.iter().flat_map(|node| &node.needs).find(|need| !index.contains_key(need.as_str()));
     let Some(missing) = missing else { return Ok(()) };
     let mut dependents: Vec<String> = nodes
@@ -89,15 +91,15 @@ fn check_defined(nodes: &[Node], index: &BTreeMap<&str, usize>) -> Result<(), St
     dependents.sort();
     dependents.dedup();
     let name = missing.rsplit('/').next().unwrap_or_default();
-    Err(format!(
+    Err(Error::Invalid(format!(
         "release(s) {} depend(s) on an undefined release {missing:?}. Perhaps you made a typo in \"needs\" or forgot defining a \
          release named {name:?} with appropriate \"namespace\" and \"kubeContext\"?",
         dependents.join(", ")
-    ))
+    )))
 }
 
 /// The wave of each node: one more than the deepest of its needs.
-fn depths(nodes: &[Node], index: &BTreeMap<&str, usize>) -> Result<Vec<usize>, String> {
+fn depths(nodes: &[Node], index: &BTreeMap<&str, usize>) -> Result<Vec<usize>, Error> {
     let mut depths: Vec<Option<usize>> = vec![None; nodes.len()];
     let mut left = nodes.len();
     let mut round = 0;
@@ -114,7 +116,7 @@ fn depths(nodes: &[Node], index: &BTreeMap<&str, usize>) -> Result<Vec<usize>, S
             .map(|(at, _)| at)
             .collect();
         if ready.is_empty() {
-            return Err(format!("cycle detected: {}", circle(nodes, index, &depths)));
+            return Err(Error::Invalid(format!("cycle detected: {}", circle(nodes, index, &depths))));
         }
         left -= ready.len();
         for at in ready {
@@ -175,7 +177,7 @@ mod tests {
 
     fn order_text(nodes: &[Node], chosen: &[&str], needed: Needed) -> Result<String, String> {
         let chosen: Vec<String> = chosen.iter().map(|id| (*id).to_owned()).collect();
-        let waves = waves(nodes, &chosen, needed)?;
+        let waves = waves(nodes, &chosen, needed).map_err(|error| error.to_string())?;
         let ids =
             |wave: &Vec<usize>| wave.iter().map(|at| nodes[*at].id.clone()).collect::<Vec<_>>().join(" ");
         Ok(waves.iter().map(ids).collect::<Vec<_>>().join(" | "))

@@ -2,15 +2,17 @@
 //!
 //! Owns the rules on the lines of the text (`policy.Checker`); does not parse YAML.
 
+use super::error::Error;
+
 /// Checks the order of top-level keys: `bases` and `environments` before `releases`, and `environments` and `releases` in different
 /// parts.
 ///
 /// # Errors
 /// The rule that the text breaks.
-pub fn check(file: &str, text: &str) -> Result<(), String> {
+pub fn check(file: &str, text: &str) -> Result<(), Error> {
     let keys = top_keys(text, false);
     if keys.is_empty() {
-        return Err(format!("no top-level config keys are found in {file}"));
+        return Err(Error::Invalid(format!("no top-level config keys are found in {file}")));
     }
     let rank = |key: &str| match key {
         "bases" | "environments" => Some(0),
@@ -22,7 +24,9 @@ pub fn check(file: &str, text: &str) -> Result<(), String> {
         if let [before, key] = pair
             && rank(before) > rank(key)
         {
-            return Err(format!("top-level config key {key} must be defined before {before} in {file}"));
+            return Err(Error::Invalid(format!(
+                "top-level config key {key} must be defined before {before} in {file}"
+            )));
         }
     }
     let mut seen: Vec<&str> = Vec::new();
@@ -33,11 +37,11 @@ pub fn check(file: &str, text: &str) -> Result<(), String> {
     }
     let plain = |key: &&str| *key == "environments" || *key == "releases";
     if seen.windows(2).any(|pair| pair.iter().all(plain)) {
-        return Err(
+        return Err(Error::Invalid(
             "environments and releases cannot be defined within the same YAML part. Use --- to extract the \
                     environments into a dedicated part"
                 .to_owned(),
-        );
+        ));
     }
     Ok(())
 }

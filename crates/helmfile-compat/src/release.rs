@@ -57,8 +57,8 @@ fn resolve_one(host: &dyn Host, state: &State, release: &Record) -> Result<Recor
         release.set(key!("kubeVersion"), state.fields.get(key!("kubeVersion")).clone());
     }
     let name = release.text(key!("name"));
-    let failed = |error: String| {
-        Error::Other(format!("failed executing templates in release \"{}\".\"{name}\": {error}", state.file))
+    let failed = |error: Error| {
+        error.within(format!("failed executing templates in release \"{}\".\"{name}\"", state.file))
     };
     let mut previous = release.clone();
     for _ in 0..MAX_ROUNDS {
@@ -68,17 +68,16 @@ fn resolve_one(host: &dyn Host, state: &State, release: &Record) -> Result<Recor
             let mut next = next;
             booleans(&mut next).map_err(failed)?;
             if next.text(key!("chart")).is_empty() {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "encountered empty chart while reading release {:?}",
                     next.text(key!("name"))
-                )
-                .into());
+                )));
             }
             return Ok(next);
         }
         previous = next;
     }
-    Err(failed("recursive references can't be resolved".to_owned()))
+    Err(failed(Error::Invalid("recursive references can't be resolved".to_owned())))
 }
 
 /// The data of a release's templates.
@@ -139,23 +138,21 @@ fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result
         }
         if path.contains(&name) || path.len() > MAX_INHERITED {
             path.push(name);
-            return Err(format!(
+            return Err(Error::Invalid(format!(
                 "unable to load release {:?} with template: cyclic inheritance detected: {}",
                 release.text(key!("name")),
                 path.join("->")
-            )
-            .into());
+            )));
         }
         let Some(Slot::Struct(template)) = state.map(key!("templates")).get(&name) else {
-            return Err(format!(
+            return Err(Error::Invalid(format!(
                 "release {:?} tried to inherit inexistent release template {name:?}",
                 release.text(key!("name"))
-            )
-            .into());
+            )));
         };
         path.push(name.clone());
         let mut source = inherited(state, template, path)
-            .map_err(|error| error.within(&format!("unable to load release template {name:?}")))?;
+            .map_err(|error| error.within(format!("unable to load release template {name:?}")))?;
         path.pop();
         for field in inherit.texts(key!("except")) {
             match field.as_str() {
@@ -167,11 +164,10 @@ fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result
                 "setString" => source.set(key!("setString"), Slot::List(None)),
                 "secrets" => source.set(key!("secrets"), Slot::List(None)),
                 other => {
-                    return Err(format!(
+                    return Err(Error::Invalid(format!(
                         "{other:?} is not allowed under `inherit`. Allowed values are \"set\", \"setTemplate\", \
                          \"values\", \"valuesTemplate\", \"secrets\", and \"labels\""
-                    )
-                    .into());
+                    )));
                 }
             }
         }
@@ -183,15 +179,15 @@ fn inherited(state: &Record, release: &Record, path: &mut Vec<String>) -> Result
 }
 
 /// Renders the expressions in the fields of a release (`ReleaseSpec.ExecuteTemplateExpressions`).
-fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) -> Result<Record, String> {
+fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) -> Result<Record, Error> {
     let mut out = release.unshared();
     let name = release.text(key!("name"));
     let base = paths::within(&state.cwd, &state.base);
     let eval = |field: &dyn fmt::Display, text: &str| {
         render(host, &base, text, root).map_err(|error| {
-            format!(
-                "failed executing template expressions in release \"{name}\".{field} = \"{text}\": {error}"
-            )
+            error.within(format!(
+                "failed executing template expressions in release \"{name}\".{field} = \"{text}\""
+            ))
         })
     };
     for key in [key!("name"), key!("chart"), key!("namespace"), key!("version")] {
@@ -219,9 +215,9 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
         if let Value::Map(map) = template {
             let field = format!("values[{at}]");
             let rendered = eval(&field, &value::map_to_yaml(map))?;
-            let read = document::map(&rendered).map_err(String::from).and_then(value::text_keys);
+            let read = document::map(&rendered).map_err(Error::from).and_then(value::text_keys);
             *template = Value::Map(read.map_err(|error| {
-                format!("failed executing template expressions in release \"{name}\".{field}: {error}")
+                error.within(format!("failed executing template expressions in release \"{name}\".{field}"))
             })?);
         }
     }
@@ -236,9 +232,9 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
                 Value::String(text) => *value = Value::String(eval(&format!("{key}[{at}]"), text)?),
                 Value::AnyMap(_) if key == key!("values") => {
                     *value = std::mem::take(value).with_text_keys().map_err(|error| {
-                        format!(
-                            "failed executing template expressions in release \"{name}\".{key}[{at}]: {error}"
-                        )
+                        error.within(format!(
+                            "failed executing template expressions in release \"{name}\".{key}[{at}]"
+                        ))
                     })?;
                 }
                 _ => {}
@@ -264,8 +260,8 @@ fn expressions(host: &dyn Host, state: &State, release: &Record, root: &Root) ->
 /// Renders `setTemplate` and puts it before `set`.
 fn set_templates(
     out: &mut Record,
-    eval: &dyn Fn(&dyn fmt::Display, &str) -> Result<String, String>,
-) -> Result<(), String> {
+    eval: &dyn Fn(&dyn fmt::Display, &str) -> Result<String, Error>,
+) -> Result<(), Error> {
     let mut templates: Vec<Record> = out.records(key!("setTemplate")).cloned().collect();
     if templates.is_empty() {
         return Ok(());
@@ -300,7 +296,7 @@ const BOOLEANS: [(Key, Key); 4] = [
 ];
 
 /// Turns the results of `installedTemplate` and the like into the fields that they stand for.
-fn booleans(release: &mut Record) -> Result<(), String> {
+fn booleans(release: &mut Record) -> Result<(), Error> {
     for (template, field) in BOOLEANS {
         let Some(text) = release.optional_text(template) else { continue };
         let value = match document::value(&text) {
@@ -308,7 +304,11 @@ fn booleans(release: &mut Record) -> Result<(), String> {
             Ok(Value::Null) => false,
             Ok(Value::String(word)) if ["y", "yes", "on"].contains(&word.to_lowercase().as_str()) => true,
             Ok(Value::String(word)) if ["n", "no", "off"].contains(&word.to_lowercase().as_str()) => false,
-            _ => return Err(format!("{template}: failed deserialising string {text}: it is not a boolean")),
+            _ => {
+                return Err(Error::Invalid(format!(
+                    "{template}: failed deserialising string {text}: it is not a boolean"
+                )));
+            }
         };
         release.set(template, Slot::Pointer(None));
         if field == key!("condition") {
@@ -414,7 +414,7 @@ pub fn add_labels(state: &mut State) {
 ///
 /// # Errors
 /// The condition is not a path that ends in `.enabled`, or leads to nothing.
-pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, String> {
+pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, Error> {
     let condition = release.text(key!("condition"));
     match condition.to_lowercase().as_str() {
         "" | "true" => return Ok(true),
@@ -425,19 +425,21 @@ pub fn is_enabled(release: &Record, values: &Map) -> Result<bool, String> {
         "" => Some(path),
         path => path.strip_suffix('.'),
     }) else {
-        return Err(
+        return Err(Error::Invalid(
             "Condition value must be in the form 'foo.enabled' where 'foo' can be modified as necessary"
                 .to_owned(),
-        );
+        ));
     };
     let mut at = values;
     let mut shown = String::new();
     for key in path.split('.').filter(|_| !path.is_empty()) {
         shown = format!("{shown}.{key}");
         at = match at.get(key) {
-            None => return Err(format!("environment values field '{shown}' not found")),
+            None => return Err(Error::Invalid(format!("environment values field '{shown}' not found"))),
             Some(Value::Map(map)) => map,
-            Some(_) => return Err(format!("environment values field '{shown}' is not a map")),
+            Some(_) => {
+                return Err(Error::Invalid(format!("environment values field '{shown}' is not a map")));
+            }
         };
     }
     Ok(at.get("enabled") == Some(&Value::Bool(true)))

@@ -64,17 +64,16 @@ pub fn of_release(host: &dyn Host, state: &State, release: &Record) -> Result<Ve
                     .transpose()?
             }
             other => {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "release {:?}: secrets in the state file itself ({}) are not supported; put them into an encrypted file",
                     release.text(key!("name")),
                     other.go_type()
-                )
-                .into());
+                )));
             }
         };
         if let Some((path, text)) = texts {
             let text = String::from_utf8(text)
-                .map_err(|_| format!("{path}: the decrypted file is not UTF-8 text"))?;
+                .map_err(|_| Error::Invalid(format!("{path}: the decrypted file is not UTF-8 text")))?;
             entries.push(Entry::File { path, text });
         }
     }
@@ -109,9 +108,8 @@ pub fn merged(entries: &[Entry]) -> Result<Map, Error> {
     for entry in entries {
         let map = match entry {
             Entry::Map(map) => map.clone(),
-            Entry::File { path, text } => {
-                document::map(text).map_err(|error| format!("unmarshalling yaml {path}: {error}"))?
-            }
+            Entry::File { path, text } => document::map(text)
+                .map_err(|error| Error::from(error).within(format!("unmarshalling yaml {path}")))?,
         };
         override_map(&mut out, map);
     }
@@ -124,9 +122,9 @@ pub fn merged(entries: &[Entry]) -> Result<Map, Error> {
 /// A secret cannot be resolved, or an environment variable is not set.
 pub fn set_flags(host: &dyn Host, state: &State, release: &Record) -> Result<Vec<SetFlag>, Error> {
     let mut out = Vec::new();
-    let failed = |what: &str, error: String| -> Error {
+    let failed = |what: &str, error: Error| {
         let (file, name) = (&state.file, release.text(key!("name")));
-        format!("Failed to render {what} value entry in {file} for release {name}: {error}").into()
+        error.within(format!("Failed to render {what} value entry in {file} for release {name}"))
     };
     for set in release.records(key!("set")) {
         if let Some(expression) = expression(host, &state.cwd, set).map_err(|error| failed("set", error))? {
@@ -155,11 +153,10 @@ pub fn set_flags(host: &dyn Host, state: &State, release: &Record) -> Result<Vec
         }
     }
     if !missing.is_empty() {
-        return Err(format!(
+        return Err(Error::Invalid(format!(
             "Environment Variables not found. Please make sure they are set and try again:\n{}",
             missing.join("\n")
-        )
-        .into());
+        )));
     }
     if !variables.is_empty() {
         out.push(SetFlag::Set(variables.join(",")));
@@ -168,7 +165,7 @@ pub fn set_flags(host: &dyn Host, state: &State, release: &Record) -> Result<Vec
 }
 
 /// `NAME=VALUE` or `NAME={A,B}`; `None` if the entry has neither.
-fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>, String> {
+fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>, Error> {
     let name = escape(&set.text(key!("name")));
     let single = set.text(key!("value"));
     if !single.is_empty() {
@@ -186,7 +183,8 @@ fn expression(host: &dyn Host, dir: &str, set: &Record) -> Result<Option<String>
     for value in values {
         let text = match value {
             Value::String(_) => secret_references::expand(host, dir, value)?.go_text(),
-            other => chart_compat::json::to_string(&other.to_data()).map_err(|error| error.to_string())?,
+            other => chart_compat::json::to_string(&other.to_data())
+                .map_err(|error| Error::Invalid(error.to_string()))?,
         };
         items.push(escape(&text));
     }
@@ -204,8 +202,9 @@ fn resolved(host: &dyn Host, state: &State, release: &Record) -> Result<Map, Err
     for entry in render_entries(host, state, release, value_entries(host, state, release)?, &root)? {
         let map = match entry {
             Entry::Map(map) => map,
-            Entry::File { path, text } => document::map(&text)
-                .map_err(|error| format!("failed to parse values file \"{path}\": {error}"))?,
+            Entry::File { path, text } => document::map(&text).map_err(|error| {
+                Error::from(error).within(format!("failed to parse values file \"{path}\""))
+            })?,
         };
         out = layered(&out, &text_keys(map)?, Lists::Sparse);
     }
@@ -247,21 +246,20 @@ fn render_entries(
                     continue;
                 };
                 let text = render_file(host, state, &file, root)
-                    .map_err(|error| format!("failed to render values files \"{file}\": {error}"))?;
+                    .map_err(|error| error.within(format!("failed to render values files \"{file}\"")))?;
                 out.push(Entry::File { path: file, text });
             }
             Value::Map(map) => out.push(Entry::Map(map)),
             Value::AnyMap(_) => match entry.with_text_keys()? {
                 Value::Map(map) => out.push(Entry::Map(map)),
-                _ => return Err("values are not a map".to_owned().into()),
+                _ => return Err(Error::Invalid("values are not a map".to_owned())),
             },
             other => {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "release {:?}: unexpected type of value: type={}",
                     release.text(key!("name")),
                     other.go_type()
-                )
-                .into());
+                )));
             }
         }
     }
@@ -272,12 +270,13 @@ fn render_entries(
 ///
 /// # Errors
 /// The file cannot be read or rendered, or a secret cannot be resolved.
-pub fn render_file(host: &dyn Host, state: &State, path: &str, root: &Root) -> Result<String, String> {
+pub fn render_file(host: &dyn Host, state: &State, path: &str, root: &Root) -> Result<String, Error> {
     let absolute = paths::within(&state.cwd, path);
-    let mut text = read_text(host, &absolute).map_err(|error| format!("failed to load [{path}]: {error}"))?;
+    let mut text =
+        read_text(host, &absolute).map_err(|error| error.within(format!("failed to load [{path}]")))?;
     if path.ends_with(".gotmpl") {
         text = render(host, &paths::dir(&absolute), &text, root)
-            .map_err(|error| format!("failed to render [{path}], because of {error}"))?;
+            .map_err(|error| Error::Template(format!("failed to render [{path}], because of {error}")))?;
     }
     if !secret_references::has_reference(&text) {
         return Ok(text);
@@ -298,7 +297,7 @@ fn resolve(
 ) -> Result<Vec<String>, Error> {
     let settings = Settings::default();
     let loader = Loader { host, settings: &settings, cwd: state.cwd.clone() };
-    Ok(loader.resolve_file(&state.base, &state.file, handler, what, path)?)
+    loader.resolve_file(&state.base, &state.file, handler, what, path)
 }
 
 /// The only file, or none.
@@ -306,7 +305,7 @@ fn one(found: &[String], several: &str) -> Result<Option<String>, Error> {
     match found {
         [] => Ok(None),
         [file] => Ok(Some(file.clone())),
-        _ => Err(Error::Other(format!("{several}. please submit a feature request if necessary"))),
+        _ => Err(Error::Invalid(format!("{several}. please submit a feature request if necessary"))),
     }
 }
 
@@ -327,7 +326,7 @@ pub fn embedded(host: &dyn Host, state: &State, release: &Record, key: Key) -> R
         let found = resolve(host, state, handler.as_deref(), "values", &prefixed)?;
         if let Some(file) = one(&found, "glob patterns in release values and secrets is not supported yet")? {
             let text = render_file(host, state, &file, &root)
-                .map_err(|error| format!("failed to render values files \"{file}\": {error}"))?;
+                .map_err(|error| error.within(format!("failed to render values files \"{file}\"")))?;
             out.push(Value::Map(document::map(&text)?));
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Owns how references are found in texts. The host resolves them.
 
+use super::error::Error;
 use super::host::Host;
 use super::value::Value;
 
@@ -14,7 +15,7 @@ const MAX_NESTING: usize = 10;
 ///
 /// # Errors
 /// A reference that cannot be resolved.
-pub fn expand(host: &dyn Host, dir: &str, value: Value) -> Result<Value, String> {
+pub fn expand(host: &dyn Host, dir: &str, value: Value) -> Result<Value, Error> {
     match value {
         Value::String(text) => expand_text(host, dir, &text),
         Value::List(items) => {
@@ -22,7 +23,7 @@ pub fn expand(host: &dyn Host, dir: &str, value: Value) -> Result<Value, String>
         }
         Value::Map(map) => {
             let entry = |(key, value)| Ok((key, expand(host, dir, value)?));
-            Ok(Value::Map(map.into_iter().map(entry).collect::<Result<_, String>>()?))
+            Ok(Value::Map(map.into_iter().map(entry).collect::<Result<_, Error>>()?))
         }
         other => Ok(other),
     }
@@ -34,7 +35,7 @@ pub fn has_reference(text: &str) -> bool {
     text.contains(PREFIX)
 }
 
-fn expand_text(host: &dyn Host, dir: &str, text: &str) -> Result<Value, String> {
+fn expand_text(host: &dyn Host, dir: &str, text: &str) -> Result<Value, Error> {
     let text = with_inner_resolved(host, dir, text.to_owned(), 0)?;
     let mut out = String::new();
     let mut rest = text.as_str();
@@ -52,9 +53,9 @@ fn expand_text(host: &dyn Host, dir: &str, text: &str) -> Result<Value, String> 
 }
 
 /// Resolves references within references, the innermost first.
-fn with_inner_resolved(host: &dyn Host, dir: &str, text: String, depth: usize) -> Result<String, String> {
+fn with_inner_resolved(host: &dyn Host, dir: &str, text: String, depth: usize) -> Result<String, Error> {
     if depth >= MAX_NESTING {
-        return Err(format!("references are nested more than {MAX_NESTING} times"));
+        return Err(Error::Invalid(format!("references are nested more than {MAX_NESTING} times")));
     }
     let starts: Vec<usize> = text.match_indices(PREFIX).map(|(at, _)| at).collect();
     for pair in starts.windows(2).rev() {
@@ -68,7 +69,9 @@ fn with_inner_resolved(host: &dyn Host, dir: &str, text: String, depth: usize) -
         let Some(found) = text.get(inner..).and_then(next_reference) else { continue };
         let secret = host.secret(found.reference, dir)?;
         if matches!(secret, Value::Null | Value::List(_) | Value::Map(_) | Value::AnyMap(_)) {
-            return Err("a reference within a reference resolved to no plain value".to_owned());
+            return Err(Error::Invalid(
+                "a reference within a reference resolved to no plain value".to_owned(),
+            ));
         }
         let (before, after) = (text.get(..inner).unwrap_or_default(), found.after);
         let replaced = format!("{before}{}{}{after}", found.before, secret.go_text());

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::error::Error;
+
 /// One selector: all of its terms must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
@@ -14,7 +16,7 @@ impl Selector {
     ///
     /// # Errors
     /// A term is neither `k=v` nor `k!=v`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let mut out = Self::default();
         let is_word = |word: &str| {
             !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_./+-".contains(&b))
@@ -28,7 +30,11 @@ impl Selector {
                 Some((key, value)) if is_word(key) && is_word(value) => {
                     list.push((key.to_owned(), value.to_owned()));
                 }
-                _ => return Err(format!("malformed label: {term}. Expected label in form k=v or k!=v")),
+                _ => {
+                    return Err(Error::Invalid(format!(
+                        "malformed label: {term}. Expected label in form k=v or k!=v"
+                    )));
+                }
             }
         }
         Ok(out)

@@ -278,7 +278,7 @@ fn from_engine(value: EngineValue<'_>, depth: usize, left: &mut usize) -> Result
 ///
 /// # Errors
 /// The text cannot be parsed or executed.
-pub fn render(host: &dyn Host, base: &str, text: &str, root: &Root) -> Result<String, String> {
+pub fn render(host: &dyn Host, base: &str, text: &str, root: &Root) -> Result<String, crate::Error> {
     render_named(host, base, NAME, text, root, true)
 }
 
@@ -293,22 +293,24 @@ pub fn render_named(
     text: &str,
     root: &Root,
     missing_key_is_error: bool,
-) -> Result<String, String> {
+) -> Result<String, crate::Error> {
     if !text.contains("{{") {
         return Ok(text.to_owned());
     }
+    let failed = crate::Error::Template;
     let world = TemplateWorld { host, base };
     let mut parsed: Vec<Vec<Template>> = Vec::new();
-    for path in glob(host, &paths::join(base, "_*.tpl"))
-        .map_err(|e| format!("failed to glob helper templates: {e}"))?
+    for path in
+        glob(host, &paths::join(base, "_*.tpl")).map_err(|e| e.within("failed to glob helper templates"))?
     {
         let helpers =
-            read_text(host, &path).map_err(|e| format!("failed to read helper template {path}: {e}"))?;
+            read_text(host, &path).map_err(|e| e.within(format!("failed to read helper template {path}")))?;
         let templates = template::parse(name, &helpers.into_bytes().into(), &FUNCS)
-            .map_err(|e| format!("failed to parse helper template {path}: {e}"))?;
+            .map_err(|e| failed(e.to_string()).within(format!("failed to parse helper template {path}")))?;
         parsed.push(templates);
     }
-    let main = template::parse(name, &text.as_bytes().to_vec().into(), &FUNCS).map_err(|e| e.to_string())?;
+    let main =
+        template::parse(name, &text.as_bytes().to_vec().into(), &FUNCS).map_err(|e| failed(e.to_string()))?;
     let arena = Arena::new();
     let store = typed_arena::Arena::new();
     let mut helpers = TemplateSet::default();
@@ -318,15 +320,15 @@ pub fn render_named(
     let set = Set::new(&helpers).with(&arena, &main);
     let memory = host.render_memory();
     let mut exec = Exec::new(&arena, &store, set, &FUNCS, &world, Limits::within(memory.bytes))
-        .ok_or_else(|| "the template engine cannot start".to_owned())?;
+        .ok_or_else(|| failed("the template engine cannot start".to_owned()))?;
     exec.missing_key_is_error = missing_key_is_error;
     let dot = root.build(&arena);
     exec.root = dot;
     if set.get(name).is_none() {
         return Ok(String::new());
     }
-    let out = exec.execute(name, dot).map_err(|e| e.to_string())?;
-    String::from_utf8(out).map_err(|_| format!("{name}: the output is not UTF-8 text"))
+    let out = exec.execute(name, dot).map_err(|e| failed(e.to_string()))?;
+    String::from_utf8(out).map_err(|_| failed(format!("{name}: the output is not UTF-8 text")))
 }
 
 /// The outside of one render.
@@ -398,7 +400,7 @@ impl World for TemplateWorld<'_> {
             "readFile" => {
                 let whole = path();
                 let read = read_text(self.host, &whole).map(Data::from);
-                read.map_err(|error| error.replacen(&whole, text(0), 1))
+                read.map_err(|error| error.to_string().replacen(&whole, text(0), 1))
             }
             "readDir" => {
                 let shown = text(0);
@@ -416,14 +418,17 @@ impl World for TemplateWorld<'_> {
                     self.host,
                     self.base,
                     Value::String(text(0).to_owned()),
-                )? {
+                )
+                .map_err(|error| error.to_string())?
+                {
                     Value::String(secret) => Ok(secret.into()),
                     _ => Err("fetchSecretValue: the secret is not a string".to_owned()),
                 }
             }
             "expandSecretRefs" => {
                 let map = arguments.first().map_or(Value::Null, Value::from_data);
-                super::secret_references::expand(self.host, self.base, map).map(|expanded| expanded.to_data())
+                let expanded = super::secret_references::expand(self.host, self.base, map);
+                expanded.map(|expanded| expanded.to_data()).map_err(|error| error.to_string())
             }
             other => Err(format!("the function {other} does not exist here")),
         }
@@ -464,7 +469,7 @@ impl TemplateWorld<'_> {
             };
             program.variables.insert(key.clone(), value.to_owned());
         }
-        self.host.run(&program)
+        self.host.run(&program).map_err(|error| error.to_string())
     }
 }
 
@@ -528,10 +533,10 @@ const OWN: &[Func] = &[
     Func::new("fromYaml", &[Str], |x, a| {
         let source = text(a, 0);
         let read = functions::within_memory(x, |room| {
-            document::value_within(&source, room).map_err(String::from).and_then(Value::with_text_keys)
+            document::value_within(&source, room).map_err(crate::Error::from).and_then(Value::with_text_keys)
         })?;
         // helmfile prints the text, which may have secrets.
-        let value = read.map_err(Error::new)?;
+        let value = read.map_err(|error| Error::new(error.to_string()))?;
         Ok(engine_value(x.arena, &value))
     }),
     Func::new("fromJson", &[Str], |x, a| {

@@ -9,6 +9,7 @@ use chart_compat::data::{Data, Map as DataMap};
 use chart_compat::yaml::tree::{Kind, Node, Number, number};
 use chart_compat::yaml::{Emitter, compare_keys_pretty, sort_by_key};
 
+use super::error::Error;
 use super::timestamp::Timestamp;
 
 /// A map with text keys.
@@ -114,7 +115,7 @@ impl Value {
     ///
     /// # Errors
     /// A key that is not a string.
-    pub fn with_text_keys(self) -> Result<Self, String> {
+    pub fn with_text_keys(self) -> Result<Self, Error> {
         match self {
             Self::List(items) => {
                 Ok(Self::List(items.into_iter().map(Self::with_text_keys).collect::<Result<_, _>>()?))
@@ -125,9 +126,9 @@ impl Value {
                 for (key, value) in entries {
                     let Self::String(key) = key else {
                         let (kind, shown) = (key.go_type(), key.go_text());
-                        return Err(format!(
+                        return Err(Error::Invalid(format!(
                             "unexpected type of key in map: expected string, got {kind}: value={shown}; quote the key"
-                        ));
+                        )));
                     };
                     map.insert(key, value.with_text_keys()?);
                 }
@@ -294,7 +295,7 @@ pub fn to_data_map(map: &Map) -> DataMap {
 ///
 /// # Errors
 /// A key that is not a string.
-pub fn text_keys(map: Map) -> Result<Map, String> {
+pub fn text_keys(map: Map) -> Result<Map, Error> {
     map.into_iter().map(|(key, value)| Ok((key, value.with_text_keys()?))).collect()
 }
 

@@ -90,7 +90,7 @@ impl Visit<'_> {
     fn path(&mut self, path: &str, cwd: &str, options: &Options, depth: usize) -> Result<(), Error> {
         if depth > MAX_NESTED {
             let path = self.host.without_logins(path);
-            return Err(format!("{path}: helmfiles are nested more than {MAX_NESTED} times").into());
+            return Err(Error::Invalid(format!("{path}: helmfiles are nested more than {MAX_NESTED} times")));
         }
         let files = self.find(path, cwd)?;
         let several = files.len() > 1;
@@ -119,7 +119,7 @@ impl Visit<'_> {
     ) -> Result<(), Error> {
         self.files += 1;
         if self.files > MAX_FILES {
-            return Err(format!("a run loads at most {MAX_FILES} state files").into());
+            return Err(Error::Invalid(format!("a run loads at most {MAX_FILES} state files")));
         }
         let settings = &self.query.settings;
         let loader = Loader { host: self.host, settings, cwd: cwd.to_owned() };
@@ -151,7 +151,7 @@ impl Visit<'_> {
             self.nested(&state, cwd, name, options, depth)?;
         }
         release::resolve(self.host, &mut state)
-            .map_err(|error| error.within(&format!("failed executing release templates in \"{name}\"")))?;
+            .map_err(|error| error.within(format!("failed executing release templates in \"{name}\"")))?;
         release::apply_overrides(self.host, &mut state);
         release::add_labels(&mut state);
         let parent = state.clone();
@@ -224,7 +224,7 @@ impl Visit<'_> {
                 }),
             };
             self.path(&entry.text(key!("path")), cwd, &nested, depth + 1)
-                .map_err(|error| error.within(&format!("in .helmfiles[{at}]")))?;
+                .map_err(|error| error.within(format!("in .helmfiles[{at}]")))?;
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Visit<'_> {
     /// The state files that a path names: relative to `cwd` if it is.
     fn find(&self, path: &str, cwd: &str) -> Result<Vec<String>, Error> {
         let path = if paths::is_remote(path) {
-            self.host.fetch(path, "states").map_err(|error| format!("locate: {error}"))?
+            self.host.fetch(path, "states").map_err(|error| error.within("locate"))?
         } else {
             path.to_owned()
         };
@@ -244,33 +244,30 @@ impl Visit<'_> {
             let has_dir = kind(DEFAULT_DIR) == Some(true);
             match (found.as_slice(), has_dir) {
                 ([_, _], _) => {
-                    return Err(format!(
+                    return Err(Error::Invalid(format!(
                         "both {DEFAULT_FILE} and {DEFAULT_FILE}.gotmpl exist. Please remove one of them"
-                    )
-                    .into());
+                    )));
                 }
                 ([file], true) => {
-                    return Err(format!(
+                    return Err(Error::Invalid(format!(
                         "configuration conlict error: you can have either {file} or {DEFAULT_DIR}, but not both"
-                    )
-                    .into());
+                    )));
                 }
                 ([file], false) => return Ok(vec![(*file).to_owned()]),
                 (_, true) => DEFAULT_DIR.to_owned(),
                 _ => {
-                    return Err(format!(
+                    return Err(Error::Invalid(format!(
                         "no state file found. It must be named {DEFAULT_DIR}/*.{{yaml,yml,yaml.gotmpl,yml.gotmpl}}, \
                          {DEFAULT_FILE}, or {template}, otherwise specified with the --file flag or HELMFILE_FILE_PATH \
                          environment variable"
-                    )
-                    .into());
+                    )));
                 }
             }
         } else {
             match kind(&path) {
                 Some(false) => return Ok(vec![path]),
                 Some(true) => path,
-                None => return Err(format!("specified state file {path} is not found").into()),
+                None => return Err(Error::Invalid(format!("specified state file {path} is not found"))),
             }
         };
         let mut files = Vec::new();
@@ -318,7 +315,9 @@ fn override_settings(fields: &mut Record, settings: &Settings) -> Result<(), Err
             continue;
         }
         if !fields.text(key).is_empty() {
-            return Err(format!("err: Cannot use option --{option} and set attribute {key}.").into());
+            return Err(Error::Invalid(format!(
+                "err: Cannot use option --{option} and set attribute {key}."
+            )));
         }
         fields.set(key, Slot::Text(value.clone()));
         if key == key!("kubeContext")

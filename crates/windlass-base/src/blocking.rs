@@ -26,27 +26,47 @@ pub fn runtime() -> io::Result<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| built))
 }
 
+/// Why a future does not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BlockingError {
+    /// There is no runtime.
+    #[error("cannot start: {0}")]
+    Runtime(#[source] io::Error),
+    /// There is no thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[source] io::Error),
+    /// It panicked.
+    #[error("the request did not end")]
+    Panicked,
+}
+
+impl From<BlockingError> for String {
+    fn from(error: BlockingError) -> Self {
+        error.to_string()
+    }
+}
+
 /// Runs a future to its end. Callers may be in a runtime already: it runs on a thread of its own, over the runtime of the caller where
 /// that has threads of its own.
 ///
 /// # Errors
 /// Those of the future; also if there is no runtime.
-pub fn wait<T: Send, F: Future<Output = Result<T, String>>>(
+pub fn wait<T: Send, E: From<BlockingError> + Send, F: Future<Output = Result<T, E>>>(
     make: impl FnOnce() -> F + Send,
-) -> Result<T, String> {
+) -> Result<T, E> {
     let secrets = SecretScope::current();
     let around = Handle::try_current().ok();
     // A runtime of one thread does nothing while that thread waits here.
     let handle = match around.filter(|handle| handle.runtime_flavor() != RuntimeFlavor::CurrentThread) {
         Some(handle) => handle,
-        None => runtime().map_err(|error| format!("cannot start: {error}"))?.handle().clone(),
+        None => runtime().map_err(BlockingError::Runtime)?.handle().clone(),
     };
     std::thread::scope(|scope| {
         let work = || handle.block_on(secrets.run_async(async { make().await }));
         // Without memory for another thread this request fails, and not the process.
         let work = std::thread::Builder::new().spawn_scoped(scope, work);
-        let work = work.map_err(|error| format!("cannot start a thread: {error}"))?;
-        work.join().unwrap_or_else(|_| Err("the request did not end".to_owned()))
+        let work = work.map_err(BlockingError::Thread)?;
+        work.join().unwrap_or_else(|_| Err(BlockingError::Panicked.into()))
     })
 }
 
@@ -57,7 +77,7 @@ mod tests {
     #[test]
     fn a_task_outlives_the_call_that_started_it() {
         let (send, receive) = tokio::sync::oneshot::channel::<()>();
-        let task = wait(async || Ok(tokio::spawn(async move { receive.await.is_ok() })));
+        let task = wait(async || Ok::<_, String>(tokio::spawn(async move { receive.await.is_ok() })));
         send.send(()).unwrap();
         assert_eq!(wait(async || task.unwrap().await.map_err(|error| error.to_string())), Ok(true));
     }
@@ -70,7 +90,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_panic_is_an_error() {
-        let failed = wait::<(), _>(async || panic!("for the test"));
+        let failed = wait::<(), String, _>(async || panic!("for the test"));
         assert_eq!(failed, Err("the request did not end".to_owned()));
     }
 }

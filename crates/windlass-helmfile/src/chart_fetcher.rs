@@ -11,6 +11,7 @@ use chart_compat::profile::Profile;
 use tempfile::TempDir;
 
 use super::chart_store::{ChartRequest, ChartStore};
+use super::error::HelmfileError;
 use super::local_host::RenderShare;
 use windlass_base::blocking;
 use windlass_fetch::byte_budget::ByteBudget;
@@ -46,13 +47,13 @@ pub struct ChartFetcher {
 }
 
 impl ChartStore for ChartFetcher {
-    fn chart(&self, request: &ChartRequest) -> Result<Chart, String> {
+    fn chart(&self, request: &ChartRequest) -> Result<Chart, HelmfileError> {
         let loaded = match self.find(request)? {
             Found::OnDisk(_, loaded) => *loaded,
             Found::Package(package) => {
                 let loaded =
                     windlass_fetch::load_package(&package.bytes, Path::new(&package.file_name), self.profile);
-                loaded.map_err(|error| error.to_string())?
+                loaded.map_err(HelmfileError::cause)?
             }
         };
         loaded.warnings.iter().for_each(|line| (self.warn)(line));
@@ -60,7 +61,7 @@ impl ChartStore for ChartFetcher {
         Ok(loaded.chart)
     }
 
-    fn kustomization(&self, dir: &Path) -> Result<String, String> {
+    fn kustomization(&self, dir: &Path) -> Result<String, HelmfileError> {
         let settings = kustomize::Settings {
             unrestricted: true,
             keep_order: false,
@@ -80,18 +81,19 @@ impl ChartStore for ChartFetcher {
             permit: RenderPermit::acquire(self.renders.permits.clone()),
             warn: &|line| (self.warn)(line),
         };
-        kustomize::build(&dir.to_string_lossy(), settings)?.text()
+        let built = kustomize::build(&dir.to_string_lossy(), settings);
+        built.and_then(|built| built.text()).map_err(HelmfileError::Chart)
     }
 
-    fn scratch(&self) -> Result<TempDir, String> {
+    fn scratch(&self) -> Result<TempDir, HelmfileError> {
         let made = match &self.root {
             Some(root) => tempfile::tempdir_in(root),
             None => tempfile::tempdir(),
         };
-        made.map_err(|error| format!("no temporary directory: {error}"))
+        made.map_err(|error| HelmfileError::cause(error).within("no temporary directory"))
     }
 
-    fn manifests(&self, dir: &Path) -> Result<(), String> {
+    fn manifests(&self, dir: &Path) -> Result<(), HelmfileError> {
         self.check_root(dir)?;
         Ok(self.fetcher.inputs.as_ref().map_or(Ok(()), |inputs| inputs.note_directory(dir))?)
     }
@@ -110,27 +112,27 @@ impl ChartFetcher {
     ///
     /// # Errors
     /// It does not exist, cannot be fetched, or is not a chart.
-    pub fn files(&self, request: &ChartRequest) -> Result<Vec<File>, String> {
+    pub fn files(&self, request: &ChartRequest) -> Result<Vec<File>, HelmfileError> {
         let bytes = match self.find(request)? {
             Found::OnDisk(path, _) if path.is_dir() => {
-                return windlass_fetch::directory_files(&path).map_err(|error| error.to_string());
+                return windlass_fetch::directory_files(&path).map_err(HelmfileError::cause);
             }
             Found::OnDisk(path, _) => {
-                windlass_fetch::package_bytes(&path).map_err(|error| error.to_string())?.into()
+                windlass_fetch::package_bytes(&path).map_err(HelmfileError::cause)?.into()
             }
             Found::Package(package) => package.bytes,
         };
-        read_archive(&bytes, self.profile).map_err(|error| error.to_string())
+        read_archive(&bytes, self.profile).map_err(HelmfileError::cause)
     }
 
     /// Asks a repository for its index.
     ///
     /// # Errors
     /// It cannot be reached, refuses the login, or has no index.
-    pub fn check_repository(&self, url: &str, options: &Options) -> Result<(), String> {
+    pub fn check_repository(&self, url: &str, options: &Options) -> Result<(), HelmfileError> {
         let check = || async {
             let found = self.fetcher.update_index(url, options).await;
-            found.map(drop).map_err(|error| error.to_string())
+            found.map(drop).map_err(HelmfileError::cause)
         };
         blocking::wait(check)
     }
@@ -139,13 +141,13 @@ impl ChartFetcher {
     ///
     /// # Errors
     /// It cannot be reached, or refuses the login.
-    pub fn check_registry(&self, host: &str, options: &Options) -> Result<(), String> {
+    pub fn check_registry(&self, host: &str, options: &Options) -> Result<(), HelmfileError> {
         let check =
-            || async { self.fetcher.registry(options).ping(host).await.map_err(|error| error.to_string()) };
+            || async { self.fetcher.registry(options).ping(host).await.map_err(HelmfileError::cause) };
         blocking::wait(check)
     }
 
-    fn find(&self, request: &ChartRequest) -> Result<Found, String> {
+    fn find(&self, request: &ChartRequest) -> Result<Found, HelmfileError> {
         let ChartRequest { reference, options, keyring, update_dependencies } = request;
         let keyring = || keyring.clone().unwrap_or_else(default_keyring);
         let verifies = options.provenance == ProvenanceMode::Yes;
@@ -171,7 +173,7 @@ impl ChartFetcher {
         let fetch = || async {
             let mut warnings = Vec::new();
             let chart = self.fetcher.fetch(reference, options, &mut |line| warnings.push(line)).await;
-            chart.map(|chart| (chart, warnings)).map_err(|error| error.to_string())
+            chart.map(|chart| (chart, warnings)).map_err(HelmfileError::cause)
         };
         let (chart, warnings) = blocking::wait(fetch)?;
         warnings.iter().chain(&chart.notes).for_each(|line| (self.warn)(line));
@@ -183,25 +185,25 @@ impl ChartFetcher {
 
     /// A chart on disk. With a root, relative paths would be those of this process, and absolute ones are checked before anybody looks
     /// whether they exist.
-    fn locate(&self, reference: &str) -> Result<Option<PathBuf>, String> {
+    fn locate(&self, reference: &str) -> Result<Option<PathBuf>, HelmfileError> {
         let Some(root) = &self.root else {
-            return windlass_fetch::locate(reference).map_err(|error| error.to_string());
+            return windlass_fetch::locate(reference).map_err(HelmfileError::cause);
         };
         let path = Path::new(reference);
         match path.is_absolute() {
             true => Ok(Some(confined_files::resolve(root, path)?)),
             false if reference.starts_with('.') => {
-                Err(format!("path {reference:?} not found, or outside of the source"))
+                Err(HelmfileError::Chart(format!("path {reference:?} not found, or outside of the source")))
             }
             false => Ok(None),
         }
     }
 
-    fn load(&self, path: &Path) -> Result<Loaded, String> {
-        windlass_fetch::load(path, self.profile).map_err(|error| error.to_string())
+    fn load(&self, path: &Path) -> Result<Loaded, HelmfileError> {
+        windlass_fetch::load(path, self.profile).map_err(HelmfileError::cause)
     }
 
-    fn update_dependencies(&self, path: &Path, options: &Options) -> Result<(), String> {
+    fn update_dependencies(&self, path: &Path, options: &Options) -> Result<(), HelmfileError> {
         let path = windlass_fetch::clean(path);
         // They are recorded with the directory of the chart.
         let fetcher = Fetcher { inputs: None, ..self.fetcher.clone() };
@@ -218,7 +220,7 @@ impl ChartFetcher {
                 say: &mut |text| lines.push(text),
                 warn: &mut |line| warnings.push(line),
             };
-            let done = manager.update().await.map_err(|error| error.to_string());
+            let done = manager.update().await.map_err(HelmfileError::cause);
             lines.extend(warnings);
             done.map(|()| lines)
         };
@@ -227,7 +229,7 @@ impl ChartFetcher {
     }
 
     /// Refuses certificates, keys and keyrings outside of the root.
-    fn check_files(&self, request: &ChartRequest) -> Result<(), String> {
+    fn check_files(&self, request: &ChartRequest) -> Result<(), HelmfileError> {
         let Some(root) = &self.root else { return Ok(()) };
         let Options { tls, provenance, .. } = &request.options;
         let named = [&tls.ca, &tls.certificate, &tls.key].into_iter().flatten().filter_map(|pem| match pem {
@@ -238,13 +240,13 @@ impl ChartFetcher {
             confined_files::resolve(root, path)?;
         }
         if *provenance == ProvenanceMode::Yes && request.keyring.is_none() {
-            return Err("verify: name a keyring of the source".to_owned());
+            return Err(HelmfileError::Chart("verify: name a keyring of the source".to_owned()));
         }
         Ok(())
     }
 
     /// Refuses a path outside of the root, and links below it that lead out.
-    fn check_root(&self, path: &Path) -> Result<(), String> {
+    fn check_root(&self, path: &Path) -> Result<(), HelmfileError> {
         match &self.root {
             Some(root) => Ok(confined_files::check_tree(root, path)?),
             None => Ok(()),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use chart_compat::chart::Chart;
 use tempfile::TempDir;
 
+use super::error::HelmfileError;
 use windlass_fetch::fetch::Options;
 
 /// A chart to open.
@@ -29,23 +30,23 @@ pub trait ChartStore: Send + Sync {
     ///
     /// # Errors
     /// It does not exist, cannot be fetched or cannot be installed.
-    fn chart(&self, request: &ChartRequest) -> Result<Chart, String>;
+    fn chart(&self, request: &ChartRequest) -> Result<Chart, HelmfileError>;
 
     /// The manifests of the kustomization in a directory.
     ///
     /// # Errors
     /// It cannot be built.
-    fn kustomization(&self, dir: &Path) -> Result<String, String>;
+    fn kustomization(&self, dir: &Path) -> Result<String, HelmfileError>;
 
     /// A temporary directory that kustomizations may be in.
     ///
     /// # Errors
     /// It cannot be made.
-    fn scratch(&self) -> Result<TempDir, String>;
+    fn scratch(&self) -> Result<TempDir, HelmfileError>;
 
     /// Receives a directory of plain manifests before its files are read.
     ///
     /// # Errors
     /// It may not be read.
-    fn manifests(&self, dir: &Path) -> Result<(), String>;
+    fn manifests(&self, dir: &Path) -> Result<(), HelmfileError>;
 }

@@ -72,7 +72,7 @@ pub fn selected(state: &State, with_needs: bool) -> Result<Vec<Record>, Error> {
         let labels = one.text_map(key!("labels"));
         let matches = selectors.is_empty() || selectors.iter().any(|selector| selector.matches(&labels));
         let enabled = release::is_enabled(one, &state.values).map_err(|error| {
-            format!("failed to parse condition in release {}: {error}", one.text(key!("name")))
+            error.within(format!("failed to parse condition in release {}", one.text(key!("name"))))
         })?;
         chosen.push(matches && enabled);
     }
@@ -117,11 +117,10 @@ pub fn check_duplicates(releases: &[Record]) -> Result<(), Error> {
                     place.push_str(&format!(" in {what} {value:?}"));
                 }
             }
-            return Err(format!(
+            return Err(Error::Invalid(format!(
                 "duplicate release {name:?} found{place}: there were {count} releases named \"{name}\" matching specified \
                  selector"
-            )
-            .into());
+            )));
         }
     }
     Ok(())
@@ -176,7 +175,7 @@ fn prepare_charts(host: &dyn Host, state: &mut State, command: &str) -> Result<(
         hooks::trigger(host, state, Some(&one), Event { name: "prepare", error: None, command })?;
         let chart = one.text(key!("chart"));
         check_address(&registry_address(state, &chart))
-            .map_err(|error| format!("release {:?}: {error}", one.text(key!("name"))))?;
+            .map_err(|error| Error::Invalid(format!("release {:?}: {error}", one.text(key!("name")))))?;
         let local = paths::normalize_chart(&state.base, &chart);
         let path = if host.is_dir(&paths::within(&state.cwd, &local)) == Some(true) { local } else { chart };
         paths_by_id.push((release::id(&one), path));
@@ -207,13 +206,13 @@ fn registry_address(state: &State, chart: &str) -> String {
 }
 
 /// Rejects an OCI chart URL with an invalid port.
-fn check_address(chart: &str) -> Result<(), String> {
+fn check_address(chart: &str) -> Result<(), Error> {
     let Some(host) = chart.strip_prefix("oci://").and_then(|rest| rest.split('/').next()) else {
         return Ok(());
     };
     match host.rsplit_once(':') {
         Some((_, port)) if port.parse::<u16>().is_err() => {
-            Err(format!("invalid chart URL format: {chart}: {port:?} is not a port number"))
+            Err(Error::Invalid(format!("invalid chart URL format: {chart}: {port:?} is not a port number")))
         }
         _ => Ok(()),
     }
@@ -238,7 +237,7 @@ fn check_own_dependencies(
     let own = if override_chart.is_empty() { one.text(key!("chart")) } else { override_chart };
     for (chart, dependency) in std::iter::once((own, None)).chain(dependencies) {
         // helmfile joins the errors of releases in Go's form of a list.
-        let failed = |reason: String| Error::from(format!("[{reason}]"));
+        let failed = |reason: String| Error::Invalid(format!("[{reason}]"));
         let local = paths::within(&state.cwd, &paths::normalize_chart(&state.base, &chart));
         match host.is_dir(&local) {
             Some(true) => {
@@ -252,7 +251,7 @@ fn check_own_dependencies(
         }
         let address = registry_address(state, &chart);
         if address.starts_with("oci://") {
-            check_address(&address).map_err(failed)?;
+            check_address(&address).map_err(|error| failed(error.to_string()))?;
         } else if paths::is_remote(&chart) {
             let fetched = host.fetch(&chart, "charts");
             fetched.map_err(|error| failed(format!("ad-hoc dependency {chart:?}: {error}")))?;
@@ -273,28 +272,30 @@ fn check_own_dependencies(
 }
 
 /// An error of Helm in the frame in which helmfile shows it.
-fn framed(error: &str) -> String {
+fn framed(error: &Error) -> String {
     format!("exit status 1\n\nCOMMAND:\n  helm dependency up\n\nOUTPUT:\n  Error: {error}")
 }
 
 /// Checks that a folder is a chart of a version.
-fn check_local_dependency(host: &dyn Host, folder: &str, wanted: &str) -> Result<(), String> {
+fn check_local_dependency(host: &dyn Host, folder: &str, wanted: &str) -> Result<(), Error> {
     let path = paths::within(folder, "Chart.yaml");
     if host.is_dir(&path).is_none() {
-        return Err("Chart.yaml file is missing".to_owned());
+        return Err(Error::Invalid("Chart.yaml file is missing".to_owned()));
     }
-    let metadata = yaml::from_slice(&host.read(&path)?).map_err(|error| format!("{path}: {error}"))?;
+    let metadata = yaml::from_slice(&host.read(&path)?).map_err(|error| Error::host(error).within(path))?;
     let version = metadata.get("version").and_then(Data::as_str).unwrap_or_default();
     let name = paths::base(folder);
     if let Err(error) = semver::Range::parse(wanted) {
-        return Err(format!("dependency {name:?} has an invalid version/constraint format: {error}"));
+        return Err(Error::Invalid(format!(
+            "dependency {name:?} has an invalid version/constraint format: {error}"
+        )));
     }
     match semver::is_compatible(wanted, version) {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(Error::Invalid(format!(
             "can't get a valid version for 1 subchart(s): {name:?} (repository \"file://{folder}\", version {wanted:?}). Make sure a \
              matching chart version exists in the repo, or change the version constraint in Chart.yaml"
-        )),
+        ))),
     }
 }
 
@@ -432,7 +433,7 @@ pub fn write_values(
                 let mut entries = release_values::of_release(host, state, one)?;
                 for path in extra {
                     let text = helmfile_compat::host::read_text(host, &paths::within(&state.cwd, path))
-                        .map_err(|error| format!("reading {path}: {error}"))?;
+                        .map_err(|error| error.within(format!("reading {path}")))?;
                     entries.push(release_values::Entry::File { path: path.clone(), text });
                 }
                 let merged = release_values::merged(&entries)?;
@@ -550,7 +551,7 @@ fn without_duplicates(state: &State, chosen: &[Record]) -> Result<Vec<Record>, E
     let ids: Vec<String> = chosen.iter().map(release::id).collect();
     for (at, id) in ids.iter().enumerate() {
         if ids.iter().take(at).any(|other| other == id) {
-            return Err(format!("found 2 duplicate releases with ID {id:?}").into());
+            return Err(Error::Invalid(format!("found 2 duplicate releases with ID {id:?}")));
         }
     }
     let all: Vec<&Record> = state.fields.records(key!("releases")).collect();

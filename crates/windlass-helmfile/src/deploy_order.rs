@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use helmfile_compat::Error;
 use helmfile_compat::needs::{self, Needed, Node};
 
 /// A release among those of all files.
@@ -32,7 +33,7 @@ pub enum Scope {
 ///
 /// # Errors
 /// A need is not defined, or items need each other in a circle.
-pub fn steps(items: &[Item], scope: Scope) -> Result<Vec<Vec<usize>>, String> {
+pub fn steps(items: &[Item], scope: Scope) -> Result<Vec<Vec<usize>>, Error> {
     let files = items.iter().map(|item| item.file + 1).max().unwrap_or(0);
     match scope {
         Scope::File => {
@@ -63,7 +64,7 @@ pub fn steps(items: &[Item], scope: Scope) -> Result<Vec<Vec<usize>>, String> {
             ready.into_iter().filter(|at| items.get(*at).map(|item| item.file) == first).collect();
         if step.is_empty() {
             // `check` has found circles.
-            return Err("releases need each other in a circle".to_owned());
+            return Err(Error::Invalid("releases need each other in a circle".to_owned()));
         }
         let done: HashSet<usize> = step.iter().copied().collect();
         left.retain(|at| !done.contains(at));
@@ -77,7 +78,7 @@ pub fn steps(items: &[Item], scope: Scope) -> Result<Vec<Vec<usize>>, String> {
     Ok(out)
 }
 
-fn check<'i>(items: impl Iterator<Item = &'i Item>) -> Result<(), String> {
+fn check<'i>(items: impl Iterator<Item = &'i Item>) -> Result<(), Error> {
     let nodes: Vec<Node> =
         items.map(|item| Node { id: item.id.clone(), needs: item.needs.clone() }).collect();
     needs::waves(&nodes, &[], Needed::Include).map(drop)
@@ -96,7 +97,12 @@ mod tests {
         let items: Vec<Item> = items.iter().map(item).collect();
         let ids =
             |step: &Vec<usize>| step.iter().map(|at| items[*at].id.clone()).collect::<Vec<_>>().join(" ");
-        Ok(steps(&items, scope)?.iter().map(ids).collect::<Vec<_>>().join(" | "))
+        Ok(steps(&items, scope)
+            .map_err(|error| error.to_string())?
+            .iter()
+            .map(ids)
+            .collect::<Vec<_>>()
+            .join(" | "))
     }
 
     #[test]

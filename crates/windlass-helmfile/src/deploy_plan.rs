@@ -84,7 +84,7 @@ impl DeployPlan {
         }
         let chosen_releases = chosen(states, options)?;
         if chosen_releases.len() > options.most {
-            return Err(format!("the state files have more than {} releases", options.most).into());
+            return Err(Error::Invalid(format!("the state files have more than {} releases", options.most)));
         }
         for (number, release) in chosen_releases {
             let Some(state) = states.get(number) else { continue };

@@ -39,8 +39,9 @@ pub fn helm_arguments(text: &str) -> Result<Vec<HelmArgument>, Error> {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
         out.push(match name {
             "--set" => {
-                let value =
-                    value.or_else(|| words.next()).ok_or_else(|| "args: --set needs a value".to_owned())?;
+                let value = value
+                    .or_else(|| words.next())
+                    .ok_or_else(|| Error::Invalid("args: --set needs a value".to_owned()))?;
                 HelmArgument::Set(value.to_owned())
             }
             "--include-crds" => HelmArgument::IncludeCrds,
@@ -48,11 +49,10 @@ pub fn helm_arguments(text: &str) -> Result<Vec<HelmArgument>, Error> {
             "--skip-tests" => HelmArgument::SkipTests,
             "--skip-schema-validation" => HelmArgument::SkipSchemaValidation,
             other => {
-                return Err(format!(
+                return Err(Error::Invalid(format!(
                     "args: {other} is not supported: use --set, --include-crds, --no-hooks, --skip-tests or \
                      --skip-schema-validation"
-                )
-                .into());
+                )));
             }
         });
     }

@@ -13,6 +13,7 @@
 //! - [`bundle`]: all that a helmfile reads and fetches, as one artifact
 //! - [`local_host`]: files, variables and programs of this machine; [`secrets`]: secret references; [`sops`]: encrypted files
 //! - [`addresses`]: what addresses mean; [`remote_files`]: what they name, fetched once
+//! - [`error`]: why the outside of an evaluation fails
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -23,6 +24,7 @@ pub mod chart_store;
 pub mod commands;
 pub mod deploy_order;
 pub mod deploy_plan;
+pub mod error;
 pub mod helm_arguments;
 pub mod local_host;
 pub mod lock_file;

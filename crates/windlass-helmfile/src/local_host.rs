@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use chart_compat::world::World;
 use tokio::sync::Semaphore;
 
+use super::error::HelmfileError;
+use helmfile_compat::Error;
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::value::Value;
 use windlass_base::bounded_read;
@@ -30,11 +32,11 @@ pub trait Fetcher: Send + Sync {
     ///
     /// # Errors
     /// It cannot be fetched.
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String>;
+    fn fetch(&self, address: &str, what: &str) -> Result<String, HelmfileError>;
 }
 
 impl<F: Fetcher> Fetcher for std::sync::Arc<F> {
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+    fn fetch(&self, address: &str, what: &str) -> Result<String, HelmfileError> {
         (**self).fetch(address, what)
     }
 }
@@ -45,13 +47,13 @@ pub trait SecretStore: Send + Sync {
     ///
     /// # Errors
     /// The provider is not supported or refuses.
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String>;
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, HelmfileError>;
 
     /// The decrypted bytes of a file.
     ///
     /// # Errors
     /// No key decrypts it.
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String>;
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, HelmfileError>;
 }
 
 /// What a state file may do on this machine.
@@ -102,14 +104,14 @@ impl LocalHost {
 }
 
 /// The error of an operation on a path, as Go prints it.
-fn failed(operation: &str, path: &str, error: &std::io::Error) -> String {
+fn failed(operation: &str, path: &str, error: &std::io::Error) -> HelmfileError {
     let reason = match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         std::io::ErrorKind::IsADirectory => "is a directory".to_owned(),
         _ => error.to_string(),
     };
-    format!("{operation} {path}: {reason}")
+    HelmfileError::Machine(format!("{operation} {path}: {reason}"))
 }
 
 impl Host for LocalHost {
@@ -126,14 +128,14 @@ impl Host for LocalHost {
         windlass_fetch::location::without_secrets(text)
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         let file: Box<dyn Read> = if path.rsplit('/').next() == Some("-") {
             Box::new(std::io::stdin())
         } else {
             Box::new(std::fs::File::open(path).map_err(|error| failed("open", path, &error))?)
         };
-        bounded_read::read_to_end(file, MAX_FILE.min(input_limit()))
-            .map_err(|error| failed("read", path, &error))
+        let read = bounded_read::read_to_end(file, MAX_FILE.min(input_limit()));
+        Ok(read.map_err(|error| failed("read", path, &error))?)
     }
 
     fn is_dir(&self, path: &str) -> Option<bool> {
@@ -143,7 +145,7 @@ impl Host for LocalHost {
         std::fs::metadata(path).ok().map(|metadata| metadata.is_dir())
     }
 
-    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String> {
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let listed = std::fs::read_dir(path).map_err(|error| failed("open", path, &error))?;
         let mut entries = Vec::new();
         for entry in listed {
@@ -159,29 +161,33 @@ impl Host for LocalHost {
         std::env::var(name).ok()
     }
 
-    fn run(&self, program: &Program) -> Result<String, String> {
+    fn run(&self, program: &Program) -> Result<String, Error> {
         let mut command = Command::new(&program.command);
         command.args(&program.arguments).envs(&program.variables).current_dir(Path::new(&program.dir));
         let shown = &program.command;
         let input = program.input.clone().into_bytes();
         let ended = child_process::run(&mut command, input, &PROGRAM_LIMITS);
-        let output = ended.map_err(|error| match error {
-            ChildError::Start(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                format!("exec: \"{shown}\": executable file not found in $PATH")
-            }
-            ChildError::Start(error) => format!("exec: \"{shown}\": {error}"),
-            other => format!("{shown}: {other}"),
+        let output = ended.map_err(|error| {
+            HelmfileError::Machine(match error {
+                ChildError::Start(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    format!("exec: \"{shown}\": executable file not found in $PATH")
+                }
+                ChildError::Start(error) => format!("exec: \"{shown}\": {error}"),
+                other => format!("{shown}: {other}"),
+            })
         })?;
         if !output.status.success() {
             // Arguments may hold secrets, and are not shown.
             let stderr = String::from_utf8_lossy(&output.stderr);
-            return Err(format!(
+            return Err(HelmfileError::Machine(format!(
                 "command \"{shown}\" exited with non-zero status: {}: {}",
                 output.status,
                 stderr.trim()
-            ));
+            ))
+            .into());
         }
-        String::from_utf8(output.stdout).map_err(|_| format!("{shown}: the output is not UTF-8 text"))
+        let text = String::from_utf8(output.stdout);
+        Ok(text.map_err(|_| HelmfileError::Machine(format!("{shown}: the output is not UTF-8 text")))?)
     }
 
     fn forbids(&self, what: Forbidden) -> Option<String> {
@@ -198,19 +204,20 @@ impl Host for LocalHost {
         (!allowed).then(|| reason.to_owned())
     }
 
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+    fn fetch(&self, address: &str, what: &str) -> Result<String, Error> {
         if !self.permissions.addresses {
-            return Err("remote sources are disabled due to 'HELMFILE_DISABLE_INSECURE_FEATURES'".to_owned());
+            let text = "remote sources are disabled due to 'HELMFILE_DISABLE_INSECURE_FEATURES'";
+            return Err(HelmfileError::Address(text.to_owned()).into());
         }
-        self.fetcher.fetch(address, what)
+        Ok(self.fetcher.fetch(address, what)?)
     }
 
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
-        self.secrets.secret(reference, dir)
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, Error> {
+        Ok(self.secrets.secret(reference, dir)?)
     }
 
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.secrets.decrypt(path)
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, Error> {
+        Ok(self.secrets.decrypt(path)?)
     }
 
     fn derived_key(&self, digest: [u8; 32], derive: &mut dyn FnMut() -> Vec<u8>) -> Vec<u8> {
@@ -232,18 +239,18 @@ mod tests {
     struct Nothing;
 
     impl Fetcher for Nothing {
-        fn fetch(&self, _: &str, _: &str) -> Result<String, String> {
-            Err("nothing is fetched".to_owned())
+        fn fetch(&self, _: &str, _: &str) -> Result<String, HelmfileError> {
+            Err(HelmfileError::Machine("nothing is fetched".to_owned()))
         }
     }
 
     impl SecretStore for Nothing {
-        fn secret(&self, _: &str, _: &str) -> Result<Value, String> {
-            Err("there are no secrets".to_owned())
+        fn secret(&self, _: &str, _: &str) -> Result<Value, HelmfileError> {
+            Err(HelmfileError::Machine("there are no secrets".to_owned()))
         }
 
-        fn decrypt(&self, _: &str) -> Result<Vec<u8>, String> {
-            Err("there are no keys".to_owned())
+        fn decrypt(&self, _: &str) -> Result<Vec<u8>, HelmfileError> {
+            Err(HelmfileError::Machine("there are no keys".to_owned()))
         }
     }
 
@@ -256,7 +263,8 @@ mod tests {
         let host = LocalHost::new(world, Box::new(Nothing), Box::new(Nothing), permissions, renders, |_| ());
         let aliases = r#"{{ fromYaml (printf "a: &a %s\nb: [%s]" (repeat 50000 "x") (repeat 2000 "*a,")) }}"#;
         for template in [aliases, r#"{{ repeat 100000000 "x" }}"#] {
-            let told = render_named(&host, "/", "t", template, &Root::default(), true).unwrap_err();
+            let told =
+                render_named(&host, "/", "t", template, &Root::default(), true).unwrap_err().to_string();
             assert!(told.contains("its values take more than 8 MiB"), "{told}");
         }
         let held = host.render_memory();

@@ -5,6 +5,7 @@
 use chart_compat::chart::Dependency;
 use chart_compat::yaml::Emitter;
 
+use helmfile_compat::Error;
 use helmfile_compat::key;
 use helmfile_compat::load::State;
 use helmfile_compat::record::{Record, Slot};
@@ -59,7 +60,7 @@ pub fn locked_releases(state: &State) -> Vec<LockedRelease> {
 ///
 /// # Errors
 /// The present file is not a lock file.
-pub fn text(releases: &[(LockedRelease, String)], old: Option<&str>, now: &str) -> Result<String, String> {
+pub fn text(releases: &[(LockedRelease, String)], old: Option<&str>, now: &str) -> Result<String, Error> {
     let wanted: Vec<Dependency> = releases.iter().map(|(one, _)| one.wanted.clone()).collect();
     let mut locked: Vec<Dependency> = Vec::with_capacity(releases.len());
     for (one, version) in releases {
@@ -97,6 +98,6 @@ pub fn text(releases: &[(LockedRelease, String)], old: Option<&str>, now: &str) 
         out.string(value);
     }
     out.end_map();
-    out.finish().map_err(|error| error.to_string())?;
+    out.finish().map_err(Error::host)?;
     Ok(text)
 }

@@ -195,7 +195,7 @@ pub fn environments(states: &[State], as_json: bool) -> Result<String, Error> {
     let mut texts = Vec::new();
     for map in &documents {
         let data: DataMap = map.iter().map(|(key, value)| (key.clone(), value.to_data())).collect();
-        let text = json::to_string_pretty(&Data::Map(data)).map_err(|error| error.to_string())?;
+        let text = json::to_string_pretty(&Data::Map(data)).map_err(Error::host)?;
         texts.push(format!("  {}", text.replace('\n', "\n  ")));
     }
     Ok(format!("[\n{}\n]\n", texts.join(",\n")))
@@ -237,7 +237,7 @@ pub fn path_of(
     }
     let root = Root::other(fields);
     render_named(host, &state.cwd, "output-file", template, &root, false)
-        .map_err(|error| format!("executing output-file template: {error}").into())
+        .map_err(|error| error.within("executing output-file template"))
 }
 
 /// The directory that `fetch` puts a chart into, made of a template with `.OutputDir`, `.ChartName`, `.Release` and `.Environment`.
@@ -259,7 +259,7 @@ pub fn chart_path_of(
         ("Environment", Field::Environment(state.environment.clone())),
     ]);
     render_named(host, &state.cwd, "output-dir-template", template, &root, false)
-        .map_err(|error| format!("executing output-dir-template template: {error}").into())
+        .map_err(|error| error.within("executing output-dir-template template"))
 }
 
 /// The default template of `fetch --output-dir`.

@@ -13,6 +13,7 @@ use chart_compat::yaml::tree::{self, Kind, Node, Writer};
 use kustomize_compat::load::{Place, World, join};
 use kustomize_compat::target;
 
+use super::error::HelmfileError;
 use helmfile_compat::document;
 use helmfile_compat::value::{Map, Value, map_to_yaml};
 use windlass_base::bounded_read;
@@ -54,7 +55,7 @@ impl Changes {
 }
 
 /// Renders a chart with the release's values.
-pub type Render<'r> = dyn Fn(Chart) -> Result<Rendered, String> + 'r;
+pub type Render<'r> = dyn Fn(Chart) -> Result<Rendered, HelmfileError> + 'r;
 
 /// The chart with the changed resources of a chart. `include_crds`: those of `crds/` are resources, too.
 ///
@@ -65,7 +66,7 @@ pub fn patched(
     changes: &Changes,
     include_crds: bool,
     render: &Render<'_>,
-) -> Result<Chart, String> {
+) -> Result<Chart, HelmfileError> {
     let metadata = Metadata { dependencies: None, ..chart.metadata.clone() };
     let (values, values_text, schema) =
         (chart.values.clone(), chart.values_text.clone(), chart.schema.clone());
@@ -82,10 +83,10 @@ pub fn patched(
 pub fn changed(
     mut texts: BTreeMap<String, String>,
     changes: &Changes,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, String>, HelmfileError> {
     if !changes.namespace.is_empty() {
         for (path, text) in &mut texts {
-            *text = with_namespace(text, &changes.namespace).map_err(|error| format!("{path}: {error}"))?;
+            *text = with_namespace(text, &changes.namespace).map_err(|error| error.within(&*path))?;
         }
     }
     if changes.patches() && !texts.is_empty() {
@@ -101,8 +102,8 @@ pub fn changed(
 pub fn of_manifests(
     dir: &Path,
     version: &str,
-    render_template: &dyn Fn(&str, &str) -> Result<String, String>,
-) -> Result<Chart, String> {
+    render_template: &dyn Fn(&str, &str) -> Result<String, HelmfileError>,
+) -> Result<Chart, HelmfileError> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let mut budget = (MAX_FILES, MAX_BYTES);
     walk(dir, "", &mut found, &mut budget)?;
@@ -130,10 +131,10 @@ pub fn of_kustomization(dir: &Path, version: &str, built: String) -> Chart {
 ///
 /// # Errors
 /// A values file is not a YAML map.
-pub fn overlay(base: &str, values: &[String], namespace: &str) -> Result<String, String> {
+pub fn overlay(base: &str, values: &[String], namespace: &str) -> Result<String, HelmfileError> {
     let mut fields = Map::new();
     for text in values {
-        for (key, value) in document::map(text)? {
+        for (key, value) in document::map(text).map_err(HelmfileError::cause)? {
             if ["images", "namePrefix", "nameSuffix", "namespace", "sortOptions"].contains(&key.as_str()) {
                 fields.insert(key, value);
             }
@@ -195,9 +196,9 @@ fn files_of(rendered: &Rendered, include_crds: bool) -> BTreeMap<String, String>
 }
 
 /// Sets the namespace of every document that has metadata without one.
-fn with_namespace(text: &str, namespace: &str) -> Result<String, String> {
+fn with_namespace(text: &str, namespace: &str) -> Result<String, HelmfileError> {
     let mut writer = Writer::with_indented_lists();
-    for mut document in tree::read_all(text).map_err(|error| error.to_string())? {
+    for mut document in tree::read_all(text).map_err(HelmfileError::cause)? {
         let metadata = document.content.first_mut().and_then(|root| root.get_mut("metadata"));
         if let Some(metadata) = metadata.filter(|metadata| metadata.kind == Kind::Map)
             && metadata.get("namespace").is_none()
@@ -216,7 +217,7 @@ fn with_namespace(text: &str, namespace: &str) -> Result<String, String> {
 fn kustomized(
     texts: &BTreeMap<String, String>,
     changes: &Changes,
-) -> Result<BTreeMap<String, String>, String> {
+) -> Result<BTreeMap<String, String>, HelmfileError> {
     let mut files: BTreeMap<String, Bytes> =
         texts.iter().map(|(path, text)| (path.clone(), Bytes::from(text.clone()))).collect();
     let mut fields = Map::new();
@@ -224,7 +225,7 @@ fn kustomized(
     fields.insert("resources".to_owned(), names(texts.keys().cloned().collect()));
     let mut patches = Vec::new();
     for (number, text) in changes.json_patches.iter().enumerate() {
-        let map = document::map(text)?;
+        let map = document::map(text).map_err(HelmfileError::cause)?;
         let mut entry = Map::new();
         if let Some(target) = map.get("target") {
             entry.insert("target".to_owned(), as_texts(target));
@@ -236,7 +237,11 @@ fn kustomized(
                 files.insert(path.clone(), Bytes::from(list_to_yaml(operations)));
                 path
             }
-            _ => return Err(format!("either \"path\" or \"patch\" must be set in jsonPatches[{number}]")),
+            _ => {
+                return Err(HelmfileError::Chart(format!(
+                    "either \"path\" or \"patch\" must be set in jsonPatches[{number}]"
+                )));
+            }
         };
         entry.insert("path".to_owned(), Value::String(path));
         patches.push(Value::Map(entry));
@@ -261,7 +266,7 @@ fn kustomized(
     files.insert(KUSTOMIZATION.to_owned(), Bytes::from(map_to_yaml(&fields)));
     let world = MemoryWorld { files };
     let options = target::Options { unrestricted: false, keep_order: false };
-    let text = target::build(&world, ROOT, &options).map_err(|error| error.to_string())?;
+    let text = target::build(&world, ROOT, &options).map_err(HelmfileError::cause)?;
     Ok(split(&text, texts.keys().any(|path| path.starts_with("templates/crds/"))))
 }
 
@@ -340,10 +345,8 @@ fn walk(
     below: &str,
     found: &mut BTreeMap<String, String>,
     budget: &mut (usize, u64),
-) -> Result<(), String> {
-    let failed = |path: &Path, error: std::io::Error| {
-        format!("{}: {}", path.display(), windlass_base::causes::of_the_system(&error))
-    };
+) -> Result<(), HelmfileError> {
+    let failed = |path: &Path, error: std::io::Error| HelmfileError::file(path.display(), &error);
     for entry in std::fs::read_dir(dir).map_err(|error| failed(dir, error))? {
         let entry = entry.map_err(|error| failed(dir, error))?;
         let path = entry.path();
@@ -360,11 +363,11 @@ fn walk(
         let size = entry.metadata().map_err(|error| failed(&path, error))?.len();
         let (files, bytes) = *budget;
         let (Some(files), Some(bytes)) = (files.checked_sub(1), bytes.checked_sub(size)) else {
-            return Err(format!(
+            return Err(HelmfileError::Chart(format!(
                 "{}: more than {MAX_FILES} files or {} MiB of manifests",
                 dir.display(),
                 MAX_BYTES >> 20
-            ));
+            )));
         };
         *budget = (files, bytes);
         let text = bounded_read::read_text(&path, MAX_BYTES).map_err(|error| failed(&path, error))?;

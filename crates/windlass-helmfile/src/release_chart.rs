@@ -67,10 +67,10 @@ impl ReleaseCharts<'_> {
                 Entry::Map(map) => {
                     let text = map_to_yaml(map);
                     read_values_within(text.as_bytes(), profile, &room)
-                        .map_err(|e| format!("failed to parse values: {e}"))?
+                        .map_err(|e| Error::host(e).within("failed to parse values"))?
                 }
                 Entry::File { path, text } => read_values_within(text.as_bytes(), profile, &room)
-                    .map_err(|e| format!("failed to parse {path}: {e}"))?,
+                    .map_err(|e| Error::host(e).within(format!("failed to parse {path}")))?,
             };
             merge_maps(&mut user, map);
         }
@@ -80,31 +80,33 @@ impl ReleaseCharts<'_> {
             merge_maps(
                 &mut user,
                 read_values_within(&text, profile, &room)
-                    .map_err(|e| format!("failed to parse {path}: {e}"))?,
+                    .map_err(|e| Error::host(e).within(format!("failed to parse {path}")))?,
             );
         }
         let flags = release_values::set_flags(self.host, state, release)?;
         for flag in &flags {
             if let SetFlag::Set(text) = flag {
                 strvals::parse_into(&mut user, text)
-                    .map_err(|e| format!("failed parsing --set data: {e}"))?;
+                    .map_err(|e| Error::host(e).within("failed parsing --set data"))?;
             }
         }
         for text in extra.set {
-            strvals::parse_into(&mut user, text).map_err(|e| format!("failed parsing --set data: {e}"))?;
+            strvals::parse_into(&mut user, text)
+                .map_err(|e| Error::host(e).within("failed parsing --set data"))?;
         }
         for flag in &flags {
             match flag {
                 SetFlag::Set(_) => {}
                 SetFlag::SetString(text) => strvals::parse_into_string(&mut user, text)
-                    .map_err(|e| format!("failed parsing --set-string data: {e}"))?,
+                    .map_err(|e| Error::host(e).within("failed parsing --set-string data"))?,
                 SetFlag::SetFile { key, path } => {
                     let mut load = |_: &str| -> Result<Data, String> {
-                        let bytes = self.host.read(&paths::within(&state.cwd, path))?;
+                        let bytes = self.host.read(&paths::within(&state.cwd, path));
+                        let bytes = bytes.map_err(|error| error.to_string())?;
                         Ok(Data::String(String::from_utf8_lossy(&bytes).into_owned()))
                     };
                     strvals::parse_file(&mut user, &format!("{key}={path}"), &mut load)
-                        .map_err(|e| format!("failed parsing --set-file data: {e}"))?;
+                        .map_err(|e| Error::host(e).within("failed parsing --set-file data"))?;
                 }
             }
         }
@@ -158,7 +160,7 @@ impl ReleaseCharts<'_> {
         let root = release_root(state, release, state.values.clone());
         let render = |path: &str, text: &str| {
             let folder = paths::dir(&paths::within(&dir.to_string_lossy(), path));
-            render_named(self.host, &folder, path, text, &root, false)
+            Ok(render_named(self.host, &folder, path, text, &root, false)?)
         };
         self.store.manifests(&dir)?;
         let chart = patched_chart::of_manifests(&dir, &version, &render)?;
@@ -199,9 +201,9 @@ impl ReleaseCharts<'_> {
         let flags = release_values::set_flags(self.host, state, release)?;
         if !flags.is_empty() {
             let name = release.text(key!("name"));
-            return Err(
-                format!("release {name:?}: set is not supported for a kustomization; use values").into()
-            );
+            return Err(Error::Invalid(format!(
+                "release {name:?}: set is not supported for a kustomization; use values"
+            )));
         }
         let texts: Vec<String> = entries
             .iter()
@@ -214,7 +216,8 @@ impl ReleaseCharts<'_> {
         let base = relative(overlay.path(), dir)?;
         let text = patched_chart::overlay(&base, &texts, &release.text(key!("namespace")))?;
         let file = overlay.path().join("kustomization.yaml");
-        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        std::fs::write(&file, text)
+            .map_err(|error| Error::Invalid(format!("{}: {error}", file.display())))?;
         Ok(self.store.kustomization(overlay.path())?)
     }
 }
@@ -384,7 +387,9 @@ fn file(state: &State, path: &str) -> Option<PathBuf> {
 
 /// The path from one folder to another.
 fn relative(from: &Path, to: &Path) -> Result<String, Error> {
-    let resolve = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
+    let resolve = |path: &Path| {
+        path.canonicalize().map_err(|error| Error::Invalid(format!("{}: {error}", path.display())))
+    };
     let (from, to) = (resolve(from)?, resolve(to)?);
     let shared = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
     let ups = from.components().count() - shared;

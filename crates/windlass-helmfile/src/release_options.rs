@@ -62,7 +62,8 @@ pub fn release_id(release: &Record, default_namespace: &str) -> ReleaseId {
 /// Two fields exclude each other, a field has no meaning any more, or an object to adopt is not written as `Kind/name`.
 pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error> {
     let fields = Fields::new(state, release);
-    check(&fields).map_err(|error| format!("release {:?}: {error}", release.text(key!("name"))))?;
+    check(&fields)
+        .map_err(|error| Error::Invalid(format!("release {:?}: {error}", release.text(key!("name")))))?;
     let undo = fields.flag(key!("atomic")) || fields.flag(key!("rollbackOnFailure"));
     let waits = fields.flag(key!("wait")) || undo;
     let recreates =
@@ -111,34 +112,36 @@ pub fn options(state: &State, release: &Record) -> Result<ReleaseOptions, Error>
 }
 
 /// How objects are written: Helm's values of `--server-side`.
-fn apply_choice(text: &str) -> Result<ApplyChoice, String> {
+fn apply_choice(text: &str) -> Result<ApplyChoice, Error> {
     match text {
         "" | "auto" => Ok(ApplyChoice::Auto),
         "true" => Ok(ApplyChoice::Server),
         "false" => Ok(ApplyChoice::Client),
-        _ => Err(format!("serverSide: {text:?} is not true, false or auto")),
+        _ => Err(Error::Invalid(format!("serverSide: {text:?} is not true, false or auto"))),
     }
 }
 
 /// Refuses fields that exclude each other or mean nothing.
-fn check(fields: &Fields<'_>) -> Result<(), String> {
+fn check(fields: &Fields<'_>) -> Result<(), Error> {
     let release = fields.release;
     if release.flag(key!("atomic")) == Some(true) && release.flag(key!("rollbackOnFailure")) == Some(true) {
-        return Err("atomic and rollbackOnFailure mean the same; set one of them".to_owned());
+        return Err(Error::Invalid("atomic and rollbackOnFailure mean the same; set one of them".to_owned()));
     }
     if fields.flag(key!("force")) && fields.flag(key!("forceConflicts")) {
-        return Err(
-            "force and forceConflicts exclude each other, in helmDefaults too; set one of them".to_owned()
-        );
+        return Err(Error::Invalid(
+            "force and forceConflicts exclude each other, in helmDefaults too; set one of them".to_owned(),
+        ));
     }
     if fields.flag(key!("recreatePods")) {
-        return Err("recreatePods: Helm has removed it; remove the field, and let an annotation of the Pod template change, \
+        return Err(Error::Invalid("recreatePods: Helm has removed it; remove the field, and let an annotation of the Pod template change, \
                     such as a checksum of the configuration"
-            .to_owned());
+            .to_owned()));
     }
     let is_object = |text: &String| matches!(text.split('/').collect::<Vec<_>>().as_slice(), [kind, name] if !kind.is_empty() && !name.is_empty());
     match release.texts(key!("adopt")).iter().find(|text| !is_object(text)) {
-        Some(text) => Err(format!("adopt: {text:?} is not KIND/NAME, such as Deployment/web")),
+        Some(text) => {
+            Err(Error::Invalid(format!("adopt: {text:?} is not KIND/NAME, such as Deployment/web")))
+        }
         None => Ok(()),
     }
 }

@@ -22,7 +22,7 @@ use windlass_engine::record::Record as ReleaseRecord;
 use windlass_render::{RenderBounds, crds, note_secrets, recorded_values, release as converted};
 
 /// A program that changes what a chart rendered. Returns the manifest as the program printed it, if that is recorded.
-pub type PostProgram = Arc<dyn Fn(&mut Rendered) -> Result<Option<Vec<u8>>, String> + Send + Sync>;
+pub type PostProgram = Arc<dyn Fn(&mut Rendered) -> Result<Option<Vec<u8>>, Error> + Send + Sync>;
 
 /// What a caller adds to all releases.
 pub struct SpecContext<'c> {
@@ -77,7 +77,7 @@ pub fn release_spec(
     let changes = changes(charts.host, state, release, source.made)?;
     note_secrets(&source.chart, &user);
     let compiled = CompiledChart::new(source.chart, charts.profile);
-    let files = crds(&compiled.chart().crds()).map_err(|error| error.to_string())?;
+    let files = crds(&compiled.chart().crds()).map_err(Error::host)?;
     let mut labels = match release_options::syncs_labels(state, release) {
         true => release.text_map(key!("labels")),
         false => BTreeMap::new(),
@@ -105,10 +105,10 @@ pub fn release_spec(
 ///
 /// # Errors
 /// The recorded values do not fit together.
-pub fn reuse_values(spec: &mut ReleaseSpec, base: &ReleaseRecord) -> Result<(), String> {
+pub fn reuse_values(spec: &mut ReleaseSpec, base: &ReleaseRecord) -> Result<(), Error> {
     let profile = spec.chart.profile();
     let (mut chart, mut user) = (spec.chart.chart().clone(), (*spec.values).clone());
-    recorded_values::reuse_as_defaults(base, &mut chart, profile)?;
+    recorded_values::reuse_as_defaults(base, &mut chart, profile).map_err(Error::host)?;
     recorded_values::fill(&mut user, recorded_values::user_values(base));
     note_secrets(&chart, &user);
     spec.chart = Arc::new(CompiledChart::new(chart, profile));
@@ -124,6 +124,7 @@ fn post_render(
     warn: fn(&str),
 ) -> PostRender {
     Arc::new(move |chart: Rendered, bounds: &RenderBounds| {
+        let failed = |error: &dyn std::error::Error| ReconcileError::Chart(error.to_string());
         let mut files: BTreeMap<String, String> = BTreeMap::new();
         let hooks = chart.hooks.iter().map(|hook| &hook.manifest);
         for Manifest { source, text, .. } in chart.manifests.iter().chain(hooks) {
@@ -136,16 +137,16 @@ fn post_render(
             files.entry(path.to_owned()).or_default().push_str(&format!("---\n# Source: {source}\n{text}\n"));
         }
         if !changes.is_empty() {
-            files = patched_chart::changed(files, &changes).map_err(ReconcileError::Chart)?;
+            files = patched_chart::changed(files, &changes).map_err(|error| failed(&error))?;
         }
-        let failed = |error: chart_compat::render::Error| ReconcileError::Chart(error.to_string());
-        let made = Rendered::from_files(files, profile, &mut |line| warn(&line)).map_err(failed)?;
+        let made =
+            Rendered::from_files(files, profile, &mut |line| warn(&line)).map_err(|error| failed(&error))?;
         let mut made = Rendered { manifests: made.manifests, hooks: made.hooks, ..chart };
         let printed = match &program {
-            Some(program) => program(&mut made).map_err(ReconcileError::Chart)?,
+            Some(program) => program(&mut made).map_err(|error| failed(&error))?,
             None => None,
         };
-        let mut release = converted(&made, bounds).map_err(failed)?;
+        let mut release = converted(&made, bounds).map_err(|error| failed(&error))?;
         if let Some(text) = printed {
             release.manifest_text = String::from_utf8_lossy(&text).into_owned();
         }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::addresses::address::Address;
 use super::addresses::{download, git_address};
+use super::error::HelmfileError;
 use super::local_host::Fetcher;
 use windlass_base::blocking;
 use windlass_fetch::byte_budget::ByteBudget;
@@ -43,9 +44,11 @@ impl TenantAccess {
     ///
     /// # Errors
     /// Tenants may not access it.
-    pub(super) fn access(&self, url: &Location, login: Option<GitLogin>) -> Result<GitAccess, String> {
+    pub(super) fn access(&self, url: &Location, login: Option<GitLogin>) -> Result<GitAccess, HelmfileError> {
         if url.scheme == "file" {
-            return Err("a Helmfile may not read repositories of the operator's disk".to_owned());
+            return Err(HelmfileError::Address(
+                "a Helmfile may not read repositories of the operator's disk".to_owned(),
+            ));
         }
         let is_origin =
             self.origin.as_ref().is_some_and(|(scheme, host)| *scheme == url.scheme && *host == url.host);
@@ -72,7 +75,7 @@ pub struct RemoteFiles {
     files: Mutex<HashMap<String, FetchedPath>>,
 }
 
-/// Where the file of an address is, or why it could not be fetched.
+/// Where the file of an address is, or why it could not be fetched: a text without the secrets that its causes may have.
 type FetchedPath = Arc<OnceLock<Result<String, String>>>;
 
 impl RemoteFiles {
@@ -115,7 +118,7 @@ impl RemoteFiles {
     }
 
     /// Fetches an address, unless the store has it.
-    fn get_or_find(&self, address: &Address, text: &str) -> Result<String, String> {
+    fn get_or_find(&self, address: &Address, text: &str) -> Result<String, HelmfileError> {
         let Some(inputs) = &self.inputs else { return self.get(address) };
         let input = RemoteInput::new(InputKind::Address, text, "");
         if let Some(path) = inputs.find(&input)? {
@@ -124,27 +127,30 @@ impl RemoteFiles {
         let path = self.get(address)?;
         let home = self.git()?.home();
         // Roots of repositories are without symbolic links, those of other copies as they were made.
-        let real = home.canonicalize().map_err(|error| error.to_string())?;
+        let real = home.canonicalize().map_err(HelmfileError::cause)?;
         let below = Path::new(&path).strip_prefix(&real).or_else(|_| Path::new(&path).strip_prefix(home));
-        let folder = below.ok().and_then(|below| below.components().next()).ok_or("no copy")?;
+        let folder = below
+            .ok()
+            .and_then(|below| below.components().next())
+            .ok_or_else(|| HelmfileError::Address("no copy".to_owned()))?;
         let base = if Path::new(&path).starts_with(&real) { real.as_path() } else { home };
         inputs.take_copy(&input, &base.join(folder), Path::new(&path))?;
         Ok(path)
     }
 
-    fn git(&self) -> Result<&GitCopies, String> {
+    fn git(&self) -> Result<&GitCopies, HelmfileError> {
         let made = self.git.get_or_init(|| {
             let within = self.tenant.as_ref().map(|tenant| tenant.directory.as_path());
             let git = GitCopies::new("windlass-helmfile-", within);
             let git = git.map_err(|error| format!("no temporary directory: {error}"))?;
             Ok(git.with_budget(Arc::clone(&self.budget)))
         });
-        made.as_ref().map_err(Clone::clone)
+        made.as_ref().map_err(|text| HelmfileError::Address(text.clone()))
     }
 
-    fn get(&self, address: &Address) -> Result<String, String> {
+    fn get(&self, address: &Address) -> Result<String, HelmfileError> {
         if self.http.is_offline() {
-            return Err("offline mode forbids fetching it".to_owned());
+            return Err(HelmfileError::Address("offline mode forbids fetching it".to_owned()));
         }
         let git = self.git()?;
         match (address.getter.as_deref(), address.location.scheme.as_str()) {
@@ -154,42 +160,42 @@ impl RemoteFiles {
             }
             // The keys would be this process' own.
             (None, "s3") | (Some("s3" | "gcs"), _) if self.tenant.is_some() => {
-                Err("a Helmfile may not read buckets: use git:: or https".to_owned())
+                Err(HelmfileError::Address("a Helmfile may not read buckets: use git:: or https".to_owned()))
             }
             (None | Some("http" | "https"), "http" | "https") | (None, "s3") | (Some("s3" | "gcs"), _) => {
-                let directory = tempfile::tempdir_in(git.home()).map_err(|error| error.to_string())?.keep();
+                let directory = tempfile::tempdir_in(git.home()).map_err(HelmfileError::cause)?.keep();
                 blocking::wait(|| download::fetch(&self.http, address, &directory, &self.budget))
             }
-            (Some("hg"), _) => {
-                Err("Mercurial repositories are not supported; use git:: or an archive by http::".to_owned())
-            }
-            (getter, scheme) => Err(format!(
+            (Some("hg"), _) => Err(HelmfileError::Address(
+                "Mercurial repositories are not supported; use git:: or an archive by http::".to_owned(),
+            )),
+            (getter, scheme) => Err(HelmfileError::Address(format!(
                 "{:?} is not supported; there are git::, http::, s3:: and gcs::, and single files by https and s3",
                 getter.unwrap_or(scheme)
-            )),
+            ))),
         }
     }
 }
 
 impl Fetcher for RemoteFiles {
-    fn fetch(&self, text: &str, _: &str) -> Result<String, String> {
+    fn fetch(&self, text: &str, _: &str) -> Result<String, HelmfileError> {
         let fetched = {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             if files.len() >= MAX_ADDRESSES && !files.contains_key(text) {
-                return Err(format!(
+                return Err(HelmfileError::Address(format!(
                     "{}: a run fetches at most {MAX_ADDRESSES} addresses",
                     without_secrets(text)
-                ));
+                )));
             }
             Arc::clone(files.entry(text.to_owned()).or_default())
         };
         let fetch = || match Address::parse(text) {
-            Ok(address) => self
-                .get_or_find(&address, text)
-                .map_err(|error| format!("{}: {}", address.without_login(), without_secrets(&error))),
+            Ok(address) => self.get_or_find(&address, text).map_err(|error| {
+                format!("{}: {}", address.without_login(), without_secrets(&error.to_string()))
+            }),
             Err(error) => Err(format!("{}: {error}", without_secrets(text))),
         };
-        fetched.get_or_init(fetch).clone()
+        fetched.get_or_init(fetch).clone().map_err(HelmfileError::Address)
     }
 }
 
@@ -222,10 +228,11 @@ mod tests {
             ("s3://b/f.yaml?aws_profile=hunter2", "set AWS_PROFILE"),
             ("gcs::https://h/f", "gcs:: takes https://"),
         ] {
-            let told = files(false).fetch(address, "states").unwrap_err();
+            let told = files(false).fetch(address, "states").unwrap_err().to_string();
             assert!(told.contains(words) && !told.contains("hunter2"), "{told}");
         }
-        let told = files(true).fetch("https://u:hunter2@h/f?token=hunter2", "states").unwrap_err();
+        let told =
+            files(true).fetch("https://u:hunter2@h/f?token=hunter2", "states").unwrap_err().to_string();
         assert!(told.contains("offline") && !told.contains("hunter2"), "{told}");
     }
 }

@@ -42,9 +42,9 @@ pub(in crate::cli) fn side_file() -> Option<String> {
 /// Opens the bundle of an operator, and names its digest.
 pub(in crate::cli) fn open(globals: &Globals, place: &str) -> Result<DefaultBundle, Failure> {
     let artifact = read(globals, place, false)?;
-    let failed = |error: String| format!("bundle {place}: {error}");
-    let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(failed)?;
-    let digest = artifact.digest(MEDIA_TYPES).map_err(|error| failed(error.to_string()))?;
+    let failed = |error: &dyn std::fmt::Display| format!("bundle {place}: {error}");
+    let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(|error| failed(&error))?;
+    let digest = artifact.digest(MEDIA_TYPES).map_err(|error| failed(&error))?;
     Ok(DefaultBundle { opened: Arc::new(opened), digest })
 }
 

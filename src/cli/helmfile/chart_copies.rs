@@ -60,7 +60,7 @@ pub(super) fn run(globals: &Globals, options: &Options, args: &Args) -> Result<(
             for one in releases.iter_mut().filter(is_due) {
                 let written = copies
                     .write(state, one)
-                    .map_err(|error| error.within(&format!("release {:?}", one.text(key!("name")))))?;
+                    .map_err(|error| error.within(format!("release {:?}", one.text(key!("name")))))?;
                 if let Some(path) = written {
                     one.set(key!("chart"), Slot::Text(path));
                     one.set(key!("chartPath"), Slot::Text(String::new()));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cli::flags::Globals;
-use crate::cli::{Connected, connect};
+use crate::cli::{Connected, Failure, connect};
 use helmfile_compat::Error;
 use helmfile_compat::load::State;
 use helmfile_compat::record::Record;
@@ -14,7 +14,7 @@ use windlass_helmfile::release_options;
 pub(super) struct Connections<'g> {
     globals: &'g Globals,
     /// By kubeconfig context; the current one has an empty name. A context that cannot be reached is not tried again.
-    by_context: BTreeMap<String, Result<Arc<Connected>, Error>>,
+    by_context: BTreeMap<String, Result<Arc<Connected>, Failure>>,
 }
 
 impl<'g> Connections<'g> {
@@ -27,14 +27,14 @@ impl<'g> Connections<'g> {
     pub(super) async fn of(&mut self, state: &State, release: &Record) -> Result<Arc<Connected>, Error> {
         let context = release_options::kube_context(state, release);
         if let Some(known) = self.by_context.get(&context) {
-            return known.clone();
+            return known.clone().map_err(Error::Command);
         }
         let mut globals = self.globals.clone();
         if !context.is_empty() {
             globals.kube_context = Some(context.clone());
         }
-        let connected = connect(&globals).await.map(Arc::new).map_err(Error::from);
+        let connected = connect(&globals).await.map(Arc::new);
         self.by_context.insert(context, connected.clone());
-        connected
+        connected.map_err(Error::Command)
     }
 }

@@ -121,7 +121,7 @@ impl Session<'_> {
         self.check_interrupted()?;
         let target = self.target(at)?;
         let id = release_options::release_id(&target.release, &connected.namespace);
-        let place = |error: String| Error::Other(format!("release {:?}: {error}", target.name));
+        let place = |error: String| Error::Command(format!("release {:?}: {error}", target.name));
         if !target.installed {
             let is_there = newest(connected, &id).await.map_err(|error| place(error.to_string()))?.is_some();
             return Ok(is_there.then_some(Change { target: at, verb: "uninstall", preview: None }));
@@ -177,7 +177,7 @@ impl Session<'_> {
         let answer = prompt::line(&format!("Do you really want to {what}? [y/n]: "))?;
         match answer.trim() {
             "y" | "yes" => Ok(()),
-            _ => Err(Error::Other(format!("{what} was not confirmed"))),
+            _ => Err(Error::Command(format!("{what} was not confirmed"))),
         }
     }
 
@@ -214,7 +214,7 @@ impl Session<'_> {
         let target = self.target(at)?;
         let (name, state) = (&target.name, self.state(target)?);
         let spec = self.spec_of_next_revision(at, connected).await;
-        let spec = spec.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")))?;
+        let spec = spec.map_err(|error| Error::Command(format!("release {name:?} failed: {error}")))?;
         let done =
             connected.try_run(self.runner(connected).run(spec)).await.map_err(|error| error.to_string());
         let failure = done.as_ref().err().cloned();
@@ -222,7 +222,7 @@ impl Session<'_> {
             let event = Event { name: event, error: failure.as_deref(), command: self.command };
             hooks::trigger(self.charts.host, state, Some(&target.release), event)
         });
-        let done = done.map_err(|error| Error::Other(format!("release {name:?} failed: {error}")));
+        let done = done.map_err(|error| Error::Command(format!("release {name:?} failed: {error}")));
         self.uncleaned().remove(&at);
         let done = hooks.into_iter().fold(done, with_hook)?;
         for warning in &done.outcome.warnings {
@@ -242,7 +242,7 @@ impl Session<'_> {
         let (release, state) = (&target.release, self.state(target)?);
         let id = release_options::release_id(release, &connected.namespace);
         let name = target.name.clone();
-        let failed = |error: String| Error::Other(format!("release {name:?} failed: {error}"));
+        let failed = |error: String| Error::Command(format!("release {name:?} failed: {error}"));
         if newest(&connected, &id).await.map_err(|error| failed(error.to_string()))?.is_none() {
             return Ok(());
         }

@@ -211,7 +211,7 @@ impl Session<'_> {
     /// The cluster of a release.
     pub(super) async fn connection(&mut self, target: usize) -> Result<Arc<Connected>, Error> {
         self.check_interrupted()?;
-        let missing = || Error::Other(format!("there is no release {target}"));
+        let missing = || Error::Command(format!("there is no release {target}"));
         let target = self.plan.releases.get(target).ok_or_else(missing)?;
         let state = self.states.get(target.state).ok_or_else(missing)?;
         self.connections.of(state, &target.release).await
@@ -227,11 +227,11 @@ impl Session<'_> {
     }
 
     pub(super) fn target(&self, at: usize) -> Result<&PlannedRelease, Error> {
-        self.plan.releases.get(at).ok_or_else(|| Error::Other(format!("there is no release {at}")))
+        self.plan.releases.get(at).ok_or_else(|| Error::Command(format!("there is no release {at}")))
     }
 
     pub(super) fn state(&self, target: &PlannedRelease) -> Result<&State, Error> {
-        self.states.get(target.state).ok_or_else(|| Error::Other("there is no such state".to_owned()))
+        self.states.get(target.state).ok_or_else(|| Error::Command("there is no such state".to_owned()))
     }
 
     /// The release as the engine gets it.

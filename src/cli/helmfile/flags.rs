@@ -268,8 +268,8 @@ impl Options {
             return Err(text.to_owned().into());
         }
         let artifact = bundle_place::read(&globals, &place, self.plain_http)?;
-        let failed = |error: String| format!("bundle {place}: {error}");
-        let opened = OpenedBundle::open(&artifact.config, &artifact.layer).map_err(failed)?;
+        let opened = OpenedBundle::open(&artifact.config, &artifact.layer)
+            .map_err(|error| error.within(format!("bundle {place}")))?;
         self.with_bundle(&globals, &Arc::new(opened))
     }
 

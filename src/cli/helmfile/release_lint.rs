@@ -107,7 +107,7 @@ fn lint(
     let changes = changes(renderer.charts.host, state, release, place.made())?;
     let is_changed = !release.list(key!("dependencies")).is_empty() || !changes.is_empty();
     let all = match place {
-        ChartPlace::Chart(request) if !is_changed => store.files(&request),
+        ChartPlace::Chart(request) if !is_changed => store.files(&request).map_err(|error| error.to_string()),
         // As helmfile, the chart that is made of the release's fields.
         place => {
             let chart = renderer.chart(state, release, (place, &changes), &entries, &user)?;

@@ -23,6 +23,7 @@ use helmfile_compat::release::is_desired;
 use helmfile_compat::release_values;
 use helmfile_compat::schema::Key;
 use helmfile_compat::{Error, paths};
+use windlass_helmfile::error::HelmfileError;
 use windlass_helmfile::helm_arguments::{HelmArgument, helm_arguments, own_arguments};
 use windlass_helmfile::patched_chart::Changes;
 use windlass_helmfile::release_chart::{ChartPlace, ExtraValues, ReleaseCharts, changes};
@@ -202,8 +203,8 @@ pub(super) fn apply_args(flags: &mut RenderFlags, state: &State, keys: &[Key]) -
 }
 
 /// An error with the name of its release.
-fn of_release(release: &Record, error: &str) -> Error {
-    format!("release {:?}: {error}", release.text(key!("name"))).into()
+fn of_release(release: &Record, error: impl Into<Error>) -> Error {
+    error.into().within(format!("release {:?}", release.text(key!("name"))))
 }
 
 /// Renders releases.
@@ -220,7 +221,7 @@ impl Renderer<'_> {
         let place = self.charts.place(state, release)?;
         let changes = changes(self.charts.host, state, release, place.made())?;
         let chart = self.chart(state, release, (place, &changes), &entries, &user)?;
-        self.render_chart(state, release, &user, chart).map_err(|error| of_release(release, &error))
+        self.render_chart(state, release, &user, chart).map_err(|error| of_release(release, error))
     }
 
     /// The values of a release: those of files and maps alone, and merged with those of `set`.
@@ -245,15 +246,16 @@ impl Renderer<'_> {
         user: &DataMap,
     ) -> Result<Chart, Error> {
         if let Some(problem) = release_name_error(&release.text(key!("name"))) {
-            return Err(of_release(release, &format!("release name check failed: {problem}")));
+            return Err(of_release(release, format!("release name check failed: {problem}")));
         }
         let source = self.charts.chart(state, release, place, entries)?;
         if changes.is_empty() && source.made.is_none() {
             return Ok(source.chart);
         }
-        let render = |chart: Chart| self.render_chart(state, release, user, chart);
+        let render =
+            |chart: Chart| self.render_chart(state, release, user, chart).map_err(HelmfileError::Chart);
         patched_chart::patched(source.chart, changes, self.flags.include_crds, &render)
-            .map_err(|error| of_release(release, &error))
+            .map_err(|error| of_release(release, error))
     }
 
     fn render_chart(

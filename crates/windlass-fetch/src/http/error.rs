@@ -34,10 +34,10 @@ pub enum HttpError {
         method: String,
         /// The URL.
         url: String,
-        /// Why.
+        /// Why, for people.
         reason: String,
-        /// Whether the two sides did not agree on TLS: a certificate that is not trusted, or no common version.
-        tls: bool,
+        /// Why, for callers.
+        kind: FailureKind,
     },
     /// Offline mode.
     #[error("{url} is not in the cache, and offline mode forbids fetching it")]
@@ -45,6 +45,27 @@ pub enum HttpError {
         /// The URL.
         url: String,
     },
+}
+
+/// What kept a request from a complete answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The address cannot be used, or is not allowed.
+    Address,
+    /// There is no connection: the name is unknown, or nobody answers there.
+    Connect,
+    /// A certificate is not trusted, or TLS cannot be set up as the flags say.
+    Tls,
+    /// The answer was not complete in time.
+    Timeout,
+    /// A redirect is not followed.
+    Redirect,
+    /// The answer is larger than allowed.
+    TooLarge,
+    /// The answer is not HTTP, or ends early.
+    Answer,
+    /// The answer cannot be written to where the caller wants it.
+    Write,
 }
 
 /// The reason, before it is formatted.
@@ -62,50 +83,57 @@ pub(super) enum Reason {
     Tls(TlsError),
     Transport(reqwest::Error),
     Body(reqwest::Error),
-    Other(String),
+    Other(FailureKind, String),
 }
 
 impl HttpError {
     pub(super) fn new(method: &Method, location: &Location, reason: Reason) -> Self {
         let url = location.to_string();
-        let mut tls = matches!(reason, Reason::Tls(_));
-        let reason = match reason {
+        let (kind, reason) = match reason {
             Reason::Offline => return Self::Offline { url },
-            Reason::TooManyRedirects => TooManyRedirects.to_string(),
-            Reason::Scheme(scheme) => format!("unsupported protocol scheme {scheme:?}"),
-            Reason::Downgrade(next) => format!("the redirect to {next} would give up TLS"),
-            Reason::Leak(next) => {
-                format!("the redirect to {next} would take credentials to another server")
+            Reason::TooManyRedirects => (FailureKind::Redirect, TooManyRedirects.to_string()),
+            Reason::Scheme(scheme) => {
+                (FailureKind::Address, format!("unsupported protocol scheme {scheme:?}"))
             }
-            Reason::Elsewhere(next) => {
-                format!("the redirect to {next} leads to another server, and only this one may be asked")
+            Reason::Downgrade(next) => {
+                (FailureKind::Redirect, format!("the redirect to {next} would give up TLS"))
             }
-            Reason::Timeout(after) => {
-                format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32())
+            Reason::Leak(next) => (
+                FailureKind::Redirect,
+                format!("the redirect to {next} would take credentials to another server"),
+            ),
+            Reason::Elsewhere(next) => (
+                FailureKind::Redirect,
+                format!("the redirect to {next} leads to another server, and only this one may be asked"),
+            ),
+            Reason::Timeout(after) => (
+                FailureKind::Timeout,
+                format!("context deadline exceeded (no answer within {} seconds)", after.as_secs_f32()),
+            ),
+            Reason::Slow => (FailureKind::Timeout, "context deadline exceeded while reading body".to_owned()),
+            Reason::NoMemory => (
+                FailureKind::Timeout,
+                "no memory for a large answer became free in time: other large downloads have it; give this process more memory if that \
+                 happens often"
+                    .to_owned(),
+            ),
+            Reason::TooLarge(limit) => {
+                (FailureKind::TooLarge, format!("the answer is larger than {limit} bytes"))
             }
-            Reason::Slow => "context deadline exceeded while reading body".to_owned(),
-            Reason::NoMemory => "no memory for a large answer became free in time: other large downloads have it; give this process \
-                                 more memory if that happens often"
-                .to_owned(),
-            Reason::TooLarge(limit) => format!("the answer is larger than {limit} bytes"),
-            Reason::Tls(e) => e.to_string(),
-            Reason::Transport(e) => {
-                let (text, refused) = transport(&e, location);
-                tls = refused;
-                text
-            }
+            Reason::Tls(e) => (FailureKind::Tls, e.to_string()),
+            Reason::Transport(e) => transport(&e, location),
             // What hyper tells apart in texts alone.
             Reason::Body(e) => match causes(&e) {
                 text if text.contains("end of file") || text.contains("closed before message") => {
-                    "unexpected EOF".to_owned()
+                    (FailureKind::Answer, "unexpected EOF".to_owned())
                 }
-                text => text,
+                text => (FailureKind::Answer, text),
             },
-            Reason::Other(text) => text,
+            Reason::Other(kind, text) => (kind, text),
         };
         let method = method.as_str();
         let method = format!("{}{}", &method[..1], method[1..].to_ascii_lowercase());
-        Self::Failed { method, url, reason, tls }
+        Self::Failed { method, url, reason, kind }
     }
 
     /// Whether the server refuses the credentials, or TLS with them.
@@ -115,7 +143,7 @@ impl HttpError {
             Self::Status { status, .. } => {
                 matches!(*status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
             }
-            Self::Failed { tls, .. } => *tls,
+            Self::Failed { kind, .. } => *kind == FailureKind::Tls,
             Self::Offline { .. } => false,
         }
     }
@@ -132,34 +160,41 @@ fn causes(e: &reqwest::Error) -> String {
     e.source().map_or_else(|| e.to_string(), chain)
 }
 
-/// Why there was no answer, in Go's texts, which scripts match; and whether TLS was refused.
-fn transport(e: &reqwest::Error, url: &Location) -> (String, bool) {
+/// Why there was no answer; in Go's texts, which scripts match.
+fn transport(e: &reqwest::Error, url: &Location) -> (FailureKind, String) {
     let text = causes(e);
     // What hyper and its connector tell apart in texts alone.
     if text.contains("dns error") {
-        return (unknown_host(&text, url.hostname()), false);
+        return (FailureKind::Connect, unknown_host(&text, url.hostname()));
     }
     // The address that refused the connection is unknown for a host name.
     if of_type::<io::Error>(e).any(|e| e.kind() == io::ErrorKind::ConnectionRefused)
         && let Some(address) = url.address()
     {
-        return (format!("dial tcp {address}: connect: connection refused"), false);
+        return (FailureKind::Connect, format!("dial tcp {address}: connect: connection refused"));
     }
     match of_type::<rustls::Error>(e).next() {
         Some(rustls::Error::InvalidCertificate(invalid)) => {
             if let Some(why) = invalid_certificate(invalid, &text) {
-                return (format!("tls: failed to verify certificate: x509: {why}"), true);
+                return (FailureKind::Tls, format!("tls: failed to verify certificate: x509: {why}"));
             }
         }
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-            return ("http: server gave HTTP response to HTTPS client".to_owned(), false);
+            return (FailureKind::Answer, "http: server gave HTTP response to HTTPS client".to_owned());
         }
         _ => {}
     }
     if text.contains("connection closed before message completed") {
-        return ("EOF (the connection was closed without a whole answer)".to_owned(), false);
+        let text = "EOF (the connection was closed without a whole answer)";
+        return (FailureKind::Answer, text.to_owned());
     }
-    (text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned(), false)
+    let kind = match e {
+        e if e.is_connect() => FailureKind::Connect,
+        e if e.is_timeout() => FailureKind::Timeout,
+        e if e.is_redirect() => FailureKind::Redirect,
+        _ => FailureKind::Answer,
+    };
+    (kind, text.strip_prefix("client error (Connect): ").unwrap_or(&text).to_owned())
 }
 
 /// Why a certificate is refused, in Go's words where it has some.
@@ -201,19 +236,19 @@ mod tests {
             url: format!("https://charts.example.test/{path}"),
             status: StatusCode::from_u16(status).unwrap(),
         };
-        let failed = |path: &str, tls: bool| HttpError::Failed {
+        let failed = |path: &str, kind| HttpError::Failed {
             method: "Get".to_owned(),
             url: format!("https://charts.example.test/{path}"),
             reason: "EOF".to_owned(),
-            tls,
+            kind,
         };
         for (error, expected) in [
             (status("a.tgz", 401), true),
             (status("a.tgz", 403), true),
             (status("mutual-tls-401.tgz", 404), false),
             (status("access-denied.tgz", 500), false),
-            (failed("a.tgz", true), true),
-            (failed("x509-unauthorized.tgz", false), false),
+            (failed("a.tgz", FailureKind::Tls), true),
+            (failed("x509-unauthorized.tgz", FailureKind::Answer), false),
         ] {
             assert_eq!(error.is_access_denied(), expected, "{error}");
         }

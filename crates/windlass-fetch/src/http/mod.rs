@@ -24,10 +24,10 @@ use tokio::time::{Instant, timeout_at};
 use self::body_memory::BodyMemory;
 pub use self::client::Proxy;
 pub use self::client_tls::{Pem, Tls, TlsError};
-pub use self::error::HttpError;
 use self::error::Reason;
+pub use self::error::{FailureKind, HttpError};
 use super::address_guard::{AddressError, Server};
-use super::location::Location;
+use super::location::{BadLocation, Location};
 use windlass_base::machine::input_limit;
 use windlass_base::redact::SecretText;
 
@@ -223,6 +223,7 @@ impl Http {
     pub async fn send(&self, request: Request<'_>) -> Result<Response, HttpError> {
         let deadline = Instant::now() + self.timeout;
         let failed = |url: &Location, reason| HttpError::new(&request.method, url, reason);
+        let lost = |e: BadLocation| Reason::Other(FailureKind::Redirect, e.to_string());
         if self.offline {
             return Err(failed(&request.url, Reason::Offline));
         }
@@ -235,9 +236,10 @@ impl Http {
             if !matches!(url.scheme.as_str(), "http" | "https") {
                 return Err(failed(&url, Reason::Scheme(url.scheme.clone())));
             }
-            let address = address(&url).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+            let refused = |e: &dyn std::error::Error| Reason::Other(FailureKind::Address, e.to_string());
+            let address = address(&url).map_err(|e| failed(&url, refused(&e)))?;
             if self.no_local {
-                self.check(&address).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+                self.check(&address).map_err(|e| failed(&url, refused(&e)))?;
             }
             let client = self.client(&url, tls).map_err(|e| failed(&url, Reason::Tls(e)))?;
             let mut message = client.request(method.clone(), address.clone()).body(body.clone());
@@ -254,7 +256,7 @@ impl Http {
             let answer = answer.map_err(|e| failed(&url, Reason::Transport(e)))?;
             if *answer.url() != address {
                 let last = Location::parse(answer.url().as_str());
-                url = last.map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+                url = last.map_err(|e| failed(&url, lost(e)))?;
             }
             let (status, headers) = (answer.status(), answer.headers().clone());
             let next = headers.get(header::LOCATION).and_then(|l| l.to_str().ok());
@@ -271,7 +273,7 @@ impl Http {
                     progress,
                 });
             };
-            let next = url.join(next).map_err(|e| failed(&url, Reason::Other(e.to_string())))?;
+            let next = url.join(next).map_err(|e| failed(&url, lost(e)))?;
             if url.scheme == "https" && next.scheme == "http" {
                 return Err(failed(&url, Reason::Downgrade(next)));
             }
@@ -376,7 +378,8 @@ impl Response {
         let mut digest = Sha256::new();
         while let Some(data) = self.chunk().await? {
             digest.update(&data);
-            out.write_all(&data).map_err(|e| self.failed(Reason::Other(e.to_string())))?;
+            let written = out.write_all(&data);
+            written.map_err(|e| self.failed(Reason::Other(FailureKind::Write, e.to_string())))?;
             self.report(announced);
         }
         Ok(digest.finalize().into())

@@ -33,7 +33,7 @@ use self::artifact_reference::{BadOciReference, OciReference};
 use self::auth::{Challenge, Tokens};
 use self::credentials::{Credentials, CredentialsError, Login};
 pub use self::image_layer::{ImageLayer, LayerError};
-use super::http::{Credentials as Header, Http, HttpError, Request, Response, Tls, status_text};
+use super::http::{Credentials as Header, FailureKind, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
 use windlass_base::hex::hex;
 use windlass_base::redact::SecretText;
@@ -60,12 +60,12 @@ pub enum OciError {
     #[error("file of a blob: {0}")]
     File(#[from] std::io::Error),
     /// It requires other credentials.
-    #[error("{registry}: access denied: {status}; {advice}")]
+    #[error("{registry}: access denied: {}; {advice}", status_text(*.status))]
     Denied {
         /// Its host.
         registry: String,
         /// The status of its answer.
-        status: String,
+        status: StatusCode,
         /// Where its credentials come from.
         advice: String,
     },
@@ -73,15 +73,15 @@ pub enum OciError {
     #[error("{0}: not found")]
     NotFound(String),
     /// It answered with an error status.
-    #[error("{method} {url:?}: response status code {status}{reason}")]
+    #[error("{method} {url:?}: response status code {}{reason}", .status.as_u16())]
     Status {
         /// The method.
         method: Method,
         /// The URL.
         url: String,
         /// The status.
-        status: String,
-        /// The text of its error.
+        status: StatusCode,
+        /// What a message has after the code: its name, and the text of the error.
         reason: String,
         /// How long it asks to wait before another request.
         retry_after: Option<Duration>,
@@ -137,13 +137,11 @@ impl OciError {
         match self {
             // A server of tokens refuses with these, too.
             Self::Status { status, .. } | Self::Denied { status, .. } => {
-                let (is_limit, is_server) = (status.starts_with("429"), status.starts_with('5'));
-                let repository = is_server.then_some(RegistryFault::Repository);
-                if is_limit { Some(RegistryFault::Login) } else { repository }
+                let repository = status.is_server_error().then_some(RegistryFault::Repository);
+                if *status == StatusCode::TOO_MANY_REQUESTS { Some(RegistryFault::Login) } else { repository }
             }
-            Self::Http(HttpError::Failed { url, reason, tls, .. })
-                if (*tls || reason.starts_with("dial tcp "))
-                    && Location::parse(url).is_ok_and(|url| url.host.eq_ignore_ascii_case(host)) =>
+            Self::Http(HttpError::Failed { url, kind: FailureKind::Tls | FailureKind::Connect, .. })
+                if Location::parse(url).is_ok_and(|url| url.host.eq_ignore_ascii_case(host)) =>
             {
                 Some(RegistryFault::Host)
             }
@@ -260,7 +258,7 @@ impl<'r> Registry<'r> {
             true => format!("try 'windlass registry login {registry}'"),
             false => "a secretRef with a login for it is missing, or its login is not accepted".to_owned(),
         };
-        OciError::Denied { registry, status: status_text(status), advice }
+        OciError::Denied { registry, status, advice }
     }
 
     /// The error for a refusal.
@@ -273,8 +271,9 @@ impl<'r> Registry<'r> {
             return self.denied(&response.url, status);
         }
         let retry_after = retry_after(&response);
-        let reason = reason(&response.complaint().await);
-        OciError::Status { method, url, status: status_text(status), reason, retry_after }
+        let name = status.canonical_reason().map(|name| format!(" {name}")).unwrap_or_default();
+        let reason = format!("{name}{}", reason(&response.complaint().await));
+        OciError::Status { method, url, status, reason, retry_after }
     }
 
     /// Reads a manifest. Returns its bytes, digest and media type.
@@ -443,27 +442,26 @@ mod tests {
 
     #[test]
     fn a_failure_reaches_no_further_than_it_must() {
-        let status = |status: &str| OciError::Status {
+        let status = |status| OciError::Status {
             method: Method::HEAD,
             url: String::new(),
-            status: status.to_owned(),
+            status,
             reason: String::new(),
             retry_after: None,
         };
-        let failed = |host: &str, reason: &str, tls| {
+        let failed = |host: &str, kind| {
             let (method, url) = ("Head".to_owned(), format!("https://{host}/v2/a/manifests/1"));
-            OciError::Http(HttpError::Failed { method, url, reason: reason.to_owned(), tls })
+            OciError::Http(HttpError::Failed { method, url, reason: "EOF".to_owned(), kind })
         };
-        let refused = "dial tcp 192.0.2.1:5000: connect: connection refused";
         for (error, expected) in [
-            (status("429 Too Many Requests"), Some(RegistryFault::Login)),
-            (status("503 Service Unavailable"), Some(RegistryFault::Repository)),
-            (status("400 Bad Request"), None),
-            (failed("r.test:5000", refused, false), Some(RegistryFault::Host)),
-            (failed("r.test:5000", "tls: failed to verify certificate", true), Some(RegistryFault::Host)),
+            (status(StatusCode::TOO_MANY_REQUESTS), Some(RegistryFault::Login)),
+            (status(StatusCode::SERVICE_UNAVAILABLE), Some(RegistryFault::Repository)),
+            (status(StatusCode::BAD_REQUEST), None),
+            (failed("r.test:5000", FailureKind::Connect), Some(RegistryFault::Host)),
+            (failed("r.test:5000", FailureKind::Tls), Some(RegistryFault::Host)),
             // A redirect of the repository.
-            (failed("other.test", refused, false), Some(RegistryFault::Repository)),
-            (failed("r.test:5000", "unexpected EOF", false), Some(RegistryFault::Repository)),
+            (failed("other.test", FailureKind::Connect), Some(RegistryFault::Repository)),
+            (failed("r.test:5000", FailureKind::Answer), Some(RegistryFault::Repository)),
             (OciError::NotFound("a".to_owned()), None),
         ] {
             assert_eq!(error.fault("r.test:5000"), expected, "{error}");

@@ -95,7 +95,7 @@ impl Registry<'_> {
                 Ask { method, url: url.clone(), headers, body, limit: MAX_PAGE.min(left), scope: &scope };
             let response = self.send(ask).await?;
             if response.status == StatusCode::NOT_FOUND {
-                let (method, status) = (Method::GET, response.status.as_u16().to_string());
+                let (method, status) = (Method::GET, response.status);
                 let reason = match reason(&response.complaint().await) {
                     none if none.is_empty() => ": Not Found".to_owned(),
                     reason => reason,

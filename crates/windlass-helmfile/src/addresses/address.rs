@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use percent_encoding::percent_decode_str;
 
+use crate::error::HelmfileError;
 use helmfile_compat::paths;
 use windlass_base::causes::of_the_system;
 use windlass_fetch::location::Location;
@@ -35,15 +36,15 @@ impl Address {
     ///
     /// # Errors
     /// The text is not a URL.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, HelmfileError> {
         let (getter, url) = match text.split_once("::") {
             Some((getter, url)) => (Some(getter.to_owned()), url),
             None => (None, text),
         };
         let detected = getter.as_deref().filter(|getter| *getter == "git");
         let detected = detected.and_then(|_| paths::detected_repository(url));
-        let mut location =
-            Location::parse(detected.as_deref().unwrap_or(url)).map_err(|_| "invalid URL".to_owned())?;
+        let mut location = Location::parse(detected.as_deref().unwrap_or(url))
+            .map_err(|_| HelmfileError::Address("invalid URL".to_owned()))?;
         let query = location.query.take().unwrap_or_default();
         let query = query.split('&').filter(|pair| !pair.is_empty());
         let query = query.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -112,11 +113,11 @@ impl Address {
     ///
     /// # Errors
     /// It leaves the root, or the pattern of the directory does not match exactly one.
-    pub fn below(&self, root: &Path) -> Result<String, String> {
+    pub fn below(&self, root: &Path) -> Result<String, HelmfileError> {
         for part in [&self.subdirectory, &self.file] {
             let stays = |part| matches!(part, Component::Normal(_) | Component::CurDir);
             if !Path::new(part).components().all(stays) {
-                return Err(format!("{part:?} leaves what is fetched"));
+                return Err(HelmfileError::Address(format!("{part:?} leaves what is fetched")));
             }
         }
         let directory = single_match(root, &self.subdirectory)?;
@@ -127,11 +128,12 @@ impl Address {
 
 /// The one directory below `root` that a pattern matches. Symbolic links match nothing: those of an archive may lead to a directory above
 /// them, and every part of the pattern would then multiply the matches.
-fn single_match(root: &Path, pattern: &str) -> Result<PathBuf, String> {
+fn single_match(root: &Path, pattern: &str) -> Result<PathBuf, HelmfileError> {
     if !pattern.contains(['*', '?', '[', '\\']) {
         return Ok(root.join(pattern));
     }
-    let failed = |error: std::io::Error| format!("{pattern:?}: {}", of_the_system(&error));
+    let failed =
+        |error: std::io::Error| HelmfileError::Address(format!("{pattern:?}: {}", of_the_system(&error)));
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
         let mut next = Vec::new();
@@ -139,12 +141,15 @@ fn single_match(root: &Path, pattern: &str) -> Result<PathBuf, String> {
             for entry in std::fs::read_dir(directory).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
                 if entry.file_type().map_err(failed)?.is_symlink()
-                    || !chart_compat::chart::matches(part, &entry.file_name().to_string_lossy())?
+                    || !chart_compat::chart::matches(part, &entry.file_name().to_string_lossy())
+                        .map_err(HelmfileError::Address)?
                 {
                     continue;
                 }
                 if next.len() == MAX_MATCHES {
-                    return Err(format!("{pattern:?} matches more than {MAX_MATCHES} paths"));
+                    return Err(HelmfileError::Address(format!(
+                        "{pattern:?} matches more than {MAX_MATCHES} paths"
+                    )));
                 }
                 next.push(entry.path());
             }
@@ -153,8 +158,8 @@ fn single_match(root: &Path, pattern: &str) -> Result<PathBuf, String> {
     }
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(format!("{pattern:?} matches no directory")),
-        _ => Err(format!("{pattern:?} matches several directories")),
+        [] => Err(HelmfileError::Address(format!("{pattern:?} matches no directory"))),
+        _ => Err(HelmfileError::Address(format!("{pattern:?} matches several directories"))),
     }
 }
 
@@ -192,7 +197,7 @@ mod tests {
     fn files_stay_within_what_is_fetched() {
         for text in ["git::https://h/r@../x", "git::https://h/r@a/../../x", "git::https://h/r//../s@x"] {
             let address = Address::parse(text).unwrap();
-            assert!(address.below(Path::new("/copy")).unwrap_err().contains("leaves"), "{text}");
+            assert!(address.below(Path::new("/copy")).unwrap_err().to_string().contains("leaves"), "{text}");
         }
         let address = Address::parse("git::https://h/r//a@b/c").unwrap();
         assert_eq!(address.below(Path::new("/copy")).unwrap(), "/copy/a/b/c");
@@ -208,8 +213,8 @@ mod tests {
             Address::parse(&format!("http::https://h/a.tgz//{pattern}@f")).unwrap().below(root.path())
         };
         assert_eq!(below("charts-*/x").unwrap(), root.path().join("charts-1.0/x/f").to_string_lossy());
-        assert!(below("charts-*/[xy]").unwrap_err().contains("several"));
-        assert!(below("other-*").unwrap_err().contains("matches no directory"));
+        assert!(below("charts-*/[xy]").unwrap_err().to_string().contains("several"));
+        assert!(below("other-*").unwrap_err().to_string().contains("matches no directory"));
     }
 
     #[test]
@@ -222,11 +227,13 @@ mod tests {
             std::os::unix::fs::symlink(".", directory.join(name)).unwrap();
         }
         // With links followed there would be 2^40 matches.
-        assert!(below(&format!("d{}", "/*".repeat(40))).unwrap_err().contains("matches no directory"));
+        assert!(
+            below(&format!("d{}", "/*".repeat(40))).unwrap_err().to_string().contains("matches no directory")
+        );
         for at in 0..=MAX_MATCHES {
             std::fs::create_dir(directory.join(at.to_string())).unwrap();
         }
-        assert!(below("d/*").unwrap_err().contains("more than 1000 paths"));
+        assert!(below("d/*").unwrap_err().to_string().contains("more than 1000 paths"));
         assert_eq!(below("d/100?").unwrap(), directory.join("1000"));
     }
 }

@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::address::Address;
 use super::object_address::ObjectAddress;
+use crate::error::HelmfileError;
 use windlass_fetch::archive::{ArchiveKind, unpack};
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::file_checksum::Checksum;
@@ -32,7 +33,7 @@ pub async fn fetch(
     address: &Address,
     directory: &Path,
     budget: &ByteBudget,
-) -> Result<String, String> {
+) -> Result<String, HelmfileError> {
     let object = match (address.getter.as_deref(), address.location.scheme.as_str()) {
         (Some("s3" | "gcs"), _) | (None, "s3") => Some(ObjectAddress::of(address)?),
         _ => None,
@@ -51,7 +52,7 @@ pub async fn fetch(
         Some(object) => object.download(address, http, limit).await?,
         None => by_http(http, address, source, limit).await?,
     };
-    budget.take(bytes.len() as u64).map_err(|error| error.to_string())?;
+    budget.take(bytes.len() as u64).map_err(HelmfileError::cause)?;
     if let Some(text) = address.parameter("checksum") {
         checksum(http, &text, &name).await?.verify(&bytes)?;
     }
@@ -62,14 +63,15 @@ pub async fn fetch(
         }
         None => {
             let path = single(directory, &name)?;
-            std::fs::write(&path, bytes).map_err(|error| format!("{}: {error}", path.display()))?;
+            std::fs::write(&path, bytes)
+                .map_err(|error| HelmfileError::Address(format!("{}: {error}", path.display())))?;
             Ok(path.to_string_lossy().into_owned())
         }
     }
 }
 
 /// The kind of archive that a getter unpacks; `None` for a single file.
-fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, String> {
+fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, HelmfileError> {
     let by_http = matches!(address.getter.as_deref(), Some("http" | "https"));
     let kind = match (address.getter.as_deref(), address.parameter("archive").as_deref()) {
         // Without a getter there is only the one file.
@@ -79,25 +81,29 @@ fn archive_kind(address: &Address, name: &str) -> Result<Option<ArchiveKind>, St
         (_, None) => ArchiveKind::of_file(name)?,
     };
     match kind {
-        None if by_http => {
-            Err("it is not an archive; fetch a single file by https:// without a getter".to_owned())
+        None if by_http => Err(HelmfileError::Address(
+            "it is not an archive; fetch a single file by https:// without a getter".to_owned(),
+        )),
+        None if address.selects => {
+            Err(HelmfileError::Address("it is a single file; leave out what follows the @".to_owned()))
         }
-        None if address.selects => Err("it is a single file; leave out what follows the @".to_owned()),
         kind => Ok(kind),
     }
 }
 
 /// The place of a single file.
-fn single(directory: &Path, name: &str) -> Result<PathBuf, String> {
+fn single(directory: &Path, name: &str) -> Result<PathBuf, HelmfileError> {
     if name.is_empty() || name.contains(['/', '\\', '\0']) || matches!(name, "." | "..") {
-        return Err(format!("{name:?} is not a name of a file"));
+        return Err(HelmfileError::Address(format!("{name:?} is not a name of a file")));
     }
     Ok(directory.join(name))
 }
 
-async fn by_http(http: &Http, address: &Address, url: &Location, limit: u64) -> Result<Bytes, String> {
+async fn by_http(http: &Http, address: &Address, url: &Location, limit: u64) -> Result<Bytes, HelmfileError> {
     if address.parameter("filename").is_some() && address.getter.is_some() {
-        return Err("the parameter \"filename\" is not supported; name the file after the @".to_owned());
+        return Err(HelmfileError::Address(
+            "the parameter \"filename\" is not supported; name the file after the @".to_owned(),
+        ));
     }
     let own: &[&str] =
         if address.getter.is_some() { &["cache", "archive", "checksum"] } else { &["cache", "checksum"] };
@@ -108,20 +114,21 @@ async fn by_http(http: &Http, address: &Address, url: &Location, limit: u64) -> 
     let login = url.user();
     let credentials = login.map(|(user, password)| Credentials::Basic(user.to_owned(), password.clone()));
     let request = Request { credentials, confined, ..Request::get(url.clone(), &tls, limit) };
-    http.fetch(request).await.map_err(|error| error.to_string())
+    http.fetch(request).await.map_err(HelmfileError::cause)
 }
 
 /// The checksum of a parameter: itself, or `file:URL` of a list that has the file.
-async fn checksum(http: &Http, text: &str, name: &str) -> Result<Checksum, String> {
+async fn checksum(http: &Http, text: &str, name: &str) -> Result<Checksum, HelmfileError> {
     let Some(url) = text.strip_prefix("file:") else { return Ok(Checksum::parse(text)?) };
-    let location = Location::parse(url).map_err(|_| "checksum=file: takes a URL".to_owned())?;
+    let location =
+        Location::parse(url).map_err(|_| HelmfileError::Address("checksum=file: takes a URL".to_owned()))?;
     if !matches!(location.scheme.as_str(), "http" | "https") {
-        return Err("checksum=file: takes a URL of http or https".to_owned());
+        return Err(HelmfileError::Address("checksum=file: takes a URL of http or https".to_owned()));
     }
     let tls = Tls::default();
     let confined = location.query.is_some();
     let request = Request { confined, ..Request::get(location.clone(), &tls, MAX_CHECKSUMS) };
-    let list = http.fetch(request).await.map_err(|error| error.to_string())?;
+    let list = http.fetch(request).await.map_err(HelmfileError::cause)?;
     let found = Checksum::in_list(&String::from_utf8_lossy(&list), name);
-    found.ok_or_else(|| format!("{location} has no checksum of {name}"))
+    found.ok_or_else(|| HelmfileError::Address(format!("{location} has no checksum of {name}")))
 }

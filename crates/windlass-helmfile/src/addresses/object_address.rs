@@ -7,6 +7,7 @@ use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 
 use super::address::Address;
+use crate::error::HelmfileError;
 use windlass_fetch::http::{Http, Tls};
 use windlass_fetch::location::Location;
 use windlass_fetch::{ObjectBucket, ObjectStorage, S3Keys, check_aws_region, object};
@@ -40,7 +41,7 @@ impl ObjectAddress {
     ///
     /// # Errors
     /// The address names no object.
-    pub fn of(address: &Address) -> Result<Self, String> {
+    pub fn of(address: &Address) -> Result<Self, HelmfileError> {
         let url = address.whole();
         let region = address.parameter("region");
         let out = match (address.getter.as_deref(), url.scheme.as_str()) {
@@ -51,30 +52,37 @@ impl ObjectAddress {
                 Self { server: None, object: named("gs", bucket, key)?, region: None }
             }
             (Some("gcs"), _) => {
-                return Err(format!("gcs:: takes https://{GOOGLE}/storage/v1/BUCKET/OBJECT"));
+                return Err(HelmfileError::Address(format!(
+                    "gcs:: takes https://{GOOGLE}/storage/v1/BUCKET/OBJECT"
+                )));
             }
             (_, "http" | "https") => Self::of_s3_url(&url, region)?,
-            (_, other) => return Err(format!("buckets by {other:?} are not supported; there is https")),
+            (_, other) => {
+                return Err(HelmfileError::Address(format!(
+                    "buckets by {other:?} are not supported; there is https"
+                )));
+            }
         };
         if let Some(region) = &out.region {
-            check_aws_region(region).map_err(|error| format!("the parameter \"region\": {error}"))?;
+            check_aws_region(region)
+                .map_err(|error| HelmfileError::cause(error).within("the parameter \"region\""))?;
         }
         // Requests escape the key themselves.
         let key = percent_decode_str(&out.object.path).decode_utf8_lossy().into_owned();
         let out = Self { object: out.object.with_path(key), ..out };
         if out.object.host.is_empty() || out.object.path.trim_start_matches('/').is_empty() {
-            return Err("it names no bucket and key".to_owned());
+            return Err(HelmfileError::Address("it names no bucket and key".to_owned()));
         }
         Ok(out)
     }
 
     /// The bucket is in the path, or the first part of a host of Amazon's.
-    fn of_s3_url(url: &Location, region: Option<String>) -> Result<Self, String> {
+    fn of_s3_url(url: &Location, region: Option<String>) -> Result<Self, HelmfileError> {
         let in_path = || url.path.trim_start_matches('/').split_once('/').unwrap_or_default();
         let Some(host) = url.host.strip_suffix(".amazonaws.com") else {
             let (bucket, key) = in_path();
             let server = Location::parse(&format!("{}://{}", url.scheme, url.host));
-            let server = server.map_err(|_| "invalid URL".to_owned())?;
+            let server = server.map_err(|_| HelmfileError::Address("invalid URL".to_owned()))?;
             return Ok(Self { server: Some(server), object: named("s3", bucket, key)?, region });
         };
         let parts: Vec<&str> = host.split('.').collect();
@@ -82,11 +90,23 @@ impl ObjectAddress {
         let (bucket, found) = match parts.as_slice() {
             ["s3"] => (None, None),
             ["s3", region] => (None, Some((*region).to_owned())),
-            [one] => (None, Some(of_dash(one).ok_or("the host is none of S3")?)),
+            [one] => (
+                None,
+                Some(
+                    of_dash(one)
+                        .ok_or_else(|| HelmfileError::Address("the host is none of S3".to_owned()))?,
+                ),
+            ),
             [bucket, "s3"] => (Some(*bucket), None),
             [bucket, "s3", region] => (Some(*bucket), Some((*region).to_owned())),
-            [bucket, one] => (Some(*bucket), Some(of_dash(one).ok_or("the host is none of S3")?)),
-            _ => return Err("the host is none of S3".to_owned()),
+            [bucket, one] => (
+                Some(*bucket),
+                Some(
+                    of_dash(one)
+                        .ok_or_else(|| HelmfileError::Address("the host is none of S3".to_owned()))?,
+                ),
+            ),
+            _ => return Err(HelmfileError::Address("the host is none of S3".to_owned())),
         };
         let object = match bucket {
             Some(bucket) => named("s3", bucket, url.path.trim_start_matches('/'))?,
@@ -108,39 +128,41 @@ impl ObjectAddress {
     ///
     /// # Errors
     /// A parameter is not supported, the keys cannot be loaded, or the server refuses.
-    pub async fn download(&self, address: &Address, http: &Http, limit: u64) -> Result<Bytes, String> {
+    pub async fn download(&self, address: &Address, http: &Http, limit: u64) -> Result<Bytes, HelmfileError> {
         if let Some(other) = address.parameters().find(|name| !OWN.contains(name)) {
             let hint = if other == "aws_profile" { "; set AWS_PROFILE" } else { "" };
-            return Err(format!("the parameter {other:?} is not supported{hint}"));
+            return Err(HelmfileError::Address(format!("the parameter {other:?} is not supported{hint}")));
         }
         let keys = keys_of(address)?;
         let version = address.parameter("version");
         if self.server.is_none() && keys.is_none() {
             let bytes = object(&self.object, self.region.as_deref(), version.as_deref(), http, limit).await;
-            return bytes.map_err(|error| error.to_string());
+            return bytes.map_err(HelmfileError::cause);
         }
         if version.is_some() {
-            return Err(
-                "the parameter \"version\" is for Amazon's hosts and keys of the environment".to_owned()
-            );
+            return Err(HelmfileError::Address(
+                "the parameter \"version\" is for Amazon's hosts and keys of the environment".to_owned(),
+            ));
         }
         let region = self.region.as_deref().unwrap_or("us-east-1");
         let endpoint = match &self.server {
             Some(server) => server.clone(),
             None => Location::parse(&format!("https://s3.{region}.amazonaws.com"))
-                .map_err(|error| error.to_string())?,
+                .map_err(HelmfileError::cause)?,
         };
-        let storage = ObjectStorage::s3(region, keys).map_err(|error| error.to_string())?;
+        let storage = ObjectStorage::s3(region, keys).map_err(HelmfileError::cause)?;
         let tls = Tls::default();
         let bucket = ObjectBucket { http, tls: &tls, endpoint, name: &self.object.host, storage };
         let key = self.object.path.trim_start_matches('/');
-        let found = bucket.get(key, limit).await.map_err(|error| error.to_string())?;
-        found.ok_or_else(|| format!("the bucket {} has no object {key:?}", self.object.host))
+        let found = bucket.get(key, limit).await.map_err(HelmfileError::cause)?;
+        found.ok_or_else(|| {
+            HelmfileError::Address(format!("the bucket {} has no object {key:?}", self.object.host))
+        })
     }
 }
 
 /// The keys of an address, if it has some.
-fn keys_of(address: &Address) -> Result<Option<S3Keys>, String> {
+fn keys_of(address: &Address) -> Result<Option<S3Keys>, HelmfileError> {
     let parameter = |name: &str| address.parameter(name).filter(|value| !value.is_empty());
     let session = parameter("aws_access_token");
     let missing = match (parameter("aws_access_key_id"), parameter("aws_access_key_secret")) {
@@ -153,13 +175,15 @@ fn keys_of(address: &Address) -> Result<Option<S3Keys>, String> {
         (None, Some(_)) => "aws_access_key_id is",
         (None, None) => "aws_access_key_id and aws_access_key_secret are",
     };
-    Err(format!("{missing} missing: set both aws_access_key_id and aws_access_key_secret"))
+    Err(HelmfileError::Address(format!(
+        "{missing} missing: set both aws_access_key_id and aws_access_key_secret"
+    )))
 }
 
 /// An object of a bucket.
-fn named(scheme: &str, bucket: &str, key: &str) -> Result<Location, String> {
+fn named(scheme: &str, bucket: &str, key: &str) -> Result<Location, HelmfileError> {
     Location::parse(&format!("{scheme}://{bucket}/{key}"))
-        .map_err(|_| "it names no bucket and key".to_owned())
+        .map_err(|_| HelmfileError::Address("it names no bucket and key".to_owned()))
 }
 
 #[cfg(test)]
@@ -167,7 +191,7 @@ mod tests {
     use super::*;
     use windlass_base::redact::SecretText;
 
-    fn of(text: &str) -> Result<ObjectAddress, String> {
+    fn of(text: &str) -> Result<ObjectAddress, HelmfileError> {
         ObjectAddress::of(&Address::parse(text).unwrap())
     }
 
@@ -211,7 +235,7 @@ mod tests {
         ] {
             assert!(of(text).is_err(), "{text}");
         }
-        assert!(of("s3://bucket/x?region=").unwrap_err().contains("name one, or set AWS_REGION"));
+        assert!(of("s3://bucket/x?region=").unwrap_err().to_string().contains("name one, or set AWS_REGION"));
     }
 
     #[test]
@@ -229,7 +253,7 @@ mod tests {
             ("aws_access_key_id=&aws_access_key_secret=hunter2", "aws_access_key_id is missing"),
             ("aws_access_token=hunter2", "aws_access_key_id and aws_access_key_secret are missing"),
         ] {
-            let told = keys(query).err().unwrap();
+            let told = keys(query).err().unwrap().to_string();
             assert!(
                 told.starts_with(words) && told.contains("set both") && !told.contains("hunter2"),
                 "{told}"

@@ -13,6 +13,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 use super::bundle_manifest::check_path;
+use crate::error::HelmfileError;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
 
@@ -25,12 +26,12 @@ pub(super) const MAX_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// A file cannot be read.
-pub fn pack(root: &Path) -> Result<Vec<u8>, String> {
+pub fn pack(root: &Path) -> Result<Vec<u8>, HelmfileError> {
     let mut paths = BTreeSet::new();
     collect(root, "", &mut paths)?;
     let mut out = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
     for path in paths {
-        let failed = |error: std::io::Error| format!("{path}: {}", of_the_system(&error));
+        let failed = |error: std::io::Error| HelmfileError::file(&path, &error);
         let place = root.join(&path);
         let bytes = bounded_read::read_file(&place, MAX_BYTES).map_err(failed)?;
         let mut header = tar::Header::new_gnu();
@@ -40,12 +41,12 @@ pub fn pack(root: &Path) -> Result<Vec<u8>, String> {
         header.set_entry_type(tar::EntryType::Regular);
         out.append_data(&mut header, &path, &bytes[..]).map_err(failed)?;
     }
-    out.into_inner().and_then(GzEncoder::finish).map_err(|error| error.to_string())
+    out.into_inner().and_then(GzEncoder::finish).map_err(HelmfileError::cause)
 }
 
-fn collect(root: &Path, below: &str, paths: &mut BTreeSet<String>) -> Result<(), String> {
+fn collect(root: &Path, below: &str, paths: &mut BTreeSet<String>) -> Result<(), HelmfileError> {
     let dir = root.join(below);
-    let failed = |error: std::io::Error| format!("{}: {}", dir.display(), of_the_system(&error));
+    let failed = |error: std::io::Error| HelmfileError::file(dir.display(), &error);
     for entry in fs::read_dir(&dir).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -63,7 +64,7 @@ fn collect(root: &Path, below: &str, paths: &mut BTreeSet<String>) -> Result<(),
 ///
 /// # Errors
 /// It is not an archive of files below the directories of a bundle, has a file twice, or is too large.
-pub fn unpack(archive: &[u8], root: &Path) -> Result<(), String> {
+pub fn unpack(archive: &[u8], root: &Path) -> Result<(), HelmfileError> {
     // Half of them are headers, at most.
     let bounds = TarBounds::of_compressed(archive.len() as u64, 2 * MAX_BYTES, MAX_FILES);
     let mut left = MAX_BYTES;
@@ -71,55 +72,48 @@ pub fn unpack(archive: &[u8], root: &Path) -> Result<(), String> {
         let path = entry.path().map_err(|error| broken(&error))?.to_string_lossy().into_owned();
         check_path(&path)?;
         if !entry.is_file() {
-            return Err(format!("the bundle's archive: {path} is not a file").into());
+            return Err(HelmfileError::Bundle(format!("the bundle's archive: {path} is not a file")));
         }
         left = left.checked_sub(entry.size()).ok_or_else(too_large)?;
         let executable = entry.is_executable();
-        let mut file = create(&root.join(&path), executable).map_err(|error| format!("{path}: {error}"))?;
-        Ok(io::copy(entry, &mut file).map(drop).map_err(|error| broken(&error))?)
+        let mut file = create(&root.join(&path), executable).map_err(|error| error.within(&*path))?;
+        io::copy(entry, &mut file).map(drop).map_err(|error| broken(&error))
     });
-    read.map(drop).map_err(|UnpackError(text)| text)
+    read.map(drop)
 }
 
-/// Why a bundle is not unpacked.
-struct UnpackError(String);
-
-impl From<String> for UnpackError {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<TarError> for UnpackError {
+impl From<TarError> for HelmfileError {
     fn from(error: TarError) -> Self {
-        Self(match error {
+        match error {
             TarError::Damaged(error) => broken(&error),
             TarError::TooMany(_) | TarError::TooLarge(_) => too_large(),
-            other => format!("the bundle's archive: {other}"),
-        })
+            other => Self::Bundle(format!("the bundle's archive: {other}")),
+        }
     }
 }
 
-fn broken(error: &std::io::Error) -> String {
-    format!("the bundle's archive: {}", of_the_system(error))
+fn broken(error: &std::io::Error) -> HelmfileError {
+    HelmfileError::Bundle(format!("the bundle's archive: {}", of_the_system(error)))
 }
 
-/// What is said of a bundle that is too large.
-pub(super) fn too_large() -> String {
-    format!("a bundle has at most {MAX_FILES} files and {} MiB", MAX_BYTES >> 20)
+/// The error of a bundle that is too large.
+pub(super) fn too_large() -> HelmfileError {
+    HelmfileError::Bundle(format!("a bundle has at most {MAX_FILES} files and {} MiB", MAX_BYTES >> 20))
 }
 
 /// Writes a new file, with the folders above it.
 ///
 /// # Errors
 /// It exists, or cannot be written.
-pub(super) fn write(path: &Path, content: &[u8], executable: bool) -> Result<(), String> {
-    create(path, executable)?.write_all(content).map_err(|error| of_the_system(&error))
+pub(super) fn write(path: &Path, content: &[u8], executable: bool) -> Result<(), HelmfileError> {
+    create(path, executable)?
+        .write_all(content)
+        .map_err(|error| HelmfileError::Machine(of_the_system(&error)))
 }
 
 /// Creates a new file, with the folders above it.
-fn create(path: &Path, executable: bool) -> Result<fs::File, String> {
-    let failed = |error: std::io::Error| of_the_system(&error);
+fn create(path: &Path, executable: bool) -> Result<fs::File, HelmfileError> {
+    let failed = |error: std::io::Error| HelmfileError::Machine(of_the_system(&error));
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }
@@ -199,11 +193,13 @@ mod tests {
             ("files/twice", Regular, "exists"),
         ] {
             let out = tempfile::tempdir().unwrap();
-            let told = unpack(&hostile(path, kind), out.path()).unwrap_err();
+            let told = unpack(&hostile(path, kind), out.path()).unwrap_err().to_string();
             assert!(told.contains(words), "{path}: {told}");
         }
         let out = tempfile::tempdir().unwrap();
-        assert!(unpack(b"no archive", out.path()).unwrap_err().starts_with("the bundle's archive: "));
+        assert!(
+            unpack(b"no archive", out.path()).unwrap_err().to_string().starts_with("the bundle's archive: ")
+        );
     }
 
     #[test]
@@ -217,6 +213,9 @@ mod tests {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(header.as_bytes()).unwrap();
         let out = tempfile::tempdir().unwrap();
-        assert_eq!(unpack(&gzip.finish().unwrap(), out.path()).unwrap_err(), too_large());
+        assert_eq!(
+            unpack(&gzip.finish().unwrap(), out.path()).unwrap_err().to_string(),
+            too_large().to_string()
+        );
     }
 }

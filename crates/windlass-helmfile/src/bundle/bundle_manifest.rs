@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::HelmfileError;
 use windlass_fetch::input_store::InputKind;
 
 /// The version of the format.
@@ -89,25 +90,26 @@ impl BundleManifest {
     ///
     /// # Errors
     /// None that is known: keys are texts.
-    pub fn to_json(&self) -> Result<Vec<u8>, String> {
-        serde_json::to_vec(self).map_err(|error| error.to_string())
+    pub fn to_json(&self) -> Result<Vec<u8>, HelmfileError> {
+        serde_json::to_vec(self).map_err(HelmfileError::cause)
     }
 
     /// Reads a manifest.
     ///
     /// # Errors
     /// It is not one, is of another version, or names a path outside of the bundle.
-    pub fn parse(json: &[u8]) -> Result<Self, String> {
+    pub fn parse(json: &[u8]) -> Result<Self, HelmfileError> {
         #[derive(Deserialize)]
         struct Head {
             version: u32,
         }
-        let wrong = |error: serde_json::Error| format!("the bundle's manifest: {error}");
+        let wrong =
+            |error: serde_json::Error| HelmfileError::Bundle(format!("the bundle's manifest: {error}"));
         let Head { version } = serde_json::from_slice(json).map_err(wrong)?;
         if version != VERSION {
-            return Err(format!(
+            return Err(HelmfileError::Bundle(format!(
                 "the bundle has version {version} of the format, and this program reads version {VERSION}: bundle again"
-            ));
+            )));
         }
         let manifest: Self = serde_json::from_slice(json).map_err(wrong)?;
         let inputs = manifest.inputs.values().map(|input| &input.path);
@@ -122,13 +124,15 @@ impl BundleManifest {
 ///
 /// # Errors
 /// The path.
-pub(super) fn check_path(path: &str) -> Result<(), String> {
+pub(super) fn check_path(path: &str) -> Result<(), HelmfileError> {
     let mut parts = path.split('/');
     let below = matches!(parts.next(), Some(FILES | REMOTE));
     if below && parts.all(|part| !matches!(part, "" | "." | "..")) && !path.contains(['\\', '\0']) {
         return Ok(());
     }
-    Err(format!("the bundle has the path {path:?}, which is not below {FILES} or {REMOTE}"))
+    Err(HelmfileError::Bundle(format!(
+        "the bundle has the path {path:?}, which is not below {FILES} or {REMOTE}"
+    )))
 }
 
 #[cfg(test)]
@@ -147,13 +151,13 @@ mod tests {
             digest: Some("00".to_owned()),
         };
         manifest.inputs.insert("a".to_owned(), input);
-        assert_eq!(BundleManifest::parse(&manifest.to_json().unwrap()), Ok(manifest));
+        assert_eq!(BundleManifest::parse(&manifest.to_json().unwrap()).unwrap(), manifest);
     }
 
     #[test]
     fn paths_outside_of_the_bundle_are_refused() {
         for valid in ["files", "files/a", "remote/a b/c.yaml", "files/..a"] {
-            assert_eq!(check_path(valid), Ok(()), "{valid}");
+            assert!(check_path(valid).is_ok(), "{valid}");
         }
         for invalid in
             ["", "/", "/etc/passwd", "files/../x", "files//a", "files/", "other/a", "files/./a", "files\\a"]
@@ -161,7 +165,7 @@ mod tests {
             assert!(check_path(invalid).is_err(), "{invalid}");
         }
         let manifest = BundleManifest::new("files/../..".to_owned(), String::new());
-        let told = BundleManifest::parse(&manifest.to_json().unwrap()).unwrap_err();
+        let told = BundleManifest::parse(&manifest.to_json().unwrap()).unwrap_err().to_string();
         assert!(told.contains("files/../.."), "{told}");
     }
 
@@ -172,7 +176,7 @@ mod tests {
             (r#"{"version": 1, "more": 1}"#, "unknown field `more`"),
             ("[]", "the bundle's manifest"),
         ] {
-            let told = BundleManifest::parse(json.as_bytes()).unwrap_err();
+            let told = BundleManifest::parse(json.as_bytes()).unwrap_err().to_string();
             assert!(told.contains(words), "{told}");
         }
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use chart_compat::world::World;
 
 use super::opened_bundle::OpenedBundle;
+use crate::error::HelmfileError;
+use helmfile_compat::Error;
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::paths;
 use helmfile_compat::value::Value;
@@ -36,9 +38,12 @@ impl BundledHost {
     }
 
     /// Adds what to do to the error of a file of the bundle.
-    fn explained(&self, path: &str, error: String) -> String {
+    fn explained(&self, path: &str, error: Error) -> Error {
         match self.bundle.place(Path::new(path)) {
-            Some(place) => format!("{error}: the bundle does not have {place}: bundle again"),
+            Some(place) => {
+                let text = format!("{error}: the bundle does not have {place}: bundle again");
+                HelmfileError::Bundle(text).into()
+            }
             None => error,
         }
     }
@@ -57,7 +62,7 @@ impl Host for BundledHost {
         self.host.without_logins(text)
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         self.host.read(path).map_err(|error| self.explained(path, error))
     }
 
@@ -74,7 +79,7 @@ impl Host for BundledHost {
         })
     }
 
-    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String> {
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let place = self.bundle.place(Path::new(path));
         match place.as_ref().and_then(|place| self.bundle.manifest.folders.get(place)) {
             Some(entries) => Ok(entries
@@ -82,7 +87,8 @@ impl Host for BundledHost {
                 .map(|(name, is_dir)| Entry { name: name.clone(), is_dir: *is_dir })
                 .collect()),
             None if place.is_some() => {
-                Err(self.explained(path, format!("open {path}: the folder was not listed")))
+                let text = format!("open {path}: the folder was not listed");
+                Err(self.explained(path, HelmfileError::Bundle(text).into()))
             }
             None => self.host.read_dir(path),
         }
@@ -96,19 +102,19 @@ impl Host for BundledHost {
         self.host.forbids(what)
     }
 
-    fn run(&self, program: &Program) -> Result<String, String> {
+    fn run(&self, program: &Program) -> Result<String, Error> {
         self.host.run(program)
     }
 
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+    fn fetch(&self, address: &str, what: &str) -> Result<String, Error> {
         self.host.fetch(address, what)
     }
 
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, Error> {
         self.host.secret(reference, dir)
     }
 
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, Error> {
         self.host.decrypt(path).map_err(|error| self.explained(path, error))
     }
 

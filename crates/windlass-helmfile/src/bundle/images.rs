@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 use chart_compat::data::Data;
 use chart_compat::yaml;
 
+use crate::error::HelmfileError;
+
 /// Where a kind has the spec of its Pods.
 const KINDS: [(&str, &[&str]); 9] = [
     ("CronJob", &["spec", "jobTemplate", "spec", "template", "spec"]),
@@ -26,8 +28,8 @@ const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContain
 ///
 /// # Errors
 /// The text is not YAML.
-pub fn add_images(manifest: &str, images: &mut BTreeSet<String>) -> Result<(), String> {
-    let object = yaml::from_slice(manifest.as_bytes()).map_err(|error| error.to_string())?;
+pub fn add_images(manifest: &str, images: &mut BTreeSet<String>) -> Result<(), HelmfileError> {
+    let object = yaml::from_slice(manifest.as_bytes()).map_err(HelmfileError::cause)?;
     add(&object, images);
     Ok(())
 }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::bundle_archive::{MAX_BYTES, unpack};
 use super::bundle_manifest::BundleManifest;
+use crate::error::HelmfileError;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
 use windlass_base::hex::hex;
@@ -29,31 +30,33 @@ impl OpenedBundle {
     ///
     /// # Errors
     /// The manifest or the archive is not valid, or something that the manifest names is missing or differs from its digest.
-    pub fn open(manifest: &[u8], archive: &[u8]) -> Result<Self, String> {
+    pub fn open(manifest: &[u8], archive: &[u8]) -> Result<Self, HelmfileError> {
         let manifest = BundleManifest::parse(manifest)?;
-        let failed = |error: std::io::Error| format!("no temporary directory: {}", of_the_system(&error));
+        let failed = |error: std::io::Error| {
+            HelmfileError::Machine(format!("no temporary directory: {}", of_the_system(&error)))
+        };
         let home = tempfile::Builder::new().prefix("windlass-bundle-").tempdir().map_err(failed)?;
         let root = fs::canonicalize(home.path()).map_err(failed)?;
         unpack(archive, &root)?;
         for input in manifest.inputs.values() {
             let path = root.join(&input.path);
             let missing = |error: std::io::Error| {
-                format!(
+                HelmfileError::Bundle(format!(
                     "the bundle does not have {} of {}: {}",
                     input.path,
                     input.name,
                     of_the_system(&error)
-                )
+                ))
             };
             match &input.digest {
                 Some(want) => {
                     let got =
                         hex(&Sha256::digest(bounded_read::read_file(&path, MAX_BYTES).map_err(missing)?));
                     if got != *want {
-                        return Err(format!(
+                        return Err(HelmfileError::Bundle(format!(
                             "{}: the digest is sha256:{got}, but sha256:{want} is expected",
                             input.name
-                        ));
+                        )));
                     }
                 }
                 None => {
@@ -121,7 +124,7 @@ mod tests {
     use super::*;
     use windlass_fetch::input_store::InputKind;
 
-    fn opened(digest: &str, file: &str) -> Result<OpenedBundle, String> {
+    fn opened(digest: &str, file: &str) -> Result<OpenedBundle, HelmfileError> {
         let dir = tempfile::tempdir().unwrap();
         write(&dir.path().join(file), b"chart", false).unwrap();
         let mut manifest = BundleManifest::new(FILES.to_owned(), String::new());
@@ -150,9 +153,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_differs_is_refused() {
-        let told = opened("00", "remote/a/web.tgz").unwrap_err();
+        let told = opened("00", "remote/a/web.tgz").unwrap_err().to_string();
         assert!(told.contains("but sha256:00 is expected"), "{told}");
-        let told = opened("00", "remote/a/other.tgz").unwrap_err();
+        let told = opened("00", "remote/a/other.tgz").unwrap_err().to_string();
         assert!(told.contains("does not have remote/a/web.tgz of oci://h/web 1"), "{told}");
     }
 }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::bundle_archive::{self, MAX_BYTES, MAX_FILES, is_executable, too_large, write};
 use super::bundle_manifest::{BundleManifest, FILES, MachineNeeds, PackedInput, REMOTE};
+use crate::error::HelmfileError;
 use helmfile_compat::host::Entry;
 use windlass_base::bounded_read;
 use windlass_base::causes::of_the_system;
@@ -50,14 +51,15 @@ impl Recorder {
     ///
     /// # Errors
     /// The root is not a directory, or there is no temporary directory.
-    pub fn new(root: &Path) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("{}: {}", root.display(), of_the_system(&error));
+    pub fn new(root: &Path) -> Result<Self, HelmfileError> {
+        let failed = |error: std::io::Error| HelmfileError::file(root.display(), &error);
         let root = fs::canonicalize(root).map_err(failed)?;
         if !root.is_dir() {
-            return Err(format!("{} is not a directory", root.display()));
+            return Err(HelmfileError::Bundle(format!("{} is not a directory", root.display())));
         }
         let staging = tempfile::Builder::new().prefix("windlass-bundle-").tempdir();
-        let staging = staging.map_err(|error| format!("no temporary directory: {error}"))?;
+        let staging =
+            staging.map_err(|error| HelmfileError::cause(error).within("no temporary directory"))?;
         Ok(Self { root, staging, records: Mutex::default() })
     }
 
@@ -87,24 +89,24 @@ impl Recorder {
     }
 
     /// Packs a file of the disk at its place, unless that was done.
-    fn copy(&self, path: &Path, place: &str) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("{}: {}", path.display(), of_the_system(&error));
+    fn copy(&self, path: &Path, place: &str) -> Result<(), HelmfileError> {
+        let failed = |error: std::io::Error| HelmfileError::file(path.display(), &error);
         if self.staged(place).exists() {
             return Ok(());
         }
         if !self.is_within(path) {
-            return Err(format!(
+            return Err(HelmfileError::Bundle(format!(
                 "{} is a link to a file outside of {}, which is not packed: give a directory that has both with --root",
                 path.display(),
                 self.root.display()
-            ));
+            )));
         }
         let content = bounded_read::read_file(path, MAX_BYTES).map_err(failed)?;
         self.put(place, &content, is_executable(path))
     }
 
     /// Packs content at a place, unless that was done.
-    fn put(&self, place: &str, content: &[u8], executable: bool) -> Result<(), String> {
+    fn put(&self, place: &str, content: &[u8], executable: bool) -> Result<(), HelmfileError> {
         let staged = self.staged(place);
         if staged.exists() {
             return Ok(());
@@ -116,7 +118,7 @@ impl Recorder {
             return Err(too_large());
         }
         drop(records);
-        write(&staged, content, executable).map_err(|error| format!("{place}: {error}"))
+        write(&staged, content, executable).map_err(|error| error.within(&*place))
     }
 
     fn staged(&self, place: &str) -> PathBuf {
@@ -127,9 +129,13 @@ impl Recorder {
     ///
     /// # Errors
     /// It does not exist, may not be packed, or is too large.
-    pub fn include(&self, path: &Path) -> Result<(), String> {
+    pub fn include(&self, path: &Path) -> Result<(), HelmfileError> {
         if self.place(path).is_none() {
-            return Err(format!("{} is outside of {}", path.display(), self.root.display()));
+            return Err(HelmfileError::Bundle(format!(
+                "{} is outside of {}",
+                path.display(),
+                self.root.display()
+            )));
         }
         let noted = if path.is_dir() { self.note_directory(path) } else { self.note_file(path) };
         Ok(noted?)
@@ -165,7 +171,11 @@ impl Recorder {
     ///
     /// # Errors
     /// A file cannot be read, or the archive is too large for a registry.
-    pub fn finish(&self, directory: String, file: String) -> Result<(BundleManifest, Vec<u8>), String> {
+    pub fn finish(
+        &self,
+        directory: String,
+        file: String,
+    ) -> Result<(BundleManifest, Vec<u8>), HelmfileError> {
         let records = self.records();
         let manifest = BundleManifest {
             inputs: records.inputs.clone(),
@@ -176,19 +186,22 @@ impl Recorder {
         };
         let archive = bundle_archive::pack(self.staging.path())?;
         if archive.len() as u64 > MAX_BLOB {
-            return Err(format!(
+            return Err(HelmfileError::Bundle(format!(
                 "the bundle has {} MiB, more than the maximum {} MiB: bundle fewer environments or releases at a time",
                 archive.len() >> 20,
                 MAX_BLOB >> 20
-            ));
+            )));
         }
         Ok((manifest, archive))
     }
 
-    fn walk(&self, dir: &Path, depth: usize) -> Result<(), String> {
-        let failed = |error: std::io::Error| format!("{}: {}", dir.display(), of_the_system(&error));
+    fn walk(&self, dir: &Path, depth: usize) -> Result<(), HelmfileError> {
+        let failed = |error: std::io::Error| HelmfileError::file(dir.display(), &error);
         if depth > MAX_DEPTH {
-            return Err(format!("{}: more than {MAX_DEPTH} folders in each other", dir.display()));
+            return Err(HelmfileError::Bundle(format!(
+                "{}: more than {MAX_DEPTH} folders in each other",
+                dir.display()
+            )));
         }
         for entry in fs::read_dir(dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
@@ -200,7 +213,10 @@ impl Recorder {
             } else if path.is_file() {
                 self.note_file(&path)?;
             } else if path.is_dir() {
-                return Err(format!("{} is a link to a folder, which is not packed", path.display()));
+                return Err(HelmfileError::Bundle(format!(
+                    "{} is a link to a folder, which is not packed",
+                    path.display()
+                )));
             }
         }
         Ok(())
@@ -321,7 +337,7 @@ mod tests {
         assert_eq!(packed(&recorder), ["files/a/x.yaml"]);
         recorder.note_directory(&root.path().join("a")).unwrap();
         assert_eq!(packed(&recorder), ["files/a/x.yaml", "files/a/y.yaml"]);
-        assert!(recorder.include(&other.path().join("secret")).unwrap_err().contains("outside"));
+        assert!(recorder.include(&other.path().join("secret")).unwrap_err().to_string().contains("outside"));
     }
 
     #[cfg(unix)]

@@ -9,6 +9,8 @@ use chart_compat::world::World;
 use percent_encoding::percent_decode_str;
 
 use super::recorder::Recorder;
+use crate::error::HelmfileError;
+use helmfile_compat::Error;
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::paths;
 use helmfile_compat::value::Value;
@@ -31,11 +33,11 @@ impl RecordingHost {
     ///
     /// # Errors
     /// It cannot be packed.
-    pub fn note_program(&self, dir: &str, command: &str) -> Result<(), String> {
+    pub fn note_program(&self, dir: &str, command: &str) -> Result<(), HelmfileError> {
         let path = paths::within(dir, command);
         if command.contains('/') && self.recorder.place(Path::new(&path)).is_some() {
             return match self.host.is_dir(&path) {
-                Some(false) => Ok(self.recorder.note_file(Path::new(&path))?),
+                Some(false) => self.recorder.note_file(Path::new(&path)).map_err(HelmfileError::cause),
                 _ => Ok(()),
             };
         }
@@ -49,7 +51,13 @@ impl RecordingHost {
 impl RecordingHost {
     /// Packs an encrypted file of a secret reference. One that is not encrypted is refused, unless it is packed on request: a run from
     /// the bundle does not have what lies beside its state files.
-    fn note_secret_file(&self, reference: &str, provider: &str, path: &str, dir: &str) -> Result<(), String> {
+    fn note_secret_file(
+        &self,
+        reference: &str,
+        provider: &str,
+        path: &str,
+        dir: &str,
+    ) -> Result<(), HelmfileError> {
         if path.starts_with('/') {
             return Ok(());
         }
@@ -59,12 +67,12 @@ impl RecordingHost {
         match provider {
             // Another `key_type` has no file at this path.
             "sops" if file.is_file() && !reference.contains("key_type=base64") => {
-                Ok(self.recorder.note_file(file)?)
+                self.recorder.note_file(file).map_err(HelmfileError::cause)
             }
-            "file" if !self.recorder.is_packed(file) => Err(format!(
+            "file" if !self.recorder.is_packed(file) => Err(HelmfileError::Bundle(format!(
                 "ref+file://{path}: a file with a secret beside the state file is not packed: give its absolute path on the machines of \
                  the runs, take a variable (ref+env://NAME), encrypt it (ref+sops://FILE), or pack it as it is by --include {path}"
-            )),
+            ))),
             _ => Ok(()),
         }
     }
@@ -83,9 +91,12 @@ impl Host for RecordingHost {
         self.host.without_logins(text)
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         if paths::base(path) == "-" {
-            return Err("standard input cannot be packed into a bundle: write it to a file".to_owned());
+            return Err(HelmfileError::Bundle(
+                "standard input cannot be packed into a bundle: write it to a file".to_owned(),
+            )
+            .into());
         }
         let content = self.host.read(path)?;
         if self.recorder.place(Path::new(path)).is_none() {
@@ -93,7 +104,7 @@ impl Host for RecordingHost {
                 needs.files.insert(path.to_owned());
             });
         }
-        self.recorder.note_file(Path::new(path))?;
+        self.recorder.note_file(Path::new(path)).map_err(Error::host)?;
         Ok(content)
     }
 
@@ -103,7 +114,7 @@ impl Host for RecordingHost {
         found
     }
 
-    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String> {
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let entries = self.host.read_dir(path)?;
         self.recorder.note_entries(path, &entries);
         Ok(entries)
@@ -120,16 +131,16 @@ impl Host for RecordingHost {
         self.host.forbids(what)
     }
 
-    fn run(&self, program: &Program) -> Result<String, String> {
+    fn run(&self, program: &Program) -> Result<String, Error> {
         self.note_program(&program.dir, &program.command)?;
         self.host.run(program)
     }
 
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+    fn fetch(&self, address: &str, what: &str) -> Result<String, Error> {
         self.host.fetch(address, what)
     }
 
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, Error> {
         let (provider, path) = reference.split_once("://").unwrap_or((reference, ""));
         let path = path.split(['#', '?']).next().unwrap_or_default().to_owned();
         self.note_secret_file(reference, provider, &path, dir)?;
@@ -145,10 +156,10 @@ impl Host for RecordingHost {
         self.host.secret(reference, dir)
     }
 
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, Error> {
         let content = self.host.decrypt(path)?;
         // As it is: encrypted.
-        self.recorder.note_file(Path::new(path))?;
+        self.recorder.note_file(Path::new(path)).map_err(Error::host)?;
         Ok(content)
     }
 

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use chart_compat::world::World;
 
+use crate::error::HelmfileError;
 use crate::local_host::LocalHost;
+use helmfile_compat::Error;
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::value::Value;
 use windlass_fetch::confined_files;
@@ -27,14 +29,14 @@ const NO_HOOKS: &str = "the operator runs no hooks of a Helmfile: use the hooks 
 
 impl ConfinedHost {
     /// Fails once the evaluation has taken too long.
-    fn check_time(&self) -> Result<(), String> {
-        self.world().stopped().map_or(Ok(()), Err)
+    fn check_time(&self) -> Result<(), HelmfileError> {
+        self.world().stopped().map_or(Ok(()), |why| Err(HelmfileError::Object(why)))
     }
 
-    fn within(&self, path: &str) -> Result<String, String> {
+    fn within(&self, path: &str) -> Result<String, HelmfileError> {
         // A file of this name stands for standard input.
         if path.rsplit('/').next() == Some("-") {
-            return Err(format!("open {path}: no such file or directory"));
+            return Err(HelmfileError::Object(format!("open {path}: no such file or directory")));
         }
         let found = confined_files::resolve(&self.root, Path::new(path))?;
         Ok(found.to_string_lossy().into_owned())
@@ -54,7 +56,7 @@ impl Host for ConfinedHost {
         self.local.without_logins(text)
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, Error> {
         self.check_time()?;
         self.local.read(&self.within(path)?)
     }
@@ -63,7 +65,7 @@ impl Host for ConfinedHost {
         self.local.is_dir(&self.within(path).ok()?)
     }
 
-    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, String> {
+    fn read_dir(&self, path: &str) -> Result<Vec<Entry>, Error> {
         self.local.read_dir(&self.within(path)?)
     }
 
@@ -79,21 +81,21 @@ impl Host for ConfinedHost {
         }
     }
 
-    fn run(&self, _: &Program) -> Result<String, String> {
-        Err(NO_PROGRAMS.to_owned())
+    fn run(&self, _: &Program) -> Result<String, Error> {
+        Err(HelmfileError::Object(NO_PROGRAMS.to_owned()).into())
     }
 
-    fn fetch(&self, address: &str, what: &str) -> Result<String, String> {
+    fn fetch(&self, address: &str, what: &str) -> Result<String, Error> {
         self.check_time()?;
         self.local.fetch(address, what)
     }
 
-    fn secret(&self, reference: &str, dir: &str) -> Result<Value, String> {
+    fn secret(&self, reference: &str, dir: &str) -> Result<Value, Error> {
         self.check_time()?;
         self.local.secret(reference, dir)
     }
 
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, Error> {
         // The store resolves the path.
         self.local.decrypt(path)
     }

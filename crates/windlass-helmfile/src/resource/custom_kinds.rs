@@ -15,6 +15,8 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::api::HelmfileSpec;
+use crate::error::HelmfileError;
+use helmfile_compat::Error;
 use helmfile_compat::host::{Entry, Forbidden, Host, Program, RenderMemory};
 use helmfile_compat::template::{Field, Root, render_named};
 use helmfile_compat::value::{Map, Value};
@@ -23,6 +25,9 @@ use windlass_render::{RenderBounds, SystemWorld, from_json, to_json};
 
 /// How long the template of one object may take.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// Why a template of an object gets nothing of the outside.
+const NOTHING: &str = "a template of a kind sees nothing but its object";
 
 /// A kind whose objects stand for Helmfiles.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +81,14 @@ impl KindsFile {
     ///
     /// # Errors
     /// It is not in the form, or asks for programs or handlers; the text names the field.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let map = yaml::from_slice_map(text.as_bytes()).map_err(|error| error.to_string())?;
-        let file: File =
-            serde_json::from_value(to_json(&Data::Map(map))).map_err(|error| error.to_string())?;
+    pub fn parse(text: &str) -> Result<Self, HelmfileError> {
+        let map = yaml::from_slice_map(text.as_bytes()).map_err(HelmfileError::cause)?;
+        let file: File = serde_json::from_value(to_json(&Data::Map(map))).map_err(HelmfileError::cause)?;
         if file.webhook.is_some() {
-            return Err("webhook: the operator serves no webhooks of kinds: use a ValidatingAdmissionPolicy"
-                .to_owned());
+            return Err(HelmfileError::Object(
+                "webhook: the operator serves no webhooks of kinds: use a ValidatingAdmissionPolicy"
+                    .to_owned(),
+            ));
         }
         let mut out = Self::default();
         if file.metrics.is_some() {
@@ -100,10 +106,10 @@ impl KindsFile {
                 ("injector", &resource.injector),
             ];
             if let Some((field, _)) = refused.iter().find(|(_, value)| value.is_some()) {
-                return Err(format!(
+                return Err(HelmfileError::Object(format!(
                     "{place}.{field}: the operator runs no programs and calls no handlers: set {place}.helmfile to the spec of \
                      a Helmfile"
-                ));
+                )));
             }
             let ignored = [
                 ("finalizer", &resource.finalizer),
@@ -117,21 +123,27 @@ impl KindsFile {
             let template = match resource.helmfile {
                 Some(map @ Json::Object(_)) => map,
                 Some(Json::String(_)) => {
-                    return Err(format!(
+                    return Err(HelmfileError::Object(format!(
                         "{place}.helmfile: it is a text: make it a map, whose strings may be templates; a string that is one \
                          action and ends in `toJson` stands for the value itself"
-                    ));
+                    )));
                 }
-                _ => return Err(format!("{place}.helmfile: it must be the spec of a Helmfile: a map")),
+                _ => {
+                    return Err(HelmfileError::Object(format!(
+                        "{place}.helmfile: it must be the spec of a Helmfile: a map"
+                    )));
+                }
             };
             let Resource { group, version, kind, .. } = resource;
             if [&group, &version, &kind].iter().any(|part| part.is_empty()) {
-                return Err(format!("{place}: group, version and kind must be set"));
+                return Err(HelmfileError::Object(format!("{place}: group, version and kind must be set")));
             }
             let name = format!("{}.{group}", kind.to_lowercase());
             // Two front ends would own the same objects.
             if out.kinds.iter().any(|known: &CustomKind| known.name == name) {
-                return Err(format!("{place}: {kind} of {group} is there twice: remove one of them"));
+                return Err(HelmfileError::Object(format!(
+                    "{place}: {kind} of {group} is there twice: remove one of them"
+                )));
             }
             out.kinds.push(CustomKind { name, gvk: Gvk { group, version, kind }, template });
         }
@@ -151,16 +163,16 @@ impl CustomKind {
     ///
     /// # Errors
     /// The template fails, or makes no such spec.
-    pub(super) fn spec(&self, object: &Json, bounds: RenderBounds) -> Result<HelmfileSpec, String> {
-        let place = |error: String| format!("the template of {}: {error}", self.gvk.kind);
+    pub(super) fn spec(&self, object: &Json, bounds: RenderBounds) -> Result<HelmfileSpec, HelmfileError> {
+        let place = |error: HelmfileError| error.within(format!("the template of {}", self.gvk.kind));
         let fields = vec![("Object", Field::Values(text_map(&from_json(object))))];
         let deadline = RenderBounds { timeout: TIME_LIMIT, ..bounds }.deadline();
         let host = NoHost { world: SystemWorld::until(deadline, None), memory: bounds.memory };
         let root = Root::other(fields);
         let mut spec = self.template.clone();
-        substitute(&mut spec, "spec", &|text| render_named(&host, "/", "helmfile", text, &root, true))
+        substitute(&mut spec, "spec", &|text| Ok(render_named(&host, "/", "helmfile", text, &root, true)?))
             .map_err(place)?;
-        serde_json::from_value(spec).map_err(|error| place(error.to_string()))
+        serde_json::from_value(spec).map_err(|error| place(HelmfileError::cause(error)))
     }
 }
 
@@ -168,13 +180,14 @@ impl CustomKind {
 fn substitute(
     value: &mut Json,
     path: &str,
-    render: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<(), String> {
+    render: &dyn Fn(&str) -> Result<String, HelmfileError>,
+) -> Result<(), HelmfileError> {
     match value {
         Json::String(text) => {
-            let rendered = render(text).map_err(|error| format!("{path}: {error}"))?;
+            let rendered = render(text).map_err(|error| error.within(&*path))?;
             *value = match is_json_action(text) {
-                true => serde_json::from_str(&rendered).map_err(|error| format!("{path}: {error}"))?,
+                true => serde_json::from_str(&rendered)
+                    .map_err(|error| HelmfileError::cause(error).within(path))?,
                 false => Json::String(rendered),
             };
             Ok(())
@@ -204,8 +217,8 @@ struct NoHost {
     memory: usize,
 }
 
-fn refused<T>() -> Result<T, String> {
-    Err("a template of a kind sees nothing but its object".to_owned())
+fn refused<T>() -> Result<T, Error> {
+    Err(HelmfileError::Object(NOTHING.to_owned()).into())
 }
 
 impl Host for NoHost {
@@ -221,7 +234,7 @@ impl Host for NoHost {
         text.to_owned()
     }
 
-    fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn read(&self, _: &str) -> Result<Vec<u8>, Error> {
         refused()
     }
 
@@ -229,7 +242,7 @@ impl Host for NoHost {
         None
     }
 
-    fn read_dir(&self, _: &str) -> Result<Vec<Entry>, String> {
+    fn read_dir(&self, _: &str) -> Result<Vec<Entry>, Error> {
         refused()
     }
 
@@ -238,22 +251,22 @@ impl Host for NoHost {
     }
 
     fn forbids(&self, _: Forbidden) -> Option<String> {
-        refused::<()>().err()
+        Some(NOTHING.to_owned())
     }
 
-    fn run(&self, _: &Program) -> Result<String, String> {
+    fn run(&self, _: &Program) -> Result<String, Error> {
         refused()
     }
 
-    fn fetch(&self, _: &str, _: &str) -> Result<String, String> {
+    fn fetch(&self, _: &str, _: &str) -> Result<String, Error> {
         refused()
     }
 
-    fn secret(&self, _: &str, _: &str) -> Result<Value, String> {
+    fn secret(&self, _: &str, _: &str) -> Result<Value, Error> {
         refused()
     }
 
-    fn decrypt(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, _: &str) -> Result<Vec<u8>, Error> {
         refused()
     }
 
@@ -278,7 +291,7 @@ resources:
     values: '{{ .Object.spec.settings | toJson }}'
 "#;
 
-    fn spec_of(kind: &CustomKind, object: &Json) -> Result<HelmfileSpec, String> {
+    fn spec_of(kind: &CustomKind, object: &Json) -> Result<HelmfileSpec, HelmfileError> {
         kind.spec(object, RenderBounds::default())
     }
 
@@ -296,7 +309,7 @@ resources:
                 .unwrap();
         assert_eq!(spec.source, "git::https://h/r@helmfile.yaml?ref=v1");
         assert_eq!((&spec.values["size"], spec.suspend), (&json!(2), true));
-        let told = spec_of(kind, &json!({"spec": {"settings": {}}})).unwrap_err();
+        let told = spec_of(kind, &json!({"spec": {"settings": {}}})).unwrap_err().to_string();
         assert!(
             told.starts_with("the template of Appliance: spec.source: ") && told.contains("release"),
             "{told}"
@@ -315,7 +328,7 @@ resources:
             assert_eq!(spec.service_account_name, None);
         }
         let object = json!({"spec": {"release": "v1", "paused": {"a": 1}, "settings": {}}});
-        assert!(spec_of(kind, &object).unwrap_err().contains("invalid type: map"));
+        assert!(spec_of(kind, &object).unwrap_err().to_string().contains("invalid type: map"));
     }
 
     #[test]
@@ -331,13 +344,13 @@ resources:
             ),
             ("other: 1}", "unknown field `other`"),
         ] {
-            let told = KindsFile::parse(&format!("{head}{text}")).unwrap_err();
+            let told = KindsFile::parse(&format!("{head}{text}")).unwrap_err().to_string();
             assert!(told.contains(part), "{told}");
         }
         let kind =
             KindsFile::parse(&format!("{head}helmfile: {{state: '{{{{ readFile \"/etc/passwd\" }}}}'}}}}"))
                 .unwrap();
-        let told = spec_of(&kind.kinds[0], &json!({})).unwrap_err();
+        let told = spec_of(&kind.kinds[0], &json!({})).unwrap_err().to_string();
         assert!(told.contains("sees nothing but its object"), "{told}");
     }
 }

@@ -209,8 +209,8 @@ impl Deployment<'_> {
                 return Err(failed(ReconcileError::Config(text)));
             }
             // The chart may be there the next time.
-            Err(text) => {
-                let (reason, disposition) = ("ChartUnavailable", Disposition::Retry);
+            Err(error) => {
+                let (reason, text, disposition) = ("ChartUnavailable", error.to_string(), Disposition::Retry);
                 return Err(failed(ReconcileError::Reason { reason, text, disposition }));
             }
         };
@@ -275,7 +275,7 @@ impl Deployment<'_> {
     async fn reuse_values(&self, id: &ReleaseId, spec: &mut ReleaseSpec) -> Result<(), ReconcileError> {
         let past = self.front_end.release_runner(self.pass, self.object, id)?.engine().history_of(id).await?;
         let Some(base) = past.upgrade_base() else { return Ok(()) };
-        release_spec::reuse_values(spec, base).map_err(ReconcileError::Chart)
+        release_spec::reuse_values(spec, base).map_err(|error| ReconcileError::Chart(error.to_string()))
     }
 
     async fn newest(&self, id: &ReleaseId) -> Result<Option<Record>, ReconcileError> {
@@ -401,7 +401,8 @@ impl Deployment<'_> {
             evaluation.releases.iter().map(|one| one.id.clone()).chain(evaluation.ignored).collect();
         for release in evaluation.releases {
             let (id, reuses_values) = (release.id, release.reuses_values);
-            let place = |error: String| ReconcileError::Chart(format!("release {id}: {error}"));
+            let place =
+                |error: helmfile_compat::Error| ReconcileError::Chart(format!("release {id}: {error}"));
             let action = release.action.map_err(place)?;
             self.ownership_of(&id).await?;
             match action {

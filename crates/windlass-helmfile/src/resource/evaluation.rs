@@ -22,6 +22,7 @@ use crate::chart_fetcher::ChartFetcher;
 use crate::commands::NeedsRule;
 use crate::deploy_order::Scope;
 use crate::deploy_plan::{DeployPlan, PlanOptions, PlannedRelease};
+use crate::error::HelmfileError;
 use crate::local_host::{LocalHost, Permissions, RenderShare};
 use crate::release_chart::ReleaseCharts;
 use crate::release_options;
@@ -100,7 +101,7 @@ pub(super) struct EvaluatedRelease {
     /// Whether its newest record's values are the defaults of the next revision.
     pub(super) reuses_values: bool,
     /// What happens to it.
-    pub(super) action: Result<ReleaseAction, String>,
+    pub(super) action: Result<ReleaseAction, Error>,
 }
 
 /// The operation on a release.
@@ -134,15 +135,19 @@ pub(super) fn evaluate(
     spec: &HelmfileSpec,
     inputs: &ObjectInputs,
     context: &EvaluationContext,
-) -> Result<Evaluation, String> {
+) -> Result<Evaluation, HelmfileError> {
     let home = tempfile::Builder::new().prefix("windlass-helmfile-").tempdir();
-    let home = home.map_err(|error| format!("no temporary directory: {error}"))?;
+    let home = home.map_err(|error| HelmfileError::cause(error).within("no temporary directory"))?;
     let root = context.bundle_of(spec).map_or(home.path(), |bundle| bundle.opened.root());
     // Paths are compared without symbolic links.
-    let root = root.canonicalize().map_err(|error| format!("open {}: {error}", root.display()))?;
+    let root = root
+        .canonicalize()
+        .map_err(|error| HelmfileError::Object(format!("open {}: {error}", root.display())))?;
     // Errors name paths within the source.
-    evaluate_in(spec, inputs, context, &root)
-        .map_err(|text| text.replace(&format!("{}/", root.display()), ""))
+    evaluate_in(spec, inputs, context, &root).map_err(|source| HelmfileError::Below {
+        directory: format!("{}/", root.display()),
+        source: Box::new(source),
+    })
 }
 
 /// The same, with all files below a directory.
@@ -151,7 +156,7 @@ fn evaluate_in(
     inputs: &ObjectInputs,
     context: &EvaluationContext,
     root: &Path,
-) -> Result<Evaluation, String> {
+) -> Result<Evaluation, HelmfileError> {
     let bundle = context.bundle_of(spec);
     let packed = bundle.map(|bundle| Arc::clone(&bundle.opened) as Arc<dyn InputStore>);
     let files = Arc::new(remote_files(spec, inputs, context, root)?.with_inputs(packed.clone()));
@@ -185,7 +190,7 @@ fn evaluate_in(
     };
     let host = &*host;
     let mut states = visit::states(host, &query(spec, root, bundle)?, &cwd.to_string_lossy())
-        .map_err(|error| error.to_string())?;
+        .map_err(HelmfileError::State)?;
     let home = Home::below(&context.cache);
     let mut fetcher = Fetcher::of_tenant(home, context.http(spec), inputs.registry.clone());
     fetcher.inputs = packed;
@@ -216,7 +221,7 @@ fn evaluate_in(
         cause: &context.cause,
         record_labels: &context.labels,
     };
-    let (releases, steps) = releases(host, &mut states, &context).map_err(|error| error.to_string())?;
+    let (releases, steps) = releases(host, &mut states, &context)?;
     let all = states.iter().flat_map(|state| state.fields.records(key!("releases")));
     let mut ignored: BTreeSet<ReleaseId> =
         all.map(|release| release_options::release_id(release, context.default_namespace)).collect();
@@ -230,14 +235,16 @@ fn warn(line: &str) {
 }
 
 /// The address of the source, with its version.
-fn source(spec: &HelmfileSpec) -> Result<String, String> {
+fn source(spec: &HelmfileSpec) -> Result<String, HelmfileError> {
     if spec.version.is_empty() {
         return Ok(spec.source.clone());
     }
     match spec.source.split_once('?') {
         None => Ok(format!("{}?ref={}", spec.source, spec.version)),
         Some((_, query)) if query.split('&').any(|pair| pair.starts_with("ref=")) => {
-            Err("spec.version: spec.source has a ref already: remove one of them".to_owned())
+            Err(HelmfileError::Object(
+                "spec.version: spec.source has a ref already: remove one of them".to_owned(),
+            ))
         }
         Some(_) => Ok(format!("{}&ref={}", spec.source, spec.version)),
     }
@@ -248,11 +255,11 @@ fn remote_files(
     inputs: &ObjectInputs,
     context: &EvaluationContext,
     root: &Path,
-) -> Result<RemoteFiles, String> {
+) -> Result<RemoteFiles, HelmfileError> {
     let origin = match spec.source.as_str() {
         "" => None,
         text => {
-            let address = Address::parse(text).map_err(|error| format!("spec.source: {error}"))?;
+            let address = Address::parse(text).map_err(|error| error.within("spec.source"))?;
             Some((address.location.scheme, address.location.host))
         }
     };
@@ -266,7 +273,7 @@ fn remote_files(
 }
 
 /// The question that the spec asks.
-fn query(spec: &HelmfileSpec, root: &Path, bundle: Option<&DefaultBundle>) -> Result<Query, String> {
+fn query(spec: &HelmfileSpec, root: &Path, bundle: Option<&DefaultBundle>) -> Result<Query, HelmfileError> {
     let file = match (spec.source.is_empty(), spec.state.is_empty()) {
         (true, true) if bundle.is_some() => {
             bundle.map(|bundle| bundle.opened.manifest.file.clone()).unwrap_or_default()
@@ -274,18 +281,21 @@ fn query(spec: &HelmfileSpec, root: &Path, bundle: Option<&DefaultBundle>) -> Re
         (false, true) => source(spec)?,
         (true, false) => {
             let path = root.join(INLINE_FILE);
-            std::fs::write(&path, &spec.state).map_err(|error| format!("spec.state: {error}"))?;
+            std::fs::write(&path, &spec.state)
+                .map_err(|error| HelmfileError::cause(error).within("spec.state"))?;
             path.to_string_lossy().into_owned()
         }
         (true, true) => {
-            return Err("spec: set source or state; the operator has no bundle (--bundle)".to_owned());
+            return Err(HelmfileError::Object(
+                "spec: set source or state; the operator has no bundle (--bundle)".to_owned(),
+            ));
         }
-        (false, false) => return Err("spec: set one of source and state".to_owned()),
+        (false, false) => return Err(HelmfileError::Object("spec: set one of source and state".to_owned())),
     };
     if !spec.source.is_empty() && !paths::is_remote(&file) {
-        return Err(format!(
+        return Err(HelmfileError::Object(format!(
             "spec.source: {file:?} is not an address such as git::https://HOST/REPOSITORY@FILE"
-        ));
+        )));
     }
     let overrides = Value::from_data(&from_json(&Json::Object(spec.values.clone())));
     let overrides = match overrides {
@@ -310,13 +320,13 @@ fn releases(
     host: &dyn Host,
     states: &mut [State],
     context: &SpecContext<'_>,
-) -> Result<(Vec<EvaluatedRelease>, Vec<Vec<usize>>), Error> {
+) -> Result<(Vec<EvaluatedRelease>, Vec<Vec<usize>>), HelmfileError> {
     // What follows compares all releases with each other.
     let count: usize = states.iter().map(|state| state.fields.records(key!("releases")).count()).sum();
     if count > MAX_STATED {
-        return Err(
-            format!("the state files have {count} releases, chosen or not: at most {MAX_STATED}").into()
-        );
+        return Err(HelmfileError::Object(format!(
+            "the state files have {count} releases, chosen or not: at most {MAX_STATED}"
+        )));
     }
     let mut plan = DeployPlan::default();
     // What hooks there are is an error.
@@ -333,7 +343,7 @@ fn releases(
     for planned in plan.releases {
         let PlannedRelease { state, release, name, key, needs, installed, reuses_values, .. } = planned;
         let Some(state) = states.get(state) else { continue };
-        check(state, &release).map_err(|error| Error::Other(format!("release {name:?}: {error}")))?;
+        check(state, &release).map_err(|error| error.within(format!("release {name:?}")))?;
         for line in release_options::ignored_fields(state, &release) {
             host.warn(&line);
         }
@@ -346,13 +356,13 @@ fn releases(
     }
     let mut seen = BTreeSet::new();
     if let Some(twice) = releases.iter().find(|one| !seen.insert(one.id.clone())) {
-        return Err(format!("duplicate release {}", twice.id).into());
+        return Err(HelmfileError::Object(format!("duplicate release {}", twice.id)));
     }
     Ok((releases, plan.steps))
 }
 
-fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<ReleaseSpec, String> {
-    let mut spec = release_spec(context, state, release, None).map_err(|error| error.to_string())?;
+fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<ReleaseSpec, Error> {
+    let mut spec = release_spec(context, state, release, None)?;
     spec.options.revisions.skip_unchanged = true;
     spec.options.ownership.force_conflicts = true;
     spec.options.objects.moved_crds = MovedCrds::Keep;
@@ -360,21 +370,21 @@ fn deploy(context: &SpecContext<'_>, state: &State, release: &Record) -> Result<
 }
 
 /// Refuses what needs a program, or another cluster.
-fn check(state: &State, release: &Record) -> Result<(), String> {
+fn check(state: &State, release: &Record) -> Result<(), HelmfileError> {
     let context = release_options::kube_context(state, release);
     if !context.is_empty() {
-        return Err(format!(
+        return Err(HelmfileError::Object(format!(
             "kubeContext {context:?}: a Helmfile deploys to the cluster that it is in: remove the field"
-        ));
+        )));
     }
     let defaults = state.fields.record(key!("helmDefaults"));
     let default = defaults.and_then(|defaults| defaults.optional_text(key!("postRenderer")));
     match release.optional_text(key!("postRenderer")).or(default).filter(|program| !program.is_empty()) {
-        Some(_) => {
-            Err("postRenderer: the operator runs no programs: use jsonPatches, strategicMergePatches or \
+        Some(_) => Err(HelmfileError::Object(
+            "postRenderer: the operator runs no programs: use jsonPatches, strategicMergePatches or \
                         transformers"
-                .to_owned())
-        }
+                .to_owned(),
+        )),
         None => Ok(()),
     }
 }
@@ -413,7 +423,7 @@ mod tests {
         assert_eq!(of("git::https://h/r@f", "").unwrap(), "git::https://h/r@f");
         assert_eq!(of("git::https://h/r@f", "v1").unwrap(), "git::https://h/r@f?ref=v1");
         assert_eq!(of("git::https://h/r@f?depth=1", "v1").unwrap(), "git::https://h/r@f?depth=1&ref=v1");
-        assert!(of("git::https://h/r@f?ref=a", "v1").unwrap_err().contains("spec.version"));
+        assert!(of("git::https://h/r@f?ref=a", "v1").unwrap_err().to_string().contains("spec.version"));
     }
 
     #[test]
@@ -430,7 +440,7 @@ mod tests {
                 state: state.to_owned(),
                 ..HelmfileSpec::default()
             };
-            let told = query(&spec, root.path(), None).unwrap_err();
+            let told = query(&spec, root.path(), None).unwrap_err().to_string();
             assert!(told.contains(part), "{told}");
         }
         for source in ["git::https://h/r@f", "git::github.com/o/r@f", "https://h/f.yaml"] {

@@ -144,9 +144,10 @@ impl Helmfiles {
         let context = self.context(pass, generation, labels);
         let spec = spec.clone();
         let work = redact::spawn_blocking(move || evaluation::evaluate(&spec, &inputs, &context));
-        work.await.map_err(|error| ReconcileError::Task(error.to_string()))?.map_err(|text| {
+        work.await.map_err(|error| ReconcileError::Task(error.to_string()))?.map_err(|error| {
             // The source may be there the next time.
-            ReconcileError::Reason { reason: "EvaluationFailed", text, disposition: Disposition::Retry }
+            let (reason, text) = ("EvaluationFailed", error.to_string());
+            ReconcileError::Reason { reason, text, disposition: Disposition::Retry }
         })
     }
 }
@@ -178,7 +179,9 @@ impl HelmfileObject {
     fn spec(&self) -> Result<&HelmfileSpec, ReconcileError> {
         let read = || match &self.source {
             SpecSource::Helmfile(spec) => HelmfileSpec::deserialize(spec).map_err(|e| format!("spec: {e}")),
-            SpecSource::Custom(object, kind, bounds) => kind.spec(object, *bounds),
+            SpecSource::Custom(object, kind, bounds) => {
+                kind.spec(object, *bounds).map_err(|error| error.to_string())
+            }
         };
         self.spec.get_or_init(read).as_ref().map_err(|text| ReconcileError::Config(text.clone()))
     }

@@ -10,34 +10,16 @@ use serde_json::json;
 use super::local_secrets::MAX_DEPTH;
 use super::secret_reference::Reference;
 use super::{Document, Remote};
+use crate::error::HelmfileError;
 use helmfile_compat::document;
 use helmfile_compat::value::{Map, Value};
 use windlass_fetch::http::Http;
-use windlass_fetch::{AwsApi, AwsSession, BucketError, CloudCredentials};
+use windlass_fetch::{AwsApi, AwsSession, CloudCredentials};
 
 /// Most pages of parameters, of 10 each.
 const MAX_PAGES: usize = 1000;
 /// The key of the list of suffixes in the secret `PATH/meta`.
 const META: &str = "github.com/helmfile/vals";
-
-/// Why there is no secret.
-struct SecretError {
-    /// Whether none has the name.
-    is_missing: bool,
-    reason: String,
-}
-
-impl From<BucketError> for SecretError {
-    fn from(error: BucketError) -> Self {
-        Self { is_missing: error.is_missing_resource(), reason: error.to_string() }
-    }
-}
-
-impl From<&str> for SecretError {
-    fn from(reason: &str) -> Self {
-        Self { is_missing: false, reason: reason.to_owned() }
-    }
-}
 
 /// Operations for one reference.
 struct Calls<'c> {
@@ -48,13 +30,13 @@ struct Calls<'c> {
 }
 
 impl<'c> Calls<'c> {
-    async fn new(remote: &'c Remote, reference: &'c Reference, api: AwsApi) -> Result<Self, String> {
+    async fn new(remote: &'c Remote, reference: &'c Reference, api: AwsApi) -> Result<Self, HelmfileError> {
         reference.refuse("profile", "set AWS_PROFILE")?;
         reference.refuse("role_arn", "set AWS_PROFILE to a profile with a role_arn")?;
         let (http, region) = (&remote.http, reference.parameter("region"));
         let cloud = CloudCredentials(http);
         let session = remote.logins.aws.get(region.clone(), cloud.own_aws_session(region.as_deref()));
-        let session = session.await.map_err(|error| error.to_string())?;
+        let session = session.await.map_err(HelmfileError::cause)?;
         Ok(Self { http, reference, api, session })
     }
 
@@ -62,12 +44,15 @@ impl<'c> Calls<'c> {
         &self,
         operation: &str,
         body: &serde_json::Value,
-    ) -> Result<serde_json::Value, BucketError> {
-        CloudCredentials(self.http).aws_json(&self.session, self.api, operation, body).await
+    ) -> Result<serde_json::Value, HelmfileError> {
+        CloudCredentials(self.http)
+            .aws_json(&self.session, self.api, operation, body)
+            .await
+            .map_err(HelmfileError::cause)
     }
 
     /// The text of a secret.
-    async fn secret(&self, name: &str) -> Result<String, SecretError> {
+    async fn secret(&self, name: &str) -> Result<String, HelmfileError> {
         let mut body = json!({ "SecretId": name });
         for (key, parameter) in [("VersionStage", "version_stage"), ("VersionId", "version_id")] {
             if let Some(value) = self.reference.parameter(parameter) {
@@ -79,26 +64,28 @@ impl<'c> Calls<'c> {
             return Ok(text.to_owned());
         }
         let bytes = answer["SecretBinary"].as_str().and_then(|data| STANDARD.decode(data).ok());
-        let bytes = bytes.ok_or("the answer has neither SecretString nor SecretBinary")?;
-        String::from_utf8(bytes).map_err(|_| "the secret is not UTF-8 text".into())
+        let bytes = bytes.ok_or_else(|| {
+            HelmfileError::Secret("the answer has neither SecretString nor SecretBinary".to_owned())
+        })?;
+        String::from_utf8(bytes).map_err(|_| HelmfileError::Secret("the secret is not UTF-8 text".to_owned()))
     }
 
     /// The value of a parameter, in the version that is asked for.
-    async fn parameter(&self, name: &str) -> Result<String, String> {
+    async fn parameter(&self, name: &str) -> Result<String, HelmfileError> {
         // `NAME:VERSION` selects a version.
         let selected = match self.reference.parameter("version") {
             Some(version) if version.bytes().all(|b| b.is_ascii_digit()) => format!("{name}:{version}"),
-            Some(_) => return Err("version is not a number".to_owned()),
+            Some(_) => return Err(HelmfileError::Secret("version is not a number".to_owned())),
             None => name.to_owned(),
         };
         let body = json!({ "Name": selected, "WithDecryption": true });
-        let answer = self.call("GetParameter", &body).await.map_err(|error| error.to_string())?;
+        let answer = self.call("GetParameter", &body).await?;
         let text = answer["Parameter"]["Value"].as_str();
-        text.map(str::to_owned).ok_or_else(|| "the answer has no value".to_owned())
+        text.map(str::to_owned).ok_or_else(|| HelmfileError::Secret("the answer has no value".to_owned()))
     }
 
     /// The parameters below a path, as nested maps.
-    async fn parameters(&self, path: &str) -> Result<Map, String> {
+    async fn parameters(&self, path: &str) -> Result<Map, HelmfileError> {
         let recursive = self.reference.parameter("recursive").as_deref() == Some("true");
         let (mut out, mut next) = (Map::new(), None::<String>);
         for _ in 0..MAX_PAGES {
@@ -106,26 +93,31 @@ impl<'c> Calls<'c> {
             if let Some(token) = &next {
                 body["NextToken"] = token.as_str().into();
             }
-            let answer = self.call("GetParametersByPath", &body).await.map_err(|error| error.to_string())?;
+            let answer = self.call("GetParametersByPath", &body).await?;
             for parameter in answer["Parameters"].as_array().into_iter().flatten() {
                 let name = parameter["Name"].as_str().unwrap_or_default();
                 let value = parameter["Value"].as_str().unwrap_or_default();
                 let below =
                     name.strip_prefix(path.trim_end_matches('/')).and_then(|name| name.strip_prefix('/'));
-                let below = below.ok_or_else(|| format!("the answer has the parameter {name}"))?;
+                let below = below
+                    .ok_or_else(|| HelmfileError::Secret(format!("the answer has the parameter {name}")))?;
                 let keys: Vec<&str> = below.split('/').collect();
                 if keys.len() > MAX_DEPTH {
-                    return Err(format!("a parameter has more than {MAX_DEPTH} components"));
+                    return Err(HelmfileError::Secret(format!(
+                        "a parameter has more than {MAX_DEPTH} components"
+                    )));
                 }
                 insert(&mut out, &keys, value);
             }
             match answer["NextToken"].as_str().filter(|token| !token.is_empty()) {
                 Some(token) => next = Some(token.to_owned()),
-                None if out.is_empty() => return Err("there is no parameter below it".to_owned()),
+                None if out.is_empty() => {
+                    return Err(HelmfileError::Secret("there is no parameter below it".to_owned()));
+                }
                 None => return Ok(out),
             }
         }
-        Err(format!("there are more than {} parameters below it", MAX_PAGES * 10))
+        Err(HelmfileError::Secret(format!("there are more than {} parameters below it", MAX_PAGES * 10)))
     }
 }
 
@@ -148,31 +140,31 @@ fn insert(map: &mut Map, path: &[&str], value: &str) {
 }
 
 /// A secret of Secrets Manager. With keys, one that does not exist may be several below a path, which `PATH/meta` lists.
-pub(super) async fn of_manager(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+pub(super) async fn of_manager(remote: &Remote, reference: &Reference) -> Result<Document, HelmfileError> {
     let calls = Calls::new(remote, reference, AwsApi::SecretsManager).await?;
     let path = reference.path.trim_end_matches('/');
     let missing = match calls.secret(&reference.path).await {
         Ok(text) => return Ok(Document::Text(text)),
-        Err(error) if reference.keys.is_empty() || !error.is_missing => return Err(error.reason),
-        Err(error) => error.reason,
+        Err(error) if reference.keys.is_empty() || !error.is_missing_resource() => return Err(error),
+        Err(error) => error,
     };
     let Ok(meta) = calls.secret(&format!("{path}/meta")).await else { return Err(missing) };
     let listed = document::map(&meta).ok().and_then(|mut map| map.remove(META));
     let Some(Value::List(suffixes)) = listed else {
-        return Err(format!("the secret {path}/meta has no list {META:?}"));
+        return Err(HelmfileError::Secret(format!("the secret {path}/meta has no list {META:?}")));
     };
     let mut out = Map::new();
     for suffix in suffixes {
         let suffix = suffix.go_text();
         let suffix = suffix.trim_start_matches('/');
-        let text = calls.secret(&format!("{path}/{suffix}")).await.map_err(|error| error.reason)?;
+        let text = calls.secret(&format!("{path}/{suffix}")).await?;
         out.insert(suffix.to_owned(), Value::String(text));
     }
     Ok(Document::Map(out))
 }
 
 /// A parameter, or those below a path.
-pub(super) async fn of_parameters(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+pub(super) async fn of_parameters(remote: &Remote, reference: &Reference) -> Result<Document, HelmfileError> {
     let calls = Calls::new(remote, reference, AwsApi::SystemsManager).await?;
     let path = format!("/{}", reference.path.trim_start_matches('/'));
     let single = reference.parameter("mode").as_deref() == Some("singleparam");

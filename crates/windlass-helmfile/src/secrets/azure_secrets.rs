@@ -7,6 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::secret_reference::Reference;
 use super::{Document, Remote};
+use crate::error::HelmfileError;
 use windlass_fetch::CloudCredentials;
 use windlass_fetch::http::{Credentials, MAX_CREDENTIALS, Request, Tls};
 use windlass_fetch::location::{Location, is_host_label};
@@ -19,7 +20,7 @@ const DOMAINS: [&str; 4] =
 const ENDPOINT: &str = "WINDLASS_AZURE_KEYVAULT_URL";
 
 /// The text of a secret.
-pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, HelmfileError> {
     let parts: Vec<&str> = reference.path.trim_end_matches('/').split('/').collect();
     let (vault, name, version) = match parts.as_slice() {
         [vault, name] => (*vault, *name, ""),
@@ -27,7 +28,7 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
         _ => ("", "", ""),
     };
     if vault.trim().is_empty() || name.trim().is_empty() {
-        return Err("the path has the form VAULT/NAME[/VERSION]".to_owned());
+        return Err(HelmfileError::Secret("the path has the form VAULT/NAME[/VERSION]".to_owned()));
     }
     let host = if vault.contains('.') { vault.to_owned() } else { format!("{vault}.{}", DOMAINS[0]) };
     let is_of = |domain: &&str| {
@@ -36,25 +37,28 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
     };
     // Another host would get a token with which it could read the vaults.
     let domain = DOMAINS.into_iter().find(is_of);
-    let domain = domain.ok_or_else(|| format!("{host} is not a host of a key vault"))?;
+    let domain =
+        domain.ok_or_else(|| HelmfileError::Secret(format!("{host} is not a host of a key vault")))?;
     let server = std::env::var(ENDPOINT).ok().filter(|server| !server.is_empty());
     let server = server.unwrap_or_else(|| format!("https://{host}"));
     let part = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let path = format!("/secrets/{}/{}", part(name), part(version));
     let url = Location::parse(&format!("{}{}", server.trim_end_matches('/'), path.trim_end_matches('/')));
-    let url = url.map_err(|error| error.to_string())?;
+    let url = url.map_err(HelmfileError::cause)?;
     let scope = format!("https://{domain}/.default");
     let cloud = CloudCredentials(&remote.http);
     let token = remote.logins.azure.get(domain, cloud.own_azure(&scope)).await;
-    let token = token.map_err(|error| error.to_string())?;
+    let token = token.map_err(HelmfileError::cause)?;
     let tls = Tls::default();
     let request = Request {
         credentials: Some(Credentials::Bearer(token)),
         confined: true,
         ..Request::get(url.with_query("api-version=7.4".to_owned()), &tls, MAX_CREDENTIALS)
     };
-    let answer = remote.http.fetch(request).await.map_err(|error| error.to_string())?;
+    let answer = remote.http.fetch(request).await.map_err(HelmfileError::cause)?;
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
-    let text = answer["value"].as_str().ok_or_else(|| format!("{url} answered without a secret"))?;
+    let text = answer["value"]
+        .as_str()
+        .ok_or_else(|| HelmfileError::Secret(format!("{url} answered without a secret")))?;
     Ok(Document::Text(text.to_owned()))
 }

@@ -9,6 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::secret_reference::Reference;
 use super::{Document, Remote};
+use crate::error::HelmfileError;
 use windlass_fetch::http::{Credentials, MAX_CREDENTIALS, Request, Tls};
 use windlass_fetch::location::Location;
 use windlass_fetch::{CloudCredentials, GOOGLE_PLATFORM};
@@ -17,13 +18,15 @@ use windlass_fetch::{CloudCredentials, GOOGLE_PLATFORM};
 const SERVER: &str = "https://secretmanager.googleapis.com/";
 
 /// The text of a secret.
-pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, HelmfileError> {
     let (project, name) = match reference.path.split_once('/') {
         Some((project, name)) => (project.to_owned(), name),
         None => (std::env::var("GCP_PROJECT").unwrap_or_default(), reference.path.as_str()),
     };
     if project.is_empty() {
-        return Err("the path has the form PROJECT/NAME, unless GCP_PROJECT is set".to_owned());
+        return Err(HelmfileError::Secret(
+            "the path has the form PROJECT/NAME, unless GCP_PROJECT is set".to_owned(),
+        ));
     }
     let flag = |name: &str| reference.parameter(name).is_some_and(|value| parse_bool(&value) == Some(true));
     let version = reference.parameter("version").unwrap_or_else(|| "latest".to_owned());
@@ -33,7 +36,11 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
         // Only a secret that does not exist is replaced; vals replaces one that cannot be read, too.
         (Ok(None), _) if flag("optional") => String::new(),
         (Ok(None), Some(fallback)) => fallback,
-        (Ok(None), None) => return Err(format!("the secret has no version {version}, or does not exist")),
+        (Ok(None), None) => {
+            return Err(HelmfileError::Secret(format!(
+                "the secret has no version {version}, or does not exist"
+            )));
+        }
         (Err(error), _) => return Err(error),
     };
     let text = match text.strip_suffix('\n') {
@@ -44,7 +51,12 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
 }
 
 /// A version of a secret; `None` if it does not exist.
-async fn access(remote: &Remote, project: &str, name: &str, version: &str) -> Result<Option<String>, String> {
+async fn access(
+    remote: &Remote,
+    project: &str,
+    name: &str,
+    version: &str,
+) -> Result<Option<String>, HelmfileError> {
     let server = std::env::var("CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER").ok();
     let server = server.filter(|server| !server.is_empty()).unwrap_or_else(|| SERVER.to_owned());
     let part = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
@@ -55,20 +67,22 @@ async fn access(remote: &Remote, project: &str, name: &str, version: &str) -> Re
         part(name),
         part(version)
     );
-    let url = Location::parse(&url).map_err(|error| error.to_string())?;
+    let url = Location::parse(&url).map_err(HelmfileError::cause)?;
     let cloud = CloudCredentials(&remote.http);
     let token = remote.logins.google.get((), cloud.own_google(GOOGLE_PLATFORM)).await;
-    let token = token.map_err(|error| error.to_string())?;
+    let token = token.map_err(HelmfileError::cause)?;
     let tls = Tls::default();
     let credentials = Some(Credentials::Bearer(token));
     let request = Request { credentials, confined: true, ..Request::get(url.clone(), &tls, MAX_CREDENTIALS) };
     let answer = match remote.http.fetch(request).await {
         Ok(answer) => answer,
         Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(HelmfileError::cause(error)),
     };
     let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
     let bytes = answer["payload"]["data"].as_str().and_then(|data| STANDARD.decode(data).ok());
-    let bytes = bytes.ok_or_else(|| format!("{url} answered without a secret"))?;
-    String::from_utf8(bytes).map(Some).map_err(|_| "the secret is not UTF-8 text".to_owned())
+    let bytes = bytes.ok_or_else(|| HelmfileError::Secret(format!("{url} answered without a secret")))?;
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| HelmfileError::Secret("the secret is not UTF-8 text".to_owned()))
 }

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 
 use super::secret_reference::Reference;
+use crate::error::HelmfileError;
 use crate::sops::{self, Keys};
 use helmfile_compat::paths;
 use helmfile_compat::value::{Map, Value};
@@ -34,8 +35,9 @@ pub struct LocalSecrets {
 
 impl LocalSecrets {
     /// A variable of the environment.
-    pub(super) fn variable(&self, path: &str) -> Result<String, String> {
-        self.found(path.trim_end_matches('/')).ok_or_else(|| "the variable is not set".to_owned())
+    pub(super) fn variable(&self, path: &str) -> Result<String, HelmfileError> {
+        self.found(path.trim_end_matches('/'))
+            .ok_or_else(|| HelmfileError::Secret("the variable is not set".to_owned()))
     }
 
     fn found(&self, name: &str) -> Option<String> {
@@ -46,13 +48,13 @@ impl LocalSecrets {
     }
 
     /// The text of a file, relative to a folder.
-    pub(super) fn file(&self, dir: &str, path: &str) -> Result<String, String> {
+    pub(super) fn file(&self, dir: &str, path: &str) -> Result<String, HelmfileError> {
         let bytes = self.read(&paths::within(dir, path.trim_end_matches('/')))?;
-        String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text".to_owned())
+        String::from_utf8(bytes).map_err(|_| HelmfileError::Secret("the file is not UTF-8 text".to_owned()))
     }
 
     /// The bytes of a file.
-    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, HelmfileError> {
         match &self.root {
             Some(root) => read(&confined_files::resolve(root, Path::new(path))?),
             None => read(Path::new(path)),
@@ -60,12 +62,12 @@ impl LocalSecrets {
     }
 
     /// A file, decrypted.
-    pub(super) fn decrypt(&self, path: &str, format: sops::Format) -> Result<Vec<u8>, String> {
+    pub(super) fn decrypt(&self, path: &str, format: sops::Format) -> Result<Vec<u8>, HelmfileError> {
         sops::decrypt(&self.read(path)?, format, &self.keys)
     }
 
     /// What sops encrypted: a file, or the path itself in base64 (`key_type=base64`).
-    pub(super) fn encrypted(&self, dir: &str, reference: &Reference) -> Result<String, String> {
+    pub(super) fn encrypted(&self, dir: &str, reference: &Reference) -> Result<String, HelmfileError> {
         let (bytes, name) = match reference.parameter("key_type").as_deref() {
             None | Some("filepath") => {
                 (self.read(&paths::within(dir, &reference.path))?, reference.path.as_str())
@@ -73,9 +75,9 @@ impl LocalSecrets {
             Some("base64") => {
                 let bytes =
                     URL_SAFE.decode(&reference.path).or_else(|_| URL_SAFE_NO_PAD.decode(&reference.path));
-                (bytes.map_err(|_| "the path is not base64".to_owned())?, "")
+                (bytes.map_err(|_| HelmfileError::Secret("the path is not base64".to_owned()))?, "")
             }
-            Some(_) => return Err("key_type is filepath or base64".to_owned()),
+            Some(_) => return Err(HelmfileError::Secret("key_type is filepath or base64".to_owned())),
         };
         // With keys vals reads YAML, of which JSON is a part.
         let format = match reference.parameter("format") {
@@ -84,20 +86,21 @@ impl LocalSecrets {
             None => sops::Format::of_file(name),
         };
         let text = sops::decrypt(&bytes, format, &self.keys)?;
-        String::from_utf8(text).map_err(|_| "the decrypted file is not UTF-8 text".to_owned())
+        String::from_utf8(text)
+            .map_err(|_| HelmfileError::Secret("the decrypted file is not UTF-8 text".to_owned()))
     }
 
     /// Replaces `$NAME`, `${NAME}`, `${NAME:-default}` and `${NAME-default}`.
     ///
     /// # Errors
     /// The result is larger than 16 MiB.
-    pub(super) fn substituted(&self, text: &str) -> Result<String, String> {
+    pub(super) fn substituted(&self, text: &str) -> Result<String, HelmfileError> {
         let variable = |name: &str| self.found(name);
         let mut out = String::new();
         let mut rest = text;
         while let Some(start) = rest.find('$') {
             if out.len() > MAX_TEXT {
-                return Err(format!("the text is larger than {} MiB", MAX_TEXT >> 20));
+                return Err(HelmfileError::Secret(format!("the text is larger than {} MiB", MAX_TEXT >> 20)));
             }
             out.push_str(rest.get(..start).unwrap_or_default());
             rest = rest.get(start + 1..).unwrap_or_default();
@@ -130,25 +133,29 @@ impl LocalSecrets {
 }
 
 /// The bytes of a file.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>, String> {
-    bounded_read::read_file(path, MAX_FILE).map_err(|error| of_the_system(&error))
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, HelmfileError> {
+    bounded_read::read_file(path, MAX_FILE).map_err(|error| HelmfileError::Machine(of_the_system(&error)))
 }
 
 /// A text in base64, decoded.
-pub(super) fn from_base64(text: &str) -> Result<String, String> {
-    let bytes = STANDARD.decode(text).map_err(|_| "the secret is not base64".to_owned())?;
-    String::from_utf8(bytes).map_err(|_| "the decoded secret is not UTF-8 text".to_owned())
+pub(super) fn from_base64(text: &str) -> Result<String, HelmfileError> {
+    let bytes =
+        STANDARD.decode(text).map_err(|_| HelmfileError::Secret("the secret is not base64".to_owned()))?;
+    String::from_utf8(bytes)
+        .map_err(|_| HelmfileError::Secret("the decoded secret is not UTF-8 text".to_owned()))
 }
 
 /// `a/b/c` as the map `{a: {b: c}}`.
-pub(super) fn echoed(path: &str) -> Result<Map, String> {
+pub(super) fn echoed(path: &str) -> Result<Map, HelmfileError> {
     let path = path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').collect();
     let Some((last, keys)) = parts.split_last().filter(|(_, keys)| !keys.is_empty()) else {
-        return Err(format!("key must have two or more components separated by \"/\": got {path:?}"));
+        return Err(HelmfileError::Secret(format!(
+            "key must have two or more components separated by \"/\": got {path:?}"
+        )));
     };
     if keys.len() > MAX_DEPTH {
-        return Err(format!("the path has more than {MAX_DEPTH} components"));
+        return Err(HelmfileError::Secret(format!("the path has more than {MAX_DEPTH} components")));
     }
     let whole = keys.iter().rev().fold(Value::String((*last).to_owned()), |value, key| {
         Value::Map(Map::from([((*key).to_owned(), value)]))
@@ -169,7 +176,7 @@ mod tests {
         assert_eq!(own.substituted("a$WINDLASS_NO_SUCH-${WINDLASS_NO_SUCH:-d}$").unwrap(), "a-d$");
         let variables = Some(BTreeMap::from([("A".to_owned(), "x".repeat(1 << 20))]));
         let tenant = LocalSecrets { variables, ..LocalSecrets::default() };
-        assert!(tenant.substituted(&"$A".repeat(1000)).unwrap_err().contains("16 MiB"));
-        assert!(echoed(&"a/".repeat(500_000)).unwrap_err().contains("components"));
+        assert!(tenant.substituted(&"$A".repeat(1000)).unwrap_err().to_string().contains("16 MiB"));
+        assert!(echoed(&"a/".repeat(500_000)).unwrap_err().to_string().contains("components"));
     }
 }

@@ -24,6 +24,7 @@ use base64::engine::general_purpose::STANDARD;
 pub use self::local_secrets::LocalSecrets;
 use self::secret_reference::Reference;
 use self::vault_secrets::VaultSessions;
+use super::error::HelmfileError;
 use super::local_host::SecretStore;
 use super::sops;
 use helmfile_compat::document;
@@ -88,11 +89,13 @@ impl Document {
     }
 
     /// The document as a map: a text is YAML.
-    fn into_map(self) -> Result<Map, String> {
+    fn into_map(self) -> Result<Map, HelmfileError> {
         match self {
             Self::Map(map) => Ok(map),
             // The parser's error would quote the text.
-            Self::Text(text) => document::map(&text).map_err(|_| "it is not a YAML map".to_owned()),
+            Self::Text(text) => {
+                document::map(&text).map_err(|_| HelmfileError::Secret("it is not a YAML map".to_owned()))
+            }
         }
     }
 }
@@ -142,23 +145,23 @@ impl Secrets {
     }
 
     /// The document of a reference, which is read once. Others that want it wait, and no one else does.
-    fn document(&self, reference: &Reference, dir: &str) -> Result<Document, String> {
+    fn document(&self, reference: &Reference, dir: &str) -> Result<Document, HelmfileError> {
         let key = (dir.to_owned(), reference.document.clone(), !reference.keys.is_empty());
         let cell = {
             let mut documents = self.documents.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(documents.entry(key).or_default())
         };
         let read = || {
-            let document = self.read(reference, dir)?;
+            let document = self.read(reference, dir).map_err(|error| error.to_string())?;
             let bytes = document.size() + dir.len() + reference.document.len();
             let taken = self.budget.take(bytes as u64);
             taken.map(|()| document).map_err(|error| format!("secret documents: {error}"))
         };
-        cell.get_or_init(read).clone()
+        cell.get_or_init(read).clone().map_err(HelmfileError::Secret)
     }
 
     /// Asks the provider for a document: for a map, if the reference has keys.
-    fn read(&self, reference: &Reference, dir: &str) -> Result<Document, String> {
+    fn read(&self, reference: &Reference, dir: &str) -> Result<Document, HelmfileError> {
         let path = reference.path.as_str();
         let wants_map = !reference.keys.is_empty();
         let provider = reference.provider.as_str();
@@ -172,28 +175,28 @@ impl Secrets {
             "vault" | "awssecrets" | "awsssm" | "gcpsecrets" | "azurekeyvault" | "k8s" => {
                 self.read_remote(reference)
             }
-            other if KNOWN.contains(&other) => Err(format!(
+            other if KNOWN.contains(&other) => Err(HelmfileError::Secret(format!(
                 "the provider {other:?} is not supported; pass the secret in a variable: ref+env://NAME"
-            )),
-            other => Err(format!("no provider registered for scheme {other:?}")),
+            ))),
+            other => Err(HelmfileError::Secret(format!("no provider registered for scheme {other:?}"))),
         }
     }
 }
 
 impl Secrets {
     /// Asks a server, or the cluster.
-    fn read_remote(&self, reference: &Reference) -> Result<Document, String> {
+    fn read_remote(&self, reference: &Reference) -> Result<Document, HelmfileError> {
         let provider = reference.provider.as_str();
         let Some(remote) = &self.remote else {
-            return Err(format!(
+            return Err(HelmfileError::Secret(format!(
                 "a Helmfile may not ask {provider} with the operator's rights; put the secret into spec.secretRefs.env: ref+env://NAME"
-            ));
+            )));
         };
         if provider == "k8s" {
             return blocking::wait(|| cluster_secrets::read(&remote.cluster, reference));
         }
         if remote.http.is_offline() {
-            return Err("offline mode forbids asking for it".to_owned());
+            return Err(HelmfileError::Secret("offline mode forbids asking for it".to_owned()));
         }
         match provider {
             "vault" => blocking::wait(|| vault_secrets::read(remote, reference)),
@@ -206,38 +209,41 @@ impl Secrets {
 }
 
 impl SecretStore for Secrets {
-    fn secret(&self, text: &str, dir: &str) -> Result<Value, String> {
+    fn secret(&self, text: &str, dir: &str) -> Result<Value, HelmfileError> {
         let value = self.value(text, dir)?;
         redact::add_all(&to_json(&value.to_data()));
         Ok(value)
     }
 
-    fn decrypt(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn decrypt(&self, path: &str) -> Result<Vec<u8>, HelmfileError> {
         let format = sops::Format::of_secrets_file(path);
-        self.local.decrypt(path, format).map_err(|error| format!("{path}: {error}"))
+        self.local.decrypt(path, format).map_err(|error| error.within(&*path))
     }
 }
 
 impl Secrets {
     /// The value that a reference stands for.
-    fn value(&self, text: &str, dir: &str) -> Result<Value, String> {
+    fn value(&self, text: &str, dir: &str) -> Result<Value, HelmfileError> {
         let mut reference = Reference::parse(text)?;
         reference.has_defaults = self.remote.is_some();
-        let place =
-            |error: String| format!("expand {}: {}", reference.without_parameters(), without_secrets(&error));
+        // Causes may have secrets.
+        let place = |error: HelmfileError| {
+            let text = without_secrets(&error.to_string());
+            HelmfileError::Secret(format!("expand {}: {text}", reference.without_parameters()))
+        };
         let document = self.document(&reference, dir).map_err(place)?;
         if !reference.keys.is_empty() {
             return document.into_map().and_then(|map| reference.value(map)).map_err(place);
         }
         let Document::Text(text) = document else {
-            return Err(place("it is a map; name a key after #".to_owned()));
+            return Err(place(HelmfileError::Secret("it is a map; name a key after #".to_owned())));
         };
         let encode =
             reference.parameter("encode").filter(|_| matches!(reference.provider.as_str(), "file" | "sops"));
         match encode.as_deref() {
             None | Some("raw") => Ok(Value::String(text)),
             Some("base64") => Ok(Value::String(STANDARD.encode(text))),
-            Some(_) => Err(place("encode is raw or base64".to_owned())),
+            Some(_) => Err(place(HelmfileError::Secret("encode is raw or base64".to_owned()))),
         }
     }
 }
@@ -255,11 +261,13 @@ mod tests {
     #[test]
     fn references_lead_to_values() {
         let store = secrets(false);
-        let text = |value: &str| Ok(Value::String(value.to_owned()));
-        assert_eq!(store.secret("echo://a/b/", "/"), text("a/b"));
-        assert_eq!(store.secret("echo://a/b/c#/a/b", "/"), text("c"));
-        assert!(store.secret("echo://a/b#/x", "/").unwrap_err().contains("no value found for key x"));
-        assert!(store.secret("nope://a", "/").unwrap_err().contains("no provider registered"));
+        let text = |value: &str| Value::String(value.to_owned());
+        assert_eq!(store.secret("echo://a/b/", "/").unwrap(), text("a/b"));
+        assert_eq!(store.secret("echo://a/b/c#/a/b", "/").unwrap(), text("c"));
+        assert!(
+            store.secret("echo://a/b#/x", "/").unwrap_err().to_string().contains("no value found for key x")
+        );
+        assert!(store.secret("nope://a", "/").unwrap_err().to_string().contains("no provider registered"));
     }
 
     #[test]
@@ -269,8 +277,8 @@ mod tests {
         let store = Secrets { budget: ByteBudget::new(1000), ..secrets(false) };
         let read = |reference: &str| store.secret(reference, dir.path().to_str().unwrap());
         assert!(read("file://a").is_ok() && read("file://a").is_ok());
-        assert!(read("file://a?x=1").unwrap_err().contains("secret documents: a run may take"));
-        assert_eq!(read("echo://b"), Ok(Value::String("b".to_owned())));
+        assert!(read("file://a?x=1").unwrap_err().to_string().contains("secret documents: a run may take"));
+        assert_eq!(read("echo://b").unwrap(), Value::String("b".to_owned()));
     }
 
     #[test]
@@ -291,9 +299,9 @@ mod tests {
             ("vault://a/b?address=ftp://u:hunter2@h", "address"),
             ("vault://a/b?address=http://h&auth_method=github", "\"github\" is not supported"),
         ] {
-            let told = secrets(false).secret(reference, "/").unwrap_err();
+            let told = secrets(false).secret(reference, "/").unwrap_err().to_string();
             assert!(told.contains(words) && !told.contains("hunter2"), "{reference}: {told}");
         }
-        assert!(secrets(true).secret("vault://a/b", "/").unwrap_err().contains("offline"));
+        assert!(secrets(true).secret("vault://a/b", "/").unwrap_err().to_string().contains("offline"));
     }
 }

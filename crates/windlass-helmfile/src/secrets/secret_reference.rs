@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 
+use crate::error::HelmfileError;
 use helmfile_compat::value::{Map, Value};
 
 /// A reference in its parts.
@@ -26,10 +27,10 @@ pub(super) struct Reference {
 
 impl Reference {
     /// Parses a reference without `ref+`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let (provider, rest) = text
-            .split_once("://")
-            .ok_or_else(|| "a secret reference has the form ref+PROVIDER://PATH".to_owned())?;
+    pub(super) fn parse(text: &str) -> Result<Self, HelmfileError> {
+        let (provider, rest) = text.split_once("://").ok_or_else(|| {
+            HelmfileError::Secret("a secret reference has the form ref+PROVIDER://PATH".to_owned())
+        })?;
         let (address, fragment) = rest.split_once('#').unwrap_or((rest, ""));
         let (path, query) = address.split_once('?').unwrap_or((address, ""));
         let fragment = fragment.strip_prefix('#').unwrap_or(fragment);
@@ -54,9 +55,9 @@ impl Reference {
     }
 
     /// Fails if a parameter is set that is not supported. `hint`: what to do instead.
-    pub(super) fn refuse(&self, name: &str, hint: &str) -> Result<(), String> {
+    pub(super) fn refuse(&self, name: &str, hint: &str) -> Result<(), HelmfileError> {
         match self.parameter(name) {
-            Some(_) => Err(format!("the parameter {name:?} is not supported; {hint}")),
+            Some(_) => Err(HelmfileError::Secret(format!("the parameter {name:?} is not supported; {hint}"))),
             None => Ok(()),
         }
     }
@@ -68,16 +69,21 @@ impl Reference {
     }
 
     /// The value at the keys.
-    pub(super) fn value(&self, mut map: Map) -> Result<Value, String> {
+    pub(super) fn value(&self, mut map: Map) -> Result<Value, HelmfileError> {
         let Some((last, keys)) = self.keys.split_last() else { return Ok(Value::Map(map)) };
         for key in keys {
             map = match map.remove(key) {
                 Some(Value::Map(map)) => map,
-                Some(other) => return Err(format!("{key}: expected a map, got {}", other.go_type())),
-                None => return Err(format!("no value found for key {key}")),
+                Some(other) => {
+                    return Err(HelmfileError::Secret(format!(
+                        "{key}: expected a map, got {}",
+                        other.go_type()
+                    )));
+                }
+                None => return Err(HelmfileError::Secret(format!("no value found for key {key}"))),
             };
         }
-        map.remove(last).ok_or_else(|| format!("no value found for key {last}"))
+        map.remove(last).ok_or_else(|| HelmfileError::Secret(format!("no value found for key {last}")))
     }
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 
 use super::secret_reference::Reference;
 use super::{Document, Remote, local_secrets};
+use crate::error::HelmfileError;
 use helmfile_compat::document;
 use helmfile_compat::value::Value;
 use windlass_base::redact::SecretText;
@@ -50,7 +51,7 @@ fn setting(reference: &Reference, name: &str, other: &str) -> Option<String> {
 }
 
 /// The map at a path; without keys, the value of its last part.
-pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, String> {
+pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Document, HelmfileError> {
     const OF_LOGIN: [&str; 12] = [
         "address",
         "proto",
@@ -72,14 +73,19 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
     let path = reference.path.trim_matches('/');
     let (path, key) = match path.rsplit_once('/') {
         Some((path, key)) if reference.keys.is_empty() => (path, Some(key)),
-        None if reference.keys.is_empty() => return Err("the path has the form MOUNT/PATH/KEY".to_owned()),
+        None if reference.keys.is_empty() => {
+            return Err(HelmfileError::Secret("the path has the form MOUNT/PATH/KEY".to_owned()));
+        }
         _ => (path, None),
     };
     let data = session.secret(http, path, reference.parameter("version").as_deref()).await?;
     // JSON is YAML; its numbers become those of values.
-    let mut map = document::map(&data.to_string()).map_err(|_| "the secret is not a map".to_owned())?;
+    let mut map = document::map(&data.to_string())
+        .map_err(|_| HelmfileError::Secret("the secret is not a map".to_owned()))?;
     let Some(key) = key else { return Ok(Document::Map(map)) };
-    let value = map.remove(key).ok_or_else(|| format!("key {key:?} does not exist in {path:?}"))?;
+    let value = map
+        .remove(key)
+        .ok_or_else(|| HelmfileError::Secret(format!("key {key:?} does not exist in {path:?}")))?;
     let text = match value {
         Value::String(text) => text,
         other => other.go_text(),
@@ -87,20 +93,23 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
     match reference.parameter("decode").as_deref() {
         None | Some("raw") => Ok(Document::Text(text)),
         Some("base64") => local_secrets::from_base64(&text).map(Document::Text),
-        Some(_) => Err("decode is raw or base64".to_owned()),
+        Some(_) => Err(HelmfileError::Secret("decode is raw or base64".to_owned())),
     }
 }
 
 impl Session {
     /// Logs in.
-    async fn open(http: &Http, reference: &Reference) -> Result<Self, String> {
+    async fn open(http: &Http, reference: &Reference) -> Result<Self, HelmfileError> {
         let proto = reference.parameter("proto").unwrap_or_else(|| "https".to_owned());
         let of_host = || reference.parameter("host").map(|host| format!("{proto}://{host}"));
         let address = reference.parameter("address").or_else(of_host).or_else(|| variable("VAULT_ADDR"));
-        let address = address.ok_or("name the server: set VAULT_ADDR or the parameter address")?;
+        let address = address.ok_or_else(|| {
+            HelmfileError::Secret("name the server: set VAULT_ADDR or the parameter address".to_owned())
+        })?;
         let server = Location::parse(address.trim_end_matches('/')).ok();
         let server = server.filter(|server| matches!(server.scheme.as_str(), "http" | "https"));
-        let server = server.ok_or("the address is not a URL of http or https")?;
+        let server = server
+            .ok_or_else(|| HelmfileError::Secret("the address is not a URL of http or https".to_owned()))?;
         let pem = |name: &str| variable(name).map(|path| Pem::File(PathBuf::from(path)));
         let tls = Tls {
             ca: pem("VAULT_CACERT"),
@@ -136,26 +145,28 @@ impl Session {
                 session.login(http, &path, json!({ "role": role, "jwt": jwt })).await?
             }
             "userpass" => {
-                let user = setting(reference, "username", "VAULT_USERNAME").ok_or("username is not set")?;
+                let user = setting(reference, "username", "VAULT_USERNAME")
+                    .ok_or_else(|| HelmfileError::Secret("username is not set".to_owned()))?;
                 if ["password_env", "password_file"].iter().all(|name| reference.parameter(name).is_none()) {
                     session.check_own_server()?;
                 }
                 let password = match setting(reference, "password_env", "VAULT_PASSWORD_ENV") {
-                    Some(name) => {
-                        variable(&name).ok_or_else(|| format!("password_env: {name} is not set"))?
-                    }
+                    Some(name) => variable(&name)
+                        .ok_or_else(|| HelmfileError::Secret(format!("password_env: {name} is not set")))?,
                     None => {
                         let file = setting(reference, "password_file", "VAULT_PASSWORD_FILE");
-                        of_file(Path::new(&file.ok_or("set password_env or password_file")?))?
+                        of_file(Path::new(&file.ok_or_else(|| {
+                            HelmfileError::Secret("set password_env or password_file".to_owned())
+                        })?))?
                     }
                 };
                 let path = format!("{}/login/{user}", mount("VAULT_LOGIN_MOUNT_POINT", "userpass"));
                 session.login(http, &path, json!({ "password": password })).await?
             }
             other => {
-                return Err(format!(
+                return Err(HelmfileError::Secret(format!(
                     "the auth_method {other:?} is not supported; there are token, approle, kubernetes and userpass"
-                ));
+                )));
             }
         };
         session.token = Some(token.into());
@@ -163,12 +174,13 @@ impl Session {
     }
 
     /// A token that the reference names, or else the user's own.
-    fn own_token(&self, reference: &Reference) -> Result<String, String> {
+    fn own_token(&self, reference: &Reference) -> Result<String, HelmfileError> {
         if let Some(file) = reference.parameter("token_file") {
             return of_file(Path::new(&file));
         }
         if let Some(name) = reference.parameter("token_env") {
-            return variable(&name).ok_or_else(|| format!("token_env: {name} is not set"));
+            return variable(&name)
+                .ok_or_else(|| HelmfileError::Secret(format!("token_env: {name} is not set")));
         }
         self.check_own_server()?;
         if let Some(token) = variable("VAULT_TOKEN") {
@@ -176,33 +188,41 @@ impl Session {
         }
         let own = || known_home().map(|home| home.join(".vault-token"));
         let file = variable("VAULT_TOKEN_FILE").map(PathBuf::from).or_else(own);
-        let file = file.ok_or("there is no token: none of VAULT_TOKEN, VAULT_TOKEN_FILE and HOME is set")?;
-        of_file(&file).map_err(|error| format!("there is no token: VAULT_TOKEN is not set, and {error}"))
+        let file = file.ok_or_else(|| {
+            HelmfileError::Secret(
+                "there is no token: none of VAULT_TOKEN, VAULT_TOKEN_FILE and HOME is set".to_owned(),
+            )
+        })?;
+        of_file(&file).map_err(|error| {
+            HelmfileError::Secret(format!("there is no token: VAULT_TOKEN is not set, and {error}"))
+        })
     }
 
     /// Refuses a server other than that of `VAULT_ADDR`, which the user's own credentials are for.
-    fn check_own_server(&self) -> Result<(), String> {
+    fn check_own_server(&self) -> Result<(), HelmfileError> {
         let Some(address) = variable("VAULT_ADDR") else { return Ok(()) };
         match Location::parse(&address) {
             Ok(own) if own.same_origin(&self.server) => Ok(()),
-            _ => Err(format!(
+            _ => Err(HelmfileError::Secret(format!(
                 "your credentials are for VAULT_ADDR, and not for {}; name others in the reference, such as by token_env or token_file",
                 self.server.origin()
-            )),
+            ))),
         }
     }
 
     /// Logs in at a path below `auth/`, and returns the token.
-    async fn login(&self, http: &Http, path: &str, body: Json) -> Result<String, String> {
+    async fn login(&self, http: &Http, path: &str, body: Json) -> Result<String, HelmfileError> {
         let path = format!("auth/{}", path.trim_start_matches('/'));
         let answer = self.call(http, Method::POST, &path, None, &body.to_string()).await?;
-        let answer = answer.ok_or_else(|| format!("there is no login at {path}"))?;
+        let answer = answer.ok_or_else(|| HelmfileError::Secret(format!("there is no login at {path}")))?;
         let token = answer["auth"]["client_token"].as_str();
-        token.map(str::to_owned).ok_or_else(|| format!("{path} answered without a token"))
+        token
+            .map(str::to_owned)
+            .ok_or_else(|| HelmfileError::Secret(format!("{path} answered without a token")))
     }
 
     /// The data of a secret.
-    async fn secret(&self, http: &Http, path: &str, version: Option<&str>) -> Result<Json, String> {
+    async fn secret(&self, http: &Http, path: &str, version: Option<&str>) -> Result<Json, HelmfileError> {
         let (mount, is_v2) = self.engine(http, path).await?;
         let full = match path.strip_prefix(mount.as_str()) {
             Some(rest) if is_v2 => format!("{mount}data/{rest}"),
@@ -210,20 +230,25 @@ impl Session {
             _ => path.to_owned(),
         };
         if version.is_some_and(|version| !version.bytes().all(|b| b.is_ascii_digit())) {
-            return Err("version is not a number".to_owned());
+            return Err(HelmfileError::Secret("version is not a number".to_owned()));
         }
         let query = version.map(|version| format!("version={version}"));
         let answer = self.call(http, Method::GET, &full, query, "").await?;
-        let mut answer = answer.ok_or_else(|| format!("no secret found for path {path:?}"))?;
+        let mut answer =
+            answer.ok_or_else(|| HelmfileError::Secret(format!("no secret found for path {path:?}")))?;
         let mut data = answer["data"].take();
         if is_v2 && data["data"].is_object() {
             data = data["data"].take();
         }
-        if data.is_object() { Ok(data) } else { Err(format!("no secret found for path {path:?}")) }
+        if data.is_object() {
+            Ok(data)
+        } else {
+            Err(HelmfileError::Secret(format!("no secret found for path {path:?}")))
+        }
     }
 
     /// The mount of the engine that has a path, and whether it is of version 2. Old servers do not tell.
-    async fn engine(&self, http: &Http, path: &str) -> Result<(String, bool), String> {
+    async fn engine(&self, http: &Http, path: &str) -> Result<(String, bool), HelmfileError> {
         let whole = format!("{path}/");
         if let Some(known) = self.mounts().iter().find(|(mount, _)| whole.starts_with(mount)) {
             return Ok(known.clone());
@@ -250,7 +275,7 @@ impl Session {
         path: &str,
         query: Option<String>,
         body: &str,
-    ) -> Result<Option<Json>, String> {
+    ) -> Result<Option<Json>, HelmfileError> {
         let path = format!("{}/v1/{}", self.server.path, utf8_percent_encode(path, PATH));
         let url = self.server.with_path(path);
         let url = query.map_or_else(|| url.clone(), |query| url.with_query(query));
@@ -268,28 +293,30 @@ impl Session {
             body: body.to_owned().into(),
             ..Request::get(url.clone(), &self.tls, MAX_ANSWER)
         };
-        let answer = http.send(request).await.map_err(|error| error.to_string())?;
+        let answer = http.send(request).await.map_err(HelmfileError::cause)?;
         match answer.status {
             StatusCode::NOT_FOUND => Ok(None),
             StatusCode::OK => {
-                let bytes = answer.bytes().await.map_err(|error| error.to_string())?;
+                let bytes = answer.bytes().await.map_err(HelmfileError::cause)?;
                 // The parser's error would quote the answer.
                 let json = serde_json::from_slice(&bytes);
-                json.map(Some).map_err(|_| format!("{url} did not answer with JSON"))
+                json.map(Some).map_err(|_| HelmfileError::Secret(format!("{url} did not answer with JSON")))
             }
             status => {
                 let why: Json = serde_json::from_slice(&answer.complaint().await).unwrap_or_default();
                 let why = why["errors"][0].as_str().unwrap_or_default().trim().to_owned();
-                Err(format!("{url} answered {status}: {why}").trim_end_matches(": ").to_owned())
+                let text = format!("{url} answered {status}: {why}");
+                Err(HelmfileError::Secret(text.trim_end_matches(": ").to_owned()))
             }
         }
     }
 }
 
 /// The text of a file without blanks around it.
-fn of_file(path: &Path) -> Result<String, String> {
+fn of_file(path: &Path) -> Result<String, HelmfileError> {
     let shown = path.display();
-    let bytes = local_secrets::read(path).map_err(|error| format!("{shown}: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))?;
+    let bytes = local_secrets::read(path).map_err(|error| error.within(shown.to_string()))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| HelmfileError::Secret(format!("{shown} is not UTF-8 text")))?;
     Ok(text.trim().to_owned())
 }

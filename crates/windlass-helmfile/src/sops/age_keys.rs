@@ -10,8 +10,8 @@ use age::armor::ArmoredReader;
 use age::{Decryptor, Identity, ssh, x25519};
 
 use super::Keys;
+use crate::error::HelmfileError;
 use windlass_base::bounded_read;
-use windlass_base::causes::of_the_system;
 use windlass_fetch::helm_paths::known_home;
 
 /// The size limit of a file of identities, in bytes.
@@ -23,20 +23,20 @@ const MAX_KEY: u64 = 1024;
 pub(super) type Identities = Vec<Box<dyn Identity>>;
 
 /// Reads the identities.
-pub(super) fn identities(keys: &Keys) -> Result<Identities, String> {
+pub(super) fn identities(keys: &Keys) -> Result<Identities, HelmfileError> {
     let Some(given) = keys.given(".agekey") else { return of_user() };
     let mut found = Identities::new();
     for (name, text) in given {
         native(&mut found, name, &String::from_utf8_lossy(text))?;
     }
     match found.is_empty() {
-        true => Err("there is no identity of age: no key ends in .agekey".to_owned()),
+        true => Err(HelmfileError::Sops("there is no identity of age: no key ends in .agekey".to_owned())),
         false => Ok(found),
     }
 }
 
 /// The identities of this user.
-fn of_user() -> Result<Identities, String> {
+fn of_user() -> Result<Identities, HelmfileError> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let mut found = Identities::new();
     if let Some(text) = variable("SOPS_AGE_KEY") {
@@ -65,7 +65,9 @@ fn of_user() -> Result<Identities, String> {
     }
     if found.is_empty() {
         let why = unusable.iter().map(|why| format!("; {why}")).collect::<String>();
-        return Err(format!("there is no identity of age: set SOPS_AGE_KEY or SOPS_AGE_KEY_FILE{why}"));
+        return Err(HelmfileError::Sops(format!(
+            "there is no identity of age: set SOPS_AGE_KEY or SOPS_AGE_KEY_FILE{why}"
+        )));
     }
     Ok(found)
 }
@@ -78,15 +80,15 @@ fn config_directory() -> Option<PathBuf> {
 }
 
 /// The text of a file.
-fn read(path: &Path) -> Result<String, String> {
+fn read(path: &Path) -> Result<String, HelmfileError> {
     let shown = path.display();
-    let bytes = bounded_read::read_file(path, MAX_FILE)
-        .map_err(|error| format!("{shown}: {}", of_the_system(&error)))?;
-    String::from_utf8(bytes).map_err(|_| format!("{shown} is not UTF-8 text"))
+    let bytes =
+        bounded_read::read_file(path, MAX_FILE).map_err(|error| HelmfileError::file(&shown, &error))?;
+    String::from_utf8(bytes).map_err(|_| HelmfileError::Sops(format!("{shown} is not UTF-8 text")))
 }
 
 /// Adds the identities of a file, one a line; none of them if one is malformed.
-fn of_file(found: &mut Identities, path: &Path) -> Result<(), String> {
+fn of_file(found: &mut Identities, path: &Path) -> Result<(), HelmfileError> {
     let mut own = Identities::new();
     native(&mut own, &path.display().to_string(), &read(path)?)?;
     found.append(&mut own);
@@ -94,39 +96,45 @@ fn of_file(found: &mut Identities, path: &Path) -> Result<(), String> {
 }
 
 /// Adds the identity of a private key of ssh.
-fn of_ssh_file(found: &mut Identities, path: &Path) -> Result<(), String> {
+fn of_ssh_file(found: &mut Identities, path: &Path) -> Result<(), HelmfileError> {
     match ssh::Identity::from_buffer(read(path)?.as_bytes(), None) {
         Ok(key @ ssh::Identity::Unencrypted(_)) => {
             found.push(Box::new(key));
             Ok(())
         }
-        _ => Err(format!("{} is not a key of ssh without a passphrase", path.display())),
+        _ => Err(HelmfileError::Sops(format!("{} is not a key of ssh without a passphrase", path.display()))),
     }
 }
 
 /// Adds the identities of a text, one a line.
-fn native(found: &mut Identities, shown: &str, text: &str) -> Result<(), String> {
+fn native(found: &mut Identities, shown: &str, text: &str) -> Result<(), HelmfileError> {
     for (at, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         if line.starts_with("AGE-PLUGIN-") {
-            return Err(format!("{shown}, line {}: plugins of age are not supported", at + 1));
+            return Err(HelmfileError::Sops(format!(
+                "{shown}, line {}: plugins of age are not supported",
+                at + 1
+            )));
         }
         let identity: Result<x25519::Identity, _> = line.parse();
-        found.push(Box::new(
-            identity.map_err(|_| format!("{shown}, line {}: not an identity of age", at + 1))?,
-        ));
+        found.push(Box::new(identity.map_err(|_| {
+            HelmfileError::Sops(format!("{shown}, line {}: not an identity of age", at + 1))
+        })?));
     }
     Ok(())
 }
 
 /// Decrypts a data key.
-pub(super) fn decrypt(armored: &str, identities: &Identities) -> Result<Vec<u8>, String> {
-    let malformed = |_| "the data key is not a message of age".to_owned();
-    let decryptor = Decryptor::new_buffered(ArmoredReader::new(armored.as_bytes())).map_err(malformed)?;
+pub(super) fn decrypt(armored: &str, identities: &Identities) -> Result<Vec<u8>, HelmfileError> {
+    let malformed = || HelmfileError::Sops("the data key is not a message of age".to_owned());
+    let decryptor =
+        Decryptor::new_buffered(ArmoredReader::new(armored.as_bytes())).map_err(|_| malformed())?;
     let known = identities.iter().map(|identity| &**identity as &dyn Identity);
-    let reader = decryptor.decrypt(known).map_err(|_| "no identity of age is a recipient".to_owned())?;
-    bounded_read::read_to_end(reader, MAX_KEY).map_err(|_| "the data key is not a message of age".to_owned())
+    let reader = decryptor
+        .decrypt(known)
+        .map_err(|_| HelmfileError::Sops("no identity of age is a recipient".to_owned()))?;
+    bounded_read::read_to_end(reader, MAX_KEY).map_err(|_| malformed())
 }

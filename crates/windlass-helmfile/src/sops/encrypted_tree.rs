@@ -2,6 +2,7 @@
 //!
 //! Owns the walk over the values: what is decrypted, and what the message authentication code is over.
 
+use crate::error::HelmfileError;
 use chart_compat::go::format_float;
 use chart_compat::yaml::tree::{Kind, Node};
 use sha2::{Digest as _, Sha256, Sha512};
@@ -22,9 +23,10 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Reads YAML. Returns the metadata beside it.
-    pub(super) fn of_yaml(text: &str) -> Result<(Self, Map), String> {
+    pub(super) fn of_yaml(text: &str) -> Result<(Self, Map), HelmfileError> {
         // The parser's error could quote a value that is not encrypted.
-        let documents = document::documents(text).map_err(|_| "the encrypted file is not YAML".to_owned())?;
+        let documents = document::documents(text)
+            .map_err(|_| HelmfileError::Sops("the encrypted file is not YAML".to_owned()))?;
         let mut metadata = None;
         let mut out = Vec::with_capacity(documents.len());
         for mut node in documents {
@@ -32,7 +34,7 @@ impl Tree {
                 node = Node::map();
             }
             if node.kind != Kind::Map {
-                return Err("a document of the encrypted file is not a map".to_owned());
+                return Err(HelmfileError::Sops("a document of the encrypted file is not a map".to_owned()));
             }
             if let Some(found) = node.remove(METADATA) {
                 metadata = metadata.or(Some(found));
@@ -41,26 +43,29 @@ impl Tree {
         }
         match metadata.as_ref().map(Value::from_node) {
             Some(Value::Map(map)) => Ok((Self { documents: out }, map)),
-            _ => Err("the file is not encrypted by sops; list a plain file under values".to_owned()),
+            _ => Err(HelmfileError::Sops(
+                "the file is not encrypted by sops; list a plain file under values".to_owned(),
+            )),
         }
     }
 
     /// Reads JSON, which is YAML in flow style.
-    pub(super) fn of_json(text: &str) -> Result<(Self, Map), String> {
+    pub(super) fn of_json(text: &str) -> Result<(Self, Map), HelmfileError> {
         serde_json::from_str::<serde::de::IgnoredAny>(text)
-            .map_err(|_| "the encrypted file is not JSON".to_owned())?;
+            .map_err(|_| HelmfileError::Sops("the encrypted file is not JSON".to_owned()))?;
         Self::of_yaml(text)
     }
 
     /// Reads lines `KEY=VALUE`.
-    pub(super) fn of_dotenv(text: &str) -> Result<(Self, Map), String> {
+    pub(super) fn of_dotenv(text: &str) -> Result<(Self, Map), HelmfileError> {
         let (mut node, mut metadata) = (Node::map(), Map::new());
         for (at, line) in text.split('\n').enumerate() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let pair = line.split_once('=');
-            let (key, value) = pair.ok_or_else(|| format!("line {} is not KEY=VALUE", at + 1))?;
+            let (key, value) =
+                pair.ok_or_else(|| HelmfileError::Sops(format!("line {} is not KEY=VALUE", at + 1)))?;
             let value = value.replace("\\n", "\n");
             match key.strip_prefix("sops_") {
                 Some(key) => unflatten(&mut metadata, key, value),
@@ -68,13 +73,15 @@ impl Tree {
             }
         }
         if metadata.is_empty() {
-            return Err("the file is not encrypted by sops; list a plain file under values".to_owned());
+            return Err(HelmfileError::Sops(
+                "the file is not encrypted by sops; list a plain file under values".to_owned(),
+            ));
         }
         Ok((Self { documents: vec![node] }, metadata))
     }
 
     /// Decrypts the values, and compares the message authentication code.
-    pub(super) fn decrypt(&mut self, metadata: &Metadata, key: &[u8]) -> Result<(), String> {
+    pub(super) fn decrypt(&mut self, metadata: &Metadata, key: &[u8]) -> Result<(), HelmfileError> {
         let cipher = ValueCipher::new(key)?;
         let mut walk = Walk { metadata, cipher: &cipher, mac: Sha512::new(), path: Vec::new() };
         // So that a code over the encrypted values alone is never one over all.
@@ -85,13 +92,14 @@ impl Tree {
             walk.node(document)?;
         }
         let found = hex(&walk.mac.finalize()).to_uppercase();
-        let (expected, _) = cipher
-            .decrypt(&metadata.mac, &metadata.modified)
-            .map_err(|error| format!("sops.mac: {error}"))?;
+        let (expected, _) =
+            cipher.decrypt(&metadata.mac, &metadata.modified).map_err(|error| error.within("sops.mac"))?;
         if found == expected {
             return Ok(());
         }
-        Err("the file was changed after it was encrypted: its message authentication code differs".to_owned())
+        Err(HelmfileError::Sops(
+            "the file was changed after it was encrypted: its message authentication code differs".to_owned(),
+        ))
     }
 }
 
@@ -126,7 +134,7 @@ struct Walk<'w> {
 }
 
 impl Walk<'_> {
-    fn node(&mut self, node: &mut Node) -> Result<(), String> {
+    fn node(&mut self, node: &mut Node) -> Result<(), HelmfileError> {
         for comment in [&mut node.head, &mut node.line, &mut node.foot] {
             comment.clear();
         }
@@ -135,7 +143,7 @@ impl Walk<'_> {
                 for pair in node.content.chunks_exact_mut(2) {
                     let [key, value] = pair else { continue };
                     if key.kind != Kind::Scalar {
-                        return Err(format!("{}: a key is not a text", self.place()));
+                        return Err(HelmfileError::Sops(format!("{}: a key is not a text", self.place())));
                     }
                     for comment in [&mut key.head, &mut key.line, &mut key.foot] {
                         comment.clear();
@@ -155,7 +163,7 @@ impl Walk<'_> {
         self.path.join(".")
     }
 
-    fn scalar(&mut self, node: &mut Node) -> Result<(), String> {
+    fn scalar(&mut self, node: &mut Node) -> Result<(), HelmfileError> {
         if node.is_null() {
             return Ok(());
         }
@@ -164,13 +172,15 @@ impl Walk<'_> {
         if encrypted && !node.value.is_empty() {
             let place = format!("{}:", self.path.join(":"));
             let plain = self.cipher.decrypt(&node.value, &place);
-            let (text, kind) = plain.map_err(|error| format!("{}: {error}", self.place()))?;
-            *node = typed(&text, kind)
-                .ok_or_else(|| format!("{}: the value is not of its type", self.place()))?;
+            let (text, kind) =
+                plain.map_err(|error| HelmfileError::Sops(format!("{}: {error}", self.place())))?;
+            *node = typed(&text, kind).ok_or_else(|| {
+                HelmfileError::Sops(format!("{}: the value is not of its type", self.place()))
+            })?;
         }
         if encrypted || !self.metadata.mac_only_encrypted {
-            let bytes =
-                authenticated(node).ok_or_else(|| format!("{}: a number is too large", self.place()))?;
+            let bytes = authenticated(node)
+                .ok_or_else(|| HelmfileError::Sops(format!("{}: a number is too large", self.place())))?;
             self.mac.update(bytes);
         }
         Ok(())

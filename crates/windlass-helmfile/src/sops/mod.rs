@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use self::encrypted_tree::Tree;
 use self::sops_metadata::{DataKey, Metadata};
+use super::error::HelmfileError;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +41,14 @@ impl Format {
     ///
     /// # Errors
     /// There is no such format.
-    pub fn parse(name: &str) -> Result<Self, String> {
+    pub fn parse(name: &str) -> Result<Self, HelmfileError> {
         match name {
             "yaml" => Ok(Self::Yaml),
             "json" => Ok(Self::Json),
             "dotenv" => Ok(Self::Dotenv),
             "binary" => Ok(Self::Binary),
             "ini" => Ok(Self::Ini),
-            _ => Err("the format is none of yaml, json, dotenv and binary".to_owned()),
+            _ => Err(HelmfileError::Sops("the format is none of yaml, json, dotenv and binary".to_owned())),
         }
     }
 
@@ -102,13 +103,18 @@ impl Keys {
 ///
 /// # Errors
 /// It is not encrypted or malformed, no key decrypts it, or it was changed after it was encrypted. The error has no value of it.
-pub fn decrypt(text: &[u8], format: Format, keys: &Keys) -> Result<Vec<u8>, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "the encrypted file is not UTF-8 text".to_owned())?;
+pub fn decrypt(text: &[u8], format: Format, keys: &Keys) -> Result<Vec<u8>, HelmfileError> {
+    let text = std::str::from_utf8(text)
+        .map_err(|_| HelmfileError::Sops("the encrypted file is not UTF-8 text".to_owned()))?;
     let (mut tree, metadata) = match format {
         Format::Yaml => Tree::of_yaml(text)?,
         Format::Json | Format::Binary => Tree::of_json(text)?,
         Format::Dotenv => Tree::of_dotenv(text)?,
-        Format::Ini => return Err("INI files are not supported; encrypt YAML, JSON or dotenv".to_owned()),
+        Format::Ini => {
+            return Err(HelmfileError::Sops(
+                "INI files are not supported; encrypt YAML, JSON or dotenv".to_owned(),
+            ));
+        }
     };
     let metadata = Metadata::read(&metadata)?;
     let key = data_key(&metadata, keys)?;
@@ -117,16 +123,20 @@ pub fn decrypt(text: &[u8], format: Format, keys: &Keys) -> Result<Vec<u8>, Stri
 }
 
 /// The key that the values are encrypted with.
-fn data_key(metadata: &Metadata, keys: &Keys) -> Result<Vec<u8>, String> {
+fn data_key(metadata: &Metadata, keys: &Keys) -> Result<Vec<u8>, HelmfileError> {
     let mut reasons = Vec::new();
     let mut age = None;
     for key in &metadata.keys {
         let found = match key {
             DataKey::Age(armored) => {
-                let identities = age.get_or_insert_with(|| age_keys::identities(keys));
-                identities.as_ref().map_err(Clone::clone).and_then(|known| age_keys::decrypt(armored, known))
+                let identities =
+                    age.get_or_insert_with(|| age_keys::identities(keys).map_err(|error| error.to_string()));
+                let known = identities.as_ref().map_err(Clone::clone);
+                known.and_then(|known| age_keys::decrypt(armored, known).map_err(|error| error.to_string()))
             }
-            DataKey::Pgp { fingerprint, armored } => of_pgp(fingerprint, armored, keys),
+            DataKey::Pgp { fingerprint, armored } => {
+                of_pgp(fingerprint, armored, keys).map_err(|error| error.to_string())
+            }
         };
         match found {
             Ok(key) if key.len() == value_cipher::KEY_BYTES => return Ok(key),
@@ -141,30 +151,34 @@ fn data_key(metadata: &Metadata, keys: &Keys) -> Result<Vec<u8>, String> {
             metadata.unsupported.join(", ")
         ));
     }
-    Err(format!("no key decrypts the file: {}", reasons.join("; ")))
+    Err(HelmfileError::Sops(format!("no key decrypts the file: {}", reasons.join("; "))))
 }
 
 /// What stands for the module in a build without age.
 #[cfg(not(feature = "age"))]
 mod age_keys {
+    use crate::error::HelmfileError;
+
     pub(super) struct Identities;
 
-    pub(super) fn identities(_: &super::Keys) -> Result<Identities, String> {
-        Err("this build has no age keys: it was made without the feature \"age\"".to_owned())
+    pub(super) fn identities(_: &super::Keys) -> Result<Identities, HelmfileError> {
+        Err(HelmfileError::Sops(
+            "this build has no age keys: it was made without the feature \"age\"".to_owned(),
+        ))
     }
 
-    pub(super) fn decrypt(_: &str, _: &Identities) -> Result<Vec<u8>, String> {
+    pub(super) fn decrypt(_: &str, _: &Identities) -> Result<Vec<u8>, HelmfileError> {
         // Nobody has identities.
-        Err("no identity matched".to_owned())
+        Err(HelmfileError::Sops("no identity matched".to_owned()))
     }
 }
 
 #[cfg(feature = "pgp")]
-fn of_pgp(fingerprint: &str, armored: &str, keys: &Keys) -> Result<Vec<u8>, String> {
+fn of_pgp(fingerprint: &str, armored: &str, keys: &Keys) -> Result<Vec<u8>, HelmfileError> {
     openpgp_keys::decrypt(fingerprint, armored, keys)
 }
 
 #[cfg(not(feature = "pgp"))]
-fn of_pgp(_: &str, _: &str, _: &Keys) -> Result<Vec<u8>, String> {
-    Err("this build has no PGP keys: it was made without the feature \"pgp\"".to_owned())
+fn of_pgp(_: &str, _: &str, _: &Keys) -> Result<Vec<u8>, HelmfileError> {
+    Err(HelmfileError::Sops("this build has no PGP keys: it was made without the feature \"pgp\"".to_owned()))
 }

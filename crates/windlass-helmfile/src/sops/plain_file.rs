@@ -5,10 +5,11 @@ use chart_compat::yaml::tree::{Kind, Node, Writer};
 
 use super::Format;
 use super::encrypted_tree::Tree;
+use crate::error::HelmfileError;
 use helmfile_compat::value::Value;
 
 /// Writes the documents of a file.
-pub(super) fn write(tree: &Tree, format: Format) -> Result<Vec<u8>, String> {
+pub(super) fn write(tree: &Tree, format: Format) -> Result<Vec<u8>, HelmfileError> {
     let text = match format {
         Format::Yaml => {
             let mut writer = Writer::new();
@@ -31,9 +32,10 @@ pub(super) fn write(tree: &Tree, format: Format) -> Result<Vec<u8>, String> {
         }
         Format::Binary => {
             let data = tree.documents.first().and_then(|document| document.get("data"));
-            data.map(|data| data.value.clone()).ok_or("the encrypted file has no key data")?
+            data.map(|data| data.value.clone())
+                .ok_or_else(|| HelmfileError::Sops("the encrypted file has no key data".to_owned()))?
         }
-        Format::Ini => return Err("INI files are not supported".to_owned()),
+        Format::Ini => return Err(HelmfileError::Sops("INI files are not supported".to_owned())),
     };
     Ok(text.into_bytes())
 }
@@ -44,7 +46,7 @@ fn tabs(line: &str) -> String {
     format!("{}{rest}\n", "\t".repeat((line.len() - rest.len()) / 2))
 }
 
-fn json(writer: &mut JsonWriter<'_>, node: &Node) -> Result<(), String> {
+fn json(writer: &mut JsonWriter<'_>, node: &Node) -> Result<(), HelmfileError> {
     match node.kind {
         Kind::Map => {
             writer.begin_map();
@@ -58,7 +60,9 @@ fn json(writer: &mut JsonWriter<'_>, node: &Node) -> Result<(), String> {
         Kind::Scalar => match Value::from_node(node) {
             Value::Bool(value) => writer.bool(value),
             Value::Int(number) => writer.int(number),
-            Value::Float(number) => writer.float(number).map_err(|_| "a number is not finite".to_owned())?,
+            Value::Float(number) => {
+                writer.float(number).map_err(|_| HelmfileError::Sops("a number is not finite".to_owned()))?;
+            }
             Value::Null => writer.null(),
             other => writer.string(&other.go_text()),
         },

@@ -2,6 +2,7 @@
 
 use regex::Regex;
 
+use crate::error::HelmfileError;
 use helmfile_compat::value::{Map, Value};
 
 /// Kinds of keys that are refused by name.
@@ -50,23 +51,29 @@ pub(super) struct Metadata {
 
 impl Metadata {
     /// Reads the metadata of a file.
-    pub(super) fn read(map: &Map) -> Result<Self, String> {
+    pub(super) fn read(map: &Map) -> Result<Self, HelmfileError> {
         let text = |name: &str| map.get(name).map(Value::go_text).filter(|text| !text.is_empty());
         for name in ["encrypted_comment_regex", "unencrypted_comment_regex"] {
             if text(name).is_some() {
-                return Err(format!("{name} is not supported; choose values by their keys"));
+                return Err(HelmfileError::Sops(format!(
+                    "{name} is not supported; choose values by their keys"
+                )));
             }
         }
-        let regex = |pattern: String| Regex::new(&pattern).map_err(|error| format!("sops: {error}"));
+        let regex = |pattern: String| {
+            Regex::new(&pattern).map_err(|error| HelmfileError::cause(error).within("sops"))
+        };
         let mut rules = Vec::new();
         rules.extend(text("encrypted_suffix").map(Rule::EncryptedSuffix));
         rules.extend(text("unencrypted_suffix").map(Rule::UnencryptedSuffix));
         rules.extend(text("encrypted_regex").map(regex).transpose()?.map(Rule::EncryptedRegex));
         rules.extend(text("unencrypted_regex").map(regex).transpose()?.map(Rule::UnencryptedRegex));
         if rules.len() > 1 {
-            return Err("sops has more than one rule for which values are encrypted".to_owned());
+            return Err(HelmfileError::Sops(
+                "sops has more than one rule for which values are encrypted".to_owned(),
+            ));
         }
-        let missing = |name: &str| format!("sops.{name} is missing");
+        let missing = |name: &str| HelmfileError::Sops(format!("sops.{name} is missing"));
         let mut out = Self {
             keys: Vec::new(),
             unsupported: Vec::new(),
@@ -77,7 +84,9 @@ impl Metadata {
         };
         match map.get("key_groups") {
             Some(Value::List(groups)) if groups.len() > 1 => {
-                return Err("key groups are not supported; use one group of keys".to_owned());
+                return Err(HelmfileError::Sops(
+                    "key groups are not supported; use one group of keys".to_owned(),
+                ));
             }
             Some(Value::List(groups)) => {
                 for group in groups.iter().filter_map(Value::as_map) {

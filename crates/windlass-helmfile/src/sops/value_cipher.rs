@@ -8,6 +8,7 @@ use aes_gcm::{AesGcm, KeyInit as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::error::HelmfileError;
 use windlass_base::redact;
 
 /// The length of a data key, in bytes.
@@ -35,14 +36,14 @@ pub(super) enum ValueType {
 
 impl ValueCipher {
     /// The cipher with a data key.
-    pub(super) fn new(key: &[u8]) -> Result<Self, String> {
-        let wrong = |_| format!("the data key has not {KEY_BYTES} bytes");
+    pub(super) fn new(key: &[u8]) -> Result<Self, HelmfileError> {
+        let wrong = |_| HelmfileError::Sops(format!("the data key has not {KEY_BYTES} bytes"));
         AesGcm::new_from_slice(key).map(Self).map_err(wrong)
     }
 
     /// Decrypts a value. `place`: where it stands, which is part of what is authenticated.
-    pub(super) fn decrypt(&self, text: &str, place: &str) -> Result<(String, ValueType), String> {
-        let malformed = || "the value is not in the format of sops".to_owned();
+    pub(super) fn decrypt(&self, text: &str, place: &str) -> Result<(String, ValueType), HelmfileError> {
+        let malformed = || HelmfileError::Sops("the value is not in the format of sops".to_owned());
         let inner = text.strip_prefix("ENC[AES256_GCM,data:").and_then(|rest| rest.strip_suffix(']'));
         let (data, rest) = inner.and_then(|inner| inner.split_once(",iv:")).ok_or_else(malformed)?;
         let (nonce, rest) = rest.split_once(",tag:").ok_or_else(malformed)?;
@@ -63,9 +64,11 @@ impl ValueCipher {
         sealed.extend(tag);
         let payload = Payload { msg: &sealed, aad: place.as_bytes() };
         let plain = self.0.decrypt(GenericArray::from_slice(&nonce), payload);
-        let plain = plain.map_err(|_| "the value was changed, or encrypted with another key".to_owned())?;
-        let plain =
-            String::from_utf8(plain).map_err(|_| "the decrypted value is not UTF-8 text".to_owned())?;
+        let plain = plain.map_err(|_| {
+            HelmfileError::Sops("the value was changed, or encrypted with another key".to_owned())
+        })?;
+        let plain = String::from_utf8(plain)
+            .map_err(|_| HelmfileError::Sops("the decrypted value is not UTF-8 text".to_owned()))?;
         redact::add(&plain);
         Ok((plain, kind))
     }
