@@ -22,8 +22,8 @@ test-fast: prerequisites programs
 matrix: prerequisites
 	cargo test --test cli -- --ignored --nocapture --test-threads 1 matrix
 
-# Kills windlass N times at random requests, an operator of HelmReleases too, lets requests fail as often, and asks again each time:
-# prints what was left.
+# Kills windlass N times at random requests, operators of HelmReleases, HelmCharts, charts' kinds and ChartResources as often each, lets
+# requests fail as often, and asks again each time: prints what was left.
 N ?= 200
 SEED ?= 1
 crash: prerequisites

@@ -1,4 +1,5 @@
-//! operator-sdk's annotations and fields that choose what a revision runs, says and watches.
+//! operator-sdk's annotations and fields that choose what a revision runs, says and watches, what a rollback may do, how many objects are
+//! reconciled at a time, and the condition of an operator that may not act for an object.
 
 use serde_json::{Value, json};
 
@@ -58,5 +59,71 @@ async fn dependents_that_are_not_watched_come_back_with_the_next_pass() {
     // The annotation beats the period of the file.
     own.annotate("Cache", "web", &format!("{SDK}/reconcile-period=1s"));
     own.wait("the next pass comes soon", || own.data("web", "size") == "1");
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_makes_objects_anew_unless_an_annotation_forbids_it() {
+    let mut own = Running::start(&["Cache"]).await;
+    for (name, force) in [("web", None), ("other", Some("false"))] {
+        let mut metadata = json!({"name": name, "annotations": {format!("{SDK}/upgrade-force"): "true"}});
+        if let Some(force) = force {
+            metadata["annotations"][format!("{SDK}/rollback-force")] = force.into();
+        }
+        let apply = |spec: Value| own.apply_in(own.ns.name(), "Cache", &metadata, &spec);
+        let fixed = || own.data(&format!("{name}-fixed"), "fixed");
+        apply(json!({"fixed": "a"}));
+        own.ready("Cache", name);
+        // The immutable ConfigMap is made anew, and then the Service is refused.
+        apply(json!({"fixed": "b", "broken": true}));
+        own.wait_condition("Cache", name, "Stalled", "True UpgradeError");
+        assert_eq!(fixed(), if force.is_some() { "b" } else { "a" }, "{name}");
+        apply(json!({"fixed": "b"}));
+        own.ready("Cache", name);
+        assert_eq!(fixed(), "b");
+    }
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_reconciled_as_many_at_a_time_as_the_file_says() {
+    let setup = || Setup { fields: ", maxConcurrentReconciles: 1", ..Setup::default() };
+    let mut own = Running::start_with(&["Cache"], setup()).await;
+    own.end().await;
+    let names = ["a", "b", "c", "d", "e"];
+    for name in names {
+        own.apply("Cache", name, &json!({}));
+    }
+    let mark = own.cp.audit_mark().unwrap();
+    own.resume(&["Cache"], &setup()).await;
+    for name in names {
+        own.ready("Cache", name);
+    }
+    // The record of one is written to its end before another one's is begun.
+    let writes = own.cp.writes_since(mark).unwrap();
+    let records = writes.iter().filter(|e| e.namespace == own.ns.name() && e.resource == "secrets");
+    let mut order: Vec<&str> = records.filter_map(|e| e.name.strip_prefix("sh.helm.release.v1.")).collect();
+    assert!(order.len() >= 2 * names.len(), "{order:?}");
+    order.dedup();
+    assert_eq!(order.len(), names.len(), "{order:?}");
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_that_may_not_act_for_an_account_says_so() {
+    let own_plane = super::chart_objects::control_plane();
+    let kubeconfig = own_plane.kubeconfig_as("sdk-operator", &[]).unwrap();
+    let verbs = "--verb=get,list,watch,create,update,patch,delete";
+    let role = ["create", "clusterrole", "sdk-operator", verbs, "--resource=*.*"];
+    own_plane.kubectl(role).unwrap();
+    let binding =
+        ["create", "clusterrolebinding", "sdk-operator", "--clusterrole=sdk-operator", "--user=sdk-operator"];
+    own_plane.kubectl(binding).unwrap();
+    let setup = Setup { account: Some("tenant"), kubeconfig: Some(kubeconfig), ..Setup::default() };
+    let mut own = Running::start_with(&["Cache"], setup).await;
+    own.apply("Cache", "web", &json!({}));
+    let message = own.wait_condition("Cache", "web", "Irreconcilable", "True ErrorGettingClient");
+    assert!(message.contains("cannot impersonate") && message.contains("tenant"), "{message}");
+    assert_eq!(own.condition("Cache", "web", "Stalled"), Default::default(), "it is tried again");
     own.end().await;
 }

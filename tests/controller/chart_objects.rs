@@ -146,6 +146,8 @@ pub(crate) struct Setup {
     pub(crate) fields: &'static str,
     pub(crate) account: Option<&'static str>,
     pub(crate) further: Vec<String>,
+    /// As whom the process acts; an administrator by default.
+    pub(crate) kubeconfig: Option<std::path::PathBuf>,
 }
 
 impl Running {
@@ -165,7 +167,7 @@ impl Running {
     }
 
     pub(crate) async fn resume(&mut self, kinds: &[&str], setup: &Setup) {
-        let kubeconfig = Some(self.cp.kubeconfig().to_owned());
+        let kubeconfig = setup.kubeconfig.clone().or_else(|| Some(self.cp.kubeconfig().to_owned()));
         let cluster =
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
         self.state = Arc::new(State::new("test_"));
@@ -182,13 +184,12 @@ impl Running {
         };
         for kind in file.kinds {
             let chart = LoadedChart::of_path(self.root.path()).unwrap();
-            let controller = ControllerOptions {
+            let controller = kind.settings.controller(&ControllerOptions {
                 namespace: Some(self.ns.name().to_owned()),
                 further_namespaces: setup.further.clone(),
-                selector: kind.settings.selector.clone(),
                 concurrency: 4,
                 ..ControllerOptions::default()
-            };
+            });
             let front_end = ChartObjects::new(kind.settings, chart, options.clone());
             let mut stopped = self.stop.subscribe();
             let stopped = async move { drop(stopped.wait_for(|stop| *stop).await) };

@@ -1,4 +1,4 @@
-//! The program itself with operator-sdk's file, flags and environment.
+//! The program itself with operator-sdk's file, flags and environment; and two of it, of which one is killed.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,6 +8,7 @@ use serde_json::json;
 use windlass_testing::wait_until;
 
 use super::chart_objects::{GROUP, chart, control_plane};
+use super::helmcharts;
 use super::{LIMIT, write};
 
 /// A running program; it ends with the test.
@@ -123,4 +124,60 @@ fn the_program_takes_operator_sdks_flags_and_environment() {
     let event = event.unwrap();
     assert!(event.contains("image.name") && !event.contains("cache:2"), "{event}");
     drop(program);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_replicas_one_goes_on_within_its_lease_when_the_other_is_killed() {
+    let (cp, running) = (control_plane(), helmcharts::Running::prepare().await);
+    let n = running.ns.name();
+    let root = tempfile::tempdir().unwrap();
+    chart(&root.path().join("cache"));
+    let file = format!("- {{group: {GROUP}, version: v1, kind: Cache, chart: cache}}\n");
+    write(root.path(), "watches.yaml", &file);
+    let start = |name: &str| {
+        let socket = format!("--debug-unix-socket={name}.socket");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
+            .args(["operator", "--controllers=charts,helmcharts", "--watch-all-namespaces=false", "-n", n])
+            .args(["--listen-address=127.0.0.1", "--listen-port=0", &socket, "--watches-file=watches.yaml"])
+            .args(["--leader-elect", "--leader-election-id=replicas", "--pod-name", name])
+            .current_dir(root.path())
+            .env("KUBECONFIG", cp.kubeconfig())
+            .env("RUNTIME_NAMESPACE", n)
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(root.path().join(name)).unwrap());
+        Program(command.spawn().unwrap())
+    };
+    let holder = || running.get("lease", "replicas", "{.spec.holderIdentity}");
+    let package = helmcharts::content(&helmcharts::chart("1.0.0", &[]));
+    let apply = |size: u32| {
+        running.chart("k3s", &json!({"chartContent": package, "set": {"size": size}}));
+        let object = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "Cache",
+            "metadata": {"name": "sdk", "namespace": n}, "spec": {"size": size},
+        });
+        cp.kubectl_with(["apply", "-f", "-"], &object.to_string()).unwrap();
+    };
+    let sizes = || [running.size("k3s"), running.size("sdk")];
+    let first = start("first");
+    running.wait("the first leads", || holder() == "first");
+    let _second = start("second");
+    apply(1);
+    running.wait("both are deployed", || sizes() == ["1", "1"]);
+    drop(first);
+    let began = std::time::Instant::now();
+    apply(2);
+    running.kubectl("delete configmap k3s sdk");
+    running.wait("the second goes on", || sizes() == ["2", "2"]);
+    let took = began.elapsed();
+    println!("changes and drift after the leader was killed: {took:?}");
+    assert_eq!(holder(), "second");
+    // Its Lease is of 17 s.
+    assert!(took.as_secs() < 30, "{took:?}");
+    running.wait_revision("k3s", 2);
+    for release in ["k3s", "sdk"] {
+        assert_eq!(running.revisions(release), 2, "{release}");
+    }
+    running.kubectl(&format!("delete helmcharts/k3s caches.{GROUP}/sdk"));
+    assert_eq!(sizes(), ["", ""]);
 }

@@ -34,6 +34,27 @@ async fn charts_for_the_bootstrap_come_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn others_do_not_wait_until_a_chart_for_the_bootstrap_is_ready() {
+    let mut running = Running::prepare().await;
+    running.concurrency = 1;
+    // Its nodes are ready once it runs.
+    let network = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: network}\nspec:\n  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}}\n    spec:\n      nodeSelector: {windlass.dev/none: x}\n      containers: [{name: c, image: i}]\n";
+    let package = content(&chart("1.0.0", &[("templates/network.yaml", network)]));
+    running.chart("network", &json!({"chartContent": package, "bootstrap": true}));
+    running.chart("web", &json!({"chartContent": content(&chart("1.0.0", &[]))}));
+    running.start().await;
+    running.wait_ready("network", "Unknown Progressing");
+    running.wait_revision("web", 1);
+    assert_eq!(running.condition("network", "Ready"), "Unknown Progressing");
+    assert!(
+        running.message("network").contains("its objects are not ready yet"),
+        "{}",
+        running.message("network")
+    );
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn doctor_looks_at_one_namespace_or_all() {
     let running = Running::prepare().await;
     let other = running.cp.namespace("hc-other").unwrap();

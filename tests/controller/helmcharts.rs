@@ -491,7 +491,7 @@ async fn failures_follow_the_policy() {
 
 /// A chart of a Deployment without Pods whose selector cannot be changed, and a ConfigMap.
 fn fixed_selector() -> Vec<u8> {
-    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: fixed}\nspec:\n  replicas: 0\n  selector: {matchLabels: {a: \"{{ .Values.label }}\"}}\n  template:\n    metadata: {labels: {a: \"{{ .Values.label }}\"}}\n    spec: {containers: [{name: c, image: i}]}\n";
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: fixed, annotations: {helm.sh/resource-policy: \"{{ .Values.policy }}\"}}\nspec:\n  replicas: 0\n  selector: {matchLabels: {a: \"{{ .Values.label }}\"}}\n  template:\n    metadata: {labels: {a: \"{{ .Values.label }}\"}}\n    spec: {containers: [{name: c, image: i}]}\n";
     chart("1.0.0", &[("templates/deployment.yaml", deployment)])
 }
 
@@ -516,6 +516,19 @@ async fn objects_that_cannot_be_changed_are_created_anew_once_a_change() {
     assert_ne!(running.uid("deployment", "fixed"), deployment);
     assert_eq!(running.uid("configmap", "web"), config, "the rest of the release stays");
     running.wait_event("web", "Recreating: objects that cannot be changed");
+    // What is to be kept is not deleted for that either.
+    let keep = json!({"label": "two", "policy": "keep"});
+    running.chart("web", &spec("", json!({"set": keep})));
+    running.wait("it is to be kept", || {
+        running.get("deployment", "fixed", "{.metadata.annotations}").contains("keep")
+    });
+    running.wait_ready("web", "True Deployed");
+    let kept = running.uid("deployment", "fixed");
+    running.chart("web", &spec("", json!({"set": {"label": "three", "policy": "keep"}})));
+    running.wait_ready("web", "False ReleaseFailed");
+    assert_eq!(running.uid("deployment", "fixed"), kept);
+    running.chart("web", &spec("", json!({"set": {"label": "two", "policy": "none"}})));
+    running.wait_ready("web", "True Deployed");
     running.stop().await;
 
     // As k3s: the release is uninstalled first.
@@ -634,9 +647,18 @@ async fn charts_come_from_repositories_with_their_logins() {
     }
     running.wait_ready("none", "False ConfigInvalid");
     let basic = format!("Basic {}", STANDARD.encode("me:word"));
-    assert!(server.seen.lock().unwrap().contains(&("/index.yaml".to_owned(), basic)));
+    assert!(server.seen.lock().unwrap().contains(&("/index.yaml".to_owned(), basic.clone())));
     let leaked: Vec<_> = other.seen.lock().unwrap().clone();
     assert_eq!(leaked, [("/web-1.2.0.tgz".to_owned(), String::new())], "a login is for its repository alone");
+    running.chart(
+        "passed",
+        &json!({"chart": "far", "repo": url, "authSecret": auth, "authPassCredentials": true}),
+    );
+    running.wait_revision("passed", 1);
+    assert!(
+        other.seen.lock().unwrap().contains(&("/web-1.2.0.tgz".to_owned(), basic)),
+        "unless the spec says so"
+    );
     running.stop().await;
 
     // Without the operator's leave this machine is no server of charts.

@@ -1,5 +1,5 @@
-//! An operator of HelmReleases, of HelmCharts or of a chart's kind that is killed at any request, before or after the server carried it
-//! out; then the next one.
+//! An operator of HelmReleases, of HelmCharts, of a chart's kind or of a ChartResource and its kind that is killed at any request, before
+//! or after the server carried it out; then the next one.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -45,12 +45,25 @@ const OF_HELM_CHART: &[Step] =
 const OF_CHART_OBJECT: &[Step] =
     &[("1", "True", &["1:deployed"]), ("2", "True", &["1:superseded", "2:deployed"]), ("", "", &[])];
 
+/// The same of a kind that is registered before, and dropped with its object.
+const OF_CHART_RESOURCE: &[Step] = &[
+    (REGISTER, "True", &[]),
+    ("1", "True", &["1:deployed"]),
+    ("2", "True", &["1:superseded", "2:deployed"]),
+    ("", "", &[]),
+];
+/// In place of values: the kind is registered.
+const REGISTER: &str = "register";
+/// The definition of the kind that a ChartResource registers.
+const REGISTERED: &str = "lives.registered.example.com";
+
 /// Whose objects go through their lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FrontEnd {
     HelmReleases,
     HelmCharts,
     Charts,
+    ChartResources,
 }
 
 impl FrontEnd {
@@ -59,12 +72,18 @@ impl FrontEnd {
             Self::HelmReleases => OF_HELM_RELEASE,
             Self::HelmCharts => OF_HELM_CHART,
             Self::Charts => OF_CHART_OBJECT,
+            Self::ChartResources => OF_CHART_RESOURCE,
         }
     }
 
-    /// The resource of the object.
-    fn resource(self) -> &'static str {
+    /// The resource of the object that a step is about.
+    fn resource(self, step: usize) -> &'static str {
         match self {
+            // It goes after its objects.
+            Self::ChartResources if ["", REGISTER].contains(&self.steps()[step].0) => {
+                "chartresources.windlass.dev"
+            }
+            Self::ChartResources => REGISTERED,
             Self::HelmReleases => "helmreleases.helm.toolkit.fluxcd.io",
             Self::HelmCharts => "helmcharts.helm.cattle.io",
             Self::Charts => "lives.crash.example.com",
@@ -128,6 +147,7 @@ impl Scene {
             FrontEnd::HelmReleases => flux_api::crds::all(),
             FrontEnd::HelmCharts => windlass_helmcharts::crds::all(),
             FrontEnd::Charts => vec![kind_of_chart()],
+            FrontEnd::ChartResources => vec![windlass_chartresource::chart_resource_definition::crd()],
         };
         for crd in crds {
             plane.establish(&crd).unwrap();
@@ -159,6 +179,7 @@ impl Scene {
         script: impl Fn(usize, &str, &str) -> Option<Fault> + Send + Sync + 'static,
     ) -> Operator<'_> {
         let file = format!("--watches-file={}", self.watches.path().join("watches.yaml").display());
+        let directory = format!("--charts-dir={}", self.watches.path().display());
         let own: &[&str] = match self.front_end {
             // Without the namespace of helm-controller there is nobody to elect.
             FrontEnd::HelmReleases => &[
@@ -170,6 +191,7 @@ impl Scene {
             ],
             FrontEnd::HelmCharts => &["--controllers=helmcharts"],
             FrontEnd::Charts => &["--controllers=charts", &file],
+            FrontEnd::ChartResources => &["--controllers=charts", &directory],
         };
         let shared = [
             "operator",
@@ -207,8 +229,13 @@ impl Scene {
     fn ask(&self, ns: &str, step: usize) {
         let (size, ..) = self.front_end.steps()[step];
         if size.is_empty() {
-            let delete = ["delete", self.front_end.resource(), "life", "-n", ns, "--wait=false"];
-            self.plane.kubectl(delete).unwrap();
+            let mut all = vec![self.front_end.resource(step)];
+            if self.front_end == FrontEnd::ChartResources {
+                all.insert(0, REGISTERED);
+            }
+            for resource in all {
+                self.plane.kubectl(["delete", resource, "life", "-n", ns, "--wait=false"]).unwrap();
+            }
             return;
         }
         let (api_version, kind, spec) = match self.front_end {
@@ -226,6 +253,15 @@ impl Scene {
                 json!({"chartContent": self.content, "set": {"size": size}}),
             ),
             FrontEnd::Charts => ("crash.example.com/v1", "Life", json!({"size": size})),
+            FrontEnd::ChartResources if size == REGISTER => (
+                "windlass.dev/v1alpha1",
+                "ChartResource",
+                json!({
+                    "chart": {"name": "life.tgz"},
+                    "kind": {"group": "registered.example.com", "version": "v1", "kind": "Life", "plural": "lives"},
+                }),
+            ),
+            FrontEnd::ChartResources => ("registered.example.com/v1", "Life", json!({"size": size})),
         };
         let object =
             json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "life"}, "spec": spec});
@@ -237,7 +273,7 @@ impl Scene {
     /// Whether a step has come to its end, as the status tells.
     fn is_done(&self, ns: &str, step: usize) -> bool {
         let object =
-            self.plane.find(&[self.front_end.resource(), "life", "-n", ns]).unwrap().unwrap_or_default();
+            self.plane.find(&[self.front_end.resource(step), "life", "-n", ns]).unwrap().unwrap_or_default();
         let (size, ready, records) = self.front_end.steps()[step];
         if size.is_empty() {
             return object.is_null();
@@ -260,10 +296,12 @@ impl Scene {
         // The lock goes in the background.
         let free = || Ok((locked || look(self.plane, ns).leases == 0).then_some(()));
         let settled = wait_until("no Lease", LIMIT, free);
+        // So does what a server keeps until the last object of a kind is gone.
+        let kind_is_gone = || Ok(self.plane.find(&["crd", REGISTERED])?.is_none().then_some(()));
         let life = look(self.plane, ns);
         let version = if size == "bad" { "2" } else { size };
         let objects = match version {
-            "" => Vec::new(),
+            "" | REGISTER => Vec::new(),
             version => vec![format!("ConfigMap/life-size {version}"), "Service/life-web".to_owned()],
         };
         let complaint = if settled.is_err() {
@@ -272,6 +310,8 @@ impl Scene {
             "other records"
         } else if life.objects != objects {
             "other objects"
+        } else if size.is_empty() && wait_until("no kind", LIMIT, kind_is_gone).is_err() {
+            "the kind is left"
         } else {
             return None;
         };
@@ -387,7 +427,7 @@ fn killed_at_a_dozen_points_and_followed_by_another() {
 
 #[test]
 fn killed_over_charts_of_objects_and_followed_by_another() {
-    for front_end in [FrontEnd::HelmCharts, FrontEnd::Charts] {
+    for front_end in [FrontEnd::HelmCharts, FrontEnd::Charts, FrontEnd::ChartResources] {
         let counts = crash(front_end, 3);
         assert!(counts.wrong.is_empty(), "{front_end:?}: {}", counts.wrong.join("\n"));
     }
@@ -396,7 +436,8 @@ fn killed_over_charts_of_objects_and_followed_by_another() {
 #[test]
 #[ignore = "takes minutes: make crash"]
 fn killed_at_many_points_and_again() {
-    for front_end in [FrontEnd::HelmReleases, FrontEnd::HelmCharts, FrontEnd::Charts] {
+    let all = [FrontEnd::HelmReleases, FrontEnd::HelmCharts, FrontEnd::Charts, FrontEnd::ChartResources];
+    for front_end in all {
         let counts = crash(front_end, number("N", 100).try_into().unwrap());
         assert!(counts.wrong.is_empty(), "{front_end:?}: {}", counts.wrong.join("\n"));
     }

@@ -200,8 +200,9 @@ impl FrontEnd for ChartResources {
         {
             self.drop_kind(pass, object, old).await?;
         }
-        self.register(pass, object, &definition, &names).await?;
+        // Before anything is registered: what is refused leaves no definition.
         let wanted = wanted(spec, chart.clone().into(), &names, &object.status)?;
+        self.register(pass, object, &definition, &names).await?;
         let kind = self.kinds.ensure(&object.name, wanted).await;
         let status = ChartResourceStatus {
             kind: Some(names),
@@ -492,7 +493,7 @@ impl ChartResources {
     /// Applies the definition, unless it belongs to somebody else.
     async fn register(
         &self,
-        pass: &ReconcilePass,
+        pass: &mut ReconcilePass,
         object: &ChartResourceObject,
         definition: &Value,
         names: &RegisteredNames,
@@ -500,6 +501,10 @@ impl ChartResources {
         let gvk = gvk_of(names);
         let reference = crd_reference(names);
         owned_definition(pass.client(), &self.options.reserved, &object.name, names).await?;
+        if object.status.kind.as_ref() != Some(names) {
+            // The object's deletion drops what its status names, also if this process ends now.
+            pass.write_status(&json!({"kind": names})).await?;
+        }
         let file =
             CrdFile { name: reference.name.clone(), text: String::new(), objects: vec![definition.clone()] };
         let options = ReleaseOptions {

@@ -83,7 +83,7 @@ impl FailedAttempts {
         let same = before.filter(|known| known.digest == digest && known.requested_at == requested_at);
         let attempt = FailedAttempt {
             digest: digest.to_owned(),
-            failures: same.map_or(0, |known| known.failures) + u32::from(!lacks_rights),
+            failures: same.map_or(0, |known| known.failures).saturating_add(u32::from(!lacks_rights)),
             is_final: error.disposition() == Disposition::Stall,
             lacks_rights,
             requested_at: requested_at.to_owned(),
@@ -123,6 +123,10 @@ mod tests {
         // A process that was restarted goes on with what the status says.
         let recorded = FailedAttempt { digest: "3".to_owned(), failures: 2, ..FailedAttempt::default() };
         assert!(attempts.note("a/b", Some(&recorded), ("3", ""), &refused()).unwrap().stalls());
+        // Whoever may write the status writes any number.
+        let recorded =
+            FailedAttempt { digest: "4".to_owned(), failures: u32::MAX, ..FailedAttempt::default() };
+        assert_eq!(attempts.note("c/d", Some(&recorded), ("4", ""), &refused()).unwrap().failures, u32::MAX);
     }
 
     #[test]

@@ -15,6 +15,9 @@ use windlass_controller::{
 };
 use windlass_engine::{ReleaseId, ReleaseOptions};
 
+/// What the API server says where the operator may not act as an account: its answer has no other sign of it.
+const MAY_NOT_IMPERSONATE: &str = " cannot impersonate resource ";
+
 impl ChartObjects {
     /// The error of a pass; where the API server forbade something and rights are missing, one that lists them all.
     pub(crate) async fn with_missing_rights(
@@ -24,6 +27,11 @@ impl ChartObjects {
         error: ReconcileError,
     ) -> ReconcileError {
         if !error.is_forbidden() {
+            return error;
+        }
+        // No request on the account's behalf gets through, not even the one for its rights.
+        if error.to_string().contains(MAY_NOT_IMPERSONATE) {
+            self.enter(&object.key(), Step::Client);
             return error;
         }
         match self.missing_rights(pass, object).await {

@@ -281,6 +281,16 @@ mod tests {
                 ],
             ),
             (
+                1,
+                failed(Step::Client, None),
+                &[
+                    "Deployed True InstallSuccessful",
+                    "Initialized True Initialized",
+                    "Irreconcilable True ErrorGettingClient",
+                    "Ready False ErrorGettingClient",
+                ],
+            ),
+            (
                 2,
                 deployed,
                 &["Deployed True UpgradeSuccessful", "Initialized True Initialized", "Ready True Ready"],

@@ -8,6 +8,19 @@ use windlass_base::redact;
 
 /// Longest message of a condition, in characters.
 const MAX_MESSAGE: usize = 1024;
+/// What stands for the middle of a longer text.
+const OMITTED: &str = " … ";
+
+/// A text of at most so many characters: of a longer one the middle is left out. Errors begin with the place, and end with the cause.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    let Some(over) = text.chars().count().checked_sub(most).filter(|over| *over > 0) else {
+        return text.to_owned();
+    };
+    let end = most / 4;
+    let start = most.saturating_sub(end + OMITTED.chars().count());
+    let start: String = text.chars().take(start).collect();
+    start + OMITTED + &text.chars().skip(most - end + over).collect::<String>()
+}
 
 /// One condition of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +47,7 @@ pub fn set_conditions(before: &Value, conditions: &[Condition], generation: Opti
             Some(false) => "False",
             None => "Unknown",
         };
-        let message: String = redact::mask(&condition.message).chars().take(MAX_MESSAGE).collect();
+        let message = shortened(&redact::mask(&condition.message), MAX_MESSAGE);
         let old = list.iter_mut().find(|c| c["type"] == condition.condition_type);
         let since = old
             .as_ref()
@@ -59,6 +72,23 @@ pub fn set_conditions(before: &Value, conditions: &[Condition], generation: Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_keep_their_beginning_and_their_end() {
+        let long = format!("beginning{}end", "ä".repeat(5000));
+        for most in [100, 1024] {
+            let found = shortened(&long, most);
+            assert_eq!(found.chars().count(), most, "{found}");
+            assert!(
+                found.starts_with("beginningä") && found.ends_with("äend") && found.contains(" … "),
+                "{found}"
+            );
+        }
+        for text in ["", "short", &"ä".repeat(1024)] {
+            assert_eq!(shortened(text, 1024), text);
+        }
+        assert_eq!(shortened("abcdefgh", 7), "abc … h");
+    }
 
     #[test]
     fn transition_times_change_with_the_status_only() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::STATUS_MANAGER;
+use super::conditions::shortened;
 use windlass_base::redact::{self, SecretScope};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind, api_now, api_time};
 
@@ -131,7 +132,7 @@ impl EventRecorder {
 
     /// A failure is logged: nothing depends on an Event.
     async fn write(&self, involved: Value, mut note: EventNote) {
-        note.note = redact::mask(&note.note).chars().take(MAX_NOTE).collect();
+        note.note = shortened(&redact::mask(&note.note), MAX_NOTE);
         let identity = ["apiVersion", "kind", "namespace", "name", "uid"]
             .map(|field| involved[field].as_str().unwrap_or_default())
             .join("/");

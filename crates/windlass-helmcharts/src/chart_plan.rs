@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::helm_charts::HelmCharts;
 use super::k3s_api::HelmChartSpec;
-use super::managed_chart::{MANAGED_BY, ManagedChart, Management, UNSUPPORTED_VERSION, check};
+use super::managed_chart::{MANAGED_BY, ManagedChart, Management, UNSUPPORTED_VERSION};
 use windlass_cluster::ObjectMeta;
 use windlass_controller::{FrontEnd as _, ReconcileError, References, ReleaseRunner};
 use windlass_engine::Preview;
@@ -77,7 +77,7 @@ pub fn differences(object: &Value, manager: &str) -> Vec<ChartDifference> {
     if not_managed(&chart, object).is_some() {
         return Vec::new();
     }
-    let spec = match chart.spec().and_then(|spec| check(spec).map(|()| spec)) {
+    let spec = match chart.checked_spec() {
         Ok(spec) => spec,
         Err(error) => {
             // k3s refuses it, too.

@@ -101,6 +101,16 @@ mod tests {
         let all = all();
         let names: Vec<&str> = all.iter().filter_map(|crd| crd["metadata"]["name"].as_str()).collect();
         assert_eq!(names, NAMES);
+        let short = |crd: &Value| crd["spec"]["names"]["shortNames"].clone();
+        assert_eq!([short(&all[0]), short(&all[1])], [json!(["hc"]), json!(["hcc"])]);
+        // k3s' own, and whether the chart is ready.
+        let columns = all[0]["spec"]["versions"][0]["additionalPrinterColumns"].as_array().unwrap();
+        let columns: Vec<_> =
+            columns.iter().map(|one| (one["name"].as_str().unwrap(), &one["priority"])).collect();
+        let (none, ten) = (&Value::Null, &json!(10));
+        let shown = ["Repo", "Chart", "Version", "TargetNamespace", "Bootstrap", "Failed", "Ready"];
+        assert_eq!(columns[..7], shown.map(|name| (name, none)));
+        assert_eq!(columns[7..], [("Job", ten)]);
         let properties =
             |crd: &Value| crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].clone();
         let spec = &properties(&all[0])["spec"];

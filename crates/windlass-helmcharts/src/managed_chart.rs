@@ -108,6 +108,23 @@ impl ManagedChart {
         self.spec.as_ref().map_err(|text| ReconcileError::Config(text.clone()))
     }
 
+    /// The spec of a chart that can be deployed.
+    ///
+    /// # Errors
+    /// As [`Self::spec`]; the name is too long for a release; a field has none of its values. The text says what to write.
+    pub(crate) fn checked_spec(&self) -> Result<&HelmChartSpec, ReconcileError> {
+        let spec = self.spec()?;
+        if self.name.len() > MAX_RELEASE_NAME {
+            return Err(ReconcileError::Config(format!(
+                "metadata.name has {} characters, and the release of the same name may have {MAX_RELEASE_NAME}: create the \
+                 HelmChart under a shorter name",
+                self.name.len()
+            )));
+        }
+        check(spec)?;
+        Ok(spec)
+    }
+
     /// `NAMESPACE/NAME`.
     pub(crate) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
@@ -179,7 +196,7 @@ fn shows_ready(object: &Value) -> bool {
 ///
 /// # Errors
 /// The text names the field and says what it takes.
-pub(crate) fn check(spec: &HelmChartSpec) -> Result<(), ReconcileError> {
+fn check(spec: &HelmChartSpec) -> Result<(), ReconcileError> {
     if !matches!(spec.helm_version.as_str(), "" | "v3") {
         return Err(ReconcileError::Reason {
             reason: UNSUPPORTED_VERSION,
@@ -319,8 +336,41 @@ mod tests {
         assert_eq!(release(json!({"chart": 1})), "kube-system/web");
         assert!(chart(&json!({}), &json!({"chart": "x"})).can_have_release());
         assert!(!chart(&json!({}), &json!({"chart": "x", "targetNamespace": "../x"})).can_have_release());
+        let named = |length: usize| {
+            let metadata = json!({"name": "x".repeat(length), "namespace": "apps"});
+            let object = json!({"metadata": metadata, "spec": {"chart": "x"}});
+            ManagedChart::read(&object, "helm-controller")
+        };
+        assert!(named(53).checked_spec().is_ok() && named(53).can_have_release());
+        let error = named(54).checked_spec().unwrap_err().to_string();
+        assert!(error.starts_with("metadata.name has 54 characters, ") && error.contains(" 53: "), "{error}");
+        assert!(!named(54).can_have_release());
         let keys = chart(&json!({DEPENDS_ON: "cni, certs/manager,,"}), &json!({"chart": "x"})).depends_on;
         assert_eq!(keys, ["kube-system/cni", "certs/manager"]);
+    }
+
+    #[test]
+    fn fields_of_the_job_have_no_effect_and_are_named() {
+        let context = json!({"runAsUser": 0});
+        for (spec, expected) in [
+            (json!({}), &[][..]),
+            (json!({"jobImage": "", "podSecurityContext": {}, "backOffLimit": 3, "bootstrap": true}), &[]),
+            (json!({"jobImage": "rancher/klipper-helm:v0.9"}), &["spec.jobImage"]),
+            (
+                json!({"podSecurityContext": context, "securityContext": context}),
+                &["spec.podSecurityContext", "spec.securityContext"],
+            ),
+        ] {
+            assert_eq!(chart(&json!({}), &spec).fields_without_effect(), expected, "{spec}");
+        }
+        let limit = |spec: Value| chart(&json!({}), &spec).back_off_limit();
+        assert_eq!(
+            [limit(json!({})), limit(json!({"backOffLimit": 0})), limit(json!({"backOffLimit": 7}))],
+            [1000, 0, 7]
+        );
+        let limit =
+            |text: Value| timeout(&serde_json::from_value(json!({"timeout": text})).unwrap()).as_secs();
+        assert_eq!([limit(Value::Null), limit("0s".into()), limit("15m0s".into())], [300, 300, 900]);
     }
 
     #[test]

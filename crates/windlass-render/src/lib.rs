@@ -17,6 +17,7 @@ mod render_permit;
 mod render_request;
 pub mod replay;
 mod secrets;
+mod self_reference;
 mod world;
 
 pub use bounds::{Deadline, RenderBounds, bound_input};
@@ -28,6 +29,7 @@ pub use owner_references::{ObjectOwner, add_owner};
 pub use render_permit::RenderPermit;
 pub use render_request::RenderRequest;
 pub use secrets::note_secrets;
+pub use self_reference::refuse_itself;
 pub use world::lookup_object;
 pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};
 

@@ -385,10 +385,10 @@ impl HelmReleases {
         };
         let runner = self.runner_for(pass, object, spec, &storage).await?;
         let shown = !only_own && !status.history.is_empty();
-        if !shown && !unrecorded::is_released(&runner, &id, object, only_own).await? {
+        if !shown && !unrecorded::is_released(&runner, &id, (object, status), only_own).await? {
             return Ok(());
         }
-        let is_own = |head: &RecordHead| unrecorded::is_own_record(head, object, only_own);
+        let is_own = |head: &RecordHead| unrecorded::is_own_record(head, (object, status), only_own);
         let request = remediation::uninstall_request(spec, id);
         match pass.uninstall_readable(&runner, &request, is_own).await {
             Ok(_) | Err(ReconcileError::Engine(EngineError::NotFound | EngineError::AlreadyDeleted(_))) => {

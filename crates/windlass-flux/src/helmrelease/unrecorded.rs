@@ -140,7 +140,7 @@ impl ReleasePass<'_> {
 pub(super) async fn is_released(
     runner: &ReleaseRunner,
     id: &ReleaseId,
-    object: &HelmReleaseObject,
+    (object, status): (&HelmReleaseObject, &HelmReleaseStatus),
     only_own: bool,
 ) -> Result<bool, ReconcileError> {
     match runner.engine().history_of(id).await {
@@ -150,7 +150,7 @@ pub(super) async fn is_released(
         }
         Err(error) if error.is_unreadable_record() => {
             let newest = runner.engine().records().heads_of(id).await?.pop();
-            Ok(newest.is_some_and(|newest| is_own_record(&newest, object, only_own)))
+            Ok(newest.is_some_and(|newest| is_own_record(&newest, (object, status), only_own)))
         }
         Err(error) => match error.refused_records() {
             Some(refusal) if refusal.is_forbidden() || refusal.is_not_found() => Ok(false),
@@ -159,11 +159,16 @@ pub(super) async fn is_released(
     }
 }
 
-/// Whether a record is of the object's release, by its labels: of its status, or of `only_own` made for this object. Those that
-/// helm-controller made have no owner.
-pub(super) fn is_own_record(head: &RecordHead, object: &HelmReleaseObject, only_own: bool) -> bool {
+/// Whether a record that cannot be read is the object's, by its labels. Where its status may speak for it (not `only_own`), it is also if
+/// the status shows the revision, as after a restore of the object from a backup, or if it has no owner: helm-controller's have none.
+pub(super) fn is_own_record(
+    head: &RecordHead,
+    (object, status): (&HelmReleaseObject, &HelmReleaseStatus),
+    only_own: bool,
+) -> bool {
+    let shown = || status.history.iter().any(|known| known.version == head.revision);
     match head.owner() {
-        Some(owner) => owner == OWNER && (!only_own || has_uid(&head.labels, object)),
+        Some(owner) => owner == OWNER && (has_uid(&head.labels, object) || !only_own && shown()),
         None => !only_own,
     }
 }
@@ -172,6 +177,37 @@ pub(super) fn is_own_record(head: &RecordHead, object: &HelmReleaseObject, only_
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_record_that_cannot_be_read_is_of_its_object_not_of_its_kind() {
+        let object =
+            HelmReleaseObject::read(&json!({"metadata": {"name": "web", "namespace": "ns", "uid": "u"}}));
+        let snapshot = |version| Snapshot { version, ..Snapshot::default() };
+        let status = HelmReleaseStatus { history: vec![snapshot(2)], ..HelmReleaseStatus::default() };
+        let uid = "windlass.dev/object-uid";
+        let owner = windlass_engine::record::OWNER_LABEL;
+        // Labels and revision; whether it is the object's, also where only its own labels count.
+        for (labels, revision, expected) in [
+            (&[(owner, OWNER), (uid, "u")][..], 1, (true, true)),
+            (&[(owner, OWNER), (uid, "other")], 1, (false, false)),
+            (&[(owner, OWNER), (uid, "other")], 2, (true, false)),
+            (&[(owner, OWNER)], 1, (false, false)),
+            (&[(owner, "helmcharts"), (uid, "u")], 2, (false, false)),
+            (&[], 1, (true, false)),
+        ] {
+            let head = RecordHead {
+                id: ReleaseId::new("ns", "web"),
+                revision,
+                status: ReleaseStatus::Deployed,
+                labels: labels
+                    .iter()
+                    .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                    .collect(),
+            };
+            let of = |only_own| is_own_record(&head, (&object, &status), only_own);
+            assert_eq!((of(false), of(true)), expected, "{labels:?} {revision}");
+        }
+    }
 
     #[test]
     fn what_another_generation_or_other_values_had_failed_with_does_not_count() {
