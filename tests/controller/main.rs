@@ -21,6 +21,7 @@ mod helmfile_tenants;
 mod helmfiles;
 mod image_failures;
 mod image_registry;
+mod image_release_policy;
 mod image_storm;
 mod images;
 mod missing_rights;

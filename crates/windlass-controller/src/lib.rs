@@ -25,11 +25,13 @@ mod log_progress;
 mod missing_rights;
 mod object_rights;
 mod pull_secrets;
+mod pushed_images;
 mod reconcile_loop;
 mod reconcile_pass;
 mod related_objects;
 mod release_claims;
 mod release_runner;
+mod release_settings;
 mod render_revision;
 mod rights;
 mod secret_data;
@@ -66,11 +68,13 @@ pub use object_rights::{
     NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,
 };
 pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState};
+pub use pushed_images::{PushedImages, PushedRepository};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
+pub use release_settings::{AllReleaseSettings, ReleaseSettings};
 pub use render_revision::RevisionView;
 pub use rights::{RBAC_GROUP, Right, RightScope, RightSet};
 pub use secret_data::{SecretData, SecretReadError};
