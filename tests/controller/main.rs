@@ -23,6 +23,7 @@ mod image_failures;
 mod image_registry;
 mod image_release_policy;
 mod image_storm;
+mod image_webhooks;
 mod images;
 mod missing_rights;
 mod pull_secrets;
