@@ -1,5 +1,6 @@
 //! A namespace with a controller that rolls out workloads: for newer images, or for changed configuration.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -96,5 +97,16 @@ impl<O: FollowerOptions> Followed<O> {
         if let Err(error) = wait_until(&format!("an Event says {text:?}"), LIMIT, found) {
             panic!("{error}: {}", self.events());
         }
+    }
+
+    /// A command of the binary in the test's namespace.
+    pub(crate) fn run(&self, words: &str) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(words.split_whitespace())
+            .args(["-n", self.ns.name()])
+            .env("KUBECONFIG", self.cp.kubeconfig())
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 }

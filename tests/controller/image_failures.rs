@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_fetch::http::Http;
+use windlass_images::OperatorSecret;
 
 use super::image_registry::{Fault, ScriptedRegistry};
 use super::images::{FollowedImages, image_of, policy, record};
@@ -82,5 +83,42 @@ async fn a_login_does_not_follow_to_another_server() {
     let seen = other.seen.lock().unwrap().clone();
     assert!(!seen.is_empty() && seen.iter().all(|(_, login)| login.is_empty()), "{seen:?}");
     assert!(!own.events().contains("secret-word"), "no secret is shown");
+    own.stop().await;
+}
+
+/// The operator's login is for the registry that its Secret names, and for workloads that have none themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operators_login_is_for_workloads_without_one() {
+    let (main, other) = (ScriptedRegistry::start().await, ScriptedRegistry::start().await);
+    let (host, elsewhere) = (main.address.to_string(), other.address.to_string());
+    let mut own = FollowedImages::prepare(&[&host, &elsewhere]).await;
+    for (name, login) in [("operator", "op:word-1"), ("tenant", "me:word-2")] {
+        let auths = json!({"auths": {&host: {"auth": STANDARD.encode(login)}}});
+        own.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
+            "data": {".dockerconfigjson": STANDARD.encode(auths.to_string())}}));
+    }
+    let namespace = own.ns.name().to_owned();
+    own.options.pull_secret = Some(OperatorSecret { namespace, name: "operator".to_owned() });
+    let digest = format!("sha256:{}", "b".repeat(64));
+    let answer = [("docker-content-digest", digest.as_str()), ("www-authenticate", "Basic realm=\"images\"")];
+    for (registry, name) in [(&main, "plain"), (&main, "own"), (&other, "elsewhere")] {
+        registry.set(&format!("/v2/{name}/manifests/1"), 200, &answer);
+        let address = registry.address;
+        let pod = if name == "own" { json!({"imagePullSecrets": [{"name": "tenant"}]}) } else { json!({}) };
+        own.deployment(name, &format!("{address}/{name}:1"), &policy("force"), &pod);
+    }
+    own.start();
+    own.records("plain", &digest);
+    own.records("own", &digest);
+    own.wait_event("elsewhere ImageCheckFailed: container main:");
+    let logins = |registry: &ScriptedRegistry, name: &str| {
+        let (seen, asked) = (registry.seen.lock().unwrap(), format!("HEAD /v2/{name}/manifests/1"));
+        let of = seen.iter().filter(|(seen, login)| *seen == asked && !login.is_empty());
+        of.map(|(_, login)| login.clone()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let basic = |login: &str| [format!("Basic {}", STANDARD.encode(login))].into();
+    assert_eq!(logins(&main, "plain"), basic("op:word-1"));
+    assert_eq!(logins(&main, "own"), basic("me:word-2"), "the workload's own comes first");
+    assert_eq!(logins(&other, "elsewhere"), [].into());
     own.stop().await;
 }

@@ -100,9 +100,10 @@ async fn each_last_digest_of_a_hundred_is_rolled_out_once_also_when_the_operator
         own.until("deployment", name, "has a record", |found| !record(found).current.digest.is_empty());
     }
     for round in 1..=ROUNDS {
-        for name in &names {
-            let digest = registry.push(name, &format!("{name}, {round}")).await;
-            pushed.get_mut(name.as_str()).unwrap().push(format!("{}@{digest}", registry.image(name)));
+        let push =
+            async |name: &String| (name.clone(), registry.push(name, &format!("{name}, {round}")).await);
+        for (name, digest) in futures::future::join_all(names.iter().map(push)).await {
+            pushed.get_mut(name.as_str()).unwrap().push(format!("{}@{digest}", registry.image(&name)));
         }
         let newest = || names.iter().filter(|name| history.of(name).last() == pushed[name.as_str()].last());
         let some = || Ok((newest().count() >= WORKLOADS / 3).then_some(()));

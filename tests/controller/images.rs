@@ -1,7 +1,6 @@
 //! Workloads that follow their images, on a real control plane with registries on loopback.
 
 use std::collections::BTreeSet;
-use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -39,6 +38,7 @@ impl FollowedImages {
             foreign_namespaces: BTreeSet::from([namespace.to_owned()]),
             interval: Duration::from_millis(500),
             plain_registries: registries.iter().map(|host| (*host).to_owned()).collect(),
+            pull_secret: None,
             http: Http::new(TIMEOUT, false),
         };
         Self::new("images", options).await
@@ -90,17 +90,6 @@ impl FollowedImages {
         self.until("deployment", name, image, |found| {
             image_of(found) == image && record(found).rollout.is_none()
         })
-    }
-
-    /// A command of the binary in the test's namespace.
-    pub(crate) fn run(&self, words: &str) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(words.split_whitespace())
-            .args(["-n", self.ns.name()])
-            .env("KUBECONFIG", self.cp.kubeconfig())
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 }
 

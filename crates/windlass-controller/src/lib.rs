@@ -23,6 +23,7 @@ mod hints;
 mod kind_events;
 mod log_progress;
 mod missing_rights;
+mod namespace_turns;
 mod object_rights;
 mod pull_secrets;
 mod pushed_images;
@@ -64,6 +65,7 @@ pub use missing_rights::{
     ChartArguments, MISSING_RIGHTS, MissingRights, account_of, missing_rights, missing_rights_error,
     release_rights, user_lacks,
 };
+pub use namespace_turns::NamespaceTurns;
 pub use object_rights::{
     NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,
 };

@@ -220,6 +220,10 @@ impl ReconcilePass {
         }
         let key = meta.namespaced_name();
         releases.retain(|id| self.claims.owner(id).is_none_or(|owner| owner == key));
+        if releases.is_empty() {
+            self.context.release_settings.forget(&self.reference);
+            return Ok(());
+        }
         let target = front_end.target(object)?;
         self.context.release_settings.note_pass(&self.reference, meta, releases, target);
         Ok(())

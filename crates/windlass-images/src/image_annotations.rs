@@ -137,15 +137,23 @@ struct Settings<'w> {
     release: Option<&'w ReleaseAnnotations>,
 }
 
-impl<'w> Settings<'w> {
-    /// The first of some settings that there is, with its name for people.
-    fn value(self, names: &[&'static str]) -> Option<(String, &'w str)> {
+/// A setting as it was written.
+struct Setting {
+    name: &'static str,
+    /// The name for people.
+    title: String,
+    text: String,
+}
+
+impl Settings<'_> {
+    /// The first of some settings that there is.
+    fn value(self, names: &[&'static str]) -> Option<Setting> {
         if let Some((name, text)) = own_value(self.workload, names) {
-            return Some((name.to_owned(), text));
+            return Some(Setting { name, title: name.to_owned(), text: text.to_owned() });
         }
         let release = self.release?;
-        let (name, text) = names.iter().find_map(|name| Some((name, release.annotations.get(*name)?)))?;
-        Some((format!("{name} of {}", release.object), text.trim()))
+        let (name, text) = names.iter().find_map(|name| Some((*name, release.annotations.get(*name)?)))?;
+        Some(Setting { name, title: format!("{name} of {}", release.object), text: text.trim().to_owned() })
     }
 }
 
@@ -172,12 +180,16 @@ impl ImageRequest {
 
     fn read(settings: Settings<'_>, errors: &mut Vec<String>) -> Option<Self> {
         let mut take = |names: &[&'static str]| {
-            let (name, text) = settings.value(names)?;
-            if text.len() > MAX_VALUE {
-                errors.push(format!("{name}: {} bytes, more than {MAX_VALUE}", text.len()));
+            let setting = settings.value(names)?;
+            if setting.text.len() > MAX_VALUE {
+                errors.push(format!(
+                    "{}: {} bytes, more than {MAX_VALUE}",
+                    setting.title,
+                    setting.text.len()
+                ));
                 return None;
             }
-            Some((name, text.to_owned()))
+            Some(setting)
         };
         let texts = [
             take(&POLICY),
@@ -205,7 +217,7 @@ impl ImageRequest {
             deadline,
             failure,
         ] = texts;
-        let policy_text = policy.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        let policy_text = policy.as_ref().map(|policy| policy.text.clone()).unwrap_or_default();
         let policy = read(policy, errors, |_, text| Policy::parse(text)).map(Arc::new);
         let inherited = settings.release.filter(|_| !has_policy(settings.workload));
         let release_policy = inherited.map(|release| format!("{policy_text} of {}", release.object));
@@ -213,7 +225,7 @@ impl ImageRequest {
             release_policy: release_policy.unwrap_or_default(),
             interval: read(interval, errors, interval_of),
             match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
-            pull_secret: secret.map(|(_, text)| text).filter(|text| !text.is_empty()),
+            pull_secret: secret.map(|secret| secret.text).filter(|text| !text.is_empty()),
             init_containers: read(init, errors, |_, text| boolean(text)).unwrap_or(false),
             containers: read(containers, errors, |_, text| expression(text)),
             approvals: read(approvals, errors, |_, text| number(text)).unwrap_or(0),
@@ -243,12 +255,12 @@ fn own_value<'w>(workload: ObjectMeta<'w>, names: &[&'static str]) -> Option<(&'
 }
 
 fn read<T>(
-    setting: Option<(String, String)>,
+    setting: Option<Setting>,
     errors: &mut Vec<String>,
     parse: impl FnOnce(&str, &str) -> Result<T, String>,
 ) -> Option<T> {
-    let (name, text) = setting?;
-    parse(&name, &text).map_err(|error| errors.push(format!("{name}: {error}"))).ok()
+    let Setting { name, title, text } = setting?;
+    parse(name, &text).map_err(|error| errors.push(format!("{title}: {error}"))).ok()
 }
 
 fn boolean(text: &str) -> Result<bool, String> {

@@ -21,7 +21,7 @@ use super::image_reference::{ImageReference, running_digest};
 use super::image_workload::{
     FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress,
 };
-use super::pull_logins::{PullLogin, login_for};
+use super::pull_logins::{OperatorSecret, PullLogin, login_for};
 use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
 use super::rollout_record::{ContainerRecord, RolloutRecord, TagDigest, read_approvals};
@@ -46,6 +46,8 @@ pub(crate) struct CheckContext {
     pub(crate) answers: Arc<RegistryAnswers>,
     /// How often registries are asked where a workload does not say it.
     pub(crate) interval: Duration,
+    /// Logins of the operator.
+    pub(crate) pull_secret: Option<OperatorSecret>,
 }
 
 /// What is said of a workload.
@@ -341,7 +343,8 @@ impl Run<'_> {
         let namespace = self.workload.reference.namespace.as_deref().unwrap_or_default();
         let pod = pod_spec(self.workload.kind(), &self.workload.object);
         let named = self.request.pull_secret.as_deref();
-        let login = login_for(&self.context.client, namespace, &image.location, named, pod).await?;
+        let operator = self.context.pull_secret.as_ref();
+        let login = login_for(&self.context.client, namespace, &image.location, named, pod, operator).await?;
         let Some(newest) = self.newest(&image, of, &login).await? else {
             of.waiting = None;
             return Ok(None);

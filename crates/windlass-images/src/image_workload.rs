@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta};
 use windlass_engine::{REQUESTED_IMAGES, ReleaseId};
 
 use super::image_annotations::{has_policy, ignored_annotations};
@@ -203,14 +203,6 @@ pub(crate) fn image_ids<'p>(pods: &'p [Value], container: &FollowedContainer) ->
     };
     let running = |pod: &'p Value| of_name(&pod["status"][statuses])?["imageID"].as_str();
     pods.iter().filter(|pod| is_current(pod)).filter_map(running).collect()
-}
-
-/// The name of an object with its kind.
-pub(crate) fn involved(reference: &ObjectRef, uid: &str) -> Value {
-    serde_json::json!({
-        "apiVersion": reference.gvk.api_version(), "kind": reference.gvk.kind,
-        "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": uid},
-    })
 }
 
 #[cfg(test)]

@@ -10,16 +10,16 @@ use windlass_base::backoff;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{ClusterError, Gvk, ObjectRef};
 use windlass_controller::{
-    ControllerContext, EventNote, EventType, FailureLog, Gate, Job, PassFailure, ReconcileError,
-    RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
+    ControllerContext, EventNote, EventType, FailureLog, Gate, Job, NamespaceTurns, PassFailure,
+    ReconcileError, RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
 };
 use windlass_engine::ReleaseId;
 use windlass_fetch::http::Http;
 
 use super::image_annotations::POLICY;
 use super::image_check::{CheckContext, CheckReport, CheckResult, check};
-use super::image_workload::{IMAGE_WORKLOAD_KINDS, WatchedWorkload, involved};
-use super::namespace_turns::NamespaceTurns;
+use super::image_workload::{IMAGE_WORKLOAD_KINDS, WatchedWorkload};
+use super::pull_logins::OperatorSecret;
 use super::push_hints::PushHints;
 use super::registry_answers::RegistryAnswers;
 
@@ -43,6 +43,8 @@ pub struct ImagesOptions {
     pub interval: Duration,
     /// Registries, with their ports, that are asked without TLS.
     pub plain_registries: BTreeSet<String>,
+    /// Logins of the operator for registries for which a workload has none.
+    pub pull_secret: Option<OperatorSecret>,
     /// The client that asks, with its rule for local addresses.
     pub http: Http,
 }
@@ -85,6 +87,7 @@ pub async fn run(
         settings: context.release_settings.clone(),
         answers: Arc::new(answers),
         interval: options.interval,
+        pull_secret: options.pull_secret.clone(),
     };
     let of_namespace = if options.namespace.is_some() { CONCURRENCY } else { OF_NAMESPACE };
     let follower = ImageFollower {
@@ -338,6 +341,6 @@ impl ImageFollower {
             note: note.clone(),
             annotations: BTreeMap::new(),
         };
-        self.context.events.spawn_for(&involved(reference, uid), note);
+        self.context.events.spawn_named(reference, uid, note);
     }
 }
