@@ -63,6 +63,11 @@ async fn a_policy_of_an_object_counts_for_the_workloads_of_its_release() {
     assert_eq!(image_of(&helm, "db"), image, "the workload's own policy comes first");
     let expected = format!("force of HelmChart {}/web", helm.ns.name());
     assert!(record_of(&helm, "web").contains(&expected), "{}", record_of(&helm, "web"));
+    let why = String::from_utf8(helm.run("why deployment/web").stdout).unwrap();
+    let line = format!(
+        "last change of its Pods: image: container main: {image}@{second} instead of {image}: policy {expected}"
+    );
+    assert!(why.contains(&line) && why.contains("revision 1, deployed"), "{why}");
     // Both controllers begin anew: the policy counts as soon as a pass over the object is through.
     own.stop().await;
     helm.stop().await;

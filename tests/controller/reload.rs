@@ -119,6 +119,8 @@ async fn a_storm_of_edits_rolls_out_each_kind_once() {
         let managers = after["metadata"]["managedFields"].to_string();
         assert!(managers.contains(MANAGER), "{managers}");
     }
+    let why = own.run("why deployment/web");
+    assert!(why.contains("last change of its Pods: configuration: ConfigMap/app has changed"), "{why}");
     own.until("Job", "web", "is made again", |found| found["metadata"]["uid"] != job["metadata"]["uid"]);
     let jobs = || own.cp.kubectl(["get", "jobs", "-n", own.ns.name(), "-o", "name"]).unwrap();
     let jobs =
