@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::operator_flags::HelmReleaseFlags;
 use windlass_controller::is_dns_label;
 use windlass_fetch::http::{Http, TIMEOUT};
-use windlass_images::ImagesOptions;
+use windlass_images::{ImagesOptions, OperatorSecret};
 
 /// The shortest interval of the operator: a registry is asked once an interval for each image.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +35,9 @@ pub(super) struct ImageFlags {
         hide_default_value = true
     )]
     image_plain_registries: String,
+    /// Secret, as NAMESPACE/NAME, with logins for the registries of all workloads that have none for them
+    #[arg(long, env = "WINDLASS_IMAGE_PULL_SECRET", value_name = "SECRET")]
+    image_pull_secret: Option<String>,
 }
 
 impl ImageFlags {
@@ -63,11 +66,46 @@ impl ImageFlags {
             foreign_namespaces,
             interval: self.image_interval,
             plain_registries: list(&self.image_plain_registries),
+            pull_secret: self.image_pull_secret.as_deref().map(operator_secret).transpose()?,
             http,
         })
     }
 }
 
+fn operator_secret(text: &str) -> Result<OperatorSecret, String> {
+    let is_name = |name: &str| name.len() <= 253 && name.split('.').all(is_dns_label);
+    match text.split_once('/') {
+        Some((namespace, name)) if is_dns_label(namespace) && is_name(name) => {
+            Ok(OperatorSecret { namespace: namespace.to_owned(), name: name.to_owned() })
+        }
+        _ => Err(format!("--image-pull-secret: {text:?} is not a Secret: write NAMESPACE/NAME")),
+    }
+}
+
 fn list(text: &str) -> BTreeSet<String> {
     text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_named_with_its_namespace() {
+        let found = operator_secret("ops/registry.login").unwrap();
+        assert_eq!((found.namespace.as_str(), found.name.as_str()), ("ops", "registry.login"));
+        for text in [
+            "",
+            "login",
+            "/login",
+            "ops/",
+            "ops/a/b",
+            "ops/A",
+            "../login",
+            &format!("ops/{}", "a".repeat(300)),
+        ] {
+            let error = operator_secret(text).unwrap_err();
+            assert!(error.ends_with("is not a Secret: write NAMESPACE/NAME"), "{error}");
+        }
+    }
 }

@@ -53,7 +53,7 @@ fn rows(workload: &str, object: &Value) -> Vec<Row> {
     let meta = ObjectMeta::of(object);
     let names = ["windlass.dev/image-policy", "keel.sh/policy"];
     let annotated = names.into_iter().find_map(|name| meta.annotation(name));
-    let policy = annotated.or_else(|| meta.label(names[1])).unwrap_or_default();
+    let policy = annotated.or_else(|| meta.label(names[1]));
     let row = |(container, of): (String, windlass_images::rollout_record::ContainerRecord)| {
         let state = match (&of.waiting, &of.rollout) {
             (_, Some(rollout)) => format!("is rolled out since {:.0}", rollout.since),
@@ -63,7 +63,7 @@ fn rows(workload: &str, object: &Value) -> Vec<Row> {
         Row {
             workload: workload.to_owned(),
             container,
-            policy: policy.to_owned(),
+            policy: policy.map_or(of.release_policy, str::to_owned),
             requested: of.requested,
             running: of.current.to_string(),
             newer: of.waiting.map(|waiting| waiting.image.to_string()),
@@ -117,7 +117,7 @@ fn shortened(image: &str) -> String {
 }
 
 /// The workload that an argument names.
-fn workload_of(text: &str, namespace: &str) -> Result<ObjectRef, Failure> {
+pub(super) fn workload_of(text: &str, namespace: &str) -> Result<ObjectRef, Failure> {
     let (kind, name) =
         text.split_once('/').ok_or_else(|| format!("{text:?}: write the workload as KIND/NAME"))?;
     let wanted = kind.to_lowercase();

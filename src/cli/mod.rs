@@ -89,6 +89,7 @@ mod verify;
 mod version;
 mod webhook_flags;
 mod why;
+mod why_workload;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, IoSlice, Write};

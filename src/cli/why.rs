@@ -1,16 +1,16 @@
-//! `windlass why`: the cause and the differences of each revision.
+//! `windlass why`: the cause and the differences of each revision; of a workload, `why_workload` has what rolled it out.
 
 use super::flags::Globals;
 use super::output::{self, Format};
-use super::{Failure, print, with_engine};
+use super::{Failure, print, why_workload, with_engine};
 use windlass_engine::{RevisionReport, field_line, verb_style};
 
 /// Flags of `why`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The release
+    /// The release, or a workload as KIND/NAME: what rolled it out
     name: String,
-    /// The revision; omitted: all
+    /// The revision of the release; omitted: all
     revision: Option<u64>,
     /// Prints the output in the specified format
     #[arg(short, long, value_enum, default_value_t)]
@@ -48,6 +48,9 @@ fn text(why: &RevisionReport, painted: bool) -> String {
 }
 
 pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
+    if args.name.contains('/') {
+        return why_workload::run(globals, &args.name, args.revision, args.output);
+    }
     let told = with_engine(globals, async |s| {
         s.run(s.engine.records().explain(&s.id(&args.name), args.revision)).await
     })?;

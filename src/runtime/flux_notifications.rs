@@ -131,6 +131,7 @@ async fn run_own(
     let webhooks = Webhooks {
         cluster: cluster.clone(),
         paths: Arc::clone(&paths),
+        pushed_images: context.pushed_images.clone(),
         bodies: Arc::clone(&context.state.bodies),
         no_cross_namespace_refs: options.no_cross_namespace_refs,
     };

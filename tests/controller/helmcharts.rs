@@ -87,6 +87,8 @@ pub(crate) struct Running {
     pub(crate) concurrency: usize,
     /// Metrics of the front end.
     state: Arc<State>,
+    /// What it shares with other controllers of the process.
+    pub(crate) context: Option<ControllerContext>,
     process: Option<(watch::Sender<bool>, FrontEndTask)>,
 }
 
@@ -106,6 +108,7 @@ impl Running {
             further: Vec::new(),
             concurrency: 4,
             state: Arc::new(State::new("test_")),
+            context: None,
             process: None,
         }
     }
@@ -122,6 +125,7 @@ impl Running {
             Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
         self.state = Arc::new(State::new("test_"));
         let context = ControllerContext::new(cluster, &ContextOptions::default(), Arc::clone(&self.state));
+        self.context = Some(context.clone());
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let namespace = Some(self.ns.name().to_owned());

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State as Shared};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use futures::StreamExt as _;
 use windlass_fetch::http::{Http, TIMEOUT, Tls};
 use windlass_fetch::oci::Registry;
 use windlass_fetch::oci::artifact_reference::OciReference;
@@ -26,6 +29,14 @@ pub(crate) struct ImageRegistry(RegistryServer);
 impl ImageRegistry {
     pub(crate) fn start() -> Self {
         Self(RegistryServer::start(tempfile::tempdir().unwrap(), "", "").unwrap())
+    }
+
+    /// One that posts its events to a webhook.
+    pub(crate) fn notifying(webhook: &str) -> Self {
+        let endpoint =
+            format!("{{name: windlass, url: \"{webhook}\", timeout: 5s, threshold: 3, backoff: 1s}}");
+        let more = format!("notifications: {{endpoints: [{endpoint}]}}\n");
+        Self(RegistryServer::start(tempfile::tempdir().unwrap(), "", &more).unwrap())
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -48,8 +59,38 @@ impl ImageRegistry {
     }
 }
 
-/// What a [`ScriptedRegistry`] answers to a path: status and headers. A `GET` gets an empty image manifest.
-pub(crate) type Script = BTreeMap<String, (u16, Vec<(&'static str, String)>)>;
+/// What is wrong with an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    #[default]
+    None,
+    /// It never comes.
+    Silent,
+    /// Its body comes one byte after the other, and has no end.
+    Dripping,
+    /// The connection ends in the middle of its body.
+    Truncated,
+}
+
+/// What a [`ScriptedRegistry`] answers to a path. A `GET` gets the body.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: String,
+    fault: Fault,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        // An empty image manifest.
+        let body = r#"{"schemaVersion":2}"#.to_owned();
+        Self { status: 200, headers: Vec::new(), body, fault: Fault::None }
+    }
+}
+
+/// The answers by path.
+pub(crate) type Script = BTreeMap<String, Answer>;
 
 /// A server whose answers change, and that notes method, path and Authorization of each request.
 #[derive(Clone)]
@@ -64,17 +105,36 @@ async fn answer(Shared(server): Shared<ScriptedRegistry>, request: Request) -> R
     let login = request.headers().get("authorization").and_then(|value| value.to_str().ok());
     let login = login.unwrap_or_default().to_owned();
     server.seen.lock().unwrap().push((format!("{} {path}", request.method()), login.clone()));
-    let Some((status, headers)) = server.script.lock().unwrap().get(&path).cloned() else {
+    let Some(answer) = server.script.lock().unwrap().get(&path).cloned() else {
         return StatusCode::NOT_FOUND.into_response();
     };
     // A login is asked for where the script says so.
-    let wants_login = headers.iter().any(|(name, _)| *name == "www-authenticate");
-    let status = StatusCode::from_u16(if wants_login && login.is_empty() { 401 } else { status }).unwrap();
-    let mut response = (status, r#"{"schemaVersion":2}"#).into_response();
-    for (name, value) in headers {
+    let wants_login = answer.headers.iter().any(|(name, _)| *name == "www-authenticate");
+    let status = if wants_login && login.is_empty() { 401 } else { answer.status };
+    let mut response = Response::new(answer.fault.body(answer.body).await);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    for (name, value) in answer.headers {
         response.headers_mut().insert(name, value.parse().unwrap());
     }
     response
+}
+
+impl Fault {
+    async fn body(self, text: String) -> Body {
+        let drip = futures::stream::repeat(Bytes::from_static(b" ")).then(async |byte| {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Ok::<_, std::io::Error>(byte)
+        });
+        let half = Bytes::from(text.as_bytes()[..text.len() / 2].to_vec());
+        match self {
+            Self::None => Body::from(text),
+            Self::Silent => std::future::pending().await,
+            Self::Dripping => Body::from_stream(Box::pin(drip)),
+            Self::Truncated => {
+                Body::from_stream(futures::stream::iter([Ok(half), Err(std::io::Error::other("truncated"))]))
+            }
+        }
+    }
 }
 
 impl ScriptedRegistry {
@@ -89,7 +149,13 @@ impl ScriptedRegistry {
 
     pub(crate) fn set(&self, path: &str, status: u16, headers: &[(&'static str, &str)]) {
         let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.script.lock().unwrap().insert(path.to_owned(), (status, headers));
+        self.script.lock().unwrap().insert(path.to_owned(), Answer { status, headers, ..Answer::default() });
+    }
+
+    /// Answers a path with a body, and a fault.
+    pub(crate) fn set_body(&self, path: &str, body: &str, fault: Fault) {
+        let answer = Answer { body: body.to_owned(), fault, ..Answer::default() };
+        self.script.lock().unwrap().insert(path.to_owned(), answer);
     }
 
     /// How often a method and path were asked for.

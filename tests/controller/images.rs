@@ -1,59 +1,51 @@
 //! Workloads that follow their images, on a real control plane with registries on loopback.
 
 use std::collections::BTreeSet;
-use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use windlass_cluster::{Cluster, ClusterError, ConnectOptions, ObjectMeta};
-use windlass_controller::serve::State;
-use windlass_controller::{ContextOptions, ControllerContext};
+use windlass_cluster::{ClusterError, ObjectMeta};
+use windlass_controller::ControllerContext;
 use windlass_fetch::http::{Http, TIMEOUT};
 use windlass_images::rollout_record::{ContainerRecord, read_image_record};
 use windlass_images::{IMAGE_MANAGER, ImagesOptions};
-use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
 
-use super::LIMIT;
+use super::followed_workloads::{Followed, FollowerOptions};
 use super::helmcharts;
 use super::image_registry::{ImageRegistry, ScriptedRegistry};
 
 const REQUESTED: &str = "windlass.dev/requested-images";
 
-/// A running controller.
-type ControllerTask = tokio::task::JoinHandle<Result<(), ClusterError>>;
-
 /// A namespace whose images are followed.
-struct Running {
-    cp: &'static ControlPlane,
-    ns: Namespace<'static>,
-    client: Cluster,
-    options: ImagesOptions,
-    process: Option<(watch::Sender<bool>, ControllerTask)>,
+pub(crate) type FollowedImages = Followed<ImagesOptions>;
+
+impl FollowerOptions for ImagesOptions {
+    fn run(
+        self,
+        context: ControllerContext,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = Result<(), ClusterError>> + Send + 'static {
+        windlass_images::run(context, self, stop)
+    }
 }
 
-impl Running {
-    async fn prepare(registries: &[&str]) -> Self {
-        let cp = tokio::task::spawn_blocking(|| shared().unwrap()).await.unwrap();
-        let ns = cp.namespace("images").unwrap();
-        let kubeconfig = Some(cp.kubeconfig().to_owned());
-        let client =
-            Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
-        let options = ImagesOptions {
-            namespace: Some(ns.name().to_owned()),
-            foreign_namespaces: BTreeSet::from([ns.name().to_owned()]),
+impl FollowedImages {
+    pub(crate) async fn prepare(registries: &[&str]) -> Self {
+        let options = |namespace: &str| ImagesOptions {
+            namespace: Some(namespace.to_owned()),
+            foreign_namespaces: BTreeSet::from([namespace.to_owned()]),
             interval: Duration::from_millis(500),
             plain_registries: registries.iter().map(|host| (*host).to_owned()).collect(),
+            pull_secret: None,
             http: Http::new(TIMEOUT, false),
         };
-        Self { cp, ns, client, options, process: None }
+        Self::new("images", options).await
     }
 
     /// Follows the images of another namespace.
-    fn of_namespace(mut self, name: &str) -> Self {
+    pub(crate) fn of_namespace(mut self, name: &str) -> Self {
         self.options.namespace = Some(name.to_owned());
         self.options.foreign_namespaces.clear();
         self
@@ -65,100 +57,51 @@ impl Running {
         own
     }
 
-    fn start(&mut self) {
-        let state = Arc::new(State::new("test_"));
-        let context = ControllerContext::new(self.client.clone(), &ContextOptions::default(), state);
-        let stop = watch::Sender::new(false);
-        let mut stopped = stop.subscribe();
-        let task = tokio::spawn(windlass_images::run(context, self.options.clone(), async move {
-            drop(stopped.wait_for(|stop| *stop).await);
-        }));
-        self.process = Some((stop, task));
-    }
-
-    async fn stop(&mut self) {
-        if let Some((stop, task)) = self.process.take() {
-            stop.send_replace(true);
-            task.await.unwrap().unwrap();
-        }
-    }
-
-    fn apply(&self, object: &Value) {
-        let apply = ["apply", "--server-side", "--force-conflicts", "-n", self.ns.name(), "-f", "-"];
-        self.cp.kubectl_with(apply, &object.to_string()).unwrap();
-    }
-
     /// A Deployment of one container; without replicas it is ready at once.
-    fn deployment(&self, name: &str, image: &str, annotations: &Value, spec: &Value) {
+    pub(crate) fn deployment_object(
+        &self,
+        name: &str,
+        image: &str,
+        annotations: &Value,
+        spec: &Value,
+    ) -> Value {
         let labels = json!({"app": name});
         let mut pod = spec.clone();
         pod["containers"] = json!([{"name": "main", "image": image}]);
         let replicas = i32::from(!spec["nodeSelector"].is_null());
-        self.apply(&json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "annotations": annotations},
+        let meta = json!({"name": name, "namespace": self.ns.name(), "annotations": annotations});
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta,
             "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
-        }));
+        })
     }
 
-    fn get(&self, name: &str) -> Value {
-        let get = ["get", "deployment", name, "-n", self.ns.name(), "-o", "json", "--show-managed-fields"];
-        serde_json::from_str(&self.cp.kubectl(get).unwrap()).unwrap()
-    }
-
-    fn until(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let found = || {
-            let found = self.get(name);
-            Ok(is(&found).then_some(found))
-        };
-        match wait_until(&format!("{name}: {what}"), LIMIT, found) {
-            Ok(found) => found,
-            Err(error) => panic!("{error}: {}\n{}", self.get(name), self.events()),
-        }
+    pub(crate) fn deployment(&self, name: &str, image: &str, annotations: &Value, spec: &Value) {
+        self.apply(&self.deployment_object(name, image, annotations, spec));
     }
 
     /// Waits until a digest is recorded as the one that runs.
-    fn records(&self, name: &str, digest: &str) -> Value {
-        self.until(name, "has a record", |found| record(found).current.digest == digest)
+    pub(crate) fn records(&self, name: &str, digest: &str) -> Value {
+        self.until("deployment", name, "has a record", |found| record(found).current.digest == digest)
     }
 
     /// Waits until an image is rolled out, and the rollout is through.
-    fn rolled_out(&self, name: &str, image: &str) -> Value {
-        self.until(name, image, |found| image_of(found) == image && record(found).rollout.is_none())
-    }
-
-    fn events(&self) -> String {
-        let path = "jsonpath={range .items[*]}{.involvedObject.name} {.reason}: {.message}{'\\n'}{end}";
-        self.cp.kubectl(["get", "events", "-n", self.ns.name(), "-o", path]).unwrap()
-    }
-
-    fn wait_event(&self, text: &str) {
-        let found = || Ok(self.events().contains(text).then_some(()));
-        if let Err(error) = wait_until(&format!("an Event says {text:?}"), LIMIT, found) {
-            panic!("{error}: {}", self.events());
-        }
-    }
-
-    /// A command of the binary in the test's namespace.
-    fn run(&self, words: &str) -> String {
-        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args(words.split_whitespace())
-            .args(["-n", self.ns.name()])
-            .env("KUBECONFIG", self.cp.kubeconfig())
-            .output()
-            .unwrap();
-        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    pub(crate) fn rolled_out(&self, name: &str, image: &str) -> Value {
+        self.until("deployment", name, image, |found| {
+            image_of(found) == image && record(found).rollout.is_none()
+        })
     }
 }
 
-fn image_of(object: &Value) -> &str {
+pub(crate) fn image_of(object: &Value) -> &str {
     object["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap()
 }
 
-fn record(object: &Value) -> ContainerRecord {
+pub(crate) fn record(object: &Value) -> ContainerRecord {
     read_image_record(ObjectMeta::of(object)).remove("main").unwrap_or_default()
 }
 
-fn policy(text: &str) -> Value {
+pub(crate) fn policy(text: &str) -> Value {
     json!({"keel.sh/policy": text})
 }
 
@@ -166,7 +109,7 @@ fn policy(text: &str) -> Value {
 async fn a_digest_is_rolled_out_once_also_after_a_restart() {
     let registry = ImageRegistry::start();
     let first = registry.push("1", "one").await;
-    let mut own = Running::started(&[registry.host()]).await;
+    let mut own = FollowedImages::started(&[registry.host()]).await;
     let image = registry.image("1");
     for name in ["web", "twin"] {
         own.deployment(name, &image, &policy("force"), &json!({}));
@@ -191,12 +134,12 @@ async fn a_digest_is_rolled_out_once_also_after_a_restart() {
     own.wait_event("web ImageUpdateReady: 1@sha256:");
     own.wait_event("broken InvalidImageAnnotation: keel.sh/policy: \"newest\": there are digest");
     own.stop().await;
-    let before = own.get("web");
+    let before = own.get("deployment", "web");
     own.start();
     // The later workload shows that the operator has begun.
     own.deployment("later", &image, &policy("digest"), &json!({}));
     own.records("later", &second);
-    assert_eq!(own.get("web")["spec"], before["spec"]);
+    assert_eq!(own.get("deployment", "web")["spec"], before["spec"]);
     // The registry goes back: `force` follows, `digest` does not.
     own.deployment("later", &image, &policy("digest"), &json!({}));
     let third = registry.push("1", "three").await;
@@ -204,11 +147,12 @@ async fn a_digest_is_rolled_out_once_also_after_a_restart() {
     own.rolled_out("web", &format!("{image}@{third}"));
     registry.push("1", "two").await;
     own.rolled_out("web", &format!("{image}@{second}"));
-    let later = own.until("later", "tells of the older digest", |found| record(found).waiting.is_some());
+    let later = own
+        .until("deployment", "later", "tells of the older digest", |found| record(found).waiting.is_some());
     assert_eq!(image_of(&later), format!("{image}@{third}"));
     assert!(record(&later).waiting.unwrap().reason.contains("went back to a digest"));
     for name in ["still", "plain", "broken"] {
-        assert_eq!(image_of(&own.get(name)), image, "{name}");
+        assert_eq!(image_of(&own.get("deployment", name)), image, "{name}");
     }
     own.stop().await;
 }
@@ -217,7 +161,7 @@ async fn a_digest_is_rolled_out_once_also_after_a_restart() {
 async fn versions_wait_for_approval_and_are_rolled_out_then() {
     let registry = ImageRegistry::start();
     registry.push("1.2.3", "one").await;
-    let mut own = Running::started(&[registry.host()]).await;
+    let mut own = FollowedImages::started(&[registry.host()]).await;
     let image = registry.image("1.2.3");
     own.deployment("minor", &image, &json!({"windlass.dev/image-policy": "semver:^1"}), &json!({}));
     own.deployment(
@@ -230,7 +174,7 @@ async fn versions_wait_for_approval_and_are_rolled_out_then() {
     let newer = registry.push("1.3.0", "newer").await;
     let rolled_out = format!("{}@{newer}", registry.image("1.3.0"));
     own.rolled_out("minor", &rolled_out);
-    let waits = own.until("waits", "waits", |found| record(found).waiting.is_some());
+    let waits = own.until("deployment", "waits", "waits", |found| record(found).waiting.is_some());
     assert_eq!(image_of(&waits), image);
     let shown = own.run("images");
     assert!(shown.contains("deployment/waits") && shown.contains("it waits for approval until"), "{shown}");
@@ -245,7 +189,7 @@ async fn versions_wait_for_approval_and_are_rolled_out_then() {
     // The same image under another tag is an Event, and no rollout.
     registry.push("1.3.1", "newer").await;
     own.wait_event("waits SameImage: container main: the tag 1.3.1 is the image that runs as 1.3.0");
-    assert_eq!(image_of(&own.get("waits")), rolled_out);
+    assert_eq!(image_of(&own.get("deployment", "waits")), rolled_out);
     own.stop().await;
 }
 
@@ -253,7 +197,7 @@ async fn versions_wait_for_approval_and_are_rolled_out_then() {
 async fn a_rollout_that_does_not_become_ready_is_taken_back_and_not_tried_again() {
     let registry = ImageRegistry::start();
     let first = registry.push("1", "one").await;
-    let mut own = Running::started(&[registry.host()]).await;
+    let mut own = FollowedImages::started(&[registry.host()]).await;
     let image = registry.image("1");
     // Its Pods have no node.
     let nowhere = json!({"nodeSelector": {"windlass.dev/node": "none"}});
@@ -265,20 +209,21 @@ async fn a_rollout_that_does_not_become_ready_is_taken_back_and_not_tried_again(
     own.records("back", &first);
     own.records("stop", &first);
     let bad = registry.push("1", "bad").await;
-    let back = own.until("back", "is taken back", |found| record(found).failed == [bad.clone()]);
+    let back =
+        own.until("deployment", "back", "is taken back", |found| record(found).failed == [bad.clone()]);
     // By its digest: the tag points at the one that has failed.
     assert_eq!(image_of(&back), format!("{image}@{first}"));
     let asked = json!({"main": image}).to_string();
     assert_eq!(ObjectMeta::of(&back).annotation(REQUESTED), Some(asked.as_str()));
     own.wait_event("did not become ready: its Pods are not ready after 2 s");
-    let waits = own.until("back", "tells why", |found| record(found).waiting.is_some());
+    let waits = own.until("deployment", "back", "tells why", |found| record(found).waiting.is_some());
     assert!(record(&waits).waiting.unwrap().reason.contains("it is not tried again"));
-    let stopped = own.until("stop", "is stopped", |found| record(found).stopped);
+    let stopped = own.until("deployment", "stop", "is stopped", |found| record(found).stopped);
     assert_eq!(image_of(&stopped), format!("{image}@{bad}"));
     // Another digest is another try, where nothing has stopped.
     let good = registry.push("1", "good").await;
-    own.until("back", "is tried again", |found| image_of(found) == format!("{image}@{good}"));
-    let stopped = own.until("stop", "waits", |found| record(found).waiting.is_some());
+    own.until("deployment", "back", "is tried again", |found| image_of(found) == format!("{image}@{good}"));
+    let stopped = own.until("deployment", "stop", "waits", |found| record(found).waiting.is_some());
     assert_eq!(image_of(&stopped), format!("{image}@{bad}"));
     own.stop().await;
 }
@@ -288,7 +233,7 @@ async fn what_runs_is_what_the_pods_say() {
     let registry = ImageRegistry::start();
     let old = registry.push("1", "old").await;
     let new = registry.push("1", "new").await;
-    let mut own = Running::prepare(&[registry.host()]).await;
+    let mut own = FollowedImages::prepare(&[registry.host()]).await;
     let image = registry.image("1");
     own.deployment("web", &image, &policy("digest"), &json!({}));
     // The tag has moved since the Pod was started.
@@ -311,7 +256,7 @@ async fn a_registry_that_refuses_is_left_alone_and_gets_its_own_login_only() {
     let path = "/v2/team/web/manifests/1";
     let challenge = ("www-authenticate", "Basic realm=\"images\"");
     main.set(path, 429, &[("retry-after", "2"), challenge]);
-    let mut own = Running::prepare(&[&host]).await;
+    let mut own = FollowedImages::prepare(&[&host]).await;
     let auths = json!({"auths": {&host: {"auth": STANDARD.encode("me:pw")}}});
     own.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "type": "kubernetes.io/dockerconfigjson",
         "data": {".dockerconfigjson": STANDARD.encode(auths.to_string())}}));
@@ -337,7 +282,7 @@ async fn a_registry_that_refuses_is_left_alone_and_gets_its_own_login_only() {
     // It fails, and works again.
     main.set(path, 500, &[challenge]);
     own.wait_event("500");
-    assert_eq!(image_of(&own.get("web")), image);
+    assert_eq!(image_of(&own.get("deployment", "web")), image);
     assert!(!own.events().contains("pw"), "no secret is shown");
     own.stop().await;
 }
@@ -369,7 +314,7 @@ async fn a_release_leaves_the_image_until_it_asks_for_another() {
     helm.chart("web", &spec(&image, 5));
     helm.wait_revision("web", 1);
     let namespace = helm.get("deployment", "web", "{.metadata.namespace}");
-    let mut own = Running::prepare(&[registry.host()]).await.of_namespace(&namespace);
+    let mut own = FollowedImages::prepare(&[registry.host()]).await.of_namespace(&namespace);
     own.start();
     let shown = |path: &str| helm.get("deployment", "web", path);
     let current = "{.spec.template.spec.containers[0].image}";

@@ -1,71 +1,42 @@
 //! Workloads that follow their configuration, on a real control plane.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tokio::sync::watch;
-use windlass_cluster::{Cluster, ClusterError, ConnectOptions, Gvk, ObjectMeta, ObjectRef, PatchKind};
-use windlass_controller::serve::State;
-use windlass_controller::{ContextOptions, ControllerContext};
+use windlass_cluster::{ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
+use windlass_controller::ControllerContext;
 use windlass_reload::{COLLECTION_MANAGER, MANAGER, ReloadOptions};
-use windlass_testing::{ControlPlane, Namespace, shared, wait_until};
+use windlass_testing::wait_until;
 
 use super::LIMIT;
+use super::followed_workloads::{Followed, FollowerOptions};
 
 const RECORD: &str = "windlass.dev/configuration-digests";
 const DIGEST: &str = "windlass.dev/configuration-digest";
 const FROM: &str = "windlass.dev/reloaded-from";
 const PAUSED_AT: &str = "deployment.reloader.stakater.com/paused-at";
 
-/// A running controller.
-type ControllerTask = tokio::task::JoinHandle<Result<(), ClusterError>>;
-
 /// A namespace whose workloads are rolled out.
-struct Running {
-    cp: &'static ControlPlane,
-    ns: Namespace<'static>,
-    client: Cluster,
-    options: ReloadOptions,
-    process: Option<(watch::Sender<bool>, ControllerTask)>,
+type Running = Followed<ReloadOptions>;
+
+impl FollowerOptions for ReloadOptions {
+    fn run(
+        self,
+        context: ControllerContext,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = Result<(), ClusterError>> + Send + 'static {
+        windlass_reload::run(context, self, stop)
+    }
 }
 
 impl Running {
     async fn prepare() -> Self {
-        let cp = tokio::task::spawn_blocking(|| shared().unwrap()).await.unwrap();
-        let ns = cp.namespace("reload").unwrap();
-        let kubeconfig = Some(cp.kubeconfig().to_owned());
-        let client =
-            Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
-        let options = ReloadOptions {
-            namespace: Some(ns.name().to_owned()),
-            foreign_namespaces: BTreeSet::from([ns.name().to_owned()]),
+        let options = |namespace: &str| ReloadOptions {
+            namespace: Some(namespace.to_owned()),
+            foreign_namespaces: BTreeSet::from([namespace.to_owned()]),
             ..ReloadOptions::default()
         };
-        Self { cp, ns, client, options, process: None }
-    }
-
-    fn start(&mut self) {
-        let state = Arc::new(State::new("test_"));
-        let context = ControllerContext::new(self.client.clone(), &ContextOptions::default(), state);
-        let stop = watch::Sender::new(false);
-        let mut stopped = stop.subscribe();
-        let task = tokio::spawn(windlass_reload::run(context, self.options.clone(), async move {
-            drop(stopped.wait_for(|stop| *stop).await);
-        }));
-        self.process = Some((stop, task));
-    }
-
-    async fn stop(&mut self) {
-        if let Some((stop, task)) = self.process.take() {
-            stop.send_replace(true);
-            task.await.unwrap().unwrap();
-        }
-    }
-
-    fn apply(&self, object: &Value) {
-        let apply = ["apply", "--server-side", "--force-conflicts", "-n", self.ns.name(), "-f", "-"];
-        self.cp.kubectl_with(apply, &object.to_string()).unwrap();
+        Self::new("reload", options).await
     }
 
     fn config_map(&self, name: &str, value: &str, annotations: &Value) {
@@ -97,22 +68,6 @@ impl Running {
 
     fn deployment(&self, name: &str, annotations: &Value) {
         self.workload(("apps/v1", "Deployment"), name, annotations);
-    }
-
-    fn get(&self, kind: &str, name: &str) -> Value {
-        let text = self
-            .cp
-            .kubectl(["get", kind, name, "-n", self.ns.name(), "-o", "json", "--show-managed-fields"])
-            .unwrap();
-        serde_json::from_str(&text).unwrap()
-    }
-
-    fn until(&self, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        wait_until(&format!("{kind} {name}: {what}"), LIMIT, || {
-            let found = self.get(kind, name);
-            Ok(is(&found).then_some(found))
-        })
-        .unwrap()
     }
 
     /// Waits until the digests of a workload are recorded.
@@ -164,6 +119,8 @@ async fn a_storm_of_edits_rolls_out_each_kind_once() {
         let managers = after["metadata"]["managedFields"].to_string();
         assert!(managers.contains(MANAGER), "{managers}");
     }
+    let why = own.run("why deployment/web");
+    assert!(why.contains("last change of its Pods: configuration: ConfigMap/app has changed"), "{why}");
     own.until("Job", "web", "is made again", |found| found["metadata"]["uid"] != job["metadata"]["uid"]);
     let jobs = || own.cp.kubectl(["get", "jobs", "-n", own.ns.name(), "-o", "name"]).unwrap();
     let jobs =

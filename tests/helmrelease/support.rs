@@ -211,6 +211,7 @@ impl Running {
         let webhooks = Webhooks {
             cluster: context.runner.engine().operator_client().clone(),
             paths: Arc::clone(&paths),
+            pushed_images: context.pushed_images.clone(),
             bodies: Arc::clone(&context.state.bodies),
             no_cross_namespace_refs: true,
         };

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::events::{EventRecorder, EventSink};
 use super::log_progress::log_progress;
+use super::pushed_images::PushedImages;
 use super::release_runner::ReleaseRunner;
+use super::release_settings::AllReleaseSettings;
 use crate::serve::State;
 use windlass_cluster::{Cluster, KindWatch};
 use windlass_engine::record::Storage;
@@ -31,6 +33,10 @@ pub struct ControllerContext {
     pub events: EventRecorder,
     /// Metrics, probes and what is served beside them.
     pub state: Arc<State>,
+    /// What custom resources say of the workloads of their releases.
+    pub release_settings: AllReleaseSettings,
+    /// Repositories of images that were pushed to, as webhooks say.
+    pub pushed_images: PushedImages,
     /// Keeps the served kinds current.
     _kinds: Option<Arc<KindWatch>>,
 }
@@ -49,6 +55,8 @@ impl ControllerContext {
             _kinds: kinds,
             runner: ReleaseRunner::new(engine, options.render_bounds, options.crds_as_operator),
             events: EventRecorder::new(cluster),
+            release_settings: AllReleaseSettings::default(),
+            pushed_images: PushedImages::default(),
             state,
         }
     }

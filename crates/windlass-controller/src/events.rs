@@ -110,6 +110,15 @@ impl EventRecorder {
         );
     }
 
+    /// Records an Event on an object of which only name and UID are at hand, in the background.
+    pub fn spawn_named(&self, reference: &ObjectRef, uid: &str, note: EventNote) {
+        let object = json!({
+            "apiVersion": reference.gvk.api_version(), "kind": reference.gvk.kind,
+            "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": uid},
+        });
+        self.spawn_for(&object, note);
+    }
+
     /// Records an Event on an object as the API server answered it, in the background.
     pub fn spawn_for(&self, object: &Value, mut note: EventNote) {
         if let Some(sink) = self.sink.as_ref().filter(|_| note.event_type != EventType::Trace) {

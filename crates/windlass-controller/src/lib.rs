@@ -23,13 +23,16 @@ mod hints;
 mod kind_events;
 mod log_progress;
 mod missing_rights;
+mod namespace_turns;
 mod object_rights;
 mod pull_secrets;
+mod pushed_images;
 mod reconcile_loop;
 mod reconcile_pass;
 mod related_objects;
 mod release_claims;
 mod release_runner;
+mod release_settings;
 mod render_revision;
 mod rights;
 mod secret_data;
@@ -62,15 +65,18 @@ pub use missing_rights::{
     ChartArguments, MISSING_RIGHTS, MissingRights, account_of, missing_rights, missing_rights_error,
     release_rights, user_lacks,
 };
+pub use namespace_turns::NamespaceTurns;
 pub use object_rights::{
     NAMED_VERBS, OBJECT_VERBS, PlacedObject, UNNAMED_VERBS, object_rights, record_rights,
 };
 pub use pull_secrets::{AccountState, PullSecretOwner, PullSecretState};
+pub use pushed_images::{PushedImages, PushedRepository};
 pub use reconcile_loop::DEPENDENCY_INTERVAL;
 pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
+pub use release_settings::{AllReleaseSettings, ReleaseSettings};
 pub use render_revision::RevisionView;
 pub use rights::{RBAC_GROUP, Right, RightScope, RightSet};
 pub use secret_data::{SecretData, SecretReadError};

@@ -292,6 +292,7 @@ impl<F: FrontEnd> Controller<F> {
     fn observe(&mut self, key: &str, object: &Value) {
         let fingerprint = Fingerprint::of(object, self.front_end.trigger_annotations());
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
+        self.context.release_settings.note_object(&self.reference(key), ObjectMeta::of(object));
         let (releases, facts) = self.read(key, object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
             known.object = CompactObject::of(object);
@@ -398,6 +399,7 @@ impl<F: FrontEnd> Controller<F> {
         self.workers.queue.forget(key);
         self.failures.clear(key);
         let object = self.reference(key);
+        self.context.release_settings.forget(&object);
         let metrics = &self.context.state.metrics;
         metrics.remove("windlass_drifted_objects", &[("object", &object.to_string())]);
         if let Some(metric) = self.front_end.duration_metric() {

@@ -122,10 +122,12 @@ impl ReconcilePass {
         task: Task,
     ) -> Result<Finished, ReconcileError> {
         if front_end.belongs_elsewhere(object) {
+            self.context.release_settings.forget(&self.reference);
             return Ok(Finished::Suspended);
         }
         let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
         if !deletes && front_end.is_suspended(object) {
+            self.context.release_settings.forget(&self.reference);
             self.report(front_end, object, &Report::Suspended).await?;
             return Ok(Finished::Suspended);
         }
@@ -193,10 +195,38 @@ impl ReconcilePass {
             let retry_in = error.retry_delay(self.failures + 1, front_end.interval(object));
             reconciled.requeue = Requeue::After(retry_in);
         }
+        if reconciled.ready {
+            self.note_settings(front_end, object, &reconciled.requests)?;
+        }
         let failed = reconciled.failure.as_mut().and_then(ReconcileError::take_inputs);
         let rendered = [reconciled.inputs.take(), failed].into_iter().flatten().reduce(RenderInputs::merged);
         reconciled.inputs = self.inputs_with(rendered);
         Ok(Finished::Reconciled(reconciled))
+    }
+
+    /// From now on the object's settings count for the workloads of its releases: of those that the pass asked for, or else of those that
+    /// it has.
+    fn note_settings<F: FrontEnd>(
+        &self,
+        front_end: &F,
+        object: &F::Object,
+        requests: &[Arc<ReleaseRequest>],
+    ) -> Result<(), ReconcileError> {
+        let meta = ObjectMeta::of(&self.object);
+        let mut releases: BTreeSet<ReleaseId> = requests.iter().map(|request| request.id.clone()).collect();
+        if releases.is_empty() {
+            // The pass may have chosen one just now, which the status has.
+            releases = front_end.releases(&front_end.read(&self.object));
+        }
+        let key = meta.namespaced_name();
+        releases.retain(|id| self.claims.owner(id).is_none_or(|owner| owner == key));
+        if releases.is_empty() {
+            self.context.release_settings.forget(&self.reference);
+            return Ok(());
+        }
+        let target = front_end.target(object)?;
+        self.context.release_settings.note_pass(&self.reference, meta, releases, target);
+        Ok(())
     }
 
     /// What renders have looked up, and the references, as inputs to watch.

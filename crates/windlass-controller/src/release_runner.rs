@@ -157,14 +157,25 @@ impl ReleaseRunner {
     /// The impersonating client cannot be built.
     pub fn acting_for(&self, target: &ReleaseTarget, namespace: &str) -> Result<Self, ClusterError> {
         let mut own = self.clone();
-        if let Some(account) = target.service_account(namespace) {
-            own.engine =
-                own.engine.acting_as(self.impersonation.client(self.engine.operator_client(), account)?);
+        if target.service_account.is_some() {
+            own.engine = own.engine.acting_as(self.actor_client(target, namespace)?);
             if self.crds_as_operator {
                 own.engine = own.engine.with_crds_as_operator();
             }
         }
         Ok(own)
+    }
+
+    /// The client with whose rights a release in `namespace` is applied: the target's ServiceAccount's, or the operator's own.
+    ///
+    /// # Errors
+    /// The impersonating client cannot be built.
+    pub fn actor_client(&self, target: &ReleaseTarget, namespace: &str) -> Result<Cluster, ClusterError> {
+        let operator = self.engine.operator_client();
+        match target.service_account(namespace) {
+            Some(account) => self.impersonation.client(operator, account),
+            None => Ok(operator.clone()),
+        }
     }
 
     /// The same runner, with the records of its releases in another namespace. `as_actor`: with the rights of the release's

@@ -1,8 +1,9 @@
 //! What a workload asks for: our annotations, and keel's annotations and labels. Pure.
 //!
-//! Of one setting our annotation counts, then keel's annotation, then keel's label.
+//! Of one setting our annotation counts, then keel's annotation, then keel's label, then our annotation of the object that the workload's
+//! release is of.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::time_window::TimeWindows;
 use super::update_policy::Policy;
 
 /// The policy, ours and keel's.
-const POLICY: [&str; 2] = ["windlass.dev/image-policy", "keel.sh/policy"];
+pub(crate) const POLICY: [&str; 2] = ["windlass.dev/image-policy", "keel.sh/policy"];
 /// How often the registry is asked.
 const INTERVAL: [&str; 2] = ["windlass.dev/image-interval", "keel.sh/pollSchedule"];
 /// Whether only versions with the same prerelease come after another.
@@ -72,11 +73,22 @@ pub(crate) enum OnFailure {
     Ignore,
 }
 
+/// What the object of a release says of its workloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReleaseAnnotations {
+    /// The object, for people.
+    pub(crate) object: String,
+    /// Its annotations.
+    pub(crate) annotations: BTreeMap<String, String>,
+}
+
 /// What a workload asks for.
 pub(crate) struct ImageRequest {
     pub(crate) policy: Arc<Policy>,
     /// As it was written.
     pub(crate) policy_text: String,
+    /// The policy and the object of the release whose it is; empty if it is the workload's own.
+    pub(crate) release_policy: String,
     /// How often the registry is asked; `None`: as the operator does.
     pub(crate) interval: Option<Duration>,
     pub(crate) match_prerelease: bool,
@@ -115,34 +127,69 @@ pub(crate) fn ignored_annotations(workload: ObjectMeta<'_>) -> Option<String> {
 
 /// Whether a workload has a policy at all.
 pub(crate) fn has_policy(workload: ObjectMeta<'_>) -> bool {
-    value(workload, &POLICY).is_some()
+    own_value(workload, &POLICY).is_some()
+}
+
+/// The settings of a workload, and those of its release.
+#[derive(Clone, Copy)]
+struct Settings<'w> {
+    workload: ObjectMeta<'w>,
+    release: Option<&'w ReleaseAnnotations>,
+}
+
+/// A setting as it was written.
+struct Setting {
+    name: &'static str,
+    /// The name for people.
+    title: String,
+    text: String,
+}
+
+impl Settings<'_> {
+    /// The first of some settings that there is.
+    fn value(self, names: &[&'static str]) -> Option<Setting> {
+        if let Some((name, text)) = own_value(self.workload, names) {
+            return Some(Setting { name, title: name.to_owned(), text: text.to_owned() });
+        }
+        let release = self.release?;
+        let (name, text) = names.iter().find_map(|name| Some((*name, release.annotations.get(*name)?)))?;
+        Some(Setting { name, title: format!("{name} of {}", release.object), text: text.trim().to_owned() })
+    }
 }
 
 impl ImageRequest {
-    /// What a workload asks for; `None`: nothing.
+    /// What a workload asks for, or its release does for it; `None`: nothing.
     ///
     /// # Errors
     /// Annotations cannot be used; the text names them with their values.
-    pub(crate) fn of(workload: ObjectMeta<'_>) -> Result<Option<Self>, String> {
-        if !has_policy(workload) {
+    pub(crate) fn of(
+        workload: ObjectMeta<'_>,
+        release: Option<&ReleaseAnnotations>,
+    ) -> Result<Option<Self>, String> {
+        let settings = Settings { workload, release };
+        if settings.value(&POLICY).is_none() {
             return Ok(None);
         }
         let mut errors = Vec::new();
-        let request = Self::read(workload, &mut errors);
+        let request = Self::read(settings, &mut errors);
         match request.filter(|_| errors.is_empty()) {
             Some(request) => Ok(Some(request)),
             None => Err(errors.join("; ")),
         }
     }
 
-    fn read(workload: ObjectMeta<'_>, errors: &mut Vec<String>) -> Option<Self> {
+    fn read(settings: Settings<'_>, errors: &mut Vec<String>) -> Option<Self> {
         let mut take = |names: &[&'static str]| {
-            let (name, text) = value(workload, names)?;
-            if text.len() > MAX_VALUE {
-                errors.push(format!("{name}: {} bytes, more than {MAX_VALUE}", text.len()));
+            let setting = settings.value(names)?;
+            if setting.text.len() > MAX_VALUE {
+                errors.push(format!(
+                    "{}: {} bytes, more than {MAX_VALUE}",
+                    setting.title,
+                    setting.text.len()
+                ));
                 return None;
             }
-            Some((name.to_owned(), text.to_owned()))
+            Some(setting)
         };
         let texts = [
             take(&POLICY),
@@ -170,12 +217,15 @@ impl ImageRequest {
             deadline,
             failure,
         ] = texts;
-        let policy_text = policy.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        let policy_text = policy.as_ref().map(|policy| policy.text.clone()).unwrap_or_default();
         let policy = read(policy, errors, |_, text| Policy::parse(text)).map(Arc::new);
+        let inherited = settings.release.filter(|_| !has_policy(settings.workload));
+        let release_policy = inherited.map(|release| format!("{policy_text} of {}", release.object));
         Some(Self {
+            release_policy: release_policy.unwrap_or_default(),
             interval: read(interval, errors, interval_of),
             match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
-            pull_secret: secret.map(|(_, text)| text).filter(|text| !text.is_empty()),
+            pull_secret: secret.map(|secret| secret.text).filter(|text| !text.is_empty()),
             init_containers: read(init, errors, |_, text| boolean(text)).unwrap_or(false),
             containers: read(containers, errors, |_, text| expression(text)),
             approvals: read(approvals, errors, |_, text| number(text)).unwrap_or(0),
@@ -197,7 +247,7 @@ impl ImageRequest {
 }
 
 /// The first of some settings that a workload has: annotations first, then keel's as labels.
-fn value<'w>(workload: ObjectMeta<'w>, names: &[&'static str]) -> Option<(&'static str, &'w str)> {
+fn own_value<'w>(workload: ObjectMeta<'w>, names: &[&'static str]) -> Option<(&'static str, &'w str)> {
     let annotated = names.iter().find_map(|name| Some((*name, workload.annotation(name)?)));
     let keels = || names.iter().filter(|name| name.starts_with("keel.sh/"));
     let value = annotated.or_else(|| keels().find_map(|name| Some((*name, workload.label(name)?))));
@@ -205,12 +255,12 @@ fn value<'w>(workload: ObjectMeta<'w>, names: &[&'static str]) -> Option<(&'stat
 }
 
 fn read<T>(
-    setting: Option<(String, String)>,
+    setting: Option<Setting>,
     errors: &mut Vec<String>,
     parse: impl FnOnce(&str, &str) -> Result<T, String>,
 ) -> Option<T> {
-    let (name, text) = setting?;
-    parse(&name, &text).map_err(|error| errors.push(format!("{name}: {error}"))).ok()
+    let Setting { name, title, text } = setting?;
+    parse(name, &text).map_err(|error| errors.push(format!("{title}: {error}"))).ok()
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
@@ -286,7 +336,43 @@ mod tests {
 
     fn request(annotations: &Value, labels: &Value) -> Result<Option<ImageRequest>, String> {
         let object = json!({"metadata": {"annotations": annotations, "labels": labels}});
-        ImageRequest::of(ObjectMeta::of(&object))
+        ImageRequest::of(ObjectMeta::of(&object), None)
+    }
+
+    #[test]
+    fn a_release_says_what_its_workloads_do_not() {
+        let pairs = [("image-policy", "semver:~1"), ("image-interval", "5m"), ("image-approvals", "1")];
+        let annotations = pairs.map(|(name, text)| (format!("windlass.dev/{name}"), text.to_owned()));
+        let mut release =
+            ReleaseAnnotations { object: "HelmRelease shop/web".to_owned(), annotations: annotations.into() };
+        let request = |annotations: &Value, labels: &Value, release: &ReleaseAnnotations| {
+            let object = json!({"metadata": {"annotations": annotations, "labels": labels}});
+            ImageRequest::of(ObjectMeta::of(&object), Some(release))
+        };
+        let inherited = request(&Value::Null, &Value::Null, &release).unwrap().unwrap();
+        assert_eq!(inherited.policy_text, "semver:~1");
+        assert_eq!(inherited.release_policy, "semver:~1 of HelmRelease shop/web");
+        assert_eq!((inherited.interval, inherited.approvals), (Some(Duration::from_secs(300)), 1));
+        // Of each setting the workload's own comes first, keel's label too.
+        for (annotations, labels) in [
+            (json!({"windlass.dev/image-policy": "never", "keel.sh/approvals": "2"}), Value::Null),
+            (json!({"keel.sh/policy": "never", "keel.sh/approvals": "2"}), Value::Null),
+            (Value::Null, json!({"keel.sh/policy": "never", "keel.sh/approvals": "2"})),
+        ] {
+            let own = request(&annotations, &labels, &release).unwrap().unwrap();
+            assert!(own.policy.is_never() && own.release_policy.is_empty() && own.approvals == 2);
+            assert_eq!(own.interval, Some(Duration::from_secs(300)));
+        }
+        release.annotations.insert("windlass.dev/image-window".to_owned(), "now".to_owned());
+        let error = request(&Value::Null, &Value::Null, &release).err().unwrap();
+        assert!(
+            error.starts_with("windlass.dev/image-window of HelmRelease shop/web: \"now\" is no window"),
+            "{error}"
+        );
+        release.annotations.clear();
+        assert!(request(&Value::Null, &Value::Null, &release).unwrap().is_none());
+        release.annotations.insert("windlass.dev/image-policy".to_owned(), String::new());
+        assert!(request(&Value::Null, &Value::Null, &release).is_err(), "an empty policy is none");
     }
 
     #[test]

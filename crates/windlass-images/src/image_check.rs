@@ -8,24 +8,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
-use windlass_controller::EventType;
-use windlass_engine::{IMAGE_MANAGER, REQUESTED_IMAGES};
+use windlass_controller::{AllReleaseSettings, EventType, ReleaseRunner};
+use windlass_engine::IMAGE_MANAGER;
 
+use super::checked_workload::Checked;
 use super::image_annotations::{ImageRequest, OnFailure};
 use super::image_decision::{Decision, Found, Situation, later};
 use super::image_reference::{ImageReference, running_digest};
 use super::image_workload::{
-    FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress, template_path,
+    FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress,
 };
-use super::pull_logins::{PullLogin, login_for};
+use super::pull_logins::{OperatorSecret, PullLogin, login_for};
 use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
-use super::rollout_record::{
-    ContainerRecord, IMAGE_RECORD, RolloutRecord, TagDigest, read_approvals, read_image_record,
-};
+use super::rollout_record::{ContainerRecord, RolloutRecord, TagDigest, read_approvals};
 use super::update_policy::CHOICE_LIMIT;
 
 /// How often a rollout that runs is looked at beside its events.
@@ -41,9 +40,14 @@ const MAX_PODS: usize = 1000;
 #[derive(Clone)]
 pub(crate) struct CheckContext {
     pub(crate) client: Cluster,
+    /// Has the clients of those whose settings are followed.
+    pub(crate) runner: ReleaseRunner,
+    pub(crate) settings: AllReleaseSettings,
     pub(crate) answers: Arc<RegistryAnswers>,
     /// How often registries are asked where a workload does not say it.
     pub(crate) interval: Duration,
+    /// Logins of the operator.
+    pub(crate) pull_secret: Option<OperatorSecret>,
 }
 
 /// What is said of a workload.
@@ -95,70 +99,16 @@ impl CheckResult {
     }
 }
 
-/// A workload in a check.
-struct Checked {
-    reference: ObjectRef,
-    object: Value,
-    request: Result<Option<ImageRequest>, String>,
-    record: RolloutRecord,
-}
-
-impl Checked {
-    fn of(reference: &ObjectRef, object: Value) -> Self {
-        let meta = ObjectMeta::of(&object);
-        let (request, record) = (ImageRequest::of(meta), read_image_record(meta));
-        Self { reference: reference.clone(), request, record, object }
-    }
-
-    fn uid(&self) -> &str {
-        ObjectMeta::of(&self.object).uid()
-    }
-
-    fn kind(&self) -> &str {
-        &self.reference.gvk.kind
-    }
-
-    fn runs_rollout(&self) -> bool {
-        self.record.values().any(|of| of.rollout.is_some())
-    }
-
-    /// The patch of the record, and of the images of some containers.
-    fn patch(&self, record: &RolloutRecord, images: &[(FollowedContainer, String)]) -> Value {
-        let asked = record.iter().filter(|(_, of)| of.image != of.requested);
-        let asked: BTreeMap<&str, &str> =
-            asked.map(|(name, of)| (name.as_str(), of.requested.as_str())).collect();
-        let text =
-            |is_empty: bool, value: Value| if is_empty { Value::Null } else { value.to_string().into() };
-        let meta = ObjectMeta::of(&self.object);
-        let mut patch = json!({"metadata": {
-            "uid": meta.uid(), "resourceVersion": meta.resource_version(),
-            "annotations": {
-                IMAGE_RECORD: text(record.is_empty(), json!(record)),
-                REQUESTED_IMAGES: text(asked.is_empty(), json!(asked)),
-            },
-        }});
-        for (container, image) in images {
-            let mut pod = template_path(self.kind()).iter().fold(&mut patch, |node, key| &mut node[*key]);
-            let field = if container.is_init { "initContainers" } else { "containers" };
-            pod = &mut pod[field];
-            if !pod.is_array() {
-                *pod = json!([]);
-            }
-            if let Some(list) = pod.as_array_mut() {
-                list.push(json!({"name": container.name, "image": image}));
-            }
-        }
-        patch
-    }
-}
-
 /// Checks the workloads of one release.
 pub(crate) async fn check(context: &CheckContext, members: &[ObjectRef]) -> CheckResult {
     let mut result = CheckResult::default();
     let mut workloads = Vec::new();
     for reference in members {
         match context.client.get(reference).await {
-            Ok(Some(object)) => workloads.push(Checked::of(reference, object)),
+            Ok(Some(object)) => match context.checked(reference, object) {
+                Ok(workload) => workloads.push(workload),
+                Err(error) => result.error = Some(error),
+            },
             Ok(None) => {}
             Err(error) => result.error = Some(error),
         }
@@ -192,6 +142,10 @@ async fn settle(
     result: &mut CheckResult,
 ) -> Result<bool, ClusterError> {
     let now = Timestamp::now();
+    if workload.awaits_object(now) {
+        result.due_in(ROLLOUT_INTERVAL);
+        return Ok(true);
+    }
     let images: BTreeMap<String, String> =
         containers(&workload.object).into_iter().map(|one| (one.name, one.image)).collect();
     let mut record = workload.record.clone();
@@ -240,7 +194,7 @@ async fn settle(
     }
     record.values_mut().for_each(|of| of.rollout = None);
     let written = write(context, workload, &record, &changed).await?;
-    *workload = Checked::of(&workload.reference, written.unwrap_or_default());
+    *workload = Checked::of(&workload.reference, written.unwrap_or_default(), workload.inherited.clone());
     Ok(false)
 }
 
@@ -269,7 +223,7 @@ fn fail(
                     .to_owned()
             }
             OnFailure::Rollback => {
-                let text = take_back(of, rollout, &container.image);
+                let text = take_back(of, rollout, &container.image, Timestamp::now());
                 let next = format!("{text} is back, and this digest is not tried again");
                 back.push((container.clone(), text));
                 next
@@ -312,6 +266,8 @@ async fn follow(
         let of = record.entry(container.name.clone()).or_default();
         // The writes are not in it: none is left half done.
         let checked = tokio::time::timeout_at(until, run.container(&container, of, result)).await;
+        // The check may have begun the record anew.
+        record.entry(container.name.clone()).or_default().release_policy.clone_from(&request.release_policy);
         let late = || Err(format!("its check takes longer than {} s", CHECK_LIMIT.as_secs()).into());
         match checked.unwrap_or_else(|_| late()) {
             Ok(Some(image)) => images.push((container, image)),
@@ -387,7 +343,8 @@ impl Run<'_> {
         let namespace = self.workload.reference.namespace.as_deref().unwrap_or_default();
         let pod = pod_spec(self.workload.kind(), &self.workload.object);
         let named = self.request.pull_secret.as_deref();
-        let login = login_for(&self.context.client, namespace, &image.location, named, pod).await?;
+        let operator = self.context.pull_secret.as_ref();
+        let login = login_for(&self.context.client, namespace, &image.location, named, pod, operator).await?;
         let Some(newest) = self.newest(&image, of, &login).await? else {
             of.waiting = None;
             return Ok(None);
@@ -505,7 +462,8 @@ async fn write(
     record: &RolloutRecord,
     images: &[(FollowedContainer, String)],
 ) -> Result<Option<Value>, ClusterError> {
-    let Some(stored) = patch(context, &workload.reference, &workload.patch(record, images)).await? else {
+    let client = workload.inherited.writer.as_ref().unwrap_or(&context.client);
+    let Some(stored) = patch(client, &workload.reference, &workload.patch(record, images)).await? else {
         return Ok(None);
     };
     let mut record = record.clone();
@@ -517,15 +475,15 @@ async fn write(
         // The annotations are written here alone, and must not be lost by another's write of the status.
         meta.remove("resourceVersion");
     }
-    patch(context, &workload.reference, &patch_of_record).await
+    patch(client, &workload.reference, &patch_of_record).await
 }
 
 async fn patch(
-    context: &CheckContext,
+    client: &Cluster,
     reference: &ObjectRef,
     patch: &Value,
 ) -> Result<Option<Value>, ClusterError> {
-    match context.client.patch_subresource(reference, "", PatchKind::Strategic, patch, IMAGE_MANAGER).await {
+    match client.patch_subresource(reference, "", PatchKind::Strategic, patch, IMAGE_MANAGER).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),

@@ -132,7 +132,9 @@ mod tests {
     fn request(settings: &[(&str, &str)]) -> ImageRequest {
         let annotations: serde_json::Map<_, _> =
             settings.iter().map(|(name, text)| ((*name).to_owned(), json!(text))).collect();
-        ImageRequest::of(ObjectMeta::of(&json!({"metadata": {"annotations": annotations}}))).unwrap().unwrap()
+        ImageRequest::of(ObjectMeta::of(&json!({"metadata": {"annotations": annotations}})), None)
+            .unwrap()
+            .unwrap()
     }
 
     fn decide(settings: &[(&str, &str)], record: &ContainerRecord, found: TagDigest, now: &str) -> Decision {

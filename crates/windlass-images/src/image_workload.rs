@@ -3,10 +3,11 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
-use windlass_engine::REQUESTED_IMAGES;
+use windlass_cluster::{Gvk, ObjectMeta};
+use windlass_engine::{REQUESTED_IMAGES, ReleaseId};
 
 use super::image_annotations::{has_policy, ignored_annotations};
+use super::image_reference::ImageReference;
 use super::rollout_record::{IMAGE_RECORD, MAX_CONTAINERS};
 
 /// The kinds whose images are followed: API version and kind.
@@ -43,12 +44,16 @@ pub(crate) enum Progress {
 /// What is kept of a workload between two checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchedWorkload {
-    /// Whether it has a policy, or a record of one.
-    pub(crate) is_followed: bool,
-    /// Whether it is of a release.
-    pub(crate) has_release: bool,
+    /// Whether it has a policy of its own, or a record of one.
+    pub(crate) asks: bool,
+    /// Whether it is left alone whatever it asks for.
+    pub(crate) is_left_alone: bool,
+    /// Its release.
+    pub(crate) release: Option<ReleaseId>,
     /// Those that are rolled out one after the other: those of the release in this namespace, or the workload alone.
     pub(crate) group: String,
+    /// The paths of its images in their registries, in lower case.
+    pub(crate) repositories: Vec<String>,
     /// What it asks for without effect, for people.
     pub(crate) ignored: Option<String>,
     /// Changes when a check may have another result.
@@ -77,13 +82,20 @@ impl WatchedWorkload {
         let has_record = meta.annotation(IMAGE_RECORD).is_some();
         let left_alone = meta.is_deleting() || meta.annotation(HOOK).is_some();
         Self {
-            is_followed: (has_policy(meta) || has_record) && !left_alone,
-            has_release: release.is_some(),
+            asks: has_policy(meta) || has_record,
+            is_left_alone: left_alone,
+            release,
             group,
+            repositories: repositories(&object),
             ignored: ignored_annotations(meta),
             fingerprint: hasher.finish(),
         }
     }
+}
+
+fn repositories(object: &Value) -> Vec<String> {
+    let images = containers(object).into_iter().filter_map(|one| ImageReference::parse(&one.image).ok());
+    images.map(|image| image.location.repository.to_lowercase()).collect()
 }
 
 /// Whether an annotation may change what a check does: not those that checks and other controllers write with each rollout.
@@ -94,13 +106,13 @@ fn counts(name: &str) -> bool {
 }
 
 /// The release of an object, as Helm marks it: namespace and name.
-fn release_of(meta: ObjectMeta<'_>) -> Option<String> {
+pub(crate) fn release_of(meta: ObjectMeta<'_>) -> Option<ReleaseId> {
     let name = meta.annotation("meta.helm.sh/release-name")?;
     let namespace = meta.annotation("meta.helm.sh/release-namespace")?;
     if name.len().max(namespace.len()) > MAX_NAME {
         return None;
     }
-    (meta.label("app.kubernetes.io/managed-by") == Some("Helm")).then(|| format!("{namespace}/{name}"))
+    (meta.label("app.kubernetes.io/managed-by") == Some("Helm")).then(|| ReleaseId::new(namespace, name))
 }
 
 /// The fields from a workload to the spec of its Pods.
@@ -193,14 +205,6 @@ pub(crate) fn image_ids<'p>(pods: &'p [Value], container: &FollowedContainer) ->
     pods.iter().filter(|pod| is_current(pod)).filter_map(running).collect()
 }
 
-/// The name of an object with its kind.
-pub(crate) fn involved(reference: &ObjectRef, uid: &str) -> Value {
-    serde_json::json!({
-        "apiVersion": reference.gvk.api_version(), "kind": reference.gvk.kind,
-        "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": uid},
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +262,7 @@ mod tests {
         let kind = Gvk::new("apps/v1", "Deployment");
         let of = |annotations: Value, image: &str| WatchedWorkload::of(&kind, object(annotations, image));
         let base = of(json!({"keel.sh/policy": "all"}), "web:1");
-        assert!(base.is_followed && !base.has_release && base.group == "alone:n/Deployment/web");
+        assert!(base.asks && base.release.is_none() && base.group == "alone:n/Deployment/web");
         assert_eq!(base, of(json!({"keel.sh/policy": "all", "note": "x", IMAGE_RECORD: "{}"}), "web:1"));
         for other in
             [of(json!({"keel.sh/policy": "major"}), "web:1"), of(json!({"keel.sh/policy": "all"}), "web:2")]
@@ -267,7 +271,8 @@ mod tests {
         }
         let release = json!({"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "n"});
         let released = of(release, "web:1");
-        assert!(!released.is_followed && released.has_release && released.group == "release:n:n/r");
+        assert!(!released.asks && released.release == Some(ReleaseId::new("n", "r")));
+        assert_eq!(released.group, "release:n:n/r");
         let mut forged =
             object(json!({"meta.helm.sh/release-name": "r", "meta.helm.sh/release-namespace": "n"}), "web:1");
         forged["metadata"]["namespace"] = "other".into();

@@ -10,14 +10,17 @@ use windlass_base::backoff;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{ClusterError, Gvk, ObjectRef};
 use windlass_controller::{
-    ControllerContext, EventNote, EventType, FailureLog, Gate, Job, PassFailure, ReconcileError,
-    RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
+    ControllerContext, EventNote, EventType, FailureLog, Gate, Job, NamespaceTurns, PassFailure,
+    ReconcileError, RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
 };
+use windlass_engine::ReleaseId;
 use windlass_fetch::http::Http;
 
+use super::image_annotations::POLICY;
 use super::image_check::{CheckContext, CheckReport, CheckResult, check};
-use super::image_workload::{IMAGE_WORKLOAD_KINDS, WatchedWorkload, involved};
-use super::namespace_turns::NamespaceTurns;
+use super::image_workload::{IMAGE_WORKLOAD_KINDS, WatchedWorkload};
+use super::pull_logins::OperatorSecret;
+use super::push_hints::PushHints;
 use super::registry_answers::RegistryAnswers;
 
 /// Name of the controller in logs and metrics.
@@ -40,6 +43,8 @@ pub struct ImagesOptions {
     pub interval: Duration,
     /// Registries, with their ports, that are asked without TLS.
     pub plain_registries: BTreeSet<String>,
+    /// Logins of the operator for registries for which a workload has none.
+    pub pull_secret: Option<OperatorSecret>,
     /// The client that asks, with its rule for local addresses.
     pub http: Http,
 }
@@ -51,6 +56,7 @@ struct ImageFollower {
     watch: RelatedWatch<WatchedWorkload>,
     workers: Workers<(CheckResult, SecretScope)>,
     turns: NamespaceTurns,
+    pushes: PushHints,
     /// The followed workloads of each release, by key.
     groups: BTreeMap<String, BTreeSet<ObjectRef>>,
     /// The namespaces of the groups whose checks run.
@@ -75,7 +81,14 @@ pub async fn run(
     let namespace = options.namespace.as_deref();
     let watch = RelatedWatch::start_reduced(&client, namespace, kinds, &[], WatchedWorkload::of).await;
     let answers = RegistryAnswers::new(options.http.clone(), options.plain_registries.clone());
-    let check = CheckContext { client, answers: Arc::new(answers), interval: options.interval };
+    let check = CheckContext {
+        client,
+        runner: context.runner.clone(),
+        settings: context.release_settings.clone(),
+        answers: Arc::new(answers),
+        interval: options.interval,
+        pull_secret: options.pull_secret.clone(),
+    };
     let of_namespace = if options.namespace.is_some() { CONCURRENCY } else { OF_NAMESPACE };
     let follower = ImageFollower {
         context,
@@ -84,6 +97,7 @@ pub async fn run(
         watch,
         workers: Workers::new(WorkQueue::new(Gate::Open, CONCURRENCY)),
         turns: NamespaceTurns::new(of_namespace),
+        pushes: PushHints::default(),
         groups: BTreeMap::new(),
         namespaces: BTreeMap::new(),
         followed: 0,
@@ -98,12 +112,18 @@ impl ImageFollower {
     async fn work(mut self, stop: impl Future<Output = ()>) {
         tracing::info!(controller = NAME, "controller starts");
         let mut stop = std::pin::pin!(stop);
+        let settings = self.context.release_settings.clone();
+        let pushed = self.context.pushed_images.clone();
         loop {
             self.start_checks();
+            let push = self.pushes.next_due(Instant::now());
             let summary = self.failures.next_summary();
             tokio::select! {
                 () = &mut stop => break,
                 changed = self.watch.next() => self.take(changed),
+                hints = pushed.take() => self.pushes.add(hints),
+                () = until(push) => self.ask_for_pushed(),
+                releases = settings.changed() => self.take_settings(&releases),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(group, _, result) => self.finish(&group, result),
                     WorkerEvent::IntervalElapsed(group) => self.request(&group),
@@ -124,27 +144,17 @@ impl ImageFollower {
             if before.as_deref() == now.as_ref() {
                 continue;
             }
-            let group =
-                now.as_ref().filter(|now| self.is_followed(&reference, now)).map(|now| now.group.clone());
-            let said_before = before.as_ref().and_then(|before| before.ignored.clone());
-            if let Some(before) = before.filter(|before| Some(&before.group) != group.as_ref()) {
+            let is_other =
+                |before: &&Arc<WatchedWorkload>| now.as_ref().is_none_or(|now| now.group != before.group);
+            if let Some(before) = before.as_ref().filter(is_other) {
                 self.leave(&before.group, &reference);
             }
-            let Some(group) = group else { continue };
-            if let Some(ignored) =
-                now.and_then(|now| now.ignored).filter(|now| said_before.as_ref() != Some(now))
-            {
+            let Some(now) = now else { continue };
+            let ignored_before = before.as_ref().and_then(|before| before.ignored.as_ref());
+            if let Some(ignored) = now.ignored.as_ref().filter(|now| ignored_before != Some(now)) {
                 tracing::warn!(controller = NAME, object = %reference, "these annotations or labels have no effect: {ignored}");
             }
-            let members = self.groups.entry(group.clone()).or_default();
-            if members.contains(&reference) || self.followed < MAX_WORKLOADS {
-                self.followed += usize::from(members.insert(reference));
-                self.request(&group);
-            } else {
-                let note =
-                    format!("{MAX_WORKLOADS} workloads are followed, which is the most: this one is not");
-                self.context.events.warn_object(&reference, "ImageCheckFailed", note);
-            }
+            self.place(reference, &now);
         }
         if !self.has_started && self.watch.is_complete() {
             self.has_started = true;
@@ -152,11 +162,71 @@ impl ImageFollower {
         }
     }
 
+    /// Notes releases whose objects say something else of their workloads.
+    fn take_settings(&mut self, releases: &BTreeSet<ReleaseId>) {
+        let kinds = IMAGE_WORKLOAD_KINDS.map(|(api_version, kind)| Gvk::new(api_version, kind));
+        let all = kinds.iter().flat_map(|kind| self.watch.all(kind));
+        let concerned = all.filter(|(_, workload)| {
+            workload.release.as_ref().is_some_and(|release| releases.contains(release))
+        });
+        let concerned: Vec<_> =
+            concerned.map(|(name, workload)| (name.clone(), Arc::clone(workload))).collect();
+        for (reference, workload) in concerned {
+            self.place(reference, &workload);
+        }
+    }
+
+    /// Takes a workload into its group, or out of it, and asks for a check.
+    fn place(&mut self, reference: ObjectRef, workload: &WatchedWorkload) {
+        if !self.is_followed(&reference, workload) {
+            return self.leave(&workload.group, &reference);
+        }
+        let members = self.groups.entry(workload.group.clone()).or_default();
+        if members.contains(&reference) || self.followed < MAX_WORKLOADS {
+            self.followed += usize::from(members.insert(reference));
+            self.request(&workload.group);
+        } else {
+            let note = format!("{MAX_WORKLOADS} workloads are followed, which is the most: this one is not");
+            self.context.events.warn_object(&reference, "ImageCheckFailed", note);
+        }
+    }
+
     /// Whether the images of a workload are followed.
     fn is_followed(&self, reference: &ObjectRef, workload: &WatchedWorkload) -> bool {
+        let settings =
+            workload.release.as_ref().and_then(|release| self.context.release_settings.of(release));
+        let asks =
+            workload.asks || settings.is_some_and(|settings| settings.annotations.contains_key(POLICY[0]));
         let foreign = &self.options.foreign_namespaces;
         let namespace = reference.namespace.as_deref().unwrap_or_default();
-        workload.is_followed && (workload.has_release || foreign.contains("*") || foreign.contains(namespace))
+        let may = workload.release.is_some() || foreign.contains("*") || foreign.contains(namespace);
+        asks && may && !workload.is_left_alone
+    }
+
+    /// Asks the registries anew for repositories that something was pushed to.
+    fn ask_for_pushed(&mut self) {
+        let due = self.pushes.take_due(Instant::now());
+        let is_meant = |reference: &ObjectRef| {
+            self.watch.get(reference).is_some_and(|workload| {
+                due.iter().any(|hint| {
+                    workload.repositories.contains(&hint.path)
+                        && (hint.namespace.is_none() || hint.namespace == reference.namespace)
+                })
+            })
+        };
+        let concerned = self.groups.iter().filter(|(_, members)| members.iter().any(is_meant));
+        let concerned: Vec<String> = concerned.map(|(group, _)| group.clone()).collect();
+        if !concerned.is_empty() {
+            self.check.answers.forget(&due.into_iter().map(|hint| hint.path).collect());
+        }
+        for group in concerned {
+            tracing::info!(
+                controller = NAME,
+                group,
+                "a webhook says that an image was pushed: its registry is asked"
+            );
+            self.request(&group);
+        }
     }
 
     /// Takes a workload out of its release, of which nothing is kept without one.
@@ -271,6 +341,6 @@ impl ImageFollower {
             note: note.clone(),
             annotations: BTreeMap::new(),
         };
-        self.context.events.spawn_for(&involved(reference, uid), note);
+        self.context.events.spawn_named(reference, uid, note);
     }
 }

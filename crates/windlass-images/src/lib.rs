@@ -9,20 +9,21 @@
 //! - [`rollout_record`]: what was rolled out, and what waits: the annotation that commands read
 //! - `image_decision`: what follows; `record_changes`: how that changes the record
 //! - `image_workload`: what is read of a workload; `pull_logins`, `registry_answers`: what registries say, asked once for all
-//! - `image_check`: one check of a release's workloads, with its writes; `images_controller`: when;
-//!   `namespace_turns`: how many of a namespace at a time
+//! - `image_check`: one check of a release's workloads (`checked_workload`), with its writes; `images_controller`: when;
+//!   `push_hints`: when a webhook wakes them
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![deny(missing_docs)]
 
+mod checked_workload;
 mod image_annotations;
 mod image_check;
 mod image_decision;
 mod image_reference;
 mod image_workload;
 mod images_controller;
-mod namespace_turns;
 mod pull_logins;
+mod push_hints;
 mod record_changes;
 mod registry_answers;
 pub mod rollout_record;
@@ -32,4 +33,5 @@ mod update_policy;
 pub use image_reference::image_location;
 pub use image_workload::IMAGE_WORKLOAD_KINDS;
 pub use images_controller::{ImagesOptions, run};
+pub use pull_logins::OperatorSecret;
 pub use windlass_engine::IMAGE_MANAGER;

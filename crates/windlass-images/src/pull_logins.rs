@@ -1,4 +1,5 @@
-//! Logins for the registry of a workload's image: of the Secret that it names, of its Pods' pull secrets, of its ServiceAccount's.
+//! Logins for the registry of a workload's image: of the Secret that it names, of its Pods' pull secrets, of its ServiceAccount's, of the
+//! operator's own.
 //!
 //! Owns which Secrets are read, in which order, and that a login goes to the registry it names and to no other.
 
@@ -26,7 +27,17 @@ pub(crate) struct PullLogin {
     pub(crate) notes: Vec<String>,
 }
 
-/// Finds the login for an image. `named`: the Secret that an annotation names; `pod`: the spec of the workload's Pods.
+/// The operator's own Secret with logins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorSecret {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// Finds the login for an image. `named`: the Secret that an annotation names; `pod`: the spec of the workload's Pods; `operator`: the
+/// operator's Secret, for registries for which the others have no login.
 ///
 /// # Errors
 /// A Secret or the ServiceAccount cannot be read, for another reason than that it is missing.
@@ -36,6 +47,7 @@ pub(crate) async fn login_for(
     image: &OciReference,
     named: Option<&str>,
     pod: &Value,
+    operator: Option<&OperatorSecret>,
 ) -> Result<PullLogin, String> {
     let mut notes = Vec::new();
     let mut names: Vec<String> = named.map(str::to_owned).into_iter().collect();
@@ -54,6 +66,16 @@ pub(crate) async fn login_for(
                 Ok(_) => {}
                 Err(note) => notes.push(note),
             }
+        }
+    }
+    if let Some(OperatorSecret { namespace, name }) = operator {
+        match read(cluster, namespace, name).await? {
+            Ok(credentials) if credentials.has(image.host()) => {
+                let fingerprint = fingerprint(&credentials, image.host()).await?;
+                return Ok(PullLogin { credentials, fingerprint, notes });
+            }
+            Ok(_) => {}
+            Err(note) => notes.push(format!("the operator's {note}")),
         }
     }
     Ok(PullLogin { credentials: Credentials::none(), fingerprint: String::new(), notes })

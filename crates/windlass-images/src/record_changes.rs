@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::image_decision::{Decision, Found};
 use super::image_reference::ImageReference;
 use super::image_workload::{FollowedContainer, containers};
-use super::rollout_record::{ContainerRecord, RolloutRecord, RunningRollout, TagDigest, WaitingImage};
+use super::rollout_record::{
+    ContainerRecord, LastRollout, RolloutRecord, RunningRollout, TagDigest, WaitingImage,
+};
 
 /// Begins a record anew if the container has another image than the one that was written last: the release has changed it, or somebody.
 pub(crate) fn rebase(of: &mut ContainerRecord, text: &str, image: &ImageReference) {
@@ -83,7 +85,9 @@ pub(crate) fn take(
             of.known.retain(|known| *known != new.digest);
             let text = image.pinned(&new.tag, &new.digest);
             let previous = std::mem::replace(&mut of.current, new);
-            of.rollout = Some(RunningRollout { since: now, before: container.image.clone(), previous });
+            let before = container.image.clone();
+            of.last = Some(LastRollout { at: now, before: before.clone(), took_back: false });
+            of.rollout = Some(RunningRollout { since: now, before, previous });
             (of.waiting, of.image, of.is_of_pods) = (None, text.clone(), false);
             (None, Some(text))
         }
@@ -92,7 +96,13 @@ pub(crate) fn take(
 
 /// Takes the image before a rollout back into the record. Returns its text: by its digest if that is known, because the tag may point at what
 /// has failed.
-pub(crate) fn take_back(of: &mut ContainerRecord, rollout: RunningRollout, image: &str) -> String {
+pub(crate) fn take_back(
+    of: &mut ContainerRecord,
+    rollout: RunningRollout,
+    image: &str,
+    now: Timestamp,
+) -> String {
+    of.last = Some(LastRollout { at: now, before: image.to_owned(), took_back: true });
     let RunningRollout { before, previous, .. } = rollout;
     of.known.retain(|known| *known != previous.digest);
     let text = match ImageReference::parse(image) {

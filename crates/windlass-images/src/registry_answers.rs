@@ -61,8 +61,16 @@ impl NoAnswer {
     }
 }
 
-/// The image, the question, and whose login it is asked with.
-type Key = (String, Question, String);
+/// What is asked, and with whose login.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct AnswerKey {
+    registry: String,
+    repository: String,
+    /// The tag or digest; empty for the tags of the repository.
+    wanted: String,
+    question: Question,
+    fingerprint: String,
+}
 
 #[derive(Clone)]
 struct Answer {
@@ -144,7 +152,7 @@ pub(crate) struct RegistryAnswers {
     http: Http,
     /// Registries that are asked without TLS.
     plain: BTreeSet<String>,
-    answers: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Option<Answer>>>>>,
+    answers: Mutex<HashMap<AnswerKey, Arc<tokio::sync::Mutex<Option<Answer>>>>>,
     failures: Mutex<Failures>,
     /// Tags and digests of answers since they were dropped last.
     kept: AtomicUsize,
@@ -204,8 +212,13 @@ impl RegistryAnswers {
         age: Duration,
     ) -> Result<Arc<Vec<String>>, NoAnswer> {
         let wanted = if question == Question::Tags { "" } else { image.wanted() };
-        let name = format!("{}/{}:{wanted}", image.registry, image.repository);
-        let cell = self.cell((name, question, login.fingerprint.clone()));
+        let cell = self.cell(AnswerKey {
+            registry: image.registry.clone(),
+            repository: image.repository.clone(),
+            wanted: wanted.to_owned(),
+            question,
+            fingerprint: login.fingerprint.clone(),
+        });
         // Those who ask the same wait here, and find the answer.
         let mut kept = cell.lock().await;
         if let Some(answer) = kept.as_ref().filter(|answer| is_fresh(answer, age)) {
@@ -220,7 +233,16 @@ impl RegistryAnswers {
         result
     }
 
-    fn cell(&self, key: Key) -> Arc<tokio::sync::Mutex<Option<Answer>>> {
+    /// Forgets the answers on some repositories of all registries, so that they are asked again. What has failed is left alone as before.
+    pub(crate) fn forget(&self, repositories: &BTreeSet<String>) {
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        // What the platforms of a digest are does not change.
+        answers.retain(|key, _| {
+            key.question == Question::Platforms || !repositories.contains(&key.repository.to_lowercase())
+        });
+    }
+
+    fn cell(&self, key: AnswerKey) -> Arc<tokio::sync::Mutex<Option<Answer>>> {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = answers.len() >= MAX_ANSWERS && !answers.contains_key(&key);
         if is_full || self.kept.load(Ordering::Relaxed) > MAX_KEPT {
@@ -334,6 +356,28 @@ mod tests {
         assert!(asked - now >= Duration::from_secs(90));
         failures.note(key("r.test/c:1"), None, now + 2 * LONGEST_WAIT);
         assert_eq!(failures.entries.len(), 1);
+    }
+
+    #[test]
+    fn answers_on_a_repository_are_forgotten() {
+        let answers = RegistryAnswers::new(Http::new(Duration::from_secs(1), false), BTreeSet::new());
+        let key = |registry: &str, repository: &str, question| AnswerKey {
+            registry: registry.to_owned(),
+            repository: repository.to_owned(),
+            wanted: "1".to_owned(),
+            question,
+            fingerprint: String::new(),
+        };
+        let all = [
+            key("r.test", "team/web", Question::Digest),
+            key("s.test", "team/web", Question::Tags),
+            key("r.test", "team/web", Question::Platforms),
+            key("r.test", "team/web-2", Question::Digest),
+        ];
+        all.iter().for_each(|key| drop(answers.cell(key.clone())));
+        answers.forget(&BTreeSet::from(["team/web".to_owned()]));
+        let kept = answers.answers.lock().unwrap();
+        assert_eq!(all.map(|key| kept.contains_key(&key)), [false, false, true, true]);
     }
 
     #[test]

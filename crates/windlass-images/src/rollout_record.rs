@@ -65,6 +65,19 @@ pub struct RunningRollout {
     pub previous: TagDigest,
 }
 
+/// What replaced an image, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LastRollout {
+    /// When it began.
+    pub at: Timestamp,
+    /// The image before, as it was written in the container.
+    pub before: String,
+    /// It has taken back a rollout that did not become ready.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub took_back: bool,
+}
+
 /// What is known of the image of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -88,6 +101,12 @@ pub struct ContainerRecord {
     /// The last rollout, until its Pods are ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RunningRollout>,
+    /// How the image was written that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<LastRollout>,
+    /// The policy by which it is followed, if that is an object's that the workload's release is of; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release_policy: String,
     /// A rollout has failed, and nothing more is rolled out until the release has another image.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,

@@ -8,6 +8,7 @@
 //! - `collected_configuration`: what is mounted into a directory of workloads that ask for a collection
 //! - `configuration_digest`: the digest of an object's data
 //! - `followed_objects`: what is kept of workloads and of configuration
+//! - `observed_configuration`: what a workload follows now
 //! - `reload_decision`: digests that were recorded and those of now: what has changed
 //! - `rollout_write`: the writes; `reload_controller`: when
 
@@ -17,6 +18,7 @@
 mod collected_configuration;
 mod configuration_digest;
 mod followed_objects;
+mod observed_configuration;
 mod pod_references;
 mod reload_annotations;
 mod reload_controller;
@@ -25,4 +27,4 @@ mod rollout_write;
 
 pub use followed_objects::{CONFIGURATION_KINDS, WORKLOAD_KINDS};
 pub use reload_controller::{ReloadOptions, run};
-pub use rollout_write::{COLLECTION_MANAGER, MANAGER};
+pub use rollout_write::{COLLECTION_MANAGER, MANAGER, RELOADED_FROM};

@@ -1,6 +1,6 @@
 //! When a workload is rolled out: watches in, writes out.
 //!
-//! Owns the objects as they were last seen, and how long a workload waits for further changes. What follows from a change is
+//! Owns how long a workload waits for further changes. What there is to follow is `observed_configuration`'s, what follows from a change
 //! `reload_decision`'s, and how it is written `rollout_write`'s.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,10 @@ use windlass_controller::{
 };
 
 use super::collected_configuration::CollectedVolumes;
-use super::followed_objects::{
-    CONFIGURATION_KINDS, ConfigurationState, FollowedObject, MountedVersion, WORKLOAD_KINDS, Workload,
-};
-use super::pod_references::{Configuration, ConfigurationKind};
-use super::reload_annotations::ConfigurationMarks;
-use super::reload_decision::{Current, Digests, Triggers, decide};
+use super::followed_objects::{CONFIGURATION_KINDS, FollowedObject, WORKLOAD_KINDS, Workload};
+use super::observed_configuration::{MAX_RECORD, ObservedConfiguration, collections, configuration, kind_of};
+use super::pod_references::Configuration;
+use super::reload_decision::{Digests, Triggers, decide};
 use super::rollout_write::{Write, names, write};
 
 /// Name of the controller in logs and metrics.
@@ -34,10 +32,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 const SECRETS: &str = "type!=helm.sh/release.v1";
 /// Workloads that are written at a time.
 const CONCURRENCY: usize = 8;
-/// The largest record of a workload, in bytes: all annotations of an object together may have 256 KiB.
-const MAX_RECORD: usize = 96 << 10;
-/// What an entry of a record has beside the name, in bytes, at the most.
-const ENTRY: usize = 80;
 
 /// Which workloads follow their configuration.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +85,7 @@ struct Done {
 struct Reloader {
     context: ControllerContext,
     options: ReloadOptions,
-    watch: RelatedWatch<FollowedObject>,
+    observed: ObservedConfiguration,
     workers: Workers<Done>,
     /// The workloads of each namespace that ask for anything, by key.
     followers: BTreeMap<String, BTreeMap<String, ObjectRef>>,
@@ -101,8 +95,6 @@ struct Reloader {
     collected: BTreeMap<String, AppliedCollections>,
     /// When Deployments go on that a change has paused.
     paused: BTreeMap<String, Instant>,
-    /// What was mounted last of each SecretProviderClass, by namespace and name: it does not get older when Pods end.
-    mounted: BTreeMap<(String, String), (u64, String)>,
     /// Errors of annotations that an Event has reported.
     reported: BTreeMap<String, Vec<String>>,
     failures: FailureLog,
@@ -128,14 +120,13 @@ pub async fn run(
     let reloader = Reloader {
         context,
         options,
-        watch,
+        observed: ObservedConfiguration::new(watch),
         workers: Workers::new(WorkQueue::new(Gate::Open, CONCURRENCY)),
         followers: BTreeMap::new(),
         waiting: BTreeMap::new(),
         written: BTreeMap::new(),
         collected: BTreeMap::new(),
         paused: BTreeMap::new(),
-        mounted: BTreeMap::new(),
         reported: BTreeMap::new(),
         failures: FailureLog::default(),
         has_started: false,
@@ -156,7 +147,7 @@ impl Reloader {
             let summary = self.failures.next_summary();
             tokio::select! {
                 () = &mut stop => break,
-                changed = self.watch.next() => self.take(changed),
+                changed = self.observed.watch.next() => self.take(changed),
                 // After any other event what is due is in the queue.
                 event = self.workers.next() => if let WorkerEvent::Finished(key, _, result) = event {
                     self.finish(&key, result);
@@ -173,12 +164,12 @@ impl Reloader {
     /// Notes objects that were created, changed or deleted.
     fn take(&mut self, changed: Vec<(ObjectRef, Option<Arc<FollowedObject>>)>) {
         for (reference, before) in changed {
-            let now = self.watch.get(&reference);
+            let now = self.observed.watch.get(&reference);
             if before.as_deref().zip(now).is_some_and(|(before, now)| before.is_same(now)) {
                 continue;
             }
-            self.note_mounted(&reference);
-            let now = self.watch.get(&reference);
+            self.observed.note_mounted(&reference);
+            let now = self.observed.watch.get(&reference);
             match (before.as_deref(), now) {
                 (_, Some(FollowedObject::Workload(_))) | (Some(FollowedObject::Workload(_)), None) => {
                     self.take_workload(&reference);
@@ -196,7 +187,7 @@ impl Reloader {
                 }
             }
         }
-        if !self.has_started && self.watch.is_complete() {
+        if !self.has_started && self.observed.watch.is_complete() {
             self.has_started = true;
             tracing::info!(controller = NAME, workloads = self.waiting.len(), "all workloads are listed");
         }
@@ -205,7 +196,7 @@ impl Reloader {
     fn take_workload(&mut self, reference: &ObjectRef) {
         let key = reference.to_string();
         let namespace = reference.namespace.clone().unwrap_or_default();
-        let workload = self.watch.get(reference).and_then(FollowedObject::workload);
+        let workload = self.observed.watch.get(reference).and_then(FollowedObject::workload);
         let followed = workload.filter(|workload| self.is_followed(&namespace, workload));
         let Some(workload) = followed else {
             if let Some(keys) = self.followers.get_mut(&namespace) {
@@ -263,7 +254,7 @@ impl Reloader {
     ) {
         let Some(keys) = self.followers.get(namespace) else { return };
         let affected = |reference: &ObjectRef| {
-            let workload = self.watch.get(reference).and_then(FollowedObject::workload);
+            let workload = self.observed.watch.get(reference).and_then(FollowedObject::workload);
             workload.is_some_and(|workload| {
                 objects.iter().any(|object| workload.used.contains(object) || workload.request.names(object))
                     || workload.collections.iter().any(|request| collections.contains(&request.collection))
@@ -300,7 +291,7 @@ impl Reloader {
         for key in due {
             let resumes = self
                 .reference(&key)
-                .and_then(|reference| self.watch.get(&reference)?.workload()?.resumes_at());
+                .and_then(|reference| self.observed.watch.get(&reference)?.workload()?.resumes_at());
             match resumes.filter(|time| *time > Timestamp::now()) {
                 Some(later) => drop(self.paused.insert(key, instant(later))),
                 None => self.workers.queue.request(&key, 0, Job::Reconcile),
@@ -352,7 +343,7 @@ impl Reloader {
     /// What is to be written to a workload; `None`: nothing.
     fn next_write(&mut self, key: &str) -> Option<(ObjectRef, Box<Workload>, Write)> {
         let reference = self.reference(key)?;
-        let mut workload = Box::new(self.watch.get(&reference)?.workload()?.clone());
+        let mut workload = Box::new(self.observed.watch.get(&reference)?.workload()?.clone());
         // The watch may be behind: what was written counts until it is not.
         let shown = |written: &Written| {
             written.uid != workload.uid
@@ -370,7 +361,7 @@ impl Reloader {
         }
         let triggers = Triggers { on_create: self.options.on_create, on_delete: self.options.on_delete };
         let namespace = reference.namespace.clone().unwrap_or_default();
-        let (current, is_whole) = self.current(&namespace, &workload);
+        let (current, is_whole) = self.observed.current(&namespace, &workload, self.options.auto_reload_all);
         if !is_whole {
             let text = format!(
                 "it follows more objects than a record of {MAX_RECORD} bytes holds: the rest is not followed"
@@ -400,8 +391,8 @@ impl Reloader {
         workload: &Workload,
     ) -> Option<CollectedVolumes> {
         let namespace = reference.namespace.as_deref().unwrap_or_default();
-        let members = |collection: &str| self.members(namespace, collection);
-        let is_unreadable = |kind| !self.watch.is_watched(&kind_of(kind));
+        let members = |collection: &str| self.observed.members(namespace, collection);
+        let is_unreadable = |kind| !self.observed.watch.is_watched(&kind_of(kind));
         let wanted =
             workload.collected.wanted(&workload.collections, &workload.containers, members, is_unreadable);
         // The watch may be behind. What somebody else keeps there is not taken away, and not tried again until the workload changes.
@@ -411,108 +402,6 @@ impl Reloader {
                 && workload.version.zip(last.version).is_some_and(|(seen, written)| seen <= written)
         });
         (wanted != workload.collected && !is_applied).then_some(wanted)
-    }
-
-    /// The objects of a collection in a namespace.
-    fn members(&self, namespace: &str, collection: &str) -> BTreeSet<Configuration> {
-        let kinds = [ConfigurationKind::ConfigMap, ConfigurationKind::Secret].into_iter();
-        let all = kinds.flat_map(|kind| {
-            let all = self.watch.all_in(&kind_of(kind), namespace);
-            all.map(move |(reference, object)| (Configuration::new(kind, &reference.name), object))
-        });
-        let of = all.filter(|(_, object)| collections(object).any(|name| name == collection));
-        of.map(|(object, _)| object).collect()
-    }
-
-    /// What a workload follows, as it is now, and whether that is all. What it uses comes first.
-    fn current(&self, namespace: &str, workload: &Workload) -> (BTreeMap<Configuration, Current>, bool) {
-        let (mut current, mut size) = (BTreeMap::new(), 0);
-        for object in self.candidates(namespace, workload) {
-            if current.contains_key(&object) {
-                continue;
-            }
-            let Some(state) = self.followed(namespace, workload, &object) else { continue };
-            size += object.name.len() + ENTRY;
-            if size > MAX_RECORD {
-                return (current, false);
-            }
-            current.insert(object, state);
-        }
-        (current, true)
-    }
-
-    /// What a workload may follow: what it uses, what an annotation names, what it has followed, what an expression matches.
-    fn candidates<'w>(
-        &'w self,
-        namespace: &'w str,
-        workload: &'w Workload,
-    ) -> impl Iterator<Item = Configuration> + 'w {
-        let recorded = workload.recorded.iter().flat_map(BTreeMap::keys).cloned();
-        let kinds = ConfigurationKind::ALL.into_iter().filter(|kind| workload.request.has_expressions(*kind));
-        let matched = kinds.flat_map(move |kind| {
-            let all = self.watch.all_in(&kind_of(kind), namespace);
-            all.map(move |(reference, _)| Configuration::new(kind, &reference.name))
-        });
-        let matched = matched.filter(|object| workload.request.names(object));
-        workload.used.iter().cloned().chain(workload.request.plain_names()).chain(recorded).chain(matched)
-    }
-
-    /// The state of an object, if a workload follows it.
-    fn followed(&self, namespace: &str, workload: &Workload, object: &Configuration) -> Option<Current> {
-        let used = workload.used.contains(object);
-        let state = self.state(namespace, object);
-        let marks = state.map_or_else(ConfigurationMarks::default, |state| state.marks);
-        let by_default = workload.follows_by_default(self.options.auto_reload_all, state);
-        // What is not there, or cannot be seen now, is followed as before.
-        let is_kept = || {
-            let known = workload.recorded.as_ref().is_some_and(|recorded| recorded.contains_key(object));
-            state.is_none() && known && workload.request.keeps(object, used)
-        };
-        let follows = workload.request.follows(object, used, marks, by_default) || is_kept();
-        follows.then(|| self.current_of(namespace, object, used))
-    }
-
-    fn state(&self, namespace: &str, object: &Configuration) -> Option<&ConfigurationState> {
-        let reference = ObjectRef::new(kind_of(object.kind), Some(namespace), &object.name);
-        match self.watch.get(&reference)? {
-            FollowedObject::Configuration(state) => Some(state),
-            _ => None,
-        }
-    }
-
-    fn current_of(&self, namespace: &str, object: &Configuration, used: bool) -> Current {
-        let digest = match object.kind {
-            ConfigurationKind::SecretProviderClass => self.mounted(namespace, &object.name),
-            _ => self.state(namespace, object).map(|state| state.digest.clone()),
-        };
-        match digest {
-            Some(digest) => Current::Present { digest, used },
-            None if self.watch.is_watched(&source_of(object.kind)) => Current::Absent,
-            None => Current::Unknown,
-        }
-    }
-
-    /// What was mounted last of a SecretProviderClass, by any Pod, as `VERSION:DIGEST`: the others follow.
-    fn mounted(&self, namespace: &str, class: &str) -> Option<String> {
-        let (version, digest) = self.mounted.get(&(namespace.to_owned(), class.to_owned()))?;
-        Some(format!("{version}:{digest}"))
-    }
-
-    fn note_mounted(&mut self, reference: &ObjectRef) {
-        let namespace = reference.namespace.clone().unwrap_or_default();
-        match self.watch.get(reference) {
-            Some(FollowedObject::Mounted(MountedVersion { class, digest, version })) => {
-                let version = version.unwrap_or_default();
-                let known = self.mounted.entry((namespace, class.clone())).or_default();
-                if version > known.0 {
-                    *known = (version, digest.clone());
-                }
-            }
-            None if reference.gvk == kind_of(ConfigurationKind::SecretProviderClass) => {
-                self.mounted.remove(&(namespace, reference.name.clone()));
-            }
-            _ => {}
-        }
     }
 
     fn finish(&mut self, key: &str, result: Result<Done, String>) {
@@ -610,12 +499,8 @@ impl Reloader {
         uid: &str,
         (event_type, reason, note): (EventType, &'static str, String),
     ) {
-        let object = serde_json::json!({
-            "apiVersion": reference.gvk.api_version(), "kind": reference.gvk.kind,
-            "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": uid},
-        });
         let note = EventNote { event_type, reason, action: "Reload", note, annotations: BTreeMap::new() };
-        self.context.events.spawn_for(&object, note);
+        self.context.events.spawn_named(reference, uid, note);
     }
 
     fn fail(&mut self, key: &str, error: &ReconcileError) {
@@ -627,45 +512,6 @@ impl Reloader {
         let retry_in = backoff::delay(failures);
         self.failures.note(NAME, key, &PassFailure { error, retry_in, failures }, Instant::now());
         self.workers.queue.retry_at(key, Job::Reconcile, Instant::now() + retry_in);
-    }
-}
-
-/// The configuration that an object is, or tells of.
-fn configuration(reference: &ObjectRef, object: &FollowedObject) -> Option<Configuration> {
-    match object {
-        FollowedObject::Mounted(mounted) => {
-            Some(Configuration::new(ConfigurationKind::SecretProviderClass, &mounted.class))
-        }
-        FollowedObject::Configuration(_) => {
-            let kind = ConfigurationKind::ALL.into_iter().find(|kind| kind.name() == reference.gvk.kind)?;
-            Some(Configuration::new(kind, &reference.name))
-        }
-        FollowedObject::Workload(_) => None,
-    }
-}
-
-/// The collections that an object is part of.
-fn collections(object: &FollowedObject) -> impl Iterator<Item = &String> {
-    let state = match object {
-        FollowedObject::Configuration(state) => Some(state),
-        _ => None,
-    };
-    state.into_iter().flat_map(|state| &state.collections)
-}
-
-fn kind_of(kind: ConfigurationKind) -> Gvk {
-    let (api_version, name) = CONFIGURATION_KINDS[kind as usize];
-    Gvk::new(api_version, name)
-}
-
-/// The kind whose objects have the data, or tell of it.
-fn source_of(kind: ConfigurationKind) -> Gvk {
-    match kind {
-        ConfigurationKind::SecretProviderClass => {
-            let (api_version, name) = CONFIGURATION_KINDS[3];
-            Gvk::new(api_version, name)
-        }
-        other => kind_of(other),
     }
 }
 

@@ -28,7 +28,7 @@ pub const COLLECTION_MANAGER: &str = "windlass-collected-configuration";
 /// Annotation of a Pod template: the digest of all digests.
 const TEMPLATE_DIGEST: &str = "windlass.dev/configuration-digest";
 /// Annotation of a Pod template, or of the Job of a CronJob: what has changed.
-const RELOADED_FROM: &str = "windlass.dev/reloaded-from";
+pub const RELOADED_FROM: &str = "windlass.dev/reloaded-from";
 /// Kubernetes' own annotation of a Job that did not come by the schedule.
 const INSTANTIATE: (&str, &str) = ("cronjob.kubernetes.io/instantiate", "manual");
 /// Labels of a Job's Pods that its controller sets.

@@ -17,6 +17,7 @@ mod provider_settings;
 mod receivers;
 #[cfg(test)]
 mod recorded;
+mod registry_events;
 mod webhook_checks;
 mod webhook_filters;
 mod webhook_server;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::super::error::FluxError;
 use super::provider_settings::read_secret;
 use super::receivers::WebhookPaths;
+use super::registry_events::pushed_repositories;
 use super::webhook_checks::check;
 use super::webhook_filters::Filters;
 use flux_api::api_names::{REQUESTED_AT, SOURCES};
@@ -21,9 +22,9 @@ use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY};
 use windlass_base::cel_expression::off_runtime;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
-use windlass_controller::STATUS_MANAGER;
 use windlass_controller::serve::body::{self, Budget};
 use windlass_controller::serve::listen::Client;
+use windlass_controller::{PushedImages, PushedRepository, STATUS_MANAGER};
 
 /// The largest body, in bytes.
 const MAX_BODY: usize = 3 << 20;
@@ -49,6 +50,8 @@ pub struct Webhooks {
     pub cluster: Cluster,
     /// The webhooks there are.
     pub paths: Arc<WebhookPaths>,
+    /// Repositories that registries say something was pushed to.
+    pub pushed_images: PushedImages,
     /// The memory of requests.
     pub bodies: Arc<Budget>,
     /// Receivers reconcile objects of their own namespace only.
@@ -145,6 +148,7 @@ impl Webhooks {
         let missing = || WebhookError::Refused("the Secret has no token".into());
         let token = secret.text("token").ok_or_else(missing)?;
         let about = check(&spec, &token, headers, body).map_err(WebhookError::Refused)?;
+        self.note_pushes(namespace, body);
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
         let filters = Filters::new(&spec, media.unwrap_or_default(), body).map_err(WebhookError::Objects)?;
         let filters = Arc::new(filters);
@@ -158,6 +162,13 @@ impl Webhooks {
             true => Ok(about),
             false => Err(WebhookError::Objects(errors.join("; ").into())),
         }
+    }
+
+    /// Lets those who follow images ask the registries now.
+    fn note_pushes(&self, own: &str, body: &[u8]) {
+        let namespace = self.no_cross_namespace_refs.then(|| own.to_owned());
+        let hint = |path| PushedRepository { path, namespace: namespace.clone() };
+        self.pushed_images.note(pushed_repositories(body).into_iter().map(hint));
     }
 
     /// Requests a reconcile of what a reference selects, less what the Receiver's expressions refuse.

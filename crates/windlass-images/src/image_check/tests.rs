@@ -1,6 +1,10 @@
 //! Records and patches of a check.
 
-use super::super::rollout_record::WaitingImage;
+use serde_json::json;
+use windlass_engine::REQUESTED_IMAGES;
+
+use super::super::checked_workload::{Inherited, UNKNOWN_LIMIT};
+use super::super::rollout_record::{IMAGE_RECORD, WaitingImage};
 use super::*;
 
 fn digest(letter: &str) -> String {
@@ -12,7 +16,8 @@ fn workload(image: &str) -> Checked {
         "metadata": {"uid": "u", "resourceVersion": "7", "annotations": {"keel.sh/policy": "force"}},
         "spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}, {"name": "side", "image": "s:1"}]}}},
     });
-    Checked::of(&ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("n"), "web"), object)
+    let reference = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("n"), "web");
+    Checked::of(&reference, object, Inherited::default())
 }
 
 fn found(letter: &str, platforms: &[&str]) -> Found {
@@ -191,4 +196,28 @@ fn news_are_said_once() {
     let note = say(Decision::SameImage(same)).unwrap();
     assert_eq!(note, "the tag 1.0 is the image that runs as 1: nothing is rolled out");
     assert_eq!(say(Decision::UpToDate), None);
+}
+
+/// After a restart nobody knows whose release it is until the first pass over its object: what was begun for it goes on.
+#[test]
+fn a_rollout_of_a_release_waits_for_its_object() {
+    let now = Timestamp::now();
+    let text = |policy: &str, since: Timestamp| {
+        json!({"main": {"releasePolicy": policy, "rollout": {"since": since}}}).to_string()
+    };
+    let long_ago = later(now, Duration::ZERO) - UNKNOWN_LIMIT;
+    for (policy, since, is_known, keel, waits) in [
+        ("force of HelmRelease n/web", now, false, None, true),
+        ("force of HelmRelease n/web", now, true, None, false),
+        ("force of HelmRelease n/web", long_ago, false, None, false),
+        ("force of HelmRelease n/web", now, false, Some("force"), false),
+        ("", now, false, None, false),
+    ] {
+        let annotations = json!({IMAGE_RECORD: text(policy, since), "keel.sh/policy": keel});
+        let object = json!({"metadata": {"annotations": annotations}});
+        let reference = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("n"), "web");
+        let inherited = Inherited { is_known, ..Inherited::default() };
+        let checked = Checked::of(&reference, object, inherited);
+        assert_eq!(checked.awaits_object(now), waits, "{policy} {since} {is_known} {keel:?}");
+    }
 }

@@ -1,0 +1,85 @@
+//! Repositories of images that something was pushed to, as webhooks say.
+//!
+//! Owns how many such hints are kept. A hint names no registry, and nothing is believed of it: who follows images asks its registries.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+/// The most hints that wait; the others are found by polling.
+const MAX_WAITING: usize = 1000;
+
+/// A repository that was pushed to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PushedRepository {
+    /// Its path in its registry, such as `team/web`.
+    pub path: String,
+    /// The only namespace whose workloads the hint is for.
+    pub namespace: Option<String>,
+}
+
+struct Shared {
+    waiting: Mutex<BTreeSet<PushedRepository>>,
+    changes: watch::Sender<()>,
+}
+
+/// The hints of a process. Clones share them.
+#[derive(Clone)]
+pub struct PushedImages(Arc<Shared>);
+
+impl Default for PushedImages {
+    fn default() -> Self {
+        Self(Arc::new(Shared { waiting: Mutex::default(), changes: watch::Sender::new(()) }))
+    }
+}
+
+impl PushedImages {
+    /// Notes hints; those that are one too many are dropped.
+    pub fn note(&self, hints: impl IntoIterator<Item = PushedRepository>) {
+        let mut waiting = self.lock();
+        for hint in hints {
+            if waiting.len() >= MAX_WAITING {
+                break;
+            }
+            waiting.insert(hint);
+        }
+        drop(waiting);
+        self.0.changes.send_replace(());
+    }
+
+    /// Waits for hints, and takes them. Cancel-safe; for one that waits.
+    pub async fn take(&self) -> BTreeSet<PushedRepository> {
+        let mut changes = self.0.changes.subscribe();
+        loop {
+            let taken = std::mem::take(&mut *self.lock());
+            if !taken.is_empty() {
+                return taken;
+            }
+            if changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PushedRepository>> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn hints_are_bounded_and_taken_once() {
+        let all = PushedImages::default();
+        let hint = |number: usize| PushedRepository { path: format!("team/{number}"), namespace: None };
+        all.note((0..2 * MAX_WAITING).map(hint));
+        all.note([hint(1)]);
+        assert_eq!(all.take().await.len(), MAX_WAITING);
+        all.note([hint(1), hint(1)]);
+        assert_eq!(all.take().await, BTreeSet::from([hint(1)]));
+        assert!(all.lock().is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! A workload in a check: what it asks for, what it inherits of the object that its release is of, and its patch.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef};
+use windlass_engine::REQUESTED_IMAGES;
+
+use super::image_annotations::{ImageRequest, ReleaseAnnotations};
+use super::image_check::CheckContext;
+use super::image_decision::later;
+use super::image_workload::{FollowedContainer, release_of, template_path};
+use super::rollout_record::{ContainerRecord, IMAGE_RECORD, RolloutRecord, read_image_record};
+
+/// How long a rollout waits for the object of its release to be known, whose settings it was begun with.
+pub(super) const UNKNOWN_LIMIT: Duration = Duration::from_secs(600);
+
+/// What a workload has of the object that its release is of.
+#[derive(Clone, Default)]
+pub(super) struct Inherited {
+    /// The object's settings; `None`: it has none, or is not known.
+    pub(super) settings: Option<ReleaseAnnotations>,
+    /// Whether it is known which object the release is of.
+    pub(super) is_known: bool,
+    /// Writes what follows from its settings, with no more rights than the object's release is applied with.
+    pub(super) writer: Option<Cluster>,
+}
+
+impl CheckContext {
+    /// What a workload has of the object that its release is of.
+    ///
+    /// # Errors
+    /// The client of the object's ServiceAccount cannot be built.
+    fn inherited(&self, workload: ObjectMeta<'_>) -> Result<Inherited, ClusterError> {
+        let Some(known) = release_of(workload).and_then(|release| self.settings.of(&release)) else {
+            return Ok(Inherited::default());
+        };
+        if known.annotations.is_empty() {
+            return Ok(Inherited { is_known: true, ..Inherited::default() });
+        }
+        let writer = Some(known.client(&self.runner)?);
+        let name = match &known.object.namespace {
+            Some(namespace) => format!("{namespace}/{}", known.object.name),
+            None => known.object.name.clone(),
+        };
+        let object = format!("{} {name}", known.object.gvk.kind);
+        let settings = Some(ReleaseAnnotations { object, annotations: known.annotations });
+        Ok(Inherited { settings, is_known: true, writer })
+    }
+
+    /// A workload as it is now.
+    ///
+    /// # Errors
+    /// As [`Self::inherited`].
+    pub(super) fn checked(&self, reference: &ObjectRef, object: Value) -> Result<Checked, ClusterError> {
+        let inherited = self.inherited(ObjectMeta::of(&object))?;
+        Ok(Checked::of(reference, object, inherited))
+    }
+}
+
+/// A workload in a check.
+pub(super) struct Checked {
+    pub(super) reference: ObjectRef,
+    pub(super) object: Value,
+    pub(super) request: Result<Option<ImageRequest>, String>,
+    pub(super) record: RolloutRecord,
+    pub(super) inherited: Inherited,
+}
+
+impl Checked {
+    pub(super) fn of(reference: &ObjectRef, object: Value, inherited: Inherited) -> Self {
+        let meta = ObjectMeta::of(&object);
+        let (request, record) =
+            (ImageRequest::of(meta, inherited.settings.as_ref()), read_image_record(meta));
+        Self { reference: reference.clone(), request, record, object, inherited }
+    }
+
+    /// Whether its rollout was begun with settings of an object that is not known yet, as after a restart.
+    pub(super) fn awaits_object(&self, now: Timestamp) -> bool {
+        let waits = |of: &ContainerRecord| {
+            let rollout = of.rollout.as_ref().filter(|_| !of.release_policy.is_empty());
+            rollout.is_some_and(|rollout| later(rollout.since, UNKNOWN_LIMIT) > now)
+        };
+        matches!(self.request, Ok(None)) && !self.inherited.is_known && self.record.values().any(waits)
+    }
+
+    pub(super) fn uid(&self) -> &str {
+        ObjectMeta::of(&self.object).uid()
+    }
+
+    pub(super) fn kind(&self) -> &str {
+        &self.reference.gvk.kind
+    }
+
+    pub(super) fn runs_rollout(&self) -> bool {
+        self.record.values().any(|of| of.rollout.is_some())
+    }
+
+    /// The patch of the record, and of the images of some containers.
+    pub(super) fn patch(&self, record: &RolloutRecord, images: &[(FollowedContainer, String)]) -> Value {
+        let asked = record.iter().filter(|(_, of)| of.image != of.requested);
+        let asked: BTreeMap<&str, &str> =
+            asked.map(|(name, of)| (name.as_str(), of.requested.as_str())).collect();
+        let text =
+            |is_empty: bool, value: Value| if is_empty { Value::Null } else { value.to_string().into() };
+        let meta = ObjectMeta::of(&self.object);
+        let mut patch = json!({"metadata": {
+            "uid": meta.uid(), "resourceVersion": meta.resource_version(),
+            "annotations": {
+                IMAGE_RECORD: text(record.is_empty(), json!(record)),
+                REQUESTED_IMAGES: text(asked.is_empty(), json!(asked)),
+            },
+        }});
+        for (container, image) in images {
+            let mut pod = template_path(self.kind()).iter().fold(&mut patch, |node, key| &mut node[*key]);
+            let field = if container.is_init { "initContainers" } else { "containers" };
+            pod = &mut pod[field];
+            if !pod.is_array() {
+                *pod = json!([]);
+            }
+            if let Some(list) = pod.as_array_mut() {
+                list.push(json!({"name": container.name, "image": image}));
+            }
+        }
+        patch
+    }
+}
