@@ -340,6 +340,34 @@ async fn definitions_of_others_and_bad_specs_are_refused() {
         (json!({"chart": {"name": "absent"}}), "ChartUnavailable", "spec.chart: name: "),
         (json!({"chart": {"name": "../web"}}), "ChartUnavailable", "spec.chart: name: "),
         (json!({"chart": {"name": "http://127.0.0.1:1/web.tgz"}}), "ChartUnavailable", "spec.chart: "),
+        (json!({"chart": {"name": "."}}), "ChartUnavailable", "spec.chart: "),
+        (json!({"chart": {"name": "x".repeat(2000)}}), "ChartUnavailable", "spec.chart: "),
+        (
+            json!({"chart": {"name": "web", "secretRef": {"namespace": "../x", "name": "../y"}}}),
+            "ConfigInvalid",
+            "spec.chart.secretRef: Secret",
+        ),
+        (json!({"kind": {"group": group, "kind": ""}}), "ConfigInvalid", "spec.kind.kind: \"\""),
+        (
+            json!({"kind": {"group": "windlass.dev", "kind": "ChartResource", "plural": "chartresources"}}),
+            "ConfigInvalid",
+            "chartresources.windlass.dev",
+        ),
+        (
+            json!({"serviceAccountName": "../x", "kind": {"group": group, "kind": "Fourth"}}),
+            "ConfigInvalid",
+            "spec.serviceAccountName: ",
+        ),
+        (
+            json!({"pullSecrets": {"valuesPath": "a..b"}, "kind": {"group": group, "kind": "Fourth"}}),
+            "ConfigInvalid",
+            "spec.pullSecrets.valuesPath: ",
+        ),
+        (
+            json!({"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}, "kind": {"group": group, "kind": "Fourth"}}),
+            "ConfigInvalid",
+            "spec.selector.matchExpressions[0].operator",
+        ),
         (json!({"kind": {"group": "apps.k8s.io"}}), "ConfigInvalid", "spec.kind.group: \"apps.k8s.io\""),
         (json!({"kind": {"group": group, "kind": "web_x"}}), "ConfigInvalid", "spec.kind.kind: \"web_x\""),
         (
@@ -365,6 +393,9 @@ async fn definitions_of_others_and_bad_specs_are_refused() {
         });
     }
     // It never registered anything, and goes at once.
+    let definitions = own.cp.kubectl(["get", "crds", "-o", "name"]).unwrap();
+    let ours: Vec<&str> = definitions.lines().filter(|name| name.ends_with(&format!(".{group}"))).collect();
+    assert_eq!(ours, [format!("customresourcedefinition.apiextensions.k8s.io/webs.{group}")]);
     let resource = format!("{}-other", own.ns.name());
     own.cp.kubectl(["delete", RESOURCES, &resource]).unwrap();
     own.ready("web", "True Registered");

@@ -16,7 +16,7 @@ use windlass_controller::{
 use windlass_engine::{ReleaseId, ReleaseOptions};
 
 /// What the API server says where the operator may not act as an account: its answer has no other sign of it.
-const MAY_NOT_IMPERSONATE: &str = " cannot impersonate resource ";
+const MAY_NOT_IMPERSONATE: &str = " cannot impersonate";
 
 impl ChartObjects {
     /// The error of a pass; where the API server forbade something and rights are missing, one that lists them all.

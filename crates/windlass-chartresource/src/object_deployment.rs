@@ -108,7 +108,7 @@ impl Deployment<'_> {
             },
             failure: FailureOptions {
                 on_failure: OnFailure::Undo,
-                recreate_on_rollback: object.switch(values_object::ROLLBACK_FORCE, true),
+                recreate_on_rollback: Some(object.switch(values_object::ROLLBACK_FORCE, true)),
                 ..FailureOptions::default()
             },
             drift,

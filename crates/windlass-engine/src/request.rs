@@ -462,10 +462,10 @@ pub struct FailureOptions {
     pub on_failure: OnFailure,
     /// Deletes what a failed upgrade created.
     pub cleanup: bool,
-    /// A rollback to the last successful revision deletes and creates objects whose immutable field must change, whatever
+    /// Whether a rollback to the last successful revision deletes and creates objects whose immutable field must change; `None`: as
     /// [`ObjectOptions::immutable`] says.
     #[serde(default)]
-    pub recreate_on_rollback: bool,
+    pub recreate_on_rollback: Option<bool>,
 }
 
 /// How a request treats the recorded revisions.

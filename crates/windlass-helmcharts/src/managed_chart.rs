@@ -121,6 +121,11 @@ impl ManagedChart {
                 self.name.len()
             )));
         }
+        if self.depends_on.len() > MAX_DEPENDENCIES {
+            return Err(ReconcileError::Config(format!(
+                "annotation {DEPENDS_ON}: it names more than {MAX_DEPENDENCIES} HelmCharts: name those that others do not wait for already"
+            )));
+        }
         check(spec)?;
         Ok(spec)
     }
@@ -173,9 +178,9 @@ impl ManagedChart {
     }
 }
 
-/// Keys of the objects that an annotation names.
+/// Keys of the objects that an annotation names, and one that is too many if there are more.
 fn dependency_keys(text: &str, namespace: &str) -> Vec<String> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty()).take(MAX_DEPENDENCIES);
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty()).take(MAX_DEPENDENCIES + 1);
     names
         .map(|name| if name.contains('/') { name.to_owned() } else { format!("{namespace}/{name}") })
         .collect()
@@ -347,6 +352,10 @@ mod tests {
         assert!(!named(54).can_have_release());
         let keys = chart(&json!({DEPENDS_ON: "cni, certs/manager,,"}), &json!({"chart": "x"})).depends_on;
         assert_eq!(keys, ["kube-system/cni", "certs/manager"]);
+        let many = |count: usize| chart(&json!({DEPENDS_ON: "cni,".repeat(count)}), &json!({"chart": "x"}));
+        assert!(many(100).checked_spec().is_ok());
+        let error = many(100_000).checked_spec().unwrap_err().to_string();
+        assert!(error.contains(DEPENDS_ON) && error.contains("more than 100 "), "{error}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod tests {
             (web("g.example.com/v1", json!({"name": "b"})), "shop", false),
             (web("other.example.com/v1", json!({"name": "a"})), "shop", false),
             (web("g.example.com/v1", json!({"generateName": "a"})), "shop", false),
-            (json!({"apiVersion": "v1", "kind": "List", "items": [null, own.clone()]}), "shop", true),
+            (json!({"apiVersion": "v1", "kind": "List", "items": [null, own]}), "shop", true),
             (Value::Null, "shop", false),
         ] {
             let manifest = Manifest {

@@ -192,8 +192,10 @@ async fn try_undo(engine: &Engine, id: &ReleaseId, options: &ReleaseOptions) -> 
             let cause = format!("undoes revision {}", newest.map_or(0, |r| r.version));
             let mut options = options.clone();
             options.failure.on_failure = OnFailure::Keep;
-            if options.failure.recreate_on_rollback {
-                options.objects.immutable = Immutable::Recreate;
+            match options.failure.recreate_on_rollback {
+                Some(true) => options.objects.immutable = Immutable::Recreate,
+                Some(false) => options.objects.immutable = Immutable::Fail,
+                None => {}
             }
             let (id, revision) = (id.clone(), last.revision);
             engine.rollback(&RollbackRequest { id, revision, options, description: None, cause }).await?;
