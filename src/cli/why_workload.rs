@@ -54,7 +54,7 @@ fn changes(reference: &ObjectRef, object: &Value, revisions: &[RevisionReport]) 
     let mut all: Vec<TemplateChange> = images(object).collect();
     all.extend(revisions.iter().filter_map(|revision| of_revision(reference, revision)));
     all.extend(managed(&reference.gvk.kind, object));
-    all.sort_by(|a, b| b.time.cmp(&a.time));
+    all.sort_by_key(|change| std::cmp::Reverse(change.time));
     all.truncate(MAX_LINES);
     all.iter_mut().for_each(|change| change.detail = printable(&change.detail));
     all
