@@ -22,6 +22,8 @@ const RELEASE_MANAGERS: [&str; 3] = ["windlass", "helm", "helm-controller"];
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 /// The most lines of a workload.
 const MAX_LINES: usize = 15;
+/// The longest text of a change, in characters.
+const MAX_DETAIL: usize = 500;
 /// The most fields of a revision that are named.
 const MAX_FIELDS: usize = 3;
 
@@ -52,9 +54,15 @@ fn changes(reference: &ObjectRef, object: &Value, revisions: &[RevisionReport]) 
     let mut all: Vec<TemplateChange> = images(object).collect();
     all.extend(revisions.iter().filter_map(|revision| of_revision(reference, revision)));
     all.extend(managed(&reference.gvk.kind, object));
-    all.sort_by(|a, b| b.time.cmp(&a.time));
+    all.sort_by_key(|change| std::cmp::Reverse(change.time));
     all.truncate(MAX_LINES);
+    all.iter_mut().for_each(|change| change.detail = printable(&change.detail));
     all
+}
+
+/// Without control characters, and not too long: whoever writes the workload writes parts of it.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_DETAIL).collect()
 }
 
 fn images(object: &Value) -> impl Iterator<Item = TemplateChange> {
@@ -296,6 +304,18 @@ mod tests {
             "{shown}"
         );
         assert_eq!(shown.lines().count(), 9, "{shown}");
+    }
+
+    #[test]
+    fn what_others_write_does_not_reach_the_terminal_as_it_is() {
+        let mut object = workload();
+        let hostile = format!("\u{1b}[2J\nx{}", "y".repeat(1000));
+        object["spec"]["template"]["metadata"]["annotations"][RELOADED_FROM] = hostile.into();
+        let reference = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("n"), "web");
+        let found = changes(&reference, &object, &[]);
+        let configuration = found.iter().find(|change| change.cause == "configuration").unwrap();
+        assert!(configuration.detail.starts_with(" [2J xyy"), "{}", configuration.detail);
+        assert_eq!(configuration.detail.len(), MAX_DETAIL);
     }
 
     #[test]

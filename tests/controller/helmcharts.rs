@@ -26,7 +26,7 @@ fn control_plane() -> &'static ControlPlane {
     static KINDS: Once = Once::new();
     let cp = shared().expect("a control plane");
     KINDS.call_once(|| {
-        for (mut crd, name) in crds::all().into_iter().zip(crds::NAMES) {
+        for mut crd in crds::all() {
             let status = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"];
             if status.is_object() {
                 let text = json!({"type": "string"});
@@ -36,8 +36,7 @@ fn control_plane() -> &'static ControlPlane {
                     "conditions": {"type": "array", "items": {"type": "object", "properties": condition}},
                 }});
             }
-            cp.kubectl_with(["apply", "-f", "-"], &crd.to_string()).unwrap();
-            cp.kubectl(["wait", "--for=condition=Established", &format!("crd/{name}")]).unwrap();
+            cp.establish(&crd).unwrap();
         }
     });
     cp

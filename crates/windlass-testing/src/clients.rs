@@ -7,10 +7,11 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{ControlPlane, Error, Result, Tool};
+use crate::{ControlPlane, Error, Result, Tool, wait_until};
 
 impl ControlPlane {
     /// Runs kubectl as administrator; answers with what it printed.
@@ -61,7 +62,11 @@ impl ControlPlane {
     pub fn establish(&self, definition: &Value) -> Result<()> {
         self.kubectl_with(["apply", "--server-side", "-f", "-"], &definition.to_string())?;
         let name = format!("crd/{}", definition["metadata"]["name"].as_str().unwrap_or_default());
-        self.kubectl(["wait", "--for=condition=Established", &name, "--timeout=30s"]).map(drop)
+        // `kubectl wait` fails while there are no conditions.
+        let path = "jsonpath={.status.conditions[?(@.type==\"Established\")].status}";
+        wait_until(&format!("{name} is established"), Duration::from_secs(30), || {
+            Ok((self.kubectl(["get", &name, "-o", path])? == "True").then_some(()))
+        })
     }
 
     /// Runs Helm 4 as administrator; answers with what it printed.

@@ -7,6 +7,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+/// The largest body that is read, in bytes: a tree of it takes thirty times as much memory.
+const MAX_BODY: usize = 128 << 10;
 /// The most repositories of a request.
 const MAX_REPOSITORIES: usize = 100;
 /// The longest path of a repository, in bytes.
@@ -14,7 +16,8 @@ const MAX_PATH: usize = 255;
 
 /// The paths of the repositories that a request says something was pushed to, such as `team/web`.
 pub(super) fn pushed_repositories(body: &[u8]) -> BTreeSet<String> {
-    let Ok(payload) = serde_json::from_slice::<Value>(body) else { return BTreeSet::new() };
+    let payload = (body.len() <= MAX_BODY).then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
+    let Some(payload) = payload else { return BTreeSet::new() };
     let named = distribution(&payload).chain(others(&payload)).filter_map(path_of);
     named.take(MAX_REPOSITORIES).collect()
 }
@@ -138,7 +141,12 @@ mod tests {
         for body in [&b""[..], b"{", b"\xff", "[".repeat(100_000).as_bytes()] {
             assert!(pushed_repositories(body).is_empty());
         }
-        let many: Vec<Value> = (0..10_000)
+        let event = json!({"action": "push", "target": {"repository": "team/web"}}).to_string();
+        let padded = |length: usize| event.clone() + &" ".repeat(length - event.len());
+        for (length, count) in [(MAX_BODY, 1), (MAX_BODY + 1, 0)] {
+            assert_eq!(pushed_repositories(padded(length).as_bytes()).len(), count, "{length}");
+        }
+        let many: Vec<Value> = (0..1_000)
             .map(|number| json!({"action": "push", "target": {"repository": format!("team/{number}")}}))
             .collect();
         assert_eq!(pushed(&json!({"events": many})).len(), MAX_REPOSITORIES);
