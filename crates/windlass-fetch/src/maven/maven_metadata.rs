@@ -55,10 +55,10 @@ impl MavenMetadata {
                     let text = text.trim();
                     match place.as_slice() {
                         ["metadata", "versioning", "versions", "version"] => {
-                            out.versions.push(text.to_owned())
+                            out.versions.push(text.to_owned());
                         }
                         ["metadata", "versioning", "snapshot", "timestamp"] => {
-                            text.clone_into(&mut timestamp)
+                            text.clone_into(&mut timestamp);
                         }
                         ["metadata", "versioning", "snapshot", "buildNumber"] => text.clone_into(&mut build),
                         ["metadata", "versioning", "snapshotVersions", "snapshotVersion"] => {

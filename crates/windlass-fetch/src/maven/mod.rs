@@ -9,6 +9,7 @@ mod maven_version;
 use std::io::Write;
 
 use bytes::Bytes;
+use http::Method;
 
 use self::maven_metadata::MavenMetadata;
 use self::maven_version::is_file_part;
@@ -247,6 +248,9 @@ impl MavenRepository<'_> {
             return Checksum::parse(&format!("{algorithm}:{digest}"))
                 .map_err(|source| MavenError::Checksum { url: url.to_string(), source });
         }
+        // Without the file there is none beside it, either: that says more.
+        let head = Request { method: Method::HEAD, ..self.request(file.clone(), MAX_CHECKSUM) };
+        self.http.send(head).await?.ok(file)?;
         Err(MavenError::NoChecksum { url: file.to_string() })
     }
 
