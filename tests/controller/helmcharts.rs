@@ -27,8 +27,8 @@ fn control_plane() -> &'static ControlPlane {
     let cp = shared().expect("a control plane");
     KINDS.call_once(|| {
         for mut crd in crds::all() {
-            let status = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"];
-            if status.is_object() {
+            let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status";
+            if let Some(status) = crd.pointer_mut(status) {
                 let text = json!({"type": "string"});
                 let condition = json!({"type": text, "status": text, "reason": text, "message": text});
                 *status = json!({"type": "object", "properties": {
