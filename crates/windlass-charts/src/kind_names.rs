@@ -77,7 +77,26 @@ impl KindNames {
         let is_own = |own: &str| self.group == own || self.group.ends_with(&format!(".{own}"));
         let is_kind =
             self.kind.starts_with(|c: char| c.is_ascii_uppercase()) && label(&self.kind.to_lowercase());
+        // A group is to blame for the length of the whole only where the other names are short enough.
         let rules = [
+            (
+                label(&self.version),
+                "--api-version",
+                &self.version,
+                "it must be of lower case letters, digits and dashes, such as v1alpha1",
+            ),
+            (
+                is_kind,
+                "--kind",
+                &self.kind,
+                "it must be at most 63 letters and digits that begin with a capital one, such as LibertyApp",
+            ),
+            (
+                label(&self.plural),
+                "--plural",
+                &self.plural,
+                "it must be of lower case letters, digits and dashes, such as libertyapps",
+            ),
             (
                 is_domain,
                 "--group",
@@ -89,24 +108,6 @@ impl KindNames {
                 "--group",
                 &self.group,
                 "the API server keeps such groups for Kubernetes itself: choose another one",
-            ),
-            (
-                label(&self.version),
-                "--api-version",
-                &self.version,
-                "it must be of lower case letters, digits and dashes, such as v1alpha1",
-            ),
-            (
-                is_kind,
-                "--kind",
-                &self.kind,
-                "it must be letters and digits that begin with a capital one, such as LibertyApp",
-            ),
-            (
-                label(&self.plural),
-                "--plural",
-                &self.plural,
-                "it must be of lower case letters, digits and dashes, such as libertyapps",
             ),
         ];
         match rules.into_iter().find(|(fits, ..)| !fits) {
@@ -164,6 +165,7 @@ mod tests {
 
     #[test]
     fn names_that_the_api_server_refuses_are_errors() {
+        let (long_kind, long_group) = ("K".repeat(300), "a.".repeat(130) + "a");
         let new = |group, version, kind, plural| {
             KindNames::new("a", group, version, kind, plural).map(|_| ()).unwrap_err().flag
         };
@@ -173,6 +175,8 @@ mod tests {
         assert_eq!(new(None, Some("V1"), None, None), "--api-version");
         assert_eq!(new(None, None, Some("libertyApp"), None), "--kind");
         assert_eq!(new(None, None, Some("Liberty_App"), None), "--kind");
+        assert_eq!(new(None, None, Some(&long_kind), None), "--kind");
+        assert_eq!(new(Some(&long_group), None, None, None), "--group");
         assert_eq!(new(None, None, None, Some("Apps")), "--plural");
     }
 }
