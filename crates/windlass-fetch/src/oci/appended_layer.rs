@@ -7,12 +7,11 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::{HeaderName, Method, StatusCode};
 use serde_json::{Map, Value, json};
 
 use super::artifact_reference::{OciReference, is_digest};
 use super::image_layer::ImageLayer;
-use super::{Ask, MAX_MANIFEST, OciError, Registry, sha256};
+use super::{MAX_MANIFEST, OciError, Registry, sha256};
 
 const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
@@ -94,8 +93,9 @@ impl Registry<'_> {
         note: &LayerNote,
     ) -> Result<String, AppendError> {
         let failed = |source| AppendError::Base { image: base.to_string(), source };
-        let (bytes, base_digest) = self.image_with_digest(base).await.map_err(failed)?;
-        let append = Append { base_registry: self, base, target_registry, target, note, base_digest };
+        let bytes = self.image_manifest(base).await.map_err(failed)?;
+        let append =
+            Append { base_registry: self, base, target_registry, target, note, base_digest: sha256(&bytes) };
         let size = layer.size;
         let uploaded = target_registry.upload_file(target, &mut layer.file, size, &layer.digest).await;
         uploaded.map_err(|source| append.refused(source))?;
@@ -106,12 +106,6 @@ impl Registry<'_> {
         };
         append.put(target, &bytes, &media).await?;
         Ok(sha256(&bytes))
-    }
-
-    async fn image_with_digest(&self, reference: &OciReference) -> Result<(Bytes, String), OciError> {
-        let bytes = self.image_manifest(reference).await?;
-        let digest = sha256(&bytes);
-        Ok((bytes, digest))
     }
 }
 
@@ -290,14 +284,7 @@ impl Registry<'_> {
         size: u64,
         out: &mut std::fs::File,
     ) -> Result<(), OciError> {
-        let scope = format!("repository:{}:pull", reference.repository);
-        let url = self.url(reference, &format!("blobs/{digest}"))?;
-        let headers: Vec<(HeaderName, String)> = Vec::new();
-        let ask = Ask { method: Method::GET, url, headers, body: Bytes::new(), limit: size, scope: &scope };
-        let response = self.send(ask).await?;
-        if response.status != StatusCode::OK {
-            return Err(self.refusal(Method::GET, response, digest).await);
-        }
+        let response = self.blob_response(reference, digest, size).await?;
         let got = format!("sha256:{}", windlass_base::hex::hex(&response.copy_to(out).await?));
         match got == digest {
             true => Ok(()),

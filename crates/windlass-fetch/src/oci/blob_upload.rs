@@ -27,14 +27,10 @@ impl Registry<'_> {
         bytes: Bytes,
         digest: &str,
     ) -> Result<(), OciError> {
-        if self.has_blob(reference, digest).await? {
-            return Ok(());
+        match self.begin_upload(reference, digest).await? {
+            Some(url) => self.finish_upload(reference, url, bytes, digest).await,
+            None => Ok(()),
         }
-        let response = self.begin_upload(reference, None).await?;
-        if response.status != StatusCode::ACCEPTED {
-            return Err(self.refusal(Method::POST, response, &reference.to_string()).await);
-        }
-        self.finish_upload(reference, upload_url(&response)?, bytes, digest).await
     }
 
     /// Uploads a blob of a file unless it exists.
@@ -48,14 +44,7 @@ impl Registry<'_> {
         size: u64,
         digest: &str,
     ) -> Result<(), OciError> {
-        if self.has_blob(reference, digest).await? {
-            return Ok(());
-        }
-        let response = self.begin_upload(reference, None).await?;
-        if response.status != StatusCode::ACCEPTED {
-            return Err(self.refusal(Method::POST, response, &reference.to_string()).await);
-        }
-        let mut url = upload_url(&response)?;
+        let Some(mut url) = self.begin_upload(reference, digest).await? else { return Ok(()) };
         file.rewind()?;
         let mut sent = 0;
         while size - sent > PART {
@@ -81,7 +70,9 @@ impl Registry<'_> {
         digest: &str,
     ) -> Result<bool, OciError> {
         let query = format!("mount={}&from={}", encoded(digest), from.replace('/', "%2F"));
-        Ok(self.begin_upload(reference, Some(query)).await?.status == StatusCode::CREATED)
+        let url = self.url(reference, "blobs/uploads/")?.with_query(query);
+        let response = self.upload_request(reference, Method::POST, url, Vec::new(), Bytes::new()).await?;
+        Ok(response.status == StatusCode::CREATED)
     }
 
     /// Whether the repository has a blob.
@@ -91,17 +82,21 @@ impl Registry<'_> {
         Ok(response.status == StatusCode::OK)
     }
 
+    /// Where a blob is to be uploaded; `None` if it exists.
     async fn begin_upload(
         &self,
         reference: &OciReference,
-        query: Option<String>,
-    ) -> Result<Response, OciError> {
+        digest: &str,
+    ) -> Result<Option<Location>, OciError> {
+        if self.has_blob(reference, digest).await? {
+            return Ok(None);
+        }
         let url = self.url(reference, "blobs/uploads/")?;
-        let url = match query {
-            Some(query) => url.with_query(query),
-            None => url,
-        };
-        self.upload_request(reference, Method::POST, url, Vec::new(), Bytes::new()).await
+        let response = self.upload_request(reference, Method::POST, url, Vec::new(), Bytes::new()).await?;
+        match response.status {
+            StatusCode::ACCEPTED => upload_url(&response).map(Some),
+            _ => Err(self.refusal(Method::POST, response, &reference.to_string()).await),
+        }
     }
 
     async fn finish_upload(

@@ -313,6 +313,22 @@ impl<'r> Registry<'r> {
             let text = format!("blob {digest} has {size} bytes, more than the maximum {MAX_CHART_BYTES}");
             return Err(OciError::Answer(text));
         }
+        let response = self.blob_response(reference, digest, size).await?;
+        let bytes = response.bytes().await?;
+        let got = sha256(&bytes);
+        if got != digest {
+            return Err(OciError::Digest { what: reference.to_string(), got, want: digest.to_owned() });
+        }
+        Ok(bytes)
+    }
+
+    /// The answer with a blob.
+    async fn blob_response(
+        &self,
+        reference: &OciReference,
+        digest: &str,
+        size: u64,
+    ) -> Result<Response, OciError> {
         let scope = format!("repository:{}:pull", reference.repository);
         let ask = Ask {
             method: Method::GET,
@@ -326,12 +342,7 @@ impl<'r> Registry<'r> {
         if response.status != StatusCode::OK {
             return Err(self.refusal(Method::GET, response, digest).await);
         }
-        let bytes = response.bytes().await?;
-        let got = sha256(&bytes);
-        if got != digest {
-            return Err(OciError::Digest { what: reference.to_string(), got, want: digest.to_owned() });
-        }
-        Ok(bytes)
+        Ok(response)
     }
 
     /// The versions among the tags, highest first (`Client.Tags`).
