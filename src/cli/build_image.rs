@@ -91,7 +91,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
     let url = Location::parse(&args.repository).map_err(|e| format!("--repository: {e}"))?;
     if !matches!(url.scheme.as_str(), "http" | "https") {
-        return Err(format!("--repository: {:?}: write an http:// or https:// URL", args.repository));
+        return Err(format!("--repository: {url}: write an http:// or https:// URL"));
     }
     let http = fetch::http(globals, args.request_timeout);
     let tls = args.tls.tls();
@@ -136,7 +136,7 @@ async fn build(
         base: base.to_string(),
         artifact: artifact.to_string(),
         version: file.version,
-        file: file.url.to_string(),
+        file: file.url.file_name().to_owned(),
         checksum: file.checksum.to_string(),
     })
 }

@@ -11,6 +11,7 @@ use super::images::workload_of;
 use super::output::{self, Format};
 use super::{Connected, Failure, print, with_engine};
 use windlass_cluster::{ObjectMeta, ObjectRef};
+use windlass_controller::is_dns_label;
 use windlass_engine::{ReleaseId, RevisionReport};
 use windlass_images::IMAGE_MANAGER;
 use windlass_images::rollout_record::read_image_record;
@@ -24,6 +25,8 @@ const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 const MAX_LINES: usize = 15;
 /// The longest text of a change, in characters.
 const MAX_DETAIL: usize = 500;
+/// The longest name of a release or a namespace.
+const MAX_NAME: usize = 253;
 /// The most fields of a revision that are named.
 const MAX_FIELDS: usize = 3;
 
@@ -45,6 +48,9 @@ struct WorkloadReport {
     namespace: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     release: Option<String>,
+    /// Why its revisions are not among the changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
     /// The last one first.
     changes: Vec<TemplateChange>,
 }
@@ -158,7 +164,10 @@ fn managed(kind: &str, object: &Value) -> Vec<TemplateChange> {
 fn release_of(object: &Value) -> Option<ReleaseId> {
     let meta = ObjectMeta::of(object);
     let namespace = meta.annotation("meta.helm.sh/release-namespace")?;
-    Some(ReleaseId::new(namespace, meta.annotation("meta.helm.sh/release-name")?))
+    let name = meta.annotation("meta.helm.sh/release-name")?;
+    // Anybody may write the annotations: what is not a name is asked for nowhere.
+    let is_name = |text: &str| text.len() <= MAX_NAME && text.split('.').all(is_dns_label);
+    (is_name(namespace) && is_name(name)).then(|| ReleaseId::new(namespace, name))
 }
 
 async fn report(s: &Connected, name: &str) -> Result<WorkloadReport, Failure> {
@@ -166,15 +175,19 @@ async fn report(s: &Connected, name: &str) -> Result<WorkloadReport, Failure> {
     let live = s.engine.operator_client().get(&reference).await.map_err(|e| e.to_string())?;
     let live = live.ok_or_else(|| format!("{name} not found in namespace {}", s.namespace))?;
     let release = release_of(&live);
-    let revisions = match &release {
+    let (revisions, note) = match &release {
         // Those of a HelmRelease may be in another namespace: then the rest is reported.
-        Some(id) => s.engine.records().explain(id, None).await.unwrap_or_default(),
-        None => Vec::new(),
+        Some(id) => match s.engine.records().explain(id, None).await {
+            Ok(revisions) => (revisions, None),
+            Err(error) => (Vec::new(), Some(printable(&format!("its revisions are missing here: {error}")))),
+        },
+        None => (Vec::new(), None),
     };
     Ok(WorkloadReport {
         workload: name.to_owned(),
         namespace: s.namespace.clone(),
-        release: release.map(|id| id.to_string()),
+        release: release.map(|id| printable(&id.to_string())),
+        note,
         changes: changes(&reference, &live, &revisions),
     })
 }
@@ -182,6 +195,9 @@ async fn report(s: &Connected, name: &str) -> Result<WorkloadReport, Failure> {
 fn text(report: &WorkloadReport) -> String {
     let of = report.release.as_ref().map(|release| format!(" of release {release}")).unwrap_or_default();
     let mut out = format!("{} in namespace {}{of}\n", report.workload, report.namespace);
+    if let Some(note) = &report.note {
+        out.push_str(&format!("{note}\n"));
+    }
     match report.changes.first() {
         Some(last) => out.push_str(&format!("last change of its Pods: {}: {}\n\n", last.cause, last.detail)),
         None => out.push_str("nothing is known of changes of its Pods\n"),
@@ -296,6 +312,7 @@ mod tests {
             workload: "deployment/web".to_owned(),
             namespace: "n".to_owned(),
             release: None,
+            note: None,
             changes: found,
         };
         let shown = text(&report);

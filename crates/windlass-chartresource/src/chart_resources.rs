@@ -580,6 +580,11 @@ impl ChartResources {
     async fn count(&self, pass: &ReconcilePass, names: &RegisteredNames) -> Result<usize, ReconcileError> {
         let reference = crd_reference(names);
         let Some(live) = pass.client().get(&reference).await? else { return Ok(0) };
+        let mut conditions = live["status"]["conditions"].as_array().into_iter().flatten();
+        if !conditions.any(|one| one["type"] == "Established" && one["status"] == "True") {
+            // One whose names another definition has was never served: there is no object.
+            return Ok(0);
+        }
         let spec = &live["spec"];
         let mut versions = spec["versions"].as_array().into_iter().flatten();
         let version =

@@ -16,7 +16,7 @@ use windlass_controller::{
 use windlass_engine::{ReleaseId, ReleaseOptions};
 
 /// What the API server says where the operator may not act as an account: its answer has no other sign of it.
-const MAY_NOT_IMPERSONATE: &str = " cannot impersonate";
+const MAY_NOT_IMPERSONATE: [&str; 2] = [" is forbidden: User ", " cannot impersonate resource "];
 
 impl ChartObjects {
     /// The error of a pass; where the API server forbade something and rights are missing, one that lists them all.
@@ -30,7 +30,8 @@ impl ChartObjects {
             return error;
         }
         // No request on the account's behalf gets through, not even the one for its rights.
-        if error.to_string().contains(MAY_NOT_IMPERSONATE) {
+        let text = error.to_string();
+        if MAY_NOT_IMPERSONATE.iter().all(|part| text.contains(part)) {
             self.enter(&object.key(), Step::Client);
             return error;
         }

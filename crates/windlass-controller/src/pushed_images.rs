@@ -7,12 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// The most hints that wait; the others are found by polling.
+/// The most hints that wait, and of them those of one namespace; the others are found by polling.
 const MAX_WAITING: usize = 1000;
+const MAX_OF_NAMESPACE: usize = 50;
 
 /// A repository that was pushed to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PushedRepository {
+    /// The namespace of who was told.
+    pub origin: String,
     /// Its path in its registry, such as `team/web`.
     pub path: String,
     /// The only namespace whose workloads the hint is for.
@@ -39,10 +42,10 @@ impl PushedImages {
     pub fn note(&self, hints: impl IntoIterator<Item = PushedRepository>) {
         let mut waiting = self.lock();
         for hint in hints {
-            if waiting.len() >= MAX_WAITING {
-                break;
+            let own = waiting.iter().filter(|other| other.origin == hint.origin).count();
+            if waiting.len() < MAX_WAITING && own < MAX_OF_NAMESPACE {
+                waiting.insert(hint);
             }
-            waiting.insert(hint);
         }
         drop(waiting);
         self.0.changes.send_replace(());
@@ -74,9 +77,16 @@ mod tests {
     #[tokio::test]
     async fn hints_are_bounded_and_taken_once() {
         let all = PushedImages::default();
-        let hint = |number: usize| PushedRepository { path: format!("team/{number}"), namespace: None };
-        all.note((0..2 * MAX_WAITING).map(hint));
-        all.note([hint(1)]);
+        let of = |origin: usize, number: usize| PushedRepository {
+            origin: format!("n{origin}"),
+            path: format!("team/{number}"),
+            namespace: None,
+        };
+        let hint = |number: usize| of(0, number);
+        all.note((0..2 * MAX_OF_NAMESPACE).map(hint));
+        all.note([of(1, 1), of(1, 2)]);
+        assert_eq!(all.take().await.len(), MAX_OF_NAMESPACE + 2, "one namespace leaves room for others");
+        all.note((0..50).flat_map(|origin| (0..50).map(move |number| of(origin, number))));
         assert_eq!(all.take().await.len(), MAX_WAITING);
         all.note([hint(1), hint(1)]);
         assert_eq!(all.take().await, BTreeSet::from([hint(1)]));

@@ -332,6 +332,7 @@ impl<F: FrontEnd> Controller<F> {
     /// Notes the releases of an object, and claims them for it. Releases that it does not have any more go to others that claim them.
     fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseId>) {
         let ended = self.claims.keep(key, &releases);
+        self.context.release_settings.end_releases(&self.reference(key), &ended.iter().cloned().collect());
         for release in &releases {
             // The next pass reports a claim by another object.
             drop(self.claims.claim(release, key));
@@ -355,6 +356,8 @@ impl<F: FrontEnd> Controller<F> {
     /// Requests the objects that lost a release to another one: passes claim releases, too.
     fn tell_former_owners(&mut self) {
         for former in self.claims.take_former_owners() {
+            // The next pass says what it still has.
+            self.context.release_settings.forget(&self.reference(&former));
             // An operation that waits would hold the release for as long as its objects take to become ready.
             self.workers.cancel_wait(&former);
             self.reconcile(&former, "an object in the namespace of its release claims it");

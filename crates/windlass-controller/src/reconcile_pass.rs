@@ -126,6 +126,9 @@ impl ReconcilePass {
             return Ok(Finished::Suspended);
         }
         let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
+        if deletes || matches!(task, Task::Refuse(_)) {
+            self.context.release_settings.forget(&self.reference);
+        }
         if !deletes && front_end.is_suspended(object) {
             self.context.release_settings.forget(&self.reference);
             self.report(front_end, object, &Report::Suspended).await?;

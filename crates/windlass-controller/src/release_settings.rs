@@ -117,7 +117,10 @@ impl AllReleaseSettings {
                 state.changed.insert(new.clone());
             }
         }
-        let known = SettingsObject { releases, annotations: settings_of(meta), target };
+        // What the watch has shown is newer than what the pass began with.
+        let annotations = state.objects.get(object).map(|known| known.annotations.clone());
+        let annotations = annotations.unwrap_or_else(|| settings_of(meta));
+        let known = SettingsObject { releases, annotations, target };
         let before = state.objects.insert(object.clone(), known);
         let is_same = before.is_some_and(|before| {
             state
@@ -143,7 +146,16 @@ impl AllReleaseSettings {
         }
     }
 
-    /// An object is gone, or suspended: nothing of it counts any more.
+    /// An object does not have these releases any more.
+    pub(super) fn end_releases(&self, object: &ObjectRef, ended: &BTreeSet<ReleaseId>) {
+        let mut state = self.lock();
+        for release in ended {
+            state.end(object, release);
+        }
+        self.wake(state);
+    }
+
+    /// An object is gone, suspended, being deleted, or has lost a release to another one: nothing of it counts any more.
     pub(super) fn forget(&self, object: &ObjectRef) {
         let mut state = self.lock();
         let Some(known) = state.objects.remove(object) else { return };
@@ -233,6 +245,15 @@ mod tests {
         assert_eq!(of(&all, "db"), pair("a", "digest"));
         note(&all, "a", &["web"], "digest");
         assert_eq!((of(&all, "db"), of(&all, "web")), (None, pair("a", "digest")));
+        // A pass that began before an edit does not undo it.
+        all.note_object(&object("a"), ObjectMeta::of(&policy("never")));
+        note(&all, "a", &["web"], "digest");
+        assert_eq!(of(&all, "web"), pair("a", "never"));
+        all.end_releases(&object("b"), &ids(&["web"]));
+        assert_eq!(of(&all, "web"), pair("a", "never"), "it is not that of b");
+        all.end_releases(&object("a"), &ids(&["web"]));
+        assert_eq!(of(&all, "web"), None);
+        note(&all, "a", &["web"], "digest");
         all.forget(&object("a"));
         assert_eq!((all.changed().await, of(&all, "web")), (ids(&["web", "db"]), None));
         note(&all, "b", &["web"], "all");

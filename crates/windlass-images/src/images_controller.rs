@@ -122,7 +122,7 @@ impl ImageFollower {
                 () = &mut stop => break,
                 changed = self.watch.next() => self.take(changed),
                 hints = pushed.take() => self.pushes.add(hints),
-                () = until(push) => self.ask_for_pushed(),
+                () = until(push.filter(|_| self.has_started)) => self.ask_for_pushed(),
                 releases = settings.changed() => self.take_settings(&releases),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(group, _, result) => self.finish(&group, result),

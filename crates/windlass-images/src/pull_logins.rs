@@ -69,13 +69,17 @@ pub(crate) async fn login_for(
         }
     }
     if let Some(OperatorSecret { namespace, name }) = operator {
-        match read(cluster, namespace, name).await? {
+        match read(cluster, namespace, name).await.flatten() {
             Ok(credentials) if credentials.has(image.host()) => {
                 let fingerprint = fingerprint(&credentials, image.host()).await?;
                 return Ok(PullLogin { credentials, fingerprint, notes });
             }
             Ok(_) => {}
-            Err(note) => notes.push(format!("the operator's {note}")),
+            // Its name is not for tenants, and images without a login are asked for all the same.
+            Err(note) => {
+                tracing::warn!("--image-pull-secret: {note}");
+                notes.push("the operator's own Secret cannot be used".to_owned());
+            }
         }
     }
     Ok(PullLogin { credentials: Credentials::none(), fingerprint: String::new(), notes })

@@ -8,6 +8,9 @@ use serde_json::Value;
 use windlass_cluster::{Gvk, ObjectRef};
 use windlass_engine::RenderedRelease;
 
+/// How many lists may be within each other; the engine knows of one.
+const MAX_LISTS: usize = 8;
+
 /// Refuses a release that has the object that it is deployed for, in whatever version of its kind. `namespace`: that of the release, in
 /// which objects are that name none.
 ///
@@ -16,17 +19,19 @@ use windlass_engine::RenderedRelease;
 pub fn refuse_itself(release: &RenderedRelease, of: &ObjectRef, namespace: &str) -> Result<(), String> {
     let manifests = release.manifests.iter().map(|manifest| (&manifest.source, &manifest.object));
     let hooks = release.hooks.iter().map(|hook| (&hook.path, &hook.object));
-    let has_it = |object: &Value| {
-        let items = object["items"].as_array().into_iter().flatten();
-        std::iter::once(object).chain(items).any(|object| is_same(object, of, namespace))
-    };
-    match manifests.chain(hooks).find(|(_, object)| has_it(object)) {
+    match manifests.chain(hooks).find(|(_, object)| has(object, of, namespace, MAX_LISTS)) {
         None => Ok(()),
         Some((source, _)) => Err(format!(
             "{source} has the object that the release is deployed for, {of}: each revision would change it, and none could be \
              uninstalled: remove it from the chart, or give it another name"
         )),
     }
+}
+
+/// Whether an object is this one, or a list with it.
+fn has(object: &Value, of: &ObjectRef, namespace: &str, lists: usize) -> bool {
+    let items = || object["items"].as_array().into_iter().flatten();
+    is_same(object, of, namespace) || lists > 0 && items().any(|item| has(item, of, namespace, lists - 1))
 }
 
 fn is_same(object: &Value, of: &ObjectRef, namespace: &str) -> bool {
@@ -56,6 +61,7 @@ mod tests {
             (web("other.example.com/v1", json!({"name": "a"})), "shop", false),
             (web("g.example.com/v1", json!({"generateName": "a"})), "shop", false),
             (json!({"apiVersion": "v1", "kind": "List", "items": [null, own]}), "shop", true),
+            (json!({"kind": "List", "items": [{"kind": "List", "items": [own]}]}), "shop", true),
             (Value::Null, "shop", false),
         ] {
             let manifest = Manifest {

@@ -4,9 +4,11 @@
 //! together. Small answers take none of it: they do not wait for large ones. Does not know what an answer is.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use windlass_base::machine::input_limit;
 
 /// An answer up to this size, in bytes, takes nothing of the shared memory.
@@ -14,6 +16,11 @@ const SMALL: u64 = 1 << 20;
 
 /// The unit of the shared memory, in bytes.
 const UNIT: u64 = 64 << 10;
+
+/// How long a large answer may take from when it has its share, and the bytes a second that it must come with besides: a slow server does
+/// not keep memory from others for long.
+const GRACE: Duration = Duration::from_secs(30);
+const MIN_RATE: u64 = 128 << 10;
 
 /// What large answers may take at a time: twice what one input may.
 static PROCESS: LazyLock<BodyMemory> = LazyLock::new(|| BodyMemory::new(2 * input_limit()));
@@ -32,7 +39,8 @@ pub(super) struct BodyBuffer {
     bytes: Vec<u8>,
     /// The bytes that the answer has at most.
     limit: u64,
-    share: Option<OwnedSemaphorePermit>,
+    /// Its share, and since when it has it.
+    share: Option<(OwnedSemaphorePermit, Instant)>,
 }
 
 impl BodyMemory {
@@ -59,14 +67,21 @@ impl BodyBuffer {
         if large && self.share.is_none() {
             let units = u32::try_from(self.limit.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.memory.total);
             // The semaphore is never closed.
-            self.share = Arc::clone(&self.memory.units).acquire_many_owned(units).await.ok();
+            let share = Arc::clone(&self.memory.units).acquire_many_owned(units).await.ok();
+            self.share = share.map(|share| (share, Instant::now()));
         }
         self.bytes.extend_from_slice(data);
     }
 
+    /// When the next bytes must have come; `None` while the answer is a small one.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let (_, since) = self.share.as_ref()?;
+        Some(*since + GRACE + Duration::from_secs(self.bytes.len() as u64 / MIN_RATE))
+    }
+
     /// The answer. It keeps its share of the memory until its last clone is dropped.
     pub(super) fn finish(self) -> Bytes {
-        let Some(mut share) = self.share else { return self.bytes.into() };
+        let Some((mut share, _)) = self.share else { return self.bytes.into() };
         let used = usize::try_from((self.bytes.len() as u64).div_ceil(UNIT)).unwrap_or(usize::MAX);
         drop(share.split(share.num_permits().saturating_sub(used)));
         let mut bytes = self.bytes;
@@ -97,7 +112,10 @@ mod tests {
         let memory = BodyMemory::new(4 << 20);
         let large = vec![0; (1 << 20) + 1];
         let mut first = memory.clone().buffer(3 << 20);
+        assert_eq!(first.deadline(), None);
         assert!(first.push(&large).now_or_never().is_some());
+        let left = first.deadline().unwrap() - Instant::now();
+        assert!(left > Duration::from_secs(30) && left <= Duration::from_secs(38), "{left:?}");
         let mut small = memory.clone().buffer(3 << 20);
         assert!(small.push(&large[..SMALL as usize]).now_or_never().is_some());
         let mut second = memory.clone().buffer(2 << 20);

@@ -66,6 +66,8 @@ pub enum FailureKind {
     Answer,
     /// The answer cannot be written to where the caller wants it.
     Write,
+    /// This process has no memory for the answer.
+    Memory,
 }
 
 /// The reason, before it is formatted.
@@ -112,7 +114,7 @@ impl HttpError {
             ),
             Reason::Slow => (FailureKind::Timeout, "context deadline exceeded while reading body".to_owned()),
             Reason::NoMemory => (
-                FailureKind::Timeout,
+                FailureKind::Memory,
                 "no memory for a large answer became free in time: other large downloads have it; give this process more memory if that \
                  happens often"
                     .to_owned(),

@@ -352,9 +352,11 @@ impl Response {
         self.limit = self.limit.min(input_limit());
         let announced = self.announced()?;
         let mut buffer = BodyMemory::of_process().buffer(announced.unwrap_or(self.limit));
+        let whole = self.deadline;
         while let Some(data) = self.chunk().await? {
-            let waited = timeout_at(self.deadline, buffer.push(&data)).await;
+            let waited = timeout_at(whole, buffer.push(&data)).await;
             waited.map_err(|_| self.failed(Reason::NoMemory))?;
+            self.deadline = buffer.deadline().map_or(whole, |own| own.min(whole));
             self.report(announced);
         }
         Ok(buffer.finish())

@@ -146,6 +146,7 @@ impl Append<'_> {
             let digest = sha256(&bytes);
             let own = OciReference { tag: None, digest: Some(digest.clone()), ..self.target.clone() };
             self.put(&own, &bytes, &media).await?;
+            without_content(&mut entry);
             entry["digest"] = digest.into();
             entry["size"] = bytes.len().into();
             written.push(entry);
@@ -183,6 +184,7 @@ impl Append<'_> {
             .upload(self.target, bytes.clone(), &digest)
             .await
             .map_err(|source| self.refused(source))?;
+        without_content(&mut config);
         config["digest"] = digest.into();
         config["size"] = bytes.len().into();
         manifest.insert("config".to_owned(), config);
@@ -223,6 +225,8 @@ impl Append<'_> {
 
     /// Notes the base and what is in the layer. Documents of Docker's media types have no annotations.
     fn annotate(&self, document: &mut Map<String, Value>, media: &str) {
+        // The image is about no other one, whatever its base is about.
+        document.remove("subject");
         if ![OCI_MANIFEST, OCI_INDEX].contains(&media) {
             return;
         }
@@ -290,6 +294,13 @@ impl Registry<'_> {
             true => Ok(()),
             false => Err(OciError::Digest { what: reference.to_string(), got, want: digest.to_owned() }),
         }
+    }
+}
+
+/// Removes the content that a descriptor may have in itself: what it describes is another one now.
+fn without_content(descriptor: &mut Value) {
+    if let Some(fields) = descriptor.as_object_mut() {
+        fields.remove("data");
     }
 }
 

@@ -71,8 +71,14 @@ impl Registry<'_> {
     ) -> Result<bool, OciError> {
         let query = format!("mount={}&from={}", encoded(digest), from.replace('/', "%2F"));
         let url = self.url(reference, "blobs/uploads/")?.with_query(query);
-        let response = self.upload_request(reference, Method::POST, url, Vec::new(), Bytes::new()).await?;
-        Ok(response.status == StatusCode::CREATED)
+        let scope = format!("repository:{}:pull,push repository:{from}:pull", reference.repository);
+        let (method, headers, body) = (Method::POST, Vec::new(), Bytes::new());
+        match self.send(Ask { method, url, headers, body, limit: MAX_MANIFEST, scope: &scope }).await {
+            Ok(response) => Ok(response.status == StatusCode::CREATED),
+            // Who may read the other repository may do it by a login of its own: then the blob is copied.
+            Err(OciError::Denied { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the repository has a blob.

@@ -145,6 +145,11 @@ impl OciError {
             {
                 Some(RegistryFault::Host)
             }
+            // Of this process, whatever the registry answers.
+            Self::Http(HttpError::Failed {
+                kind: FailureKind::Memory | FailureKind::Write | FailureKind::Address,
+                ..
+            }) => None,
             // Of an answer's body, a redirect, or another server.
             Self::Http(_) => Some(RegistryFault::Repository),
             _ => None,

@@ -167,7 +167,7 @@ impl Webhooks {
     /// Lets those who follow images ask the registries now.
     fn note_pushes(&self, own: &str, body: &[u8]) {
         let namespace = self.no_cross_namespace_refs.then(|| own.to_owned());
-        let hint = |path| PushedRepository { path, namespace: namespace.clone() };
+        let hint = |path| PushedRepository { origin: own.to_owned(), path, namespace: namespace.clone() };
         self.pushed_images.note(pushed_repositories(body).into_iter().map(hint));
     }
 

@@ -207,7 +207,8 @@ impl ChartSettings<'_> {
         let fetched = runtime.block_on(fetcher.fetch(&reference, &options, &mut |line| lines.push(line)));
         lines.iter().for_each(|line| warn(line));
         let ChartBytes { bytes, file_name, .. } = fetched.map_err(|e| failed(&e))?;
-        self.fetched.0.borrow_mut().insert(key, (bytes.clone(), file_name.clone()));
+        // A copy: it stays for the whole build, and must not keep the memory that large downloads share.
+        self.fetched.0.borrow_mut().insert(key, (Bytes::copy_from_slice(&bytes), file_name.clone()));
         Ok((bytes, file_name))
     }
 
