@@ -347,13 +347,13 @@ fn live(scene: &Scene, lengths: &[usize], chance: &mut Chance, counts: &mut Coun
         }
         let killed = first.has_ended();
         drop(first);
-        let mut locked = false;
+        // One that is done is stopped at once, too: before it let its lock go, perhaps.
+        let dead = look(scene.plane, ns);
+        let locked = dead.history == scene.front_end.steps()[step].2;
         if killed {
             counts.killed += 1;
-            let dead = look(scene.plane, ns);
             let left =
                 dead.history.last().and_then(|row| row.split(':').nth(1)).unwrap_or("nothing").to_owned();
-            locked = dead.history == scene.front_end.steps()[step].2;
             *counts.found.entry(format!("{step} {left}")).or_default() += 1;
         }
         let next = scene.start(ns, |_, _, _| None);
