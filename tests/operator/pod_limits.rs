@@ -13,19 +13,16 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
-use windlass_chartresource::chart_resource_definition;
-use windlass_helmcharts::crds;
 use windlass_helmfile::resource::definition;
 use windlass_testing::{ControlPlane, wait_until};
 
 use crate::memory_limit::MemoryLimit;
-use crate::pod_limits_charts::hostile_charts;
 use crate::support::{LIMIT, Modules, Operator, control_plane, object};
 
 /// The memory of the operator and of all that it starts, in bytes.
-const MEMORY: u64 = 128 << 20;
+pub(crate) const MEMORY: u64 = 128 << 20;
 /// What the kernel lets each process write to where there is no cgroup to be had, in KiB.
-const DATA_SEGMENT_KIB: u64 = 384 << 10;
+pub(crate) const DATA_SEGMENT_KIB: u64 = 384 << 10;
 
 const FLUX: &str = "source.toolkit.fluxcd.io/v1";
 
@@ -280,12 +277,11 @@ pub(crate) fn texts() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The kinds of Flux, of Helmfiles, of k3s and of ChartResources.
+/// The kinds of Flux and of Helmfiles.
 fn install(cp: &ControlPlane) {
     static KINDS: Once = Once::new();
     KINDS.call_once(|| {
-        let own = [definition::crd(), chart_resource_definition::crd()];
-        for crd in flux_api::crds::all().into_iter().chain(crds::all()).chain(own) {
+        for crd in flux_api::crds::all().into_iter().chain([definition::crd()]) {
             cp.establish(&crd).unwrap();
         }
     });
@@ -333,7 +329,7 @@ impl Namespace<'_> {
     }
 
     /// Asks for the deletion of all objects of these resources, and waits for none.
-    fn delete_all(&self, resources: &str) {
+    pub(crate) fn delete_all(&self, resources: &str) {
         self.cp.kubectl(["delete", resources, "--all", "-n", self.name, "--wait=false"]).unwrap();
     }
 
@@ -360,12 +356,18 @@ impl Namespace<'_> {
     }
 }
 
-/// An operator of all front ends under a limit, and its directory for sources of helmfiles.
-fn start(limit: &MemoryLimit, own: &Namespace<'_>, modules: &Modules) -> (Operator, TempDir) {
+/// An operator under a limit, and its directory for sources of helmfiles.
+pub(crate) fn start(
+    limit: &MemoryLimit,
+    own: &Namespace<'_>,
+    modules: &Modules,
+    controllers: &str,
+) -> (Operator, TempDir) {
     let command = limit.command(env!("CARGO_BIN_EXE_windlass"));
     let storage = tempfile::tempdir().unwrap();
+    let controllers = format!("--controllers={controllers}");
     let arguments = [
-        "--controllers=modules,helmreleases,helmfiles,helmcharts,charts",
+        controllers.as_str(),
         "--sources=flux",
         "--notifications=flux",
         "--watch-all-namespaces=false",
@@ -412,7 +414,7 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     modules.enable(&keys.iter().map(String::as_str).collect::<Vec<_>>());
 
     let limit = MemoryLimit::new(MEMORY, DATA_SEGMENT_KIB);
-    let (operator, _storage) = start(&limit, &own, &modules);
+    let (operator, _storage) = start(&limit, &own, &modules, "modules,helmreleases,helmfiles");
 
     // HelmReleases: charts, and values of objects.
     own.apply(&helm_release("good-first", &json!({})));
@@ -480,7 +482,6 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
         all.push(format!("archive-{name}"));
     }
     own.wait_all(&operator, "helmfiles.apps.mumoshu.github.io", &all, "False");
-    let charts = hostile_charts(&own, &operator, &files, address);
 
     // Modules have had their turn meanwhile; and what is good still works in all front ends.
     for name in &hostile_modules {
@@ -497,10 +498,10 @@ fn hostile_inputs_cost_their_object_an_error_at_the_memory_of_our_pod() {
     let (peak, kept) = (operator.peak_memory_kib(), operator.heap_kib());
     println!(
         "{} inputs, {started} KiB at first, {peak} KiB at most, code included; {kept} KiB of memory of its own at the end",
-        releases.len() + all.len() + charts + hostile_modules.len()
+        releases.len() + all.len() + hostile_modules.len()
     );
     assert!(kept << 10 < MEMORY / 4 * 3, "{kept} KiB are kept of what hostile inputs took");
-    own.delete_all("helmreleases,helmfiles.apps.mumoshu.github.io,helmcharts.helm.cattle.io");
+    own.delete_all("helmreleases,helmfiles.apps.mumoshu.github.io");
     operator.stop();
     drop(limit);
 }

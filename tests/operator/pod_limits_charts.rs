@@ -1,11 +1,16 @@
-//! The part of [`super::pod_limits`] with k3s' HelmCharts, ChartResources, and objects of their kinds.
+//! The hostile charts and values of [`super::pod_limits`] in k3s' HelmCharts, in ChartResources, and in objects of their kinds.
 
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use windlass_chartresource::chart_resource_definition::crd;
+use windlass_helmcharts::crds;
 
-use super::pod_limits::{Files, Namespace, TEMPLATES, chart, charts, packed, texts};
-use super::support::Operator;
+use super::memory_limit::MemoryLimit;
+use super::pod_limits::{
+    DATA_SEGMENT_KIB, Files, MEMORY, Namespace, TEMPLATES, chart, charts, packed, start, texts,
+};
+use super::support::{Modules, Operator, control_plane};
 
 const HELM_CHARTS: &str = "helmcharts.helm.cattle.io";
 const CHART_RESOURCES: &str = "chartresources.windlass.dev";
@@ -119,15 +124,26 @@ fn kind_name(chart: &str) -> String {
     format!("Pod{}", words.collect::<String>())
 }
 
-/// Puts hostile charts and values to the operator. Returns how many objects had one.
-pub(super) fn hostile_charts(
-    own: &Namespace<'_>,
-    operator: &Operator,
-    files: &Files,
-    address: SocketAddr,
-) -> usize {
-    let mut kinds = ChartKinds { own, operator, files, address, inputs: 0 };
+#[test]
+fn hostile_charts_cost_their_kind_or_object_an_error_at_the_memory_of_our_pod() {
+    let cp = control_plane();
+    let ns = cp.namespace("pod-charts").unwrap();
+    let (own, files, modules) = (Namespace { cp, name: ns.name() }, Files::default(), Modules::new());
+    let address = files.serve();
+    let limit = MemoryLimit::new(MEMORY, DATA_SEGMENT_KIB);
+    for definition in crds::all().into_iter().chain([crd()]) {
+        cp.establish(&definition).unwrap();
+    }
+    let (operator, _storage) = start(&limit, &own, &modules, "helmcharts,charts");
+    let mut kinds = ChartKinds { own: &own, operator: &operator, files: &files, address, inputs: 0 };
     kinds.helm_charts();
     kinds.chart_resources();
-    kinds.inputs
+    let (peak, kept) = (operator.peak_memory_kib(), operator.heap_kib());
+    println!(
+        "{} inputs, {peak} KiB at most, code included; {kept} KiB of memory of its own at the end",
+        kinds.inputs
+    );
+    assert!(kept << 10 < MEMORY / 4 * 3, "{kept} KiB are kept of what hostile inputs took");
+    operator.stop();
+    drop(limit);
 }
