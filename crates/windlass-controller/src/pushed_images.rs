@@ -14,7 +14,7 @@ const MAX_OF_NAMESPACE: usize = 50;
 /// A repository that was pushed to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PushedRepository {
-    /// The namespace of who was told.
+    /// The namespace of the Receiver that was notified.
     pub origin: String,
     /// Its path in its registry, such as `team/web`.
     pub path: String,
