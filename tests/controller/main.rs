@@ -13,6 +13,7 @@ mod chart_resources;
 mod chart_rights;
 mod chart_server;
 mod chart_takeover;
+mod events;
 mod followed_workloads;
 mod helmchart_inputs;
 mod helmchart_order;
@@ -31,6 +32,7 @@ mod missing_rights;
 mod pull_secrets;
 mod release_sample;
 mod reload;
+mod reloader_cases;
 mod unread_records;
 
 use std::path::Path;

@@ -30,7 +30,7 @@ impl FollowerOptions for ReloadOptions {
 }
 
 impl Running {
-    async fn prepare() -> Self {
+    pub(super) async fn prepare() -> Self {
         let options = |namespace: &str| ReloadOptions {
             namespace: Some(namespace.to_owned()),
             foreign_namespaces: BTreeSet::from([namespace.to_owned()]),

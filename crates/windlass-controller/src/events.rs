@@ -14,7 +14,7 @@ use super::conditions::shortened;
 use windlass_base::redact::{self, SecretScope};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind, api_now, api_time};
 
-/// Longest note of an Event that an API server accepts, in characters.
+/// Longest note of an Event that an API server accepts, in bytes.
 const MAX_NOTE: usize = 1024;
 /// Longest name that an Event takes from its object: a suffix follows.
 const MAX_NAME: usize = 220;

@@ -22,6 +22,8 @@ mod image_decision;
 mod image_reference;
 mod image_workload;
 mod images_controller;
+#[cfg(test)]
+mod keel_cases;
 mod pull_logins;
 mod push_hints;
 mod record_changes;

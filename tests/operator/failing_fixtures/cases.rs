@@ -45,10 +45,12 @@ pub(super) fn collect(tree: &Path) -> Vec<Case> {
             | "helm-controller"
             | "helmfile"
             | "hooks"
+            | "keel"
             | "kustomize"
             | "kustomize-generated"
             | "post-render"
             | "readiness"
+            | "reloader"
             | "replay"
             | "sops"
             | "recorded.txt" => {}
