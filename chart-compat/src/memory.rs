@@ -17,6 +17,13 @@ pub fn of_input() -> usize {
     INPUT.load(Ordering::Relaxed)
 }
 
+/// The most bytes of memory that all documents take together that are being read at a time: half as much again as [`of_input`], so that a render,
+/// large answers and they fit into the memory of a small Pod together.
+#[must_use]
+pub(crate) fn of_documents() -> usize {
+    of_input().saturating_add(of_input() / 2)
+}
+
 /// Chooses that number for all that is read from now on.
 pub fn limit_input(bytes: usize) {
     INPUT.store(bytes, Ordering::Relaxed);
@@ -46,7 +53,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// Takes bytes, if all that are being read have no more than twice what one of them may have.
+    /// Takes bytes, if all that are being read have no more than [`of_documents`].
     pub(crate) fn take(&self, bytes: usize) -> bool {
         let unused = self.unused.load(Ordering::Relaxed);
         if let Some(left) = unused.checked_sub(bytes) {
@@ -54,7 +61,7 @@ impl Share {
             return true;
         }
         let step = bytes.max(STEP);
-        if TAKEN.fetch_add(step, Ordering::Relaxed).saturating_add(step) > of_input().saturating_mul(2) {
+        if TAKEN.fetch_add(step, Ordering::Relaxed).saturating_add(step) > of_documents() {
             TAKEN.fetch_sub(step, Ordering::Relaxed);
             return false;
         }

@@ -126,7 +126,7 @@ impl Room {
 }
 
 fn crowded() -> OutOfRoom {
-    OutOfRoom::Together(memory::of_input().saturating_mul(2) >> 20)
+    OutOfRoom::Together(memory::of_documents() >> 20)
 }
 
 /// Takes from what is left; whether there was as much.

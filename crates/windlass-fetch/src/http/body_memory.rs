@@ -22,8 +22,8 @@ const UNIT: u64 = 64 << 10;
 const GRACE: Duration = Duration::from_secs(30);
 const MIN_RATE: u64 = 128 << 10;
 
-/// What large answers may take at a time: twice what one input may.
-static PROCESS: LazyLock<BodyMemory> = LazyLock::new(|| BodyMemory::new(2 * input_limit()));
+/// What large answers may take at a time: as much as one input may.
+static PROCESS: LazyLock<BodyMemory> = LazyLock::new(|| BodyMemory::new(input_limit()));
 
 /// Memory that large answers share. Clones share it, too.
 #[derive(Clone)]

@@ -108,7 +108,7 @@ impl HelmReleases {
             client: operator.engine().operator_client(),
             namespace: &object.namespace,
             references,
-            bounds: operator.render_bounds(),
+            operator,
             default_account: self.options.default_kubeconfig_service_account.as_ref(),
         };
         self.remotes.runner(own, reference).await

@@ -19,7 +19,7 @@ use windlass_controller::{
 };
 use windlass_engine::{Engine, EngineOptions};
 use windlass_render::replay::{LookupQuery, answer_digest};
-use windlass_render::{RenderBounds, lookup_object, parse_manifest};
+use windlass_render::{lookup_object, parse_manifest};
 
 /// Keys of a Secret that has no key named, in this order.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
@@ -39,8 +39,8 @@ pub(super) struct OwnNamespace<'a> {
     pub(super) namespace: &'a str,
     /// What was read, with digests, to be watched.
     pub(super) references: &'a mut References,
-    /// Bounds of renders.
-    pub(super) bounds: RenderBounds,
+    /// The runner of the operator's own cluster: renders for other clusters have its bounds, and wait for the same permits.
+    pub(super) operator: &'a ReleaseRunner,
     /// The ServiceAccount of ConfigMaps that name none.
     pub(super) default_account: Option<&'a AccountName>,
 }
@@ -64,7 +64,7 @@ impl RemoteClusters {
                 }
                 let cluster = Cluster::of_kubeconfig(&text).await;
                 let cluster = cluster.map_err(|e| own.wrong("secret", &secret.name, &e))?;
-                Ok(self.keep(digest, cluster, None, own.bounds))
+                Ok(self.keep(digest, cluster, None, own.operator))
             }
             (None, Some(config_map)) => {
                 let data = own.config_map(&config_map.name).await?;
@@ -77,7 +77,7 @@ impl RemoteClusters {
                 let connected = remote_identity::connect(own.client, &identity).await;
                 let (cluster, until) =
                     connected.map_err(|e: ClusterError| own.wrong("configmap", &config_map.name, &e))?;
-                Ok(self.keep(digest, cluster, Some(until), own.bounds))
+                Ok(self.keep(digest, cluster, Some(until), own.operator))
             }
             (None, None) => Err(ReconcileError::Config(
                 "spec.kubeConfig: set one of configMapRef and secretRef".to_owned(),
@@ -96,12 +96,13 @@ impl RemoteClusters {
         digest: String,
         cluster: Cluster,
         until: Option<Instant>,
-        bounds: RenderBounds,
+        operator: &ReleaseRunner,
     ) -> ReleaseRunner {
         let holder = format!("windlass-operator-{:x}", jiff::Timestamp::now().as_nanosecond());
         // Without watches: drift of remote objects is found at the interval.
         let engine = Engine::new(cluster, parse_manifest, EngineOptions::once(&holder));
-        let runner = ReleaseRunner::new(engine, bounds, false);
+        let runner = ReleaseRunner::new(engine, operator.render_bounds(), false)
+            .with_renders(operator.render_permits());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_CONNECTIONS {
             all.clear();
