@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters bench-charts faults module-sdk lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-sops peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters bench-charts bench-reload faults module-sdk lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-keel fixtures-reloader fixtures-sops peers tools helms beside-flux prerequisites programs
 
 # Built once, on github.com/deckhouse/module-sdk.
 MODULE_SDK_PROGRAM := $(CURDIR)/.cache/module-sdk/program
@@ -73,6 +73,11 @@ bench-clusters: prerequisites
 bench-charts: prerequisites
 	cargo build --release --bin windlass
 	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/charts.py
+
+# 300 Deployments on 100 ConfigMaps: what it costs to follow them.
+bench-reload: prerequisites
+	cargo build --release --bin windlass
+	cargo run -p windlass-testing --bin control-plane -- run -- python3 tests/bench/reload.py
 
 # What an operator does while something outside is wrong, and afterwards: a matrix of faults and front ends.
 FRONT_ENDS ?= helmreleases helmfiles modules
@@ -153,6 +158,16 @@ fixtures-helm-controller: prerequisites
 	cargo run -p windlass-testing --bin control-plane -- run -- tests/tools/helm-controller/record.py \
 		"$$(cargo run --quiet -p windlass-testing --bin control-plane -- tools HelmController | sed 's/^HelmController=//')" \
 		target/debug/windlass fixtures/helm-controller/cases.json fixtures/helm-controller/results.json
+
+# Records anew which workloads Reloader rolls out for the cases of fixtures/reloader. RELOADER: its program, built from its source (1.4.21).
+fixtures-reloader: prerequisites
+	cargo run -p windlass-testing --bin control-plane -- run -- tests/tools/reloader/record.py $(RELOADER) fixtures/reloader/cases.json fixtures/reloader/results.json
+
+# Records anew which tags keel's policies choose. KEEL_SOURCE: a checkout of keel (at its commit of 2026-08-21), into which the recorder is copied.
+fixtures-keel:
+	mkdir -p $(KEEL_SOURCE)/cmd/record-policies
+	cp tests/tools/keel/record.go $(KEEL_SOURCE)/cmd/record-policies/main.go
+	cd $(KEEL_SOURCE) && go run ./cmd/record-policies < $(CURDIR)/fixtures/keel/cases.json > $(CURDIR)/fixtures/keel/results.jsonl
 
 # Encrypts and decrypts the files of fixtures/sops anew, with new keys. Builds sops and age: some 3 minutes.
 SOPS_TOOLS := $(CURDIR)/.cache/sops
