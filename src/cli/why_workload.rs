@@ -130,7 +130,7 @@ fn managed(kind: &str, object: &Value) -> Vec<TemplateChange> {
     let path = if kind == "CronJob" { "/spec/jobTemplate/metadata" } else { "/spec/template/metadata" };
     let annotation = |name: &str| object.pointer(path)?["annotations"][name].as_str();
     let has_images = images(object).next().is_some();
-    let entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let entries = ObjectMeta::of(object).managed_fields().iter();
     let owners = entries.filter(|entry| {
         entry["subresource"].as_str().unwrap_or_default().is_empty()
             && !entry["fieldsV1"]["f:spec"][field].is_null()

@@ -53,12 +53,6 @@ impl DocumentError {
     }
 }
 
-impl From<DocumentError> for String {
-    fn from(error: DocumentError) -> Self {
-        error.to_string()
-    }
-}
-
 /// The keys that maps of the first document have twice, with their lines; `None` if there are none.
 fn keys_defined_twice(text: &str) -> Option<DocumentError> {
     let mut lines = Vec::new();

@@ -68,14 +68,13 @@ pub(super) fn is_kubectl_apply(entry: &Value, manager: &str) -> bool {
 /// else owns. The server removes them only after the fold, which a dry run cannot show.
 pub fn without_orphans(
     object: &mut Value,
-    managed_fields: &Value,
+    managed_fields: &[Value],
     body: &Value,
     manager: &str,
     folded: Folded,
 ) {
-    let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
     let (ours, others): (Vec<&Value>, Vec<&Value>) =
-        entries.iter().partition(|e| is_apply_of(e, manager) || folded.has(e, manager));
+        managed_fields.iter().partition(|e| is_apply_of(e, manager) || folded.has(e, manager));
     let others: Vec<&Value> = others.iter().map(|e| &e["fieldsV1"]).collect();
     for entry in ours.iter().filter(|e| folded.has(e, manager)) {
         let mut kept = others.clone();
@@ -119,16 +118,15 @@ fn prune(object: &mut Value, fields: &Value, body: Option<&Value>, others: &mut 
 }
 
 /// Whether any entry is to be folded into ours.
-pub fn needs_folding(managed_fields: &Value, manager: &str, folded: Folded) -> bool {
-    managed_fields.as_array().is_some_and(|entries| entries.iter().any(|e| folded.has(e, manager)))
+pub fn needs_folding(managed_fields: &[Value], manager: &str, folded: Folded) -> bool {
+    managed_fields.iter().any(|e| folded.has(e, manager))
 }
 
 /// The managed fields with all such entries folded into one apply entry of `manager`.
-pub fn fold_managers(managed_fields: &Value, manager: &str, folded: Folded) -> Value {
-    let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
+pub fn fold_managers(managed_fields: &[Value], manager: &str, folded: Folded) -> Value {
     let mut ours: Option<Value> = None;
     let mut others = Vec::new();
-    for entry in entries {
+    for entry in managed_fields {
         if !is_apply_of(entry, manager) && !folded.has(entry, manager) {
             others.push(entry.clone());
             continue;
@@ -173,6 +171,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn entries(list: &Value) -> &[Value] {
+        list.as_array().map_or(&[], Vec::as_slice)
+    }
+
     fn entry(manager: &str, operation: &str, fields: &Value) -> Value {
         json!({"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields})
     }
@@ -181,14 +183,14 @@ mod tests {
     fn orphans_are_what_nobody_else_has() {
         let fields = json!({"f:data": {"f:a": {}, "f:b": {}, "f:c": {}}, "f:gone": {"f:x": {}},
             "f:list": {"k:{\"name\":\"p\"}": {".": {}, "f:name": {}}, "k:{\"name\":\"q\"}": {".": {}, "f:name": {}, "f:v": {}}}});
-        let entries = json!([
+        let all = json!([
             entry("helm", "Update", &fields),
             entry("kubectl", "Update", &json!({"f:data": {"f:c": {}}}))
         ]);
         let mut object = json!({"data": {"a": "1", "b": "2", "c": "3"}, "gone": {"x": 1},
             "list": [{"name": "p"}, {"name": "q", "v": 1}, {"name": "r"}]});
         let body = json!({"data": {"a": "1"}, "list": [{"name": "q"}]});
-        without_orphans(&mut object, &entries, &body, "helm", Folded::Helm);
+        without_orphans(&mut object, entries(&all), &body, "helm", Folded::Helm);
         assert_eq!(object, json!({"data": {"a": "1", "c": "3"}, "list": [{"name": "q"}, {"name": "r"}]}));
     }
 
@@ -220,21 +222,21 @@ mod tests {
             ),
         ];
         for (name, before, after) in cases {
-            assert_eq!(needs_folding(&before, "helm", Folded::Helm), before != after, "{name}");
-            assert_eq!(fold_managers(&before, "helm", Folded::Helm), after, "{name}");
+            assert_eq!(needs_folding(entries(&before), "helm", Folded::Helm), before != after, "{name}");
+            assert_eq!(fold_managers(entries(&before), "helm", Folded::Helm), after, "{name}");
         }
     }
 
     #[test]
     fn kubectls_entries_are_folded_where_that_is_asked_for() {
-        let entries = json!([
+        let all = json!([
             entry("kubectl-client-side-apply", "Update", &json!({"f:data": {"f:a": {}}})),
             entry("kubectl", "Apply", &json!({"f:data": {"f:b": {}}})),
             entry("kubectl-edit", "Update", &json!({"f:data": {"f:c": {}}})),
         ]);
-        assert!(!needs_folding(&entries, "helm", Folded::Helm));
+        assert!(!needs_folding(entries(&all), "helm", Folded::Helm));
         assert_eq!(
-            fold_managers(&entries, "helm", Folded::HelmAndKubectl),
+            fold_managers(entries(&all), "helm", Folded::HelmAndKubectl),
             json!([
                 entry("helm", "Apply", &json!({"f:data": {"f:a": {}, "f:b": {}}})),
                 entry("kubectl-edit", "Update", &json!({"f:data": {"f:c": {}}})),

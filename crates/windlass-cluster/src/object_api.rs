@@ -4,6 +4,7 @@ use super::{
     api_client::{ApiCall, Cluster, JSON},
     error::{ClusterError, Result},
     managed_fields::{self, Folded},
+    object_meta::ObjectMeta,
     object_ref::{Gvk, ObjectRef},
 };
 use http::Method;
@@ -397,13 +398,14 @@ impl Cluster {
         manager: &str,
         folded: Folded,
     ) -> Result<bool> {
-        let fields = &metadata["metadata"]["managedFields"];
+        let meta = ObjectMeta::of(metadata);
+        let fields = meta.managed_fields();
         if !managed_fields::needs_folding(fields, manager, folded) {
             return Ok(false);
         }
         let patch = json!([
             {"op": "replace", "path": "/metadata/managedFields", "value": managed_fields::fold_managers(fields, manager, folded)},
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["metadata"]["resourceVersion"]},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version()},
         ]);
         let path = self.object_path(object).await?;
         let path = format!("{path}?fieldManager={}", escape(manager));

@@ -69,12 +69,6 @@ pub enum ArchiveError {
     },
 }
 
-impl From<ArchiveError> for String {
-    fn from(error: ArchiveError) -> Self {
-        error.to_string()
-    }
-}
-
 /// A kind of archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArchiveKind {
@@ -356,7 +350,7 @@ mod tests {
 
     fn unpacked(bytes: &[u8], kind: ArchiveKind) -> Result<tempfile::TempDir, String> {
         let dir = tempfile::tempdir().unwrap();
-        Ok(unpack(bytes, kind, dir.path(), &ByteBudget::new(u64::MAX)).map(|()| dir)?)
+        unpack(bytes, kind, dir.path(), &ByteBudget::new(u64::MAX)).map(|()| dir).map_err(|e| e.to_string())
     }
 
     #[test]

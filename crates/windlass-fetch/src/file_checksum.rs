@@ -46,12 +46,6 @@ pub enum ChecksumError {
     },
 }
 
-impl From<ChecksumError> for String {
-    fn from(error: ChecksumError) -> Self {
-        error.to_string()
-    }
-}
-
 impl Checksum {
     /// Parses `ALGORITHM:HEX`, or hex digits whose number tells the algorithm.
     ///

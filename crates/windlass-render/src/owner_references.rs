@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use windlass_base::hex::hex;
-use windlass_cluster::Gvk;
+use windlass_cluster::{Gvk, ObjectMeta};
 use windlass_engine::{RenderedRelease, record::Record};
 
 /// Annotation of an object without an owner reference: `NAMESPACE/NAME` of its owner.
@@ -98,7 +98,7 @@ fn own(
     is_namespaced: &impl Fn(&Gvk) -> Option<bool>,
 ) -> Result<(), String> {
     let gvk = Gvk::of(object);
-    let elsewhere = object["metadata"]["namespace"].as_str().is_some_and(|own| own != owner.namespace);
+    let elsewhere = ObjectMeta::of(object).namespace().is_some_and(|own| own != owner.namespace);
     let namespaced = gvk.as_ref().and_then(is_namespaced).unwrap_or(false);
     // An owner in another namespace, or a namespaced one of a cluster-scoped object, would have it collected as garbage. An object that
     // is to outlive its release must not go with its owner either.

@@ -12,7 +12,7 @@ use crate::{
 use futures::future::join_all;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use windlass_cluster::{ApplyOptions, Gvk, ObjectRef, Validation};
+use windlass_cluster::{ApplyOptions, Gvk, ObjectMeta, ObjectRef, Validation};
 
 impl DryRun<'_> {
     /// Plans the namespace and `crds/`.
@@ -23,7 +23,7 @@ impl DryRun<'_> {
         let own = input.rendered.manifests.iter().any(|m| {
             m.object["apiVersion"] == "v1"
                 && m.object["kind"] == "Namespace"
-                && m.object["metadata"]["name"] == input.id.namespace.as_str()
+                && ObjectMeta::of(&m.object).name() == input.id.namespace
         });
         if input.options.create_namespace && !own && context.cluster.get_metadata(&namespace).await?.is_none()
         {

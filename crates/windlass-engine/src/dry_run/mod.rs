@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use windlass_base::redact;
 use windlass_cluster::{
-    ApplyOptions, Cluster, ClusterError, Folded, Gvk, ObjectRef, needs_folding, without_orphans,
+    ApplyOptions, Cluster, ClusterError, Folded, Gvk, ObjectMeta, ObjectRef, needs_folding, without_orphans,
 };
 
 const AT_ONCE: usize = 16;
@@ -182,7 +182,7 @@ impl DryRun<'_> {
             let reason = if step.known { "it was deleted" } else { "it is not there" };
             return self.created(target, change(ChangeVerb::Create, reason)).await;
         };
-        if !live["metadata"]["deletionTimestamp"].is_null() {
+        if ObjectMeta::of(&live).is_deleting() {
             let reason = "it is being deleted, and is created again after that";
             return Ok(change(ChangeVerb::Recreate, reason));
         }
@@ -227,7 +227,7 @@ impl DryRun<'_> {
     ) -> Result<PlannedChange> {
         let (input, manager) = (self.input, self.context.manager());
         let mut updated = PlannedChange::new(ChangeVerb::Update, &target.object, &target.path, "it differs");
-        let managed = &live["metadata"]["managedFields"];
+        let managed = ObjectMeta::of(&live).managed_fields();
         let folded = ownership::folded(step.before.as_ref(), input.id, &input.options.ownership);
         updated.writer = last_writer(managed, manager);
         let mut notes = Vec::new();
@@ -267,7 +267,7 @@ impl DryRun<'_> {
         notes: &mut Vec<String>,
     ) -> Result<Answer> {
         let options = self.input.options;
-        let managed = &live["metadata"]["managedFields"];
+        let managed = ObjectMeta::of(live).managed_fields();
         let mut attempt = Attempt::new(&target.body);
         loop {
             let sent = match self.input.method {
@@ -351,7 +351,7 @@ impl DryRun<'_> {
         &self,
         target: &DesiredObject,
         conflicts: &[Conflict],
-        managed_fields: &Value,
+        managed_fields: &[Value],
         notes: &mut Vec<String>,
     ) -> Result<Scaled> {
         let input = self.input;
@@ -392,7 +392,7 @@ impl DryRun<'_> {
         originals: Originals<'_>,
         notes: &mut Vec<String>,
     ) -> Result<Result<Value, ClusterError>> {
-        let managed = &live["metadata"]["managedFields"];
+        let managed = ObjectMeta::of(live).managed_fields();
         let scaled = self.scaled(target, &[], managed, notes).await?;
         let change = change(target, live, originals, self.input.options, &scaled)?;
         let Some(change) = change else { return Ok(Ok(live.clone())) };
@@ -438,9 +438,8 @@ pub(crate) async fn deletions_of(
 }
 
 /// The last writer of an object, other than us and writers of its status.
-fn last_writer(managed_fields: &Value, manager: &str) -> Option<String> {
-    let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
-    let others = entries.iter().filter(|e| e["manager"] != manager && e["subresource"] != "status");
+fn last_writer(managed_fields: &[Value], manager: &str) -> Option<String> {
+    let others = managed_fields.iter().filter(|e| e["manager"] != manager && e["subresource"] != "status");
     others.max_by_key(|e| e["time"].as_str())?["manager"].as_str().map(str::to_owned)
 }
 

@@ -26,7 +26,7 @@ use crate::{
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
-use windlass_cluster::{Cluster, KindWatch, ObjectRef, Watches};
+use windlass_cluster::{Cluster, KindWatch, ObjectRef};
 
 /// The release engine. Cheap to clone; all clones share watches and caches.
 #[derive(Clone)]
@@ -201,13 +201,6 @@ impl Engine {
     #[must_use]
     pub fn watch_kind_definitions(&self) -> Option<KindWatch> {
         Some(KindWatch::start(self.operator_client().clone(), self.context.crds.clone()?))
-    }
-
-    /// Number of cached objects and of watches.
-    pub fn cache_size(&self) -> (usize, usize) {
-        let all = [&self.context.watches, &self.context.records, &self.context.crds];
-        let sizes = all.into_iter().flatten().map(Watches::size);
-        sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
     }
 
     /// Waits until all released locks are deleted from the server.

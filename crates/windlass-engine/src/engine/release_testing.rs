@@ -11,7 +11,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::time::Duration;
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef};
 
 /// Enough for people, and a limit for what a Pod may send.
 const LARGEST_LOG: usize = 16 << 20;
@@ -124,7 +124,7 @@ async fn run_hooks(context: &Context, request: &TestRequest, mut stored: StoredR
 }
 
 async fn read_logs(cluster: &Cluster, id: &ReleaseId, pod: &str, object: &Value, tested: &mut Tested) {
-    let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&id.namespace);
+    let namespace = ObjectMeta::of(object).namespace().unwrap_or(&id.namespace);
     let reference = ObjectRef::new(Gvk::new("v1", "Pod"), Some(namespace), pod);
     let live: Result<Option<Value>, ClusterError> = cluster.get(&reference).await;
     let live = match live {

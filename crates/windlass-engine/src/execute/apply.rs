@@ -30,7 +30,7 @@ use std::{
 };
 use windlass_cluster::{
     Applied, ApplyOptions, Cluster, ClusterError, DeleteOptions, Deleted, Folded, ObjectEvent, ObjectKey,
-    ObjectRef, ObservedMeta, Propagation,
+    ObjectMeta, ObjectRef, ObservedMeta, Propagation,
 };
 
 const AT_ONCE: usize = 16;
@@ -253,7 +253,7 @@ impl<'a> Applier<'a> {
         if self.fold_once(&target.object, &live).await? {
             return Ok(true);
         }
-        let entries = &live["metadata"]["managedFields"];
+        let entries = ObjectMeta::of(&live).managed_fields();
         let conflicts = field_conflicts::of(error, self.manager, Folded::Helm);
         let scaled = self.scaled(targets, target, &conflicts, entries, warnings).await?;
         Ok(attempt.settle(&conflicts, &live, &target.object, self.options, &scaled))
@@ -273,7 +273,7 @@ impl<'a> Applier<'a> {
         targets: &[DesiredObject],
         target: &DesiredObject,
         conflicts: &[Conflict],
-        managed_fields: &Value,
+        managed_fields: &[Value],
         warnings: &mut Vec<String>,
     ) -> Result<Scaled, ClusterError> {
         let forced = self.options.ownership.force_conflicts;
@@ -324,8 +324,8 @@ impl<'a> Applier<'a> {
             let source = Box::new(source);
             return Err(EngineError::NotRecreated { object, path, reason, source });
         }
-        let uid = live["metadata"]["uid"].as_str();
-        let options = DeleteOptions { uid, ..DeleteOptions::default() };
+        let uid = ObjectMeta::of(&live).uid();
+        let options = DeleteOptions { uid: Some(uid), ..DeleteOptions::default() };
         match self.cluster.delete(&target.object, options).await? {
             Deleted::Yes | Deleted::Absent => Ok(self.await_gone(&target.object).await?),
             // Another writer created it again: the apply shows how it differs.
@@ -432,11 +432,8 @@ pub(crate) async fn await_gone(
         Ok(done) => done,
         Err(_) => {
             let live = cluster.get_metadata(object).await.unwrap_or_default();
-            let finalizers: Vec<&str> = live
-                .iter()
-                .flat_map(|live| live["metadata"]["finalizers"].as_array().into_iter().flatten())
-                .filter_map(Value::as_str)
-                .collect();
+            let finalizers: Vec<&str> =
+                live.iter().flat_map(|live| ObjectMeta::of(live).finalizers()).collect();
             let held = match finalizers.len() {
                 0 => String::new(),
                 _ => format!(": it waits for the finalizers {}", finalizers.join(", ")),

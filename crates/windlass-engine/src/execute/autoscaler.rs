@@ -10,7 +10,7 @@ use crate::objects::{
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef};
 
 /// Group and kind of each autoscaler.
 const AUTOSCALERS: [(&str, &str); 2] =
@@ -83,23 +83,22 @@ fn in_manifest<'v>(
 ) -> Option<String> {
     documents.flat_map(items).find_map(|document| {
         let target = target_of(document)?;
-        let namespace = document["metadata"]["namespace"].as_str().filter(|text| !text.is_empty());
+        let namespace = ObjectMeta::of(document).namespace().filter(|text| !text.is_empty());
         let beside = object.namespace.as_deref() == Some(namespace.unwrap_or(default_namespace));
         (beside && target.is(object)).then(|| name_of(document))
     })
 }
 
 fn name_of(autoscaler: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    format!("{} {}", text(&autoscaler["kind"]), text(&autoscaler["metadata"]["name"]))
+    format!("{} {}", autoscaler["kind"].as_str().unwrap_or_default(), ObjectMeta::of(autoscaler).name())
 }
 
-fn scale_entries(managed_fields: &Value) -> impl Iterator<Item = &Value> {
-    managed_fields.as_array().into_iter().flatten().filter(|entry| entry["subresource"] == "scale")
+fn scale_entries(managed_fields: &[Value]) -> impl Iterator<Item = &Value> {
+    managed_fields.iter().filter(|entry| entry["subresource"] == "scale")
 }
 
 /// Whether replicas are among the conflicts, or were set through `scale`.
-pub(crate) fn contested(conflicts: &[Conflict], managed_fields: &Value) -> bool {
+pub(crate) fn contested(conflicts: &[Conflict], managed_fields: &[Value]) -> bool {
     conflicts.iter().any(|conflict| conflict.field == REPLICAS)
         || scale_entries(managed_fields).next().is_some()
 }
@@ -181,7 +180,7 @@ impl<'a> Autoscalers<'a> {
 pub(crate) fn without_scaled(
     body: &Value,
     conflicts: &[Conflict],
-    managed_fields: &Value,
+    managed_fields: &[Value],
     scaled: &Scaled,
 ) -> Value {
     let mut body = body.clone();
@@ -289,8 +288,8 @@ mod tests {
     fn replicas_are_left_to_autoscalers_only() {
         let body = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "paused": false}});
         let entry = |manager: &str, subresource: &str| {
-            json!([{"manager": manager, "operation": "Update", "subresource": subresource,
-                "fieldsV1": {"f:spec": {"f:replicas": {}}}}])
+            [json!({"manager": manager, "operation": "Update", "subresource": subresource,
+                "fieldsV1": {"f:spec": {"f:replicas": {}}}})]
         };
         let conflict = |field: &str| [Conflict { field: field.to_owned(), manager: "m".to_owned() }];
         let (by, unseen) = (Scaled::By("x".to_owned()), Scaled::Unseen("x".to_owned()));

@@ -26,7 +26,8 @@ use crate::{
 use serde_json::Value;
 use std::time::Duration;
 use windlass_cluster::{
-    ApplyOptions, Cluster, DeleteOptions, Deleted, Gvk, ObjectRef, ObservedMeta, Propagation, Validation,
+    ApplyOptions, Cluster, DeleteOptions, Deleted, Gvk, ObjectMeta, ObjectRef, ObservedMeta, Propagation,
+    Validation,
 };
 
 const MANAGER: &str = "windlass-hook";
@@ -55,7 +56,7 @@ pub(crate) fn of_event(hooks: &[RecordedHook], event: HookEvent) -> Vec<usize> {
 }
 
 fn uid_of(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+    ObjectMeta::of(object).uid().to_owned()
 }
 
 fn has_policy(hook: &RecordedHook, policy: HookDeletePolicy) -> bool {
@@ -155,7 +156,7 @@ impl<'a> HookRunner<'a> {
     /// Deletes the objects of hooks, whatever their policies; returns those that could not be deleted.
     pub(crate) async fn delete_all(&self, hooks: &[(String, Value)]) -> Vec<String> {
         let mut errors = Vec::new();
-        for (path, object) in hooks.iter().filter(|(_, object)| object["metadata"]["name"].is_string()) {
+        for (path, object) in hooks.iter().filter(|(_, object)| !ObjectMeta::of(object).name().is_empty()) {
             let hook = RecordedHook {
                 path: path.clone(),
                 kind: object["kind"].as_str().unwrap_or_default().to_owned(),
@@ -244,7 +245,7 @@ impl<'a> HookRunner<'a> {
 
     /// Reports the output of a Job's or Pod's containers.
     async fn show_logs(&self, hook: &RecordedHook, object: &Value) -> Result<()> {
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(&self.id.namespace);
+        let namespace = ObjectMeta::of(object).namespace().unwrap_or(&self.id.namespace);
         let pod = Gvk::new("v1", "Pod");
         let pods = match hook.kind.as_str() {
             "Job" => self.cluster.list(&pod, Some(namespace), &format!("job-name={}", hook.name)).await?,
@@ -257,7 +258,7 @@ impl<'a> HookRunner<'a> {
             _ => Vec::new(),
         };
         for pod in &pods {
-            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            let name = ObjectMeta::of(pod).name();
             let containers = pod["spec"]["containers"].as_array().map_or(&[][..], Vec::as_slice);
             for container in containers.iter().filter_map(|c| c["name"].as_str()) {
                 let text = self.cluster.pod_log(namespace, name, container, LARGEST_LOG).await?;
@@ -288,7 +289,7 @@ impl<'a> HookRunner<'a> {
             }
             let created =
                 self.cluster.create(&reference, &body, MANAGER).await.map_err(|e| failed(&reference, e))?;
-            reference.name = created["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            reference.name = ObjectMeta::of(&created).name().to_owned();
             return Ok((reference, body, uid_of(&created)));
         }
         let options = ApplyOptions {
@@ -334,7 +335,7 @@ impl<'a> HookRunner<'a> {
     /// Deletes a hook's object if its policies ask for it at this event, and waits until it is deleted.
     async fn delete_by(&self, policy: HookDeletePolicy, hook: &RecordedHook, object: &Value) -> Result<()> {
         // Deleting a CRD would delete all its objects.
-        let named = object["metadata"]["name"].is_string();
+        let named = !ObjectMeta::of(object).name().is_empty();
         if hook.kind == "CustomResourceDefinition" || !named || !has_policy(hook, policy) {
             return Ok(());
         }

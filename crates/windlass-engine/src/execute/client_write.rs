@@ -16,7 +16,9 @@ use crate::{
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration, time::Instant};
-use windlass_cluster::{Applied, Cluster, ClusterError, ObjectKey, ObservedMeta, Validation, WriteOptions};
+use windlass_cluster::{
+    Applied, Cluster, ClusterError, ObjectKey, ObjectMeta, ObservedMeta, Validation, WriteOptions,
+};
 
 /// The objects as in the manifest before.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +72,7 @@ pub(crate) fn change(
     let mut modified = target.body.clone();
     if options.objects.immutable.recreates() {
         // Nobody has changed it since it was read.
-        modified["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        modified["metadata"]["resourceVersion"] = ObjectMeta::of(live).resource_version().into();
         return Ok(Some(Change::Replace(modified)));
     }
     let (original, custom) = match originals {
@@ -94,7 +96,7 @@ pub(crate) fn change(
     let kept = followed_images::kept(live, &modified);
     followed_images::without_kept(&mut original, &kept);
     followed_images::without_kept(&mut modified, &kept);
-    let entries = &live["metadata"]["managedFields"];
+    let entries = ObjectMeta::of(live).managed_fields();
     original = autoscaler::without_scaled(&original, &[], entries, scaled);
     modified = autoscaler::without_scaled(&modified, &[], entries, scaled);
     let states = States { original: &original, modified: &modified, current: live };
@@ -128,7 +130,7 @@ impl Applier<'_> {
             let sent = match &live {
                 None => self.cluster.create_object(object, &target.body, options).await,
                 Some(live) => {
-                    let entries = &live["metadata"]["managedFields"];
+                    let entries = ObjectMeta::of(live).managed_fields();
                     let scaled = self.scaled(targets, target, &[], entries, &mut warnings).await?;
                     match change(target, live, originals, self.options, &scaled)? {
                         Some(change) => change.send(self.cluster, target, options).await,
@@ -149,8 +151,8 @@ impl Applier<'_> {
                     }
                     warnings.extend(applied.warnings);
                     let created = live.is_none();
-                    let version = live.as_ref().map(|live| &live["metadata"]["resourceVersion"]);
-                    let same = version.is_some_and(|version| *version == after.resource_version.as_str());
+                    let version = live.as_ref().map(|live| ObjectMeta::of(live).resource_version());
+                    let same = version.is_some_and(|version| version == after.resource_version);
                     return Ok(Written {
                         target: step.target,
                         method: ApplyMethod::Client,

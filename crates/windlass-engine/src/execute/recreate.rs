@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use serde_json::Value;
-use windlass_cluster::{Cluster, ObjectRef};
+use windlass_cluster::{Cluster, ObjectMeta, ObjectRef};
 
 /// Core kinds whose deletion deletes data of others.
 const HOLDERS: [&str; 3] = ["PersistentVolumeClaim", "PersistentVolume", "Namespace"];
@@ -42,8 +42,7 @@ pub(crate) async fn refusal(
 
 /// The object's own policy.
 fn may_be_deleted(object: &ObjectRef, live: &Value, wanted: &Value) -> Result<(), String> {
-    let keeps =
-        |o: &Value| ownership::is_kept(o["metadata"]["annotations"]["helm.sh/resource-policy"].as_str());
+    let keeps = |o: &Value| ownership::is_kept(ObjectMeta::of(o).annotation("helm.sh/resource-policy"));
     if keeps(live) || keeps(wanted) {
         return Err("its helm.sh/resource-policy is keep; have a revision without that annotation first, or delete the object yourself"
             .to_owned());

@@ -18,7 +18,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::{borrow::Cow, time::Duration};
-use windlass_cluster::{ClusterError, Folded, ObjectRef};
+use windlass_cluster::{ClusterError, Folded, ObjectMeta, ObjectRef};
 
 /// Attempts of a write that another write interferes with. A conflict may be left, then forced, then be invalid.
 pub(crate) const TRIES: u32 = 4;
@@ -115,7 +115,7 @@ impl<'a> Attempt<'a> {
         } else if !forces || self.force {
             return false;
         } else {
-            let entries = &live["metadata"]["managedFields"];
+            let entries = ObjectMeta::of(live).managed_fields();
             let sent = autoscaler::without_scaled(&settled, conflicts, entries, scaled);
             let left = !left.is_empty() || sent != settled;
             (settled, self.force) = (sent, true);

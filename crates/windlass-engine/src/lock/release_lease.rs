@@ -18,8 +18,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::{time::Duration, time::Instant};
 use windlass_cluster::{
-    Cluster, ClusterError, DeleteOptions, Gvk, HeldLease, LEASE_MANAGER, ObjectRef, Pace, Propagation,
-    SettledPace, lease_body, lease_duration, lease_holder,
+    Cluster, ClusterError, DeleteOptions, Gvk, HeldLease, LEASE_MANAGER, ObjectMeta, ObjectRef, Pace,
+    Propagation, SettledPace, lease_body, lease_duration, lease_holder,
 };
 
 const PACE: Pace = Pace {
@@ -251,7 +251,7 @@ impl ReleaseLease {
         let lease = self.held.end().await;
         let options = DeleteOptions {
             propagation: Propagation::Background,
-            version: lease["metadata"]["resourceVersion"].as_str(),
+            version: Some(ObjectMeta::of(&lease).resource_version()),
             ..DeleteOptions::default()
         };
         let error = match tokio::time::timeout(

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeSet;
+use windlass_cluster::ObjectMeta;
 
 /// Kinds whose Pods may start with a ConfigMap or Secret, with their API versions.
 pub(crate) const WORKLOADS: [(&str, &str); 7] = [
@@ -37,7 +38,7 @@ fn is_live(kind: &str, workload: &Value) -> bool {
     match kind {
         "Pod" => {
             let ended = matches!(workload["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-            !ended && workload["metadata"]["deletionTimestamp"].is_null()
+            !ended && !ObjectMeta::of(workload).is_deleting()
         }
         // Those of earlier revisions are scaled down and stay.
         "ReplicaSet" => workload["spec"]["replicas"].as_i64() != Some(0),

@@ -5,6 +5,7 @@ use crate::{
     request::{CrdFile, CrdPolicy},
 };
 use std::collections::BTreeSet;
+use windlass_cluster::ObjectMeta;
 
 /// Digest of all CRD files, to tell whether they changed.
 pub(crate) fn digest(files: &[CrdFile]) -> Digest {
@@ -23,15 +24,14 @@ pub(crate) fn kept_digest(policy: CrdPolicy, files: &[CrdFile]) -> Digest {
 pub(crate) fn names(files: &[CrdFile]) -> BTreeSet<String> {
     let crds =
         files.iter().flat_map(|file| &file.objects).filter(|o| o["kind"] == "CustomResourceDefinition");
-    crds.filter_map(|crd| crd["metadata"]["name"].as_str()).map(str::to_owned).collect()
+    crds.map(|crd| ObjectMeta::of(crd).name().to_owned()).filter(|name| !name.is_empty()).collect()
 }
 
 /// The files, reduced to CRDs with these names.
 pub(crate) fn only(files: &[CrdFile], names: &BTreeSet<String>) -> Vec<CrdFile> {
-    let is_named = |name: Option<&str>| name.is_some_and(|name| names.contains(name));
     let one = |file: &CrdFile| {
         let mut file = file.clone();
-        file.objects.retain(|o| is_named(o["metadata"]["name"].as_str()));
+        file.objects.retain(|o| names.contains(ObjectMeta::of(o).name()));
         file
     };
     files.iter().map(one).collect()

@@ -3,6 +3,7 @@
 use crate::objects::crd_schema::{self, OF_ALL_OBJECTS};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use windlass_cluster::ObjectMeta;
 
 /// Annotation of an object, in the chart or in the cluster, that allows the loss of data by a changed schema or a
 /// deletion.
@@ -93,7 +94,7 @@ pub(crate) fn retired(live: &Value, new: &Value) -> Vec<Value> {
 
 /// Whether either side allows losses.
 pub(crate) fn allows(crd: &Value) -> bool {
-    crd["metadata"]["annotations"][ALLOW] == "true"
+    ObjectMeta::of(crd).annotation(ALLOW) == Some("true")
 }
 
 fn versions(crd: &Value) -> &[Value] {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass_cluster::{ClusterError, Folded, ObjectRef};
+use windlass_cluster::{ClusterError, Folded, ObjectMeta, ObjectRef};
 
 /// A field that another manager owns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,10 +71,10 @@ pub(crate) fn is_injected(body: &Value, object: &ObjectRef, field: &str) -> bool
     if !kind || !field.ends_with("caBundle") {
         return false;
     }
-    let annotations = &body["metadata"]["annotations"];
+    let meta = ObjectMeta::of(body);
     // Charts write a base64 line break to satisfy the schema.
     let empty = |value: Value| value.as_str().is_none_or(|text| matches!(text, "" | "Cg=="));
-    INJECTORS.iter().any(|name| !annotations[*name].is_null())
+    INJECTORS.iter().any(|name| meta.annotation(name).is_some())
         || remove(&mut body.clone(), field).is_none_or(empty)
 }
 

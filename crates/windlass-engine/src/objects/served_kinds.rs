@@ -5,7 +5,7 @@
 
 use crate::{objects::desired_objects, request::RenderedRelease};
 use serde_json::Value;
-use windlass_cluster::{Gvk, ServedKinds};
+use windlass_cluster::{Gvk, ObjectMeta, ServedKinds};
 
 /// Converts stored documents to served versions; returns the warnings.
 pub(crate) fn to_served<'v>(
@@ -58,6 +58,6 @@ fn is_built_in(group: &str) -> bool {
 }
 
 fn named(gvk: &Gvk, object: &Value) -> String {
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let name = ObjectMeta::of(object).name();
     format!("{} {name} of {}", gvk.kind, gvk.api_version())
 }

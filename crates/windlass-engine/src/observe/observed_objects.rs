@@ -10,7 +10,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 use windlass_cluster::{
-    CacheLookup, Cluster, ClusterError, Gvk, Listed, ObjectKey, ObjectRef, ObservedMeta, ServedKinds, Watches,
+    CacheLookup, Cluster, ClusterError, Gvk, Listed, ObjectKey, ObjectMeta, ObjectRef, ObservedMeta,
+    ServedKinds, Watches,
 };
 
 /// Up to this many objects of a kind are read one by one; more are read as a list.
@@ -74,7 +75,7 @@ async fn read(
             Err(e) => return Err(e.into()),
         };
         let by_name: BTreeMap<&str, _> =
-            page.items.iter().filter_map(|item| Some((item["metadata"]["name"].as_str()?, item))).collect();
+            page.items.iter().map(|item| (ObjectMeta::of(item).name(), item)).collect();
         let mut missing = Vec::new();
         for object in left {
             match by_name.get(object.name.as_str()) {

@@ -9,7 +9,7 @@ use crate::objects::{
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use windlass_cluster::Gvk;
+use windlass_cluster::{Gvk, ObjectMeta};
 
 /// `Kind/name` or `Kind/namespace/name`, separated by commas: objects of the release that must be ready before this
 /// one.
@@ -124,7 +124,7 @@ fn asked(
 ) -> Result<BTreeSet<usize>, DocumentError> {
     let mut found = BTreeSet::new();
     for annotation in [DEPENDS_ON, KPT_DEPENDS_ON] {
-        let text = target.body["metadata"]["annotations"][annotation].as_str().unwrap_or_default();
+        let text = ObjectMeta::of(&target.body).annotation(annotation).unwrap_or_default();
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
             let parts: Vec<&str> = entry.split('/').collect();
             let (kind, namespace, name) = match parts[..] {

@@ -9,7 +9,7 @@ use crate::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_cluster::ObjectKey;
+use windlass_cluster::{ObjectKey, ObjectMeta};
 
 /// The input of a revision: a request, or a record that is rolled back to.
 #[derive(Clone, Copy)]
@@ -45,7 +45,8 @@ impl RevisionInput<'_> {
                 // A CRD that cannot be parsed was never applied.
                 let object = (parser.0)(document).unwrap_or_default();
                 if object["kind"] == "CustomResourceDefinition" {
-                    names.extend(object["metadata"]["name"].as_str().map(str::to_owned));
+                    let name = ObjectMeta::of(&object).name();
+                    names.extend((!name.is_empty()).then(|| name.to_owned()));
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use windlass_cluster::{Gvk, ObjectKey, ObjectRef, Propagation, ServedKinds};
+use windlass_cluster::{Gvk, ObjectKey, ObjectMeta, ObjectRef, Propagation, ServedKinds};
 
 /// The objects that recorded revisions name, in Helm's uninstall order.
 #[derive(Debug, Default)]
@@ -118,9 +118,9 @@ impl UninstallPlan {
 
 /// The reference of an object by its manifest, whether its kind is served or not.
 fn named_by(manifest: &Value, id: &ReleaseId) -> Option<ObjectRef> {
-    let of = |field: &str| manifest["metadata"][field].as_str().filter(|text| !text.is_empty());
-    let namespace = of("namespace").unwrap_or(&id.namespace);
-    Some(ObjectRef::new(Gvk::of(manifest)?, Some(namespace), of("name").unwrap_or_default()))
+    let meta = ObjectMeta::of(manifest);
+    let namespace = meta.namespace().filter(|text| !text.is_empty()).unwrap_or(&id.namespace);
+    Some(ObjectRef::new(Gvk::of(manifest)?, Some(namespace), meta.name()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A few requests at most, and no errors: what cannot be read is left out.
 
 use serde_json::Value;
-use windlass_cluster::{Cluster, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, Gvk, ObjectMeta, ObjectRef};
 
 /// Most Pods, and most warnings of each object, in a report.
 const MOST: usize = 3;
@@ -15,7 +15,7 @@ pub(crate) async fn reasons(cluster: &Cluster, object: &ObjectRef) -> Vec<String
     let mut lines = warnings(cluster, object).await;
     let Ok(Some(live)) = cluster.get(object).await else { return lines };
     for pod in pods(cluster, object, live).await.iter().filter(|pod| !is_fine(pod)).take(MOST) {
-        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        let name = ObjectMeta::of(pod).name();
         let reference = ObjectRef::new(Gvk::new("v1", "Pod"), object.namespace.as_deref(), name);
         let states = pod_states(pod);
         lines.extend(states.iter().map(|state| format!("Pod {name}: {state}")));

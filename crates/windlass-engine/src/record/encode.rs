@@ -14,6 +14,7 @@ use std::{
 };
 use windlass_base::hex::hex;
 use windlass_base::machine::memory_limit;
+use windlass_cluster::ObjectMeta;
 
 /// A Secret's data may take 1 MiB.
 const LARGEST: usize = 1_048_576;
@@ -218,13 +219,12 @@ pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
 
 /// One part of a record, owned by its head.
 pub(crate) fn encode_part(head: &Value, number: usize, text: &str, form: RecordForm) -> Value {
-    let metadata = &head["metadata"];
-    let name = part_name(metadata["name"].as_str().unwrap_or_default(), number);
-    let owner =
-        json!({"apiVersion": "v1", "kind": form.kind(), "name": metadata["name"], "uid": metadata["uid"]});
+    let meta = ObjectMeta::of(head);
+    let name = part_name(meta.name(), number);
+    let owner = json!({"apiVersion": "v1", "kind": form.kind(), "name": meta.name(), "uid": meta.uid()});
     let mut part = json!({
         "apiVersion": "v1", "kind": form.kind(),
-        "metadata": {"name": name, "namespace": metadata["namespace"], "ownerReferences": [owner]},
+        "metadata": {"name": name, "namespace": meta.namespace(), "ownerReferences": [owner]},
         "data": {"part": form.entry(text.as_bytes())},
     });
     if form == RecordForm::Secret {
@@ -348,7 +348,8 @@ pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
 
 /// Decodes the record of a head, without its parts.
 pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordError> {
-    let name = secret["metadata"]["name"].as_str().unwrap_or("without a name");
+    let name = ObjectMeta::of(secret).name();
+    let name = if name.is_empty() { "without a name" } else { name };
     let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
     let entry = &secret["data"]["release"];
     if entry.is_null() {
@@ -365,7 +366,7 @@ pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordE
     }
     // The namespace of the release stays as recorded: its objects may be in another one than its records.
     if record.namespace.is_empty() {
-        secret["metadata"]["namespace"].as_str().unwrap_or_default().clone_into(&mut record.namespace);
+        ObjectMeta::of(secret).namespace().unwrap_or_default().clone_into(&mut record.namespace);
     }
     record.extension = form
         .text(&secret["data"][MEMORY])

@@ -19,7 +19,7 @@ use crate::{
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, fmt};
-use windlass_cluster::{ClusterError, Gvk, ObjectRef};
+use windlass_cluster::{ClusterError, Gvk, ObjectMeta, ObjectRef};
 
 /// Label of the record with the operator that owns the release.
 pub const OWNER_LABEL: &str = "windlass.dev/owner";
@@ -303,7 +303,7 @@ impl Record {
 
     /// Resource policy in a stored manifest: whether the object is kept.
     pub fn keeps(object: &Value) -> bool {
-        ownership::is_kept(object["metadata"]["annotations"]["helm.sh/resource-policy"].as_str())
+        ownership::is_kept(ObjectMeta::of(object).annotation("helm.sh/resource-policy"))
     }
 }
 

@@ -17,7 +17,7 @@ use std::{
     },
     time::Duration,
 };
-use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Propagation};
+use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, Propagation};
 
 /// Field manager of records.
 const MANAGER: &str = "windlass";
@@ -103,23 +103,23 @@ pub struct RecordStore<'a> {
 }
 
 fn version_of(object: &Value) -> String {
-    object["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+    ObjectMeta::of(object).resource_version().to_owned()
 }
 
 fn namespace_in(object: &Value) -> String {
-    object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned()
+    ObjectMeta::of(object).namespace().unwrap_or_default().to_owned()
 }
 
 fn uid_of(object: &Value) -> String {
-    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+    ObjectMeta::of(object).uid().to_owned()
 }
 
 /// A revision, by its object's metadata.
 pub(crate) fn revision_of(metadata: &Value) -> Option<Revision> {
-    let labels = &metadata["metadata"]["labels"];
+    let meta = ObjectMeta::of(metadata);
     Some(Revision {
-        revision: labels["version"].as_str()?.parse().ok()?,
-        status: ReleaseStatus::named(labels["status"].as_str().unwrap_or_default()),
+        revision: meta.label("version")?.parse().ok()?,
+        status: ReleaseStatus::named(meta.label("status").unwrap_or_default()),
         resource_version: version_of(metadata),
     })
 }
@@ -271,7 +271,7 @@ impl<'a> RecordStore<'a> {
             return Ok(self.history(id).await?.into_iter().find(|r| r.revision == revision));
         }
         let found = self.cluster.get_metadata(&self.reference(id, revision)).await?;
-        let own = |object: &Value| object["metadata"]["labels"]["name"].as_str() == Some(&id.name);
+        let own = |object: &Value| ObjectMeta::of(object).label("name") == Some(&id.name);
         Ok(found.filter(own).as_ref().and_then(revision_of))
     }
 
@@ -425,9 +425,7 @@ impl<'a> RecordStore<'a> {
         let form = self.storage.form();
         for (number, text) in parts.iter().enumerate() {
             let part = encode::encode_part(head, number, text, form);
-            let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-            let (namespace, name) = (text(&part["metadata"]["namespace"]), text(&part["metadata"]["name"]));
-            let object = ObjectRef::new(self.storage.gvk(), Some(&namespace), &name);
+            let object = ObjectMeta::of(&part).reference(self.storage.gvk());
             match self.cluster.create(&object, &part, MANAGER).await {
                 Err(e) if e.is_already_exists() => {
                     self.cluster.replace(&object, &part, MANAGER).await?;

@@ -13,7 +13,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
-use windlass_cluster::ObjectRef;
+use windlass_cluster::{ObjectMeta, ObjectRef};
 
 /// Live objects that are read as evidence.
 const MOST_LIVE: usize = 5;
@@ -74,8 +74,8 @@ struct Known {
 /// The namespace in which a record's objects without a namespace of their own were applied, by its list of applied objects.
 fn applied_in(objects: &[Value], applied: &BTreeMap<String, u64>) -> Option<String> {
     let own =
-        objects.iter().flat_map(desired_objects::items).filter(|o| o["metadata"]["namespace"].is_null());
-    let mut own = own.filter_map(|o| Some((o["kind"].as_str()?, o["metadata"]["name"].as_str()?)));
+        objects.iter().flat_map(desired_objects::items).filter(|o| ObjectMeta::of(o).namespace().is_none());
+    let mut own = own.filter_map(|o| Some((o["kind"].as_str()?, ObjectMeta::of(o).name())));
     own.find_map(|(kind, name)| {
         applied.keys().find_map(|key| {
             let mut parts = key.split('/').skip(1);

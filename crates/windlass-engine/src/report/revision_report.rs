@@ -11,6 +11,7 @@ use crate::{
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use windlass_cluster::ObjectMeta;
 
 /// The cause and the differences of a revision.
 #[derive(Debug, Clone, Serialize)]
@@ -125,7 +126,8 @@ fn objects(old: &RenderedRelease, new: &RenderedRelease) -> Vec<ManifestChange> 
             let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
             let group = text(&o["apiVersion"]);
             let group = group.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
-            (text(&o["kind"]), text(&o["metadata"]["name"]), text(&o["metadata"]["namespace"]), group)
+            let meta = ObjectMeta::of(o);
+            (text(&o["kind"]), meta.name().to_owned(), meta.namespace().unwrap_or_default().to_owned(), group)
         };
         let objects = rendered.objects().filter(|o| o.is_object());
         objects.map(|o| (key(o), o.clone())).collect()

@@ -1,6 +1,7 @@
 //! Why a module gets a new revision, in one line for its record: which values changed, and who wrote them. Pure.
 
 use serde_json::Value;
+use windlass_cluster::ObjectMeta;
 
 use super::module_name::ModuleName;
 use windlass_engine::{FieldChange, value_changes};
@@ -68,7 +69,7 @@ fn format_change(change: &FieldChange) -> String {
 
 /// Who wrote a key of the ConfigMap last.
 pub fn writer<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
-    let entries = config["metadata"]["managedFields"].as_array()?;
+    let entries = ObjectMeta::of(config).managed_fields();
     let owner = entries.iter().rev().find(|entry| {
         let data = &entry["fieldsV1"]["f:data"];
         data.get(format!("f:{key}")).is_some()

@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::checksum::module_checksum;
 use windlass_base::hex::hex;
-use windlass_cluster::{Gvk, ObjectRef, PatchKind, Validation};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind, Validation};
 use windlass_controller::{
     Done, EventNote, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
     ReleaseTarget, crd_files, drift_policy_of,
@@ -265,15 +265,15 @@ impl Releases {
         let (gvk, labels) = (Gvk::new("v1", "Secret"), format!("owner=helm,name={module}"));
         let client = self.engine().operator_client();
         let records = client.list_metadata(&gvk, Some(&self.namespace), &labels).await?;
-        let version = |r: &Value| {
-            r["metadata"]["labels"]["version"].as_str().and_then(|v| v.parse::<u64>().ok()).unwrap_or(0)
+        let version =
+            |r: &Value| ObjectMeta::of(r).label("version").and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
+        let newest = records.iter().max_by_key(|r| version(r)).map(ObjectMeta::of);
+        let Some(meta) = newest.filter(|m| m.label("status") != Some("uninstalled")) else {
+            return Ok(false);
         };
-        let newest = records.iter().max_by_key(|r| version(r)).map(|r| &r["metadata"]);
-        let Some(meta) = newest.filter(|m| m["labels"]["status"] != "uninstalled") else { return Ok(false) };
         let desired = held.to_string();
-        if meta["labels"][MAINTENANCE_LABEL].as_str() != Some(desired.as_str()) {
-            let record =
-                ObjectRef::new(gvk, Some(&self.namespace), meta["name"].as_str().unwrap_or_default());
+        if meta.label(MAINTENANCE_LABEL) != Some(desired.as_str()) {
+            let record = ObjectRef::new(gvk, Some(&self.namespace), meta.name());
             let patch = json!({"metadata": {"labels": {MAINTENANCE_LABEL: desired}}});
             client.patch_subresource(&record, "", PatchKind::Merge, &patch, "windlass").await?;
         }
@@ -288,10 +288,8 @@ impl Releases {
 
 /// The releases of records, without those that are uninstalled.
 fn ids(secrets: &[Value]) -> BTreeSet<ReleaseId> {
-    let metas = secrets.iter().map(|s| &s["metadata"]).filter(|m| m["labels"]["status"] != "uninstalled");
-    metas
-        .filter_map(|m| Some(ReleaseId::new(m["namespace"].as_str()?, m["labels"]["name"].as_str()?)))
-        .collect()
+    let metas = secrets.iter().map(ObjectMeta::of).filter(|m| m.label("status") != Some("uninstalled"));
+    metas.filter_map(|m| Some(ReleaseId::new(m.namespace()?, m.label("name")?))).collect()
 }
 
 /// The operator's ConfigMap as an object reference.

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::operations::{Exists, Operation, OperationTarget, Patch};
 use windlass_cluster::{
-    Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectEvent, ObjectRef, PatchKind, Propagation,
+    Cluster, ClusterError, DeleteOptions, Deleted, Gvk, ObjectEvent, ObjectMeta, ObjectRef, PatchKind,
+    Propagation,
 };
 
 /// Field manager of what hooks write.
@@ -90,7 +91,7 @@ async fn create(
         Err(e) if e.is_already_exists() && exists == Exists::Replace => {
             let fresh = |live: Value| {
                 let mut body = body.clone();
-                body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+                body["metadata"]["resourceVersion"] = ObjectMeta::of(&live).resource_version().into();
                 Ok(Some(body))
             };
             replace(cluster, &object, subresource, fresh).await.map_err(|e| match e {

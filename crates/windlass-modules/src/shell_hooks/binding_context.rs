@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use windlass_cluster::ObjectMeta;
 
 use super::Moment;
 use super::config::{HookConfig, Version, WatchEvent};
@@ -160,11 +161,11 @@ impl Item {
     /// An object of a binding; what the binding does not keep is left out.
     #[must_use]
     pub fn new(object: Value, filtered: Option<Value>, keep: bool) -> Self {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let meta = ObjectMeta::of(&object);
         Self {
-            namespace: text(&object["metadata"]["namespace"]),
-            kind: text(&object["kind"]),
-            name: text(&object["metadata"]["name"]),
+            namespace: meta.namespace().unwrap_or_default().to_owned(),
+            kind: object["kind"].as_str().unwrap_or_default().to_owned(),
+            name: meta.name().to_owned(),
             object: keep.then_some(object),
             filtered,
         }

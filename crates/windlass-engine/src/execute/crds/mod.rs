@@ -26,7 +26,9 @@ use std::{
     fmt,
     time::{Duration, Instant},
 };
-use windlass_cluster::{ApplyOptions, Cluster, Gvk, ObjectRef, ObservedMeta, PatchKind, Validation};
+use windlass_cluster::{
+    ApplyOptions, Cluster, Gvk, ObjectMeta, ObjectRef, ObservedMeta, PatchKind, Validation,
+};
 
 /// Schemas have keys of documentation generators, which server-side apply rejects and Helm's create drops.
 const SANITIZE_RULES: SanitizeRules = SanitizeRules { duplicates: false, unknown: true };
@@ -43,7 +45,7 @@ pub fn require_crds(files: &[CrdFile]) -> Result<()> {
         for object in file.objects.iter().filter(|o| !o.is_null()) {
             let gvk = Gvk::of(object);
             if !gvk.as_ref().is_some_and(is_crd_kind) {
-                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                let name = ObjectMeta::of(object).name();
                 let kind = gvk.map_or_else(|| "an object without apiVersion and kind".to_owned(), |g| g.kind);
                 return Err(EngineError::NotCrd {
                     path: file.name.clone(),

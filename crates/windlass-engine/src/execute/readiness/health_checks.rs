@@ -3,7 +3,7 @@
 use crate::{execute::readiness::kstatus::Readiness, request::HealthCheck};
 use serde_json::Value;
 use windlass_base::cel_expression::{is_true, off_runtime};
-use windlass_cluster::Gvk;
+use windlass_cluster::{Gvk, ObjectMeta};
 
 /// Fields of an object that expressions name.
 const FIELDS: [&str; 5] = ["metadata", "spec", "status", "apiVersion", "kind"];
@@ -26,8 +26,8 @@ pub(crate) async fn judge(rule: &HealthCheck, object: &Value) -> Readiness {
 
 /// The result of a rule. An object whose controller has not seen its generation is not ready yet.
 fn evaluate(rule: &HealthCheck, object: &Value) -> Result<Readiness, String> {
-    let (observed, generation) = (&object["status"]["observedGeneration"], &object["metadata"]["generation"]);
-    if observed.is_number() && observed.as_i64() < generation.as_i64() {
+    let observed = object["status"]["observedGeneration"].as_i64();
+    if observed.is_some_and(|observed| observed < ObjectMeta::of(object).generation()) {
         return Ok(Readiness::Waiting("the newest generation has not been observed".to_owned()));
     }
     // A field that the object does not have yet is empty: the expression names no wrong variable.

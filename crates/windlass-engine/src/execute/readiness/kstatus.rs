@@ -7,6 +7,7 @@
 use crate::execute::readiness::ready_when;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use windlass_cluster::ObjectMeta;
 
 /// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub(crate) fn judge(object: &Value) -> Readiness {
 /// Judges an object that runs to completion: a Job, or the Pod of a hook.
 pub(crate) fn judge_run(object: &Value) -> Readiness {
     let at_work = |what: &str| generic(object).unwrap_or_else(|| waiting(format!("{what} in progress")));
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let name = ObjectMeta::of(object).name();
     match (object["kind"].as_str(), object["status"]["phase"].as_str()) {
         (Some("Pod"), Some("Succeeded")) => Ready,
         (Some("Pod"), Some("Failed")) => Failed(format!("pod {name} failed")),
@@ -234,7 +235,7 @@ fn pod(object: &Value, now: Timestamp) -> Readiness {
         "Pending" => {
             let nowhere = condition(object, "PodScheduled")
                 .is_some_and(|c| c["status"] == "False" && c["reason"] == "Unschedulable");
-            let made = object["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse().ok());
+            let made = ObjectMeta::of(object).created_at().parse().ok();
             let young = made.is_some_and(|made: Timestamp| now.duration_since(made) < SCHEDULED_WITHIN);
             match (nowhere, young) {
                 (false, _) => waiting("Pod is in the Pending phase"),

@@ -8,6 +8,7 @@ use crate::execute::readiness::{
     ready_when,
 };
 use serde_json::Value;
+use windlass_cluster::ObjectMeta;
 
 /// Judges a live object.
 pub(crate) fn judge(object: &Value) -> Readiness {
@@ -56,8 +57,7 @@ fn is_true(object: &Value, condition: &str) -> bool {
 
 /// The controller has not observed the current generation.
 fn unobserved(object: &Value) -> Option<String> {
-    let (seen, is) =
-        (number(&object["status"]["observedGeneration"]), number(&object["metadata"]["generation"]));
+    let (seen, is) = (number(&object["status"]["observedGeneration"]), ObjectMeta::of(object).generation());
     (seen != is).then(|| format!("generation {is} is not observed yet"))
 }
 

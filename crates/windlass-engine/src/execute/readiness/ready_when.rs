@@ -2,6 +2,7 @@
 
 use crate::execute::readiness::kstatus::Readiness;
 use serde_json::Value;
+use windlass_cluster::ObjectMeta;
 
 /// Annotation: terms on separate lines or separated by `;`, all of which must hold.
 const READY: &str = "windlass.dev/ready-when";
@@ -10,12 +11,12 @@ const FAILED: &str = "windlass.dev/failed-when";
 
 /// Whether an object defines its readiness.
 pub(crate) fn states(object: &Value) -> bool {
-    object["metadata"]["annotations"][READY].is_string()
+    ObjectMeta::of(object).annotation(READY).is_some()
 }
 
 /// The result of an object's own terms; `None` without terms.
 pub(crate) fn judge(object: &Value) -> Option<Readiness> {
-    let annotation = |name: &str| object["metadata"]["annotations"][name].as_str();
+    let annotation = |name: &str| ObjectMeta::of(object).annotation(name);
     let ready = annotation(READY)?;
     if let Some(failed) = annotation(FAILED)
         && terms(failed).next().is_some()

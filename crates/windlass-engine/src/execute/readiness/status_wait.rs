@@ -20,7 +20,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use windlass_cluster::{Cluster, Followed, Gvk, ObjectEvent, ObjectRef, POLL};
+use windlass_cluster::{Cluster, Followed, Gvk, ObjectEvent, ObjectMeta, ObjectRef, POLL};
 
 /// The label of all objects of releases.
 const MANAGED: &str = "app.kubernetes.io/managed-by=Helm";
@@ -97,9 +97,7 @@ pub(crate) async fn all_ready(
             };
             let Some((gvk, event)) = told else { return Ok(()) };
             let Some(ObjectEvent::Present(object)) = object_event(event?, Some(progress)) else { continue };
-            let metadata = &object["metadata"];
-            let name = metadata["name"].as_str().unwrap_or_default();
-            let reference = ObjectRef::new(gvk, metadata["namespace"].as_str(), name);
+            let reference = ObjectMeta::of(&object).reference(gvk);
             let Some(state) = waiting.get_mut(&reference) else { continue };
             let readiness = match wait_rules {
                 _ if let Some(rule) = rule_for(&reference.gvk) => health_checks::judge(rule, &object).await,

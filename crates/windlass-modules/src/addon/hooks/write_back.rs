@@ -10,7 +10,7 @@ use crate::addon::config::section;
 use crate::addon::values::{ConfigChange, Patched};
 use crate::shell_hooks::apply_operations::MANAGER;
 use crate::shell_hooks::values_patch::Root;
-use windlass_cluster::ClusterError;
+use windlass_cluster::{ClusterError, ObjectMeta};
 use windlass_render::{from_json, to_json};
 
 /// How often a write is tried that others are faster with.
@@ -199,7 +199,7 @@ fn now(live: Option<&Value>, key: &str) -> Result<Option<Value>, String> {
 
 /// The version of an object, as a number that grows.
 fn resource_version(object: &Value) -> Option<u64> {
-    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+    ObjectMeta::of(object).version_number()
 }
 
 /// A flag as hooks write it.

@@ -51,7 +51,7 @@ impl Operator {
         }
         self.config_map.problems.clone_from(&config.problems);
         self.config_map.writers = object
-            .map(|o| serde_json::json!({"metadata": {"managedFields": o["metadata"]["managedFields"]}}));
+            .map(|o| serde_json::json!({"metadata": {"managedFields": ObjectMeta::of(o).managed_fields()}}));
         let flags = config.enabled != self.config_map.config.enabled;
         self.config_map.config = config;
         self.hooks.store().flags.clone_from(&self.config_map.config.enabled);

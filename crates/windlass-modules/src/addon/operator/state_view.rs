@@ -5,6 +5,7 @@ use super::converge::Phase;
 use crate::addon::debug::{ModuleView, View};
 use crate::addon::hooks::ModuleRef;
 use crate::shell_hooks::queues::OperatorTasks;
+use windlass_cluster::ObjectMeta;
 use windlass_controller::Job;
 use windlass_engine::ReleaseRequest;
 
@@ -92,9 +93,8 @@ fn kind(job: Job) -> &'static str {
 /// The objects of a release as `namespace/Kind/name`.
 fn objects(request: &ReleaseRequest) -> Vec<String> {
     let id = |object: &serde_json::Value| {
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-        let meta = &object["metadata"];
-        format!("{}/{}/{}", text(&meta["namespace"]), text(&object["kind"]), text(&meta["name"]))
+        let (meta, kind) = (ObjectMeta::of(object), object["kind"].as_str().unwrap_or_default());
+        format!("{}/{kind}/{}", meta.namespace().unwrap_or_default(), meta.name())
     };
     let manifests = request.rendered.manifests.iter().filter(|m| !m.object.is_null());
     manifests.map(|m| id(&m.object)).collect()

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::status_writer::{LONG_PAUSE, OPERATOR, PAUSE, back_off};
 use super::{Phase, Status, Statuses};
 use crate::addon::Options;
-use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::{Condition, STATUS_MANAGER, register_absent_kind, set_conditions};
 use windlass_render::parse_manifest;
 
@@ -100,7 +100,7 @@ impl Writer {
         register_absent_kind(&self.cluster, &gvk(), &crd).await?;
         let labels = format!("{OPERATOR}={},{NAMESPACE}={}", self.operator, self.namespace);
         let found = self.cluster.list(&gvk(), None, &labels).await?;
-        let names = found.iter().filter_map(|object| object["metadata"]["name"].as_str());
+        let names = found.iter().map(|object| ObjectMeta::of(object).name());
         self.current = names.map(|name| (name.to_owned(), None)).collect();
         Ok(())
     }
@@ -139,13 +139,13 @@ impl Writer {
         if !self.is_own(&live) {
             return Ok(());
         }
-        let options = DeleteOptions { uid: live["metadata"]["uid"].as_str(), ..DeleteOptions::default() };
+        let options = DeleteOptions { uid: Some(ObjectMeta::of(&live).uid()), ..DeleteOptions::default() };
         self.cluster.delete(&object(name), options).await.map(drop)
     }
 
     fn is_own(&self, live: &Value) -> bool {
-        let labels = &live["metadata"]["labels"];
-        labels[OPERATOR] == self.operator.as_str() && labels[NAMESPACE] == self.namespace.as_str()
+        let meta = ObjectMeta::of(live);
+        meta.label(OPERATOR) == Some(&self.operator) && meta.label(NAMESPACE) == Some(&self.namespace)
     }
 
     /// Writes the status of a module; a probe may be writing it, too. Returns whether the object is this operator's.
@@ -159,7 +159,7 @@ impl Writer {
             if live["status"] == new {
                 return Ok(true);
             }
-            let version = &live["metadata"]["resourceVersion"];
+            let version = ObjectMeta::of(&live).resource_version();
             let patch = json!({"metadata": {"resourceVersion": version}, "status": new});
             let object = object(name);
             let patched =

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{Status, Statuses};
-use windlass_cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
+use windlass_cluster::{
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, Validation,
+};
 use windlass_controller::{EventNote, EventRecorder, EventType, STATUS_MANAGER, register_kind};
 use windlass_render::parse_manifest;
 
@@ -129,7 +131,7 @@ impl Writer {
         let found = self.cluster.list(&gvk(), Some(&self.namespace), &labels).await?;
         self.written.clear();
         for mut object in found {
-            let Some(name) = object["metadata"]["name"].as_str().map(str::to_owned) else { continue };
+            let name = ObjectMeta::of(&object).name().to_owned();
             let value = object["status"].take();
             self.written.insert(name, Written { status: Status::default(), value });
         }

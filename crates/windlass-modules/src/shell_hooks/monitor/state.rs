@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use windlass_cluster::ObjectMeta;
 
 use crate::shell_hooks::binding_context::Item;
 use crate::shell_hooks::config::{Kubernetes, WatchEvent};
@@ -111,8 +112,8 @@ impl State {
         let digest = match &filtered {
             Some(result) => digest(&result.to_string()),
             None => {
-                let meta = &object["metadata"];
-                digest(&(meta["uid"].as_str(), meta["resourceVersion"].as_str()))
+                let meta = ObjectMeta::of(&object);
+                digest(&(meta.uid(), meta.resource_version()))
             }
         };
         let item = Arc::new(Item::new(object, filtered, self.keep));
@@ -131,8 +132,7 @@ impl State {
 
     /// Removes an object; returns the event to send now.
     pub(super) fn gone(&mut self, object: Value) -> Option<Event> {
-        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        let before = self.items.remove(&(text("namespace"), text("name")))?;
+        let before = self.items.remove(&item_key(&object))?;
         // The object as it last was; a filter that fails on it leaves what was known before.
         let filtered = match &self.filter {
             Some(filter) => filter.apply(&object).ok().or_else(|| before.item.filtered.clone()),
@@ -199,6 +199,12 @@ fn digest(of: &impl std::hash::Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
+}
+
+/// The key of an object: its namespace and name, empty where it has none.
+pub(super) fn item_key(object: &Value) -> Key {
+    let meta = ObjectMeta::of(object);
+    (meta.namespace().unwrap_or_default().to_owned(), meta.name().to_owned())
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::state::{Part, State};
+use super::state::{Part, State, item_key};
 use crate::shell_hooks::config::Namespaces;
 use windlass_base::redact;
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent, ObjectMeta};
 
 /// After a permanent failure a watch is retried this seldom.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ async fn labelled(cluster: Cluster, shared: Arc<Shared>, labels: &str) {
         };
         let mut seen: Option<BTreeSet<String>> = None;
         while let Some(event) = events.next().await {
-            let name = |o: &Value| o["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let name = |o: &Value| ObjectMeta::of(o).name().to_owned();
             let mut stop = Vec::new();
             match event {
                 Ok(ObjectEvent::Listing) => seen = Some(BTreeSet::new()),
@@ -153,8 +153,7 @@ async fn follow(cluster: &Cluster, shared: &Shared, part: &Part) -> Result<(), C
             ObjectEvent::Listing => seen = Some(BTreeSet::new()),
             ObjectEvent::Present(object) => {
                 redact::add_secret(&object);
-                let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-                let key = (text("namespace"), text("name"));
+                let key = item_key(&object);
                 if let Some(seen) = &mut seen {
                     seen.insert(key.clone());
                 }

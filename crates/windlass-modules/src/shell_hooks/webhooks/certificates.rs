@@ -12,7 +12,7 @@ use chart_compat::certificate::{authority, signed};
 use serde_json::{Value, json};
 
 use windlass_base::bounded_read;
-use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectRef};
+use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef};
 use windlass_render::SystemWorld;
 
 /// For how long a certificate of ours is good.
@@ -134,7 +134,7 @@ fn secret_body(
         "annotations": {RENEW_AT: (now + DAYS * DAY * 2 / 3).to_string(), NAMES: hosts.join(",")},
     });
     if let Some(live) = live {
-        metadata["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        metadata["resourceVersion"] = ObjectMeta::of(live).resource_version().into();
     }
     let kind = live.map_or_else(|| json!("kubernetes.io/tls"), |l| l["type"].clone());
     let data = json!({
@@ -150,9 +150,9 @@ fn text(secret: &Value, key: &str) -> Option<String> {
 
 /// What a Secret holds, if it is for these names and not to be renewed yet.
 fn usable(secret: &Value, hosts: &[String], now: i64) -> Option<KeyPair> {
-    let annotations = &secret["metadata"]["annotations"];
-    let renew_at: i64 = annotations[RENEW_AT].as_str()?.parse().ok()?;
-    if annotations[NAMES] != hosts.join(",") || renew_at <= now {
+    let meta = ObjectMeta::of(secret);
+    let renew_at: i64 = meta.annotation(RENEW_AT)?.parse().ok()?;
+    if meta.annotation(NAMES) != Some(&hosts.join(",")) || renew_at <= now {
         return None;
     }
     let (chain, key) = (text(secret, "tls.crt")?, text(secret, "tls.key")?);

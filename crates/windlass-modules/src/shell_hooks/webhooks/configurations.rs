@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::shell_hooks::config::Admission;
-use windlass_cluster::{Gvk, ObjectRef};
+use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 
 /// Annotation of a configuration: whose each entry is, a JSON map of names to modules; the global hooks' are empty.
 const OWNERS: &str = "windlass.dev/webhook-owners";
@@ -173,7 +173,7 @@ pub(super) fn configuration(object: &ObjectRef, entries: &Entries) -> Value {
 /// What a live configuration of ours lists, each entry with its owner. What someone else has put into it is left out.
 #[must_use]
 pub(super) fn listed(live: &Value) -> Entries {
-    let owners = live["metadata"]["annotations"][OWNERS].as_str().unwrap_or_default();
+    let owners = ObjectMeta::of(live).annotation(OWNERS).unwrap_or_default();
     let owners: BTreeMap<String, String> = serde_json::from_str(owners).unwrap_or_default();
     let entries = live["webhooks"].as_array().into_iter().flatten();
     let ours = entries.filter_map(|entry| {
@@ -186,7 +186,7 @@ pub(super) fn listed(live: &Value) -> Entries {
 /// Whether a live configuration is ours to delete.
 #[must_use]
 pub(super) fn is_ours(live: &Value) -> bool {
-    live["metadata"]["labels"][MANAGED.0] == MANAGED.1
+    ObjectMeta::of(live).label(MANAGED.0) == Some(MANAGED.1)
 }
 
 /// What is applied to a CRD so that we convert its objects.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::certificates::MANAGER;
 use super::configurations::{ClientConfigTarget, EndpointConfig, holds};
 use super::{Webhooks, registration};
-use windlass_cluster::{ClusterError, Gvk, ObjectRef};
+use windlass_cluster::{ClusterError, Gvk, ObjectMeta, ObjectRef};
 
 impl Webhooks {
     /// The slices that we write, if we do.
@@ -71,7 +71,7 @@ fn wanted(object: &ObjectRef, service: &Value, port: u16, address: std::net::IpA
             "name": object.name,
             "namespace": object.namespace,
             "labels": {
-                "kubernetes.io/service-name": service["metadata"]["name"],
+                "kubernetes.io/service-name": ObjectMeta::of(service).name(),
                 "endpointslice.kubernetes.io/managed-by": MANAGER,
             },
         },

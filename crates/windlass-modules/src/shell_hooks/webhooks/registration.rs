@@ -17,7 +17,7 @@ use super::{Live, Options, Webhooks, handler};
 use crate::shell_hooks::Hook;
 use windlass_base::backoff;
 use windlass_cluster::{
-    ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectRef, Propagation, Validation,
+    ApplyOptions, Cluster, ClusterError, DeleteOptions, ObjectMeta, ObjectRef, Propagation, Validation,
 };
 
 /// Why our objects are not as they should be.
@@ -140,11 +140,11 @@ impl Webhooks {
             None if wanted.is_empty() => Ok(()),
             Some(live) if wanted.is_empty() => {
                 if is_ours(&live) {
-                    let (uid, version) = (&live["metadata"]["uid"], &live["metadata"]["resourceVersion"]);
+                    let meta = ObjectMeta::of(&live);
                     let delete = DeleteOptions {
                         propagation: Propagation::Background,
-                        uid: uid.as_str(),
-                        version: version.as_str(),
+                        uid: Some(meta.uid()),
+                        version: Some(meta.resource_version()),
                     };
                     self.cluster.delete(object, delete).await?;
                     tracing::info!("{object} is deleted: no hook has webhooks of that kind any more");
