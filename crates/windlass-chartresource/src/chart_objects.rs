@@ -324,7 +324,8 @@ impl ChartObjects {
             }
             _ => None,
         };
-        if !recheck && let Some(done) = self.unchanged(pass, object, &runner, inputs.as_deref()).await? {
+        let asked = (inputs.as_deref(), recheck);
+        if let Some(done) = self.unchanged(pass, object, &runner, asked).await? {
             return Ok(done);
         }
         self.enter(&key, Step::ReleaseState);
@@ -358,13 +359,14 @@ impl ChartObjects {
         over.map_err(|error| (Step::Values, Box::new(invalid(format!("overrideValues: {error}")))))
     }
 
-    /// The end of a pass over an object of which nothing has changed since the last one: it makes no request.
+    /// The end of a pass over an object of which nothing has changed since the last one: it makes no request. `recheck`: the status of a
+    /// workload has changed, which the last pass may have seen.
     async fn unchanged(
         &self,
         pass: &mut ReconcilePass,
         object: &ChartObject,
         runner: &ReleaseRunner,
-        digest: Option<&str>,
+        (digest, recheck): (Option<&str>, bool),
     ) -> Result<Option<Reconciled>, ReconcileError> {
         let status = &object.status;
         let memo = pass.memo.clone();
@@ -374,10 +376,13 @@ impl ChartObjects {
             return Ok(None);
         };
         let due = status.renew_at.is_some_and(|at| at <= seconds_now());
-        if due
-            || !self.settings().watches_dependents
-            || runner.engine().unchanged_revision(&id, DriftMode::Correct) != status.revision
-        {
+        if due || !self.settings().watches_dependents {
+            return Ok(None);
+        }
+        let known = runner.engine().unchanged_revision(&id, DriftMode::Correct);
+        let same = known
+            .is_some_and(|known| Some(known.revision) == status.revision && (known.seen_ready || !recheck));
+        if !same {
             return Ok(None);
         }
         let state = ObjectState::Deployed { notes: None, ready: true };

@@ -223,11 +223,12 @@ impl Deployment<'_> {
             notes: None,
             wrote,
             wrote_record: false,
+        let unchanged = || engine.unchanged_revision(&self.release.id, DriftMode::Correct);
             renew_at: None,
         };
         let engine = self.runner.engine();
         if self.settings.watches_dependents
-            && engine.unchanged_revision(&self.release.id, DriftMode::Correct) == Some(newest.version)
+            && unchanged().is_some_and(|known| known.revision == newest.version)
         {
             return Ok(Some(kept(false)));
         }

@@ -267,7 +267,8 @@ impl RevisionExecution<'_> {
         outcome.pruned.extend(pruned);
         result?;
         let progress = context.progress_of(input.id);
-        status_wait::all_ready(&context.cluster, targets.iter(), input.options, progress).await?;
+        let ready = &mut Vec::new();
+        status_wait::all_ready(&context.cluster, targets.iter(), input.options, progress, ready).await?;
         // After the wait: a rollout that is complete has no Pods of the old revision.
         // On the heap: a rare step must not enlarge the stack of each operation.
         Box::pin(retain::prune_unreferenced(context, input, &plan.prune, current, outcome)).await?;
@@ -289,6 +290,7 @@ impl RevisionExecution<'_> {
             &options,
             self.context.progress_of(self.input.id),
         )
+            &mut Vec::new(),
         .await
     }
 
