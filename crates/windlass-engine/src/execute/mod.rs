@@ -160,6 +160,7 @@ impl RevisionExecution<'_> {
         let mut tried = records.iter().filter(|stored| stored.record.version == decision.revision);
         let untouched = tried.all(|stored| stored.record.extension.refused);
         let history = std::mem::take(&mut operation.history);
+        self.context.state.with(&self.context.key(self.input.id), |known| known.has_successor = true);
         let (mut current, others) = self.begin(decision, &history.revisions, history.records).await?;
         let mut expected = BTreeMap::new();
         let applied = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome);
@@ -289,8 +290,8 @@ impl RevisionExecution<'_> {
             needed,
             &options,
             self.context.progress_of(self.input.id),
-        )
             &mut Vec::new(),
+        )
         .await
     }
 

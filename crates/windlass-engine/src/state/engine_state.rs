@@ -26,6 +26,8 @@ pub(crate) struct CachedRelease {
     pub(crate) revision: u64,
     /// Resource version of the record's Secret.
     pub(crate) record_version: String,
+    /// This process has begun another revision since, which the watch of records may not show yet.
+    pub(crate) has_successor: bool,
     /// Digest of objects and hooks.
     pub(crate) state: Digest,
     /// Digest of `crds/`.
@@ -386,6 +388,7 @@ mod tests {
             record_version: version.into(),
             state: [0; 32],
             crds: [0; 32],
+            has_successor: false,
             checksum: String::new(),
             drift: DriftMode::Correct,
             expected: BTreeMap::new(),
