@@ -104,7 +104,7 @@ impl HelmCharts {
         chart: &ManagedChart,
     ) -> Result<Reconciled, ReconcileError> {
         if chart.management == Management::Unclaimed {
-            claim(pass, &self.options.managed_by).await?;
+            claim(pass, &self.options.managed_by, self.finalizer()).await?;
             // The annotation triggers the pass over what is ours.
             return Ok(Reconciled::new(false, Requeue::Never));
         }
@@ -355,10 +355,15 @@ fn read_config(config: Option<&Value>) -> Result<HelmChartConfigSpec, ReconcileE
     }
 }
 
-/// Writes whose the object is. Who claims it at the same time makes the write fail.
-async fn claim(pass: &mut ReconcilePass, manager: &str) -> Result<(), ReconcileError> {
-    let version = ObjectMeta::of(&pass.object).resource_version();
-    let patch = json!({"metadata": {"annotations": {MANAGED_BY: manager}, "resourceVersion": version}});
+/// Writes whose the object is, with the finalizer. Who claims it at the same time makes the write fail.
+async fn claim(pass: &mut ReconcilePass, manager: &str, finalizer: &str) -> Result<(), ReconcileError> {
+    let meta = ObjectMeta::of(&pass.object);
+    let others = meta.finalizers().filter(|other| *other != finalizer);
+    let finalizers: Vec<&str> = others.chain([finalizer]).collect();
+    let annotations = json!({MANAGED_BY: manager});
+    let patch = json!({"metadata": {
+        "annotations": annotations, "finalizers": finalizers, "resourceVersion": meta.resource_version(),
+    }});
     let client = pass.client();
     client.patch_subresource(&pass.reference, "", PatchKind::Merge, &patch, STATUS_MANAGER).await?;
     Ok(())
