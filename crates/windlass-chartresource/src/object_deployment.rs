@@ -15,7 +15,7 @@ use super::loaded_chart::{CAPABILITIES, LoadedChart};
 use super::pull_secret;
 use super::release_choice::{ChosenRelease, Ownership};
 use super::values_object::{self, ChartObject};
-use windlass_cluster::{ObjectRef, Validation};
+use windlass_cluster::Validation;
 use windlass_controller::{
     PostRender, ReconcileError, ReconcilePass, ReleaseRunner, ReleaseSpec, crd_files, drift_policy_of,
 };
@@ -24,7 +24,7 @@ use windlass_engine::{
     Disposition, DriftMode, DriftPolicy, Duplicates, EngineError, FailureOptions, Immutable, Mode,
     ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, ReleaseOutcome, RevisionOptions,
 };
-use windlass_render::{ObjectOwner, add_owner, refuse_itself};
+use windlass_render::{ObjectOwner, add_owner};
 
 /// Revisions of a release that are kept.
 const MAX_REVISIONS: usize = 10;
@@ -186,11 +186,9 @@ impl Deployment<'_> {
             name: self.object.name.clone(),
             uid: self.object.uid.clone(),
         };
-        let object = ObjectRef::new(owner.gvk.clone(), Some(&owner.namespace), &owner.name);
         let pull_secret = self.object.status.pull_secret.clone();
         Ok(Arc::new(move |rendered, bounds| {
             let mut release = windlass_render::release(&rendered, bounds)?;
-            refuse_itself(&release, &object, &owner.namespace).map_err(ReconcileError::Chart)?;
             let is_namespaced = |gvk: &_| kinds.get(gvk).map(|served| served.namespaced);
             if let Some(secret) = &pull_secret {
                 pull_secret::add_to_release(&mut release, &owner.namespace, secret)
@@ -222,10 +220,10 @@ impl Deployment<'_> {
             notes: None,
             wrote,
             wrote_record: false,
-        let unchanged = || engine.unchanged_revision(&self.release.id, DriftMode::Correct);
             renew_at: None,
         };
         let engine = self.runner.engine();
+        let unchanged = || engine.unchanged_revision(&self.release.id, DriftMode::Correct);
         if self.settings.watches_dependents
             && unchanged().is_some_and(|known| known.revision == newest.version)
         {

@@ -16,23 +16,22 @@ use super::chart_inputs::InputReader;
 use super::chart_status::{DeployedChart, ObjectReadiness, StatusOf, is_new_revision, note};
 use super::chart_uninstall::{check_complete, foreign, uninstall_request};
 use super::helm_charts::{HelmCharts, ReinstallMode};
-use super::k3s_api::{API_VERSION, CHART_KIND, HelmChartConfigSpec};
+use super::k3s_api::HelmChartConfigSpec;
 use super::layered_values;
 use super::managed_chart::{
     FailurePolicy, MANAGED_BY, ManagedChart, Management, failure_policy, release_options, timeout,
 };
 use super::record_marks::{OWNER_DIGEST, RecordMark};
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind, has_omitted_values};
+use windlass_cluster::{ObjectMeta, PatchKind, has_omitted_values};
 use windlass_controller::{
-    Done, EventType, FrontEnd as _, PostRender, ReconcileError, ReconcilePass, Reconciled, References,
-    ReleaseRunner, ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
+    Done, EventType, FrontEnd as _, ReconcileError, ReconcilePass, Reconciled, References, ReleaseRunner,
+    ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
 };
 use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{
     CheckedObjects, Disposition, EngineError, Immutable, Mode, ReleaseAction, ReleaseOptions, ReleaseRequest,
     Wait,
 };
-use windlass_render::refuse_itself;
 
 /// A release whose objects are not ready is looked at again after this time.
 const RECHECK: Duration = Duration::from_secs(120);
@@ -90,7 +89,7 @@ impl HelmCharts {
                 RecordMark::of(self.name(), chart).digest,
             )]),
             checksum_label: None,
-            post_render: Some(without_itself(chart)),
+            post_render: None,
             options,
         };
         let change = change.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -332,18 +331,6 @@ impl HelmCharts {
         }
         Reconciled::failed(error)
     }
-}
-
-/// Makes the release of what a chart rendered, unless that has the HelmChart itself.
-fn without_itself(chart: &ManagedChart) -> PostRender {
-    let gvk = Gvk::new(API_VERSION, CHART_KIND);
-    let own = ObjectRef::new(gvk, Some(&chart.namespace), &chart.name);
-    let namespace = chart.release().namespace;
-    Arc::new(move |rendered, bounds| {
-        let release = windlass_render::release(&rendered, bounds)?;
-        refuse_itself(&release, &own, &namespace).map_err(ReconcileError::Chart)?;
-        Ok((release, String::new()))
-    })
 }
 
 /// The spec of a HelmChartConfig.
