@@ -133,7 +133,7 @@ metadata: {name: "{{ .Release.Name }}-kept", annotations: {helm.sh/resource-poli
 pub(crate) struct Running {
     pub(crate) cp: &'static ControlPlane,
     pub(crate) ns: Namespace<'static>,
-    root: tempfile::TempDir,
+    pub(crate) root: tempfile::TempDir,
     state: Arc<State>,
     stop: watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<Result<(), ClusterError>>>,

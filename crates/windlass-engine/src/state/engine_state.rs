@@ -6,7 +6,7 @@ use crate::{
     objects::desired_objects::Digest,
     record::Horizon,
     request::{DriftMode, ReleaseId, ReleaseKey},
-    state::{crd_tracker::CrdTracker, expected_object::ExpectedObject},
+    state::{crd_tracker::CrdTracker, deletion_waits::DeletionWaits, expected_object::ExpectedObject},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -114,6 +114,8 @@ pub(crate) struct EngineState {
     inner: Mutex<Inner>,
     /// The newest resource version of records that was observed.
     pub(crate) horizon: Horizon,
+    /// Uninstalls that wait until objects are gone.
+    pub(crate) deletion_waits: DeletionWaits,
     wake: Notify,
     /// Background tasks, for which no operation waits.
     beside: Mutex<JoinSet<()>>,
@@ -386,9 +388,9 @@ mod tests {
             retains: false,
             revision,
             record_version: version.into(),
+            has_successor: false,
             state: [0; 32],
             crds: [0; 32],
-            has_successor: false,
             checksum: String::new(),
             drift: DriftMode::Correct,
             expected: BTreeMap::new(),
