@@ -133,7 +133,7 @@ metadata: {name: "{{ .Release.Name }}-kept", annotations: {helm.sh/resource-poli
 pub(crate) struct Running {
     pub(crate) cp: &'static ControlPlane,
     pub(crate) ns: Namespace<'static>,
-    root: tempfile::TempDir,
+    pub(crate) root: tempfile::TempDir,
     state: Arc<State>,
     stop: watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<Result<(), ClusterError>>>,
@@ -743,6 +743,64 @@ async fn passes_over_an_object_that_did_not_change_make_no_request() {
     let named: Vec<String> =
         all.iter().filter(ours).map(|e| format!("{} {}/{}", e.verb, e.resource, e.name)).collect();
     assert_eq!(named, [""; 0]);
+    own.end().await;
+}
+
+/// What the process asks for from the creation of an object until its release is ready and nothing is due.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_install_asks_for_each_thing_once() {
+    let mut own =
+        Running::start_with(&["Cache"], Setup { fields: ", reconcilePeriod: 1h", ..Setup::default() }).await;
+    let n = own.ns.name().to_owned();
+    // Kinds are discovered and watched with the first one.
+    own.apply("Cache", "first", &json!({"runs": true}));
+    let settled = |name: &str| {
+        own.ready("Cache", name);
+        own.wait("its lock is released, and its Event is there", || {
+            let event = own.events("InstallSuccessful");
+            let lease = own.object("lease", &format!("windlass-{name}"));
+            lease.is_none() && event.contains(&format!("release {n}/{name} "))
+        });
+    };
+    settled("first");
+    let mark = own.cp.audit_mark().unwrap();
+    own.apply("Cache", "web", &json!({"runs": true}));
+    settled("web");
+    let role = format!("{n}-web");
+    let ours = |e: &&windlass_testing::AuditEvent| {
+        let of_release = (e.namespace == n && !e.name.contains("first")) || e.name == role;
+        of_release && e.user_agent.contains("windlass") && e.verb != "watch"
+    };
+    let events = own.cp.audit_since(mark).unwrap();
+    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    for one in events.iter().filter(ours) {
+        let resource = [one.resource.as_str(), one.subresource.as_str()].join("/");
+        *counts.entry(format!("{} {}", one.verb, resource.trim_end_matches('/'))).or_default() += 1;
+    }
+    println!("{} requests: {counts:#?}", counts.values().sum::<usize>());
+    // A workload that takes longer than a second is looked for again, and the status says what is awaited.
+    let waited = counts.remove("list deployments").unwrap_or_default();
+    let statuses = counts.remove("patch caches/status").unwrap_or_default();
+    assert!((1..=3).contains(&waited) && (1..=3).contains(&statuses), "{waited} {statuses}");
+    let expected = [
+        ("create events", 1),
+        ("create leases", 1),
+        ("create secrets", 1),
+        ("delete leases", 1),
+        ("get clusterroles", 1),
+        ("get configmaps", 1),
+        ("get deployments", 1),
+        // Its random value.
+        ("get secrets", 1),
+        ("patch caches", 1),
+        ("patch clusterroles", 1),
+        ("patch configmaps", 1),
+        ("patch deployments", 1),
+        ("patch secrets", 1),
+        ("update secrets", 1),
+    ];
+    let expected = expected.map(|(what, number)| (what.to_owned(), number));
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), expected);
     own.end().await;
 }
 

@@ -419,3 +419,44 @@ async fn a_tenant_acts_with_the_account_of_the_kind() {
     own.wait("it has the rights", || own.data("one") == "1 0.1.0");
     own.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_whose_names_the_server_does_not_accept_says_so_and_can_be_deleted() {
+    let mut own = Running::start().await;
+    let group = own.group();
+    // Another definition of the group has the kind's name.
+    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let theirs = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("others.{group}")},
+        "spec": {
+            "group": group, "scope": "Namespaced", "names": {"kind": "Web", "plural": "others", "singular": "other"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": any}}],
+        },
+    });
+    own.cp.kubectl_with(["create", "-f", "-"], &theirs.to_string()).unwrap();
+    own.cp.kubectl(["wait", "--for=condition=Established", &format!("crd/others.{group}")]).unwrap();
+    let definition = format!("webs.{group}");
+    let accepted = || {
+        let path = "jsonpath={.status.conditions[?(@.type==\"NamesAccepted\")].status}";
+        own.cp.kubectl(["get", "crd", &definition, "--ignore-not-found", "-o", path]).unwrap_or_default()
+    };
+    own.resource("web", &json!({}));
+    own.wait("the server does not accept the names", || accepted() == "False");
+    let refused = |own: &Running| {
+        let message = own.ready("web", "False NamesNotAccepted");
+        assert!(message.contains(&definition) && message.contains("already in use"), "{message}");
+    };
+    refused(&own);
+    // It goes, and takes nothing of the other one along.
+    let resource = format!("{}-web", own.ns.name());
+    own.cp.kubectl(["delete", RESOURCES, &resource, "--timeout=50s"]).unwrap();
+    assert_eq!(own.cp.kubectl(["get", "crd", &definition, "--ignore-not-found", "-o", "name"]).unwrap(), "");
+    // Once the name is free, the kind is registered.
+    own.resource("web", &json!({}));
+    refused(&own);
+    own.cp.kubectl(["delete", "crd", &format!("others.{group}")]).unwrap();
+    own.ready("web", "True Registered");
+    own.cp.kubectl(["delete", RESOURCES, &resource, "--timeout=50s"]).unwrap();
+    own.end().await;
+}

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod chart_annotations;
+mod chart_cycles;
+mod chart_histories;
 mod chart_objects;
 mod chart_operator;
 mod chart_origins;

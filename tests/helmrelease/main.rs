@@ -23,6 +23,7 @@ mod recorded;
 mod recovery;
 mod reference_attempts;
 mod registration;
+mod release_cycles;
 mod remote;
 mod scale;
 mod scenarios;

@@ -46,5 +46,6 @@ mod sigstore;
 mod support;
 #[cfg(feature = "cosign")]
 mod timestamps;
+mod token_registry;
 #[cfg(all(feature = "cosign", feature = "pgp"))]
 mod verification;

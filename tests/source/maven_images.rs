@@ -6,10 +6,12 @@ use std::net::TcpStream;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
+use windlass_testing::wait_until;
 
 use super::registries::Registry;
 use super::server::{Answer, Server};
 use super::support::User;
+use super::token_registry::{TokenRegistry, noted};
 
 /// A path of the Maven repository, and one of the base's registry.
 const SHOP: &str = "/maven/com/example/shop";
@@ -277,4 +279,50 @@ fn a_login_goes_to_the_maven_repository_alone() {
     assert!(of_registry.into_iter().all(|asked| !asked.headers.contains_key("authorization")));
     let error = user.fails(&words(&sources.command(&sources.base(), &tag, &["--artifact-version", "1.0"])));
     assert!(error.contains("401"), "{error}");
+}
+
+#[test]
+fn a_layer_is_mounted_with_a_token_for_both_repositories() {
+    let (user, registry, sources) = (User::new(), TokenRegistry::start(), Sources::new());
+    sources.file("1.0", "shop-1.0.war", b"the war");
+    let own = |repository: &str| format!("repository:{repository}:pull,push");
+    for repository in ["team/shop", "other/shop", "third/shop"] {
+        registry.grant(&[&own(repository)], &[&own(repository)]);
+    }
+    let base = "repository:team/shop:pull";
+    registry.grant(&[base], &[base]);
+    let first = format!("{}/team/shop:1", registry.host);
+    let build = |base: &str, tag: &str| {
+        let command = sources.command(base, tag, &["--artifact-version", "1.0", "--path", "/config/more/"]);
+        user.ok(&words(&command));
+    };
+    build(&sources.base(), &first);
+    registry.asked();
+
+    // Both scopes at once: a token for one repository alone mounts nothing.
+    let mut asked = Vec::new();
+    let mut of_blob = |repository: &str, digest: &str| {
+        let found = wait_until("the registry notes the blob", std::time::Duration::from_secs(20), || {
+            asked.extend(registry.asked());
+            let mut all = noted(&asked, repository).into_iter();
+            Ok(all.find(|(action, of, _)| of == digest && action != "pull"))
+        });
+        let (action, _, from) = found.unwrap();
+        (action, from)
+    };
+    let layer: Vec<u8> = (0..9u32 << 20).map(|at| (at % 251) as u8).collect();
+    let layer = digest(&layer);
+    for (repository, granted, expected) in [
+        ("other/shop", &[own("other/shop"), base.to_owned()][..], ("mount", "team/shop")),
+        // Whose token may not read the other repository copies the layer.
+        ("third/shop", &[own("third/shop")], ("push", "")),
+    ] {
+        let granted: Vec<&str> = granted.iter().map(String::as_str).collect();
+        registry.grant(&[&own(repository), base], &granted);
+        build(&first, &format!("{}/{repository}:1", registry.host));
+        let (action, from) = of_blob(repository, &layer);
+        assert_eq!((action.as_str(), from.as_str()), expected, "{repository}");
+    }
+    let scopes = "&scope=repository%3Aother%2Fshop%3Apull%2Cpush&scope=repository%3Ateam%2Fshop%3Apull";
+    assert!(asked.iter().any(|asked| asked.path.ends_with(scopes)), "{asked:?}");
 }

@@ -392,6 +392,13 @@ fn is_reserved(reserved: &[Gvk], gvk: &Gvk) -> bool {
     reserved.iter().any(|known| known.group == gvk.group && known.kind == gvk.kind)
 }
 
+/// Why the API server does not accept the names of a definition.
+fn refused_names(definition: Option<&Value>) -> Option<&str> {
+    let mut conditions = definition?["status"]["conditions"].as_array()?.iter();
+    let refused = conditions.find(|one| one["type"] == "NamesAccepted" && one["status"] == "False")?;
+    refused["message"].as_str()
+}
+
 /// The definition of a kind, if there is one.
 ///
 /// # Errors
@@ -513,15 +520,26 @@ impl ChartResources {
             ..ReleaseOptions::default()
         };
         let runner = pass.runner_of_operator();
-        runner.apply_crds(&definition_id(&object.name), NAME, vec![file], &options).await?;
-        match pass.client().kinds_with([gvk.clone()]).await?.get(&gvk) {
-            Some(_) => Ok(()),
-            None => Err(ReconcileError::Reason {
-                reason: "KindNotServed",
-                text: format!("{reference} is registered, and {} is not served yet", gvk.kind),
-                disposition: Disposition::Wait,
-            }),
+        let applied = runner.apply_crds(&definition_id(&object.name), NAME, vec![file], &options).await;
+        if applied.is_ok() && pass.client().kinds_with([gvk.clone()]).await?.get(&gvk).is_some() {
+            return Ok(());
         }
+        if let Some(why) = refused_names(pass.client().get(&reference).await?.as_ref()) {
+            return Err(ReconcileError::Reason {
+                reason: "NamesNotAccepted",
+                text: format!(
+                    "{reference}: the API server does not accept its names, {why}: choose others in spec.kind, or delete the definition that has \
+                     them"
+                ),
+                disposition: Disposition::Retry,
+            });
+        }
+        applied?;
+        Err(ReconcileError::Reason {
+            reason: "KindNotServed",
+            text: format!("{reference} is registered, and {} is not served yet", gvk.kind),
+            disposition: Disposition::Wait,
+        })
     }
 
     /// Writes the status of a kind that is registered.

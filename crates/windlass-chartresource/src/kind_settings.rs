@@ -83,6 +83,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_kind_selects_among_the_objects_of_the_process() {
+        let kind = |selector: &str, concurrency| KindSettings {
+            name: String::new(),
+            gvk: Gvk::new("g.io/v1", "K"),
+            overrides: OverrideValues::default(),
+            selector: selector.to_owned(),
+            reconcile_period: Duration::from_secs(60),
+            watches_dependents: true,
+            concurrency,
+            service_account: None,
+            pull_secret_path: None,
+            suspended: false,
+        };
+        let shared = |selector: &str| ControllerOptions {
+            namespace: Some("shop".to_owned()),
+            selector: selector.to_owned(),
+            concurrency: 8,
+            ..ControllerOptions::default()
+        };
+        for (own, all, expected) in [("", "", ""), ("a=b", "", "a=b"), ("", "c", "c"), ("a=b", "c", "c,a=b")]
+        {
+            let made = kind(own, None).controller(&shared(all));
+            assert_eq!((made.selector.as_str(), made.concurrency), (expected, 8));
+            assert_eq!(made.namespace.as_deref(), Some("shop"));
+        }
+        assert_eq!(kind("", Some(3)).controller(&shared("")).concurrency, 3);
+    }
+
+    #[test]
     fn names_fit_into_labels() {
         let of = |group: &str, kind: &str| {
             owner_name(&Gvk { group: group.into(), version: "v1".into(), kind: kind.into() })

@@ -15,16 +15,16 @@ use super::loaded_chart::{CAPABILITIES, LoadedChart};
 use super::pull_secret;
 use super::release_choice::{ChosenRelease, Ownership};
 use super::values_object::{self, ChartObject};
-use windlass_cluster::{ObjectRef, Validation};
+use windlass_cluster::Validation;
 use windlass_controller::{
     PostRender, ReconcileError, ReconcilePass, ReleaseRunner, ReleaseSpec, crd_files, drift_policy_of,
 };
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{
     Disposition, DriftMode, DriftPolicy, Duplicates, EngineError, FailureOptions, Immutable, Mode,
-    ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, RevisionOptions,
+    ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, ReleaseOutcome, RevisionOptions,
 };
-use windlass_render::{ObjectOwner, add_owner, refuse_itself};
+use windlass_render::{ObjectOwner, add_owner};
 
 /// Revisions of a release that are kept.
 const MAX_REVISIONS: usize = 10;
@@ -159,23 +159,22 @@ impl Deployment<'_> {
     /// Any step from the render to the record fails; what was deployed before is deployed again.
     pub(crate) async fn deploy(
         &self,
-        pass: &mut ReconcilePass,
         chart: &LoadedChart,
         values: Map,
-    ) -> Result<Kept, ReconcileError> {
+    ) -> Result<(ReleaseOutcome, Kept), ReconcileError> {
         let spec = self.spec(chart, values).await?;
         let done = self.runner.run(spec).await.map_err(taken)?;
-        pass.note_outcome(&done.outcome);
         let wrote_record = done.outcome.record.is_some();
         let record = done.outcome.record.as_deref().cloned();
-        Ok(Kept {
+        let kept = Kept {
             revision: done.outcome.revision,
             notes: record.as_ref().map(|record| record.info.notes.clone()),
             wrote: done.outcome.wrote(),
             wrote_record,
             renew_at: done.inputs.and_then(|inputs| inputs.renew_at),
             record,
-        })
+        };
+        Ok((done.outcome, kept))
     }
 
     /// Gives each object of the release the object as its owner, and ServiceAccounts its pull secret.
@@ -187,11 +186,9 @@ impl Deployment<'_> {
             name: self.object.name.clone(),
             uid: self.object.uid.clone(),
         };
-        let object = ObjectRef::new(owner.gvk.clone(), Some(&owner.namespace), &owner.name);
         let pull_secret = self.object.status.pull_secret.clone();
         Ok(Arc::new(move |rendered, bounds| {
             let mut release = windlass_render::release(&rendered, bounds)?;
-            refuse_itself(&release, &object, &owner.namespace).map_err(ReconcileError::Chart)?;
             let is_namespaced = |gvk: &_| kinds.get(gvk).map(|served| served.namespaced);
             if let Some(secret) = &pull_secret {
                 pull_secret::add_to_release(&mut release, &owner.namespace, secret)
@@ -226,8 +223,9 @@ impl Deployment<'_> {
             renew_at: None,
         };
         let engine = self.runner.engine();
+        let unchanged = || engine.unchanged_revision(&self.release.id, DriftMode::Correct);
         if self.settings.watches_dependents
-            && engine.unchanged_revision(&self.release.id, DriftMode::Correct) == Some(newest.version)
+            && unchanged().is_some_and(|known| known.revision == newest.version)
         {
             return Ok(Some(kept(false)));
         }

@@ -58,6 +58,7 @@ impl ChartObjects {
             true => runner.acting_for(&self.target(&object)?, &namespace)?,
             false => runner.clone(),
         };
+        let runner = runner.for_object(&ObjectMeta::of(live).reference(self.kind()));
         // A plan takes no turn in the rollout: it is made for all objects.
         let chart = match self.kind.chart() {
             KindChart::Loaded(chart) => chart,

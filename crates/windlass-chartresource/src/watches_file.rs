@@ -205,6 +205,8 @@ mod tests {
         assert_eq!(full.settings.overrides.shown(), [("image.name".to_owned(), "web:1".to_owned())]);
         assert_eq!(file.ignored.len(), 1);
         assert!(file.ignored[0].starts_with("entry 2 (Web of web.example.com): dryRunOption"), "{file:?}");
+        let client = parse("- {version: v1, kind: K, chart: c, dryRunOption: client}").unwrap();
+        assert_eq!((client.kinds.len(), client.ignored.len()), (1, 1));
     }
 
     #[test]

@@ -596,6 +596,7 @@ impl<F: FrontEnd> Controller<F> {
             _ => true,
         };
         self.workers.queue.done(key, succeeded);
+        let claimed = self.claims.end_pass(key);
         self.tell_former_owners();
         if self.options.once {
             self.tried.insert(key.to_owned());
@@ -608,7 +609,11 @@ impl<F: FrontEnd> Controller<F> {
             1.0,
         );
         let busy = self.workers.queue.is_busy(key);
-        let Some(known) = self.objects.get_mut(key) else { return self.workers.queue.forget(key) };
+        let Some(known) = self.objects.get_mut(key) else {
+            // What its pass has claimed goes with it.
+            self.set_releases(key, BTreeSet::new());
+            return self.workers.queue.forget(key);
+        };
         // The watch may be behind: the next pass begins with what this one wrote. What a later generation depends on, the watch tells.
         if known.object.is_status_older_than(&written) {
             let written = without_managed_fields(written);
@@ -617,6 +622,10 @@ impl<F: FrontEnd> Controller<F> {
             if let Some(known) = self.objects.get_mut(key) {
                 known.facts = facts;
             }
+            self.set_releases(key, releases);
+        } else if claimed {
+            let object = known.object.value();
+            let (releases, _) = self.read(key, &object);
             self.set_releases(key, releases);
         }
         let Some(known) = self.objects.get_mut(key) else { return };

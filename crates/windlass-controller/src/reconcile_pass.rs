@@ -378,13 +378,18 @@ impl ReconcilePass {
         let own = self.reference.namespace.clone().unwrap_or_default();
         let release = front_end.releases(object).into_iter().next();
         let namespace = release.map_or(own, |id| id.namespace);
-        Ok(self.context.runner.acting_for(&target, &namespace)?.with_slot(&self.slot))
+        Ok(self.adopt_runner(self.context.runner.acting_for(&target, &namespace)?))
     }
 
-    /// A runner of the front end's own for this pass: it leaves the worker's place while its engine waits.
+    /// A runner of the front end's own for this pass: it leaves the worker's place while its engine waits. Where it is of the cluster of
+    /// the object, its releases are deployed for that.
     #[must_use]
     pub fn adopt_runner(&self, runner: ReleaseRunner) -> ReleaseRunner {
-        runner.with_slot(&self.slot)
+        let runner = runner.with_slot(&self.slot);
+        match runner.engine().operator_client().server() == self.client().server() {
+            true => runner.for_object(&self.reference),
+            false => runner,
+        }
     }
 
     /// Claims a release for the object, in whose status it is not yet.
@@ -392,7 +397,7 @@ impl ReconcilePass {
     /// # Errors
     /// It belongs to another object.
     pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
-        self.claims.claim(release, &ObjectMeta::of(&self.object).namespaced_name())
+        self.claims.claim_in_pass(release, &ObjectMeta::of(&self.object).namespaced_name())
     }
 
     /// The runner that acts as the operator itself.

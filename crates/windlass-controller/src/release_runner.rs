@@ -15,7 +15,7 @@ use super::error::ReconcileError;
 use super::render_revision::RenderedRevision;
 use super::target::{Impersonation, ReleaseTarget};
 use super::worker_slot::WorkerSlot;
-use windlass_cluster::{Cluster, ClusterError};
+use windlass_cluster::{Cluster, ClusterError, ObjectRef};
 use windlass_engine::record::Storage;
 use windlass_engine::{
     ChartRecord, CrdFile, Engine, ReleaseId, ReleaseOptions, ReleaseOutcome, ReleaseRequest, RenderedRelease,
@@ -115,6 +115,8 @@ pub struct ReleaseRunner {
     crds_as_operator: bool,
     /// Loads documents that schemas of values refer to; `None` refuses them.
     pub(super) documents: Option<Arc<dyn Documents>>,
+    /// The custom resource that releases are deployed for.
+    pub(super) object: Option<ObjectRef>,
 }
 
 impl ReleaseRunner {
@@ -130,6 +132,7 @@ impl ReleaseRunner {
             renders,
             crds_as_operator,
             documents: None,
+            object: None,
         }
     }
 
@@ -200,6 +203,13 @@ impl ReleaseRunner {
         self
     }
 
+    /// The same runner for releases that are deployed for a custom resource of their cluster. One that has this very object is refused,
+    /// and the uninstall of one does not wait for an object whose own deletion waits for this one.
+    #[must_use]
+    pub fn for_object(self, object: &ObjectRef) -> Self {
+        Self { object: Some(object.clone()), ..self }
+    }
+
     /// Renders a release and reconciles it.
     ///
     /// # Errors
@@ -256,6 +266,7 @@ impl ReleaseRunner {
     /// # Errors
     /// As the engine's.
     pub async fn uninstall(&self, request: &UninstallRequest) -> Result<Uninstalled, ReconcileError> {
+        let request = &UninstallRequest { object: self.object.clone(), ..request.clone() };
         let done = self.engine.uninstall(request).await?;
         let id = &request.id;
         store::forget(self.engine.record_client(), self.engine.storage_namespace_of(id), &id.name).await?;

@@ -15,7 +15,7 @@ use windlass_base::redact;
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{ChartRecord, History, RenderedRelease};
 use windlass_render::replay::{GeneratedValues, Replayed, store};
-use windlass_render::{self as rendering, ClusterLookup, Deadline, RenderRequest, replay};
+use windlass_render::{self as rendering, ClusterLookup, Deadline, RenderRequest, refuse_itself, replay};
 
 /// A chart rendered at the revision that is due.
 pub(super) struct RenderedRevision {
@@ -186,6 +186,7 @@ impl Renders<'_> {
         let storage = runner.engine().storage_namespace_of(&self.spec.id).to_owned();
         let runtime = tokio::runtime::Handle::current();
         let (bounds, deadline, documents) = (runner.bounds, self.deadline, runner.documents.clone());
+        let object = runner.object.clone();
         // Parallel renders share the memory that the process has.
         let permit = Arc::clone(&runner.renders).acquire_owned().await;
         let work = move || {
@@ -220,6 +221,9 @@ impl Renders<'_> {
                     }
                     None => (rendering::release(&rendered, &bounds)?, String::new()),
                 };
+                if let Some(object) = &object {
+                    refuse_itself(&rendered, object, &id.namespace).map_err(ReconcileError::Chart)?;
+                }
                 let chart = rendering::chart_record(chart.chart());
                 Ok((One { rendered, checksum, chart, reads_revision }, memory, renewed, renew_at, lookups))
             };

@@ -49,6 +49,7 @@ mod state;
 pub use context::EngineOptions;
 pub use decide::ReleaseAction;
 pub use decide::reason::{ActionReason, KeptReason};
+pub use drift::unchanged::UnchangedRelease;
 pub use engine::Engine;
 pub use engine::readiness_check::CheckedObjects;
 pub use engine::reconcile_trigger::ReconcileTrigger;

@@ -594,6 +594,9 @@ impl Default for ReleaseId {
 #[derive(Debug, Clone)]
 pub struct UninstallRequest {
     pub id: ReleaseId,
+    /// The object in the cluster that the release was deployed for, and that stays until it is uninstalled. An object of the release whose
+    /// own deletion waits for this one is not waited for.
+    pub object: Option<ObjectRef>,
     pub keep_history: bool,
     pub ignore_not_found: bool,
     pub run_hooks: bool,
@@ -617,6 +620,7 @@ impl UninstallRequest {
     pub fn new(id: ReleaseId) -> Self {
         Self {
             id,
+            object: None,
             keep_history: false,
             ignore_not_found: false,
             run_hooks: true,

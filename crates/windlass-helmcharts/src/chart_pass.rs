@@ -16,23 +16,22 @@ use super::chart_inputs::InputReader;
 use super::chart_status::{DeployedChart, ObjectReadiness, StatusOf, is_new_revision, note};
 use super::chart_uninstall::{check_complete, foreign, uninstall_request};
 use super::helm_charts::{HelmCharts, ReinstallMode};
-use super::k3s_api::{API_VERSION, CHART_KIND, HelmChartConfigSpec};
+use super::k3s_api::HelmChartConfigSpec;
 use super::layered_values;
 use super::managed_chart::{
     FailurePolicy, MANAGED_BY, ManagedChart, Management, failure_policy, release_options, timeout,
 };
 use super::record_marks::{OWNER_DIGEST, RecordMark};
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind, has_omitted_values};
+use windlass_cluster::{ObjectMeta, PatchKind, has_omitted_values};
 use windlass_controller::{
-    Done, EventType, FrontEnd as _, PostRender, ReconcileError, ReconcilePass, Reconciled, References,
-    ReleaseRunner, ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
+    Done, EventType, FrontEnd as _, ReconcileError, ReconcilePass, Reconciled, References, ReleaseRunner,
+    ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
 };
 use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{
     CheckedObjects, Disposition, EngineError, Immutable, Mode, ReleaseAction, ReleaseOptions, ReleaseRequest,
     Wait,
 };
-use windlass_render::refuse_itself;
 
 /// A release whose objects are not ready is looked at again after this time.
 const RECHECK: Duration = Duration::from_secs(120);
@@ -90,7 +89,7 @@ impl HelmCharts {
                 RecordMark::of(self.name(), chart).digest,
             )]),
             checksum_label: None,
-            post_render: Some(without_itself(chart)),
+            post_render: None,
             options,
         };
         let change = change.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -104,7 +103,7 @@ impl HelmCharts {
         chart: &ManagedChart,
     ) -> Result<Reconciled, ReconcileError> {
         if chart.management == Management::Unclaimed {
-            claim(pass, &self.options.managed_by).await?;
+            claim(pass, &self.options.managed_by, self.finalizer()).await?;
             // The annotation triggers the pass over what is ours.
             return Ok(Reconciled::new(false, Requeue::Never));
         }
@@ -334,18 +333,6 @@ impl HelmCharts {
     }
 }
 
-/// Makes the release of what a chart rendered, unless that has the HelmChart itself.
-fn without_itself(chart: &ManagedChart) -> PostRender {
-    let gvk = Gvk::new(API_VERSION, CHART_KIND);
-    let own = ObjectRef::new(gvk, Some(&chart.namespace), &chart.name);
-    let namespace = chart.release().namespace;
-    Arc::new(move |rendered, bounds| {
-        let release = windlass_render::release(&rendered, bounds)?;
-        refuse_itself(&release, &own, &namespace).map_err(ReconcileError::Chart)?;
-        Ok((release, String::new()))
-    })
-}
-
 /// The spec of a HelmChartConfig.
 fn read_config(config: Option<&Value>) -> Result<HelmChartConfigSpec, ReconcileError> {
     match config.map(|config| &config["spec"]).filter(|spec| !spec.is_null()) {
@@ -355,10 +342,15 @@ fn read_config(config: Option<&Value>) -> Result<HelmChartConfigSpec, ReconcileE
     }
 }
 
-/// Writes whose the object is. Who claims it at the same time makes the write fail.
-async fn claim(pass: &mut ReconcilePass, manager: &str) -> Result<(), ReconcileError> {
-    let version = ObjectMeta::of(&pass.object).resource_version();
-    let patch = json!({"metadata": {"annotations": {MANAGED_BY: manager}, "resourceVersion": version}});
+/// Writes whose the object is, with the finalizer. Who claims it at the same time makes the write fail.
+async fn claim(pass: &mut ReconcilePass, manager: &str, finalizer: &str) -> Result<(), ReconcileError> {
+    let meta = ObjectMeta::of(&pass.object);
+    let others = meta.finalizers().filter(|other| *other != finalizer);
+    let finalizers: Vec<&str> = others.chain([finalizer]).collect();
+    let annotations = json!({MANAGED_BY: manager});
+    let patch = json!({"metadata": {
+        "annotations": annotations, "finalizers": finalizers, "resourceVersion": meta.resource_version(),
+    }});
     let client = pass.client();
     client.patch_subresource(&pass.reference, "", PatchKind::Merge, &patch, STATUS_MANAGER).await?;
     Ok(())

@@ -44,7 +44,7 @@ impl HelmCharts {
             true => runner.acting_for(&self.target(&chart)?, &chart.release().namespace)?,
             false => runner.clone(),
         };
-        let own = self.placed(own, &chart);
+        let own = self.placed(own, &chart).for_object(&ObjectMeta::of(object).reference(self.kind()));
         let prepared = self.prepare(&chart, config, &own, &mut References::new()).await?;
         let request = own.preview(prepared.spec).await?;
         Ok(PlannedChart::Release(Box::new(own.engine().plan(&request).await?)))

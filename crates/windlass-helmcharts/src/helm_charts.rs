@@ -137,6 +137,11 @@ impl FrontEnd for HelmCharts {
         "wrangler.cattle.io/on-helm-chart-remove"
     }
 
+    /// An object that nobody manages yet gets it with the claim.
+    fn needs_finalizer(&self, chart: &ManagedChart) -> bool {
+        chart.management != Management::Unclaimed
+    }
+
     fn trigger_annotations(&self) -> &[&str] {
         &["windlass.dev/requested-at", MANAGED_BY, UNMANAGED, DEPENDS_ON]
     }

@@ -13,11 +13,20 @@ use crate::{
 };
 use windlass_cluster::CacheLookup;
 
-/// The deployed revision, if no watch saw a change of the release since it was last reconciled with this drift mode; makes no
-/// request.
-pub(crate) fn revision(context: &Context, id: &ReleaseId, drift: DriftMode) -> Option<u64> {
-    let as_asked = |known: &CachedRelease| known.drift == drift;
-    unchanged(context, id, as_asked).map(|(revision, _)| revision)
+/// A release of which no watch saw a change since it was last reconciled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnchangedRelease {
+    /// The deployed revision.
+    pub revision: u64,
+    /// How many objects it has.
+    pub objects: usize,
+    /// Its workloads are as they were when they were last seen ready.
+    pub seen_ready: bool,
+}
+
+/// The release, if no watch saw a change of it since it was last reconciled with this drift mode; makes no request.
+pub(crate) fn release(context: &Context, id: &ReleaseId, drift: DriftMode) -> Option<UnchangedRelease> {
+    unchanged(context, id, |known| known.drift == drift)
 }
 
 /// The outcome without a request to the server, if nothing changed.
@@ -30,19 +39,19 @@ pub(crate) fn outcome(context: &Context, request: &ReleaseRequest) -> Option<Rel
     let drift = request.options.drift.mode;
     let as_asked =
         |known: &CachedRelease| *checksum == known.checksum && crds == known.crds && drift == known.drift;
-    let (revision, objects) = unchanged(context, &request.id, as_asked)?;
+    let UnchangedRelease { revision, objects, .. } = unchanged(context, &request.id, as_asked)?;
     let reason = ActionReason::UpToDate { revision };
     let mut outcome = ReleaseOutcome::new(ReleaseAction::Unchanged, reason, revision);
     outcome.unchanged = objects;
     Some(outcome)
 }
 
-/// Revision and number of objects of a release whose record and objects did not change.
+/// A release whose record and objects did not change.
 fn unchanged(
     context: &Context,
     id: &ReleaseId,
     as_asked: impl Fn(&CachedRelease) -> bool,
-) -> Option<(u64, usize)> {
+) -> Option<UnchangedRelease> {
     let (watches, records) = (context.watches.as_ref()?, context.records.as_ref()?);
     if !context.state.missing_crds(&context.key(id)).is_empty() {
         return None;
@@ -67,6 +76,14 @@ fn unchanged(
                     DriftVerdict::InSync | DriftVerdict::ExpectedDeletion(_) | DriftVerdict::Undecided
                 )
             });
-        fine.then_some((known.revision, known.expected.len()))
+        fine.then(|| UnchangedRelease {
+            revision: known.revision,
+            objects: known.expected.len(),
+            seen_ready: known
+                .expected
+                .values()
+                .filter(|expected| expected.is_workload())
+                .all(|expected| expected.is_seen_ready(&watches.lookup(&expected.object, expected.written))),
+        })
     })?
 }

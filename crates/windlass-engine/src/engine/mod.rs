@@ -11,7 +11,7 @@ mod uninstall;
 
 use crate::{
     context::{Context, EngineOptions},
-    drift::unchanged,
+    drift::unchanged::{self, UnchangedRelease},
     error::Result,
     execute::crds,
     observe::release_history::{self, History},
@@ -187,8 +187,8 @@ impl Engine {
 impl Engine {
     /// The deployed revision, if no watch saw a change of the release since it was last reconciled with this drift mode; makes no
     /// request.
-    pub fn unchanged_revision(&self, id: &ReleaseId, drift: DriftMode) -> Option<u64> {
-        unchanged::revision(&self.context, id, drift)
+    pub fn unchanged_revision(&self, id: &ReleaseId, drift: DriftMode) -> Option<UnchangedRelease> {
+        unchanged::release(&self.context, id, drift)
     }
 
     /// Tracks the CRDs of a release that the engine does not reconcile, for an owner that gets its triggers.

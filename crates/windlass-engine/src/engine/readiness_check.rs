@@ -1,17 +1,22 @@
 //! Whether the objects of a release that is deployed are ready.
 //!
-//! Owns the wait outside of a revision: one that ends without success changes no record. The rules are `execute/readiness`'s.
+//! Owns the wait outside of a revision: one that ends without success changes no record; and which objects need no look, since nobody
+//! has written them since they were seen ready. The rules are `execute/readiness`'s.
 
 use crate::{
+    context::Context,
     engine::Engine,
     error::Result,
-    execute::readiness::status_wait,
-    objects::desired_objects::{Scopes, resolve},
+    execute::readiness::status_wait::{self, SeenReady},
+    objects::desired_objects::{DesiredObject, Scopes, resolve},
     observe::observed_objects::kinds_for,
     record::Record,
     report::status_resources,
     request::{ReleaseId, ReleaseOptions, RenderedRelease},
+    state::engine_state::CachedRelease,
 };
+use std::collections::BTreeSet;
+use windlass_cluster::ObjectKey;
 
 /// Whose objects a check of readiness is about.
 #[derive(Clone, Copy)]
@@ -44,9 +49,39 @@ impl Engine {
             CheckedObjects::Recorded(record) => status_resources::targets(context, id, record).await?,
         };
         let progress = context.progress_of(id);
-        tokio::select! {
-            ready = status_wait::all_ready(&context.cluster, targets.iter(), options, progress) => ready,
+        let known = seen_ready(context, id);
+        let needs_look = |target: &&DesiredObject| {
+            !known.contains(&target.key) || !status_wait::is_by_status(&target.object.gvk, options)
+        };
+        let (targets, mut ready) = (targets.iter().filter(needs_look), SeenReady::new());
+        let result = tokio::select! {
+            result = status_wait::all_ready(&context.cluster, targets, options, progress, &mut ready) => result,
             error = context.deadline.given_up() => Err(error),
-        }
+        };
+        note_ready(context, id, options, ready);
+        result
     }
+}
+
+/// The objects of a release that are as they were when they were seen ready, as the watches have them.
+fn seen_ready(context: &Context, id: &ReleaseId) -> BTreeSet<ObjectKey> {
+    let Some(watches) = &context.watches else { return BTreeSet::new() };
+    let of = |known: &mut CachedRelease| {
+        let expected = known.expected.iter();
+        let ready = expected.filter(|(_, e)| e.is_seen_ready(&watches.lookup(&e.object, e.written)));
+        ready.map(|(key, _)| key.clone()).collect()
+    };
+    context.state.with(&context.key(id), of).unwrap_or_default()
+}
+
+/// Remembers the versions at which objects were ready.
+fn note_ready(context: &Context, id: &ReleaseId, options: &ReleaseOptions, ready: SeenReady) {
+    context.state.with(&context.key(id), |known| {
+        for (object, version) in ready {
+            let expected = known.expected.get_mut(&object.key());
+            if let Some(expected) = expected.filter(|_| status_wait::is_by_status(&object.gvk, options)) {
+                expected.ready_at = Some(version);
+            }
+        }
+    });
 }

@@ -258,11 +258,22 @@ impl UninstallExecution<'_> {
     }
 
     /// Waits until deleted objects are gone, if that is asked for, for the timeout in all. Returns why those that are not are still there.
+    /// An object that itself stays until this uninstall has ended is not waited for: it is gone soon afterwards.
     async fn await_all_gone(&self, deleted: &[ObjectRef]) -> Vec<String> {
         let Self { context, request, .. } = *self;
         let mut held = Vec::new();
+        if !request.wait {
+            return held;
+        }
         let started = Instant::now();
-        for object in deleted.iter().filter(|_| request.wait) {
+        let own = request.object.as_ref().map(|object| {
+            context.state.deletion_waits.begin(object.key(), deleted.iter().map(ObjectRef::key))
+        });
+        for object in deleted {
+            if own.as_ref().is_some_and(|wait| wait.is_mutual(&object.key())) {
+                tracing::info!(release = %request.id, %object, "not waited for: its own deletion waits for this uninstall");
+                continue;
+            }
             let progress = context.progress_of(&request.id);
             let left = request.timeout.saturating_sub(started.elapsed());
             let gone = await_gone(&context.cluster, object, left, progress);

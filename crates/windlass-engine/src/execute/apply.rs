@@ -6,7 +6,7 @@ use crate::{
     execute::{
         autoscaler::{self, Autoscalers, Scaled},
         client_write::Originals,
-        readiness::status_wait::object_event,
+        readiness::{kstatus, status_wait::object_event},
         recreate,
         rejection::{self, Attempt, Rejection, TRIES},
     },
@@ -58,17 +58,26 @@ pub(crate) struct Written {
     pub(crate) changed: bool,
     /// Fields of it were left to their owners.
     pub(crate) left: bool,
+    /// It is ready as the write left it.
+    pub(crate) ready: bool,
     pub(crate) warnings: Vec<String>,
 }
 
 impl Written {
-    fn by_server(step: &PlanStep, after: ObservedMeta, left: bool, warnings: Vec<String>) -> Self {
+    /// `applied`: the answer to the write.
+    fn by_server(
+        step: &PlanStep,
+        (applied, after): (&Value, ObservedMeta),
+        left: bool,
+        warnings: Vec<String>,
+    ) -> Self {
+        let ready = kstatus::is_ready_as_written(applied);
         let before = step.before.as_ref();
         let same = before.is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
         // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
         let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
         let (target, method, changed) = (step.target, ApplyMethod::Server, !same && !created);
-        Self { target, method, after, created, changed, left, warnings }
+        Self { target, method, after, created, changed, left, ready, warnings }
     }
 
     /// Adds the write to the outcome of the operation, and its result to the expected objects.
@@ -79,7 +88,8 @@ impl Written {
         outcome: &mut ReleaseOutcome,
     ) {
         let object = target.object.clone();
-        let written = ExpectedObject::written(object.clone(), &target.body, self.method, &self.after);
+        let mut written = ExpectedObject::written(object.clone(), &target.body, self.method, &self.after);
+        written.ready_at = self.after.version_number().filter(|_| self.ready);
         expected.insert(target.key.clone(), written);
         if self.created {
             outcome.created.push(object);
@@ -213,7 +223,7 @@ impl<'a> Applier<'a> {
                         self.fold_once(&target.object, &applied).await?;
                         continue;
                     }
-                    return Ok(Written::by_server(step, after, attempt.left, warnings));
+                    return Ok(Written::by_server(step, (&applied, after), attempt.left, warnings));
                 }
                 Err(error) => error,
             };

@@ -160,6 +160,7 @@ impl RevisionExecution<'_> {
         let mut tried = records.iter().filter(|stored| stored.record.version == decision.revision);
         let untouched = tried.all(|stored| stored.record.extension.refused);
         let history = std::mem::take(&mut operation.history);
+        self.context.state.with(&self.context.key(self.input.id), |known| known.has_successor = true);
         let (mut current, others) = self.begin(decision, &history.revisions, history.records).await?;
         let mut expected = BTreeMap::new();
         let applied = self.apply_all(&mut current, targets, plan, &mut expected, &mut outcome);
@@ -267,7 +268,8 @@ impl RevisionExecution<'_> {
         outcome.pruned.extend(pruned);
         result?;
         let progress = context.progress_of(input.id);
-        status_wait::all_ready(&context.cluster, targets.iter(), input.options, progress).await?;
+        let ready = &mut Vec::new();
+        status_wait::all_ready(&context.cluster, targets.iter(), input.options, progress, ready).await?;
         // After the wait: a rollout that is complete has no Pods of the old revision.
         // On the heap: a rare step must not enlarge the stack of each operation.
         Box::pin(retain::prune_unreferenced(context, input, &plan.prune, current, outcome)).await?;
@@ -288,6 +290,7 @@ impl RevisionExecution<'_> {
             needed,
             &options,
             self.context.progress_of(self.input.id),
+            &mut Vec::new(),
         )
         .await
     }

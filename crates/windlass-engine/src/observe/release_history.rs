@@ -9,7 +9,7 @@ use crate::{
     },
     record::{Record, RecordStore, ReleaseStatus, Revision, StoredRecord},
     request::ReleaseId,
-    state::engine_state::release_of,
+    state::engine_state::{CachedRelease, release_of},
 };
 use jiff::Timestamp;
 use windlass_cluster::ObjectRef;
@@ -101,7 +101,10 @@ pub(crate) async fn of(context: &Context, id: &ReleaseId) -> Result<History> {
     if !context.state.was_operated(&context.key(id)) && shows_no_records(context, id) {
         return Ok(History::default());
     }
-    read(context, id).await
+    match only_record(context, id).await {
+        Some(history) => Ok(history),
+        None => read(context, id).await,
+    }
 }
 
 pub(crate) async fn read(context: &Context, id: &ReleaseId) -> Result<History> {
@@ -109,18 +112,44 @@ pub(crate) async fn read(context: &Context, id: &ReleaseId) -> Result<History> {
     records(if context.options.watch { store.as_seen() } else { store }, id).await
 }
 
+/// The history of a release whose only record this process wrote, if the watch shows no other one: a read by name, where two lists
+/// look at all records of the namespace.
+async fn only_record(context: &Context, id: &ReleaseId) -> Option<History> {
+    let written = |known: &mut CachedRelease| {
+        (!known.has_successor).then(|| (known.revision, known.record_version.clone()))
+    };
+    let (revision, version) = context.state.with(&context.key(id), written)??;
+    if has_records(context, id, |other| other != revision) != Some(false) {
+        return None;
+    }
+    // Those that read lists report what cannot be read.
+    let mut stored = context.store().get(id, revision).await.ok()??;
+    if stored.resource_version != version {
+        return None;
+    }
+    stored.record.namespace.clone_from(&id.namespace);
+    let status = stored.record.info.status;
+    let revisions = vec![Revision { revision, status, resource_version: version }];
+    Some(History { revisions, records: vec![stored], free: false, holder: None })
+}
+
 /// Whether the watch of records shows that a release has none. An operation that relies on it finds out otherwise when it
 /// creates the first record.
 pub(crate) fn shows_no_records(context: &Context, id: &ReleaseId) -> bool {
+    has_records(context, id, |_| true) == Some(false)
+}
+
+/// Whether the watch of records has some of a release, of revisions that are asked for; `None`: it does not tell.
+fn has_records(context: &Context, id: &ReleaseId, of: impl Fn(u64) -> bool) -> Option<bool> {
     // What an actor may read of another namespace, the API server decides.
-    let Some(watches) = context.records.as_ref().filter(|_| !context.stores_as_actor()) else { return false };
+    let watches = context.records.as_ref().filter(|_| !context.stores_as_actor())?;
     let kind = context.options.storage.gvk();
     let stored = ReleaseId::new(context.storage_namespace_of(id), &id.name);
     let own = |name: &str| {
         let object = ObjectRef::new(kind.clone(), Some(&stored.namespace), name);
-        release_of(&object).is_some_and(|(found, _)| found == stored)
+        release_of(&object).is_some_and(|(found, revision)| found == stored && of(revision))
     };
-    watches.has_any(&kind, &stored.namespace, own) == Some(false)
+    watches.has_any(&kind, &stored.namespace, own)
 }
 
 /// The history of a release, for a plan: the lock is only read.

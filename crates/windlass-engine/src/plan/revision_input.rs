@@ -62,6 +62,7 @@ impl RevisionInput<'_> {
         CachedRelease {
             revision: stored.record.version,
             record_version: stored.resource_version.clone(),
+            has_successor: false,
             state: self.state,
             crds: crd_files::kept_digest(self.options.crds, &self.rendered.crds),
             checksum: self.rendered.checksum.clone(),

@@ -6,7 +6,7 @@ use crate::{
     objects::desired_objects::Digest,
     record::Horizon,
     request::{DriftMode, ReleaseId, ReleaseKey},
-    state::{crd_tracker::CrdTracker, expected_object::ExpectedObject},
+    state::{crd_tracker::CrdTracker, deletion_waits::DeletionWaits, expected_object::ExpectedObject},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,6 +26,8 @@ pub(crate) struct CachedRelease {
     pub(crate) revision: u64,
     /// Resource version of the record's Secret.
     pub(crate) record_version: String,
+    /// This process has begun another revision since, which the watch of records may not show yet.
+    pub(crate) has_successor: bool,
     /// Digest of objects and hooks.
     pub(crate) state: Digest,
     /// Digest of `crds/`.
@@ -112,6 +114,8 @@ pub(crate) struct EngineState {
     inner: Mutex<Inner>,
     /// The newest resource version of records that was observed.
     pub(crate) horizon: Horizon,
+    /// Uninstalls that wait until objects are gone.
+    pub(crate) deletion_waits: DeletionWaits,
     wake: Notify,
     /// Background tasks, for which no operation waits.
     beside: Mutex<JoinSet<()>>,
@@ -384,6 +388,7 @@ mod tests {
             retains: false,
             revision,
             record_version: version.into(),
+            has_successor: false,
             state: [0; 32],
             crds: [0; 32],
             checksum: String::new(),

@@ -39,6 +39,8 @@ pub(crate) struct ExpectedObject {
     pub(crate) version: Option<u64>,
     /// It differs, and is left as it is.
     pub(crate) tolerated: Option<Tolerated>,
+    /// Resource version at which it was last seen ready, by its status.
+    pub(crate) ready_at: Option<u64>,
 }
 
 /// Why an object may differ from the revision.
@@ -91,6 +93,7 @@ impl ExpectedObject {
             declares_owner,
             version: None,
             tolerated: None,
+            ready_at: None,
         }
     }
 
@@ -118,7 +121,24 @@ impl ExpectedObject {
 
     /// Whether the object is a workload that was written since it was observed last. Without drift that was its status.
     pub(crate) fn has_new_status(&self, seen: &ObservedMeta) -> bool {
-        self.object.gvk.group == "apps" && seen.version_number() > self.version
+        let version = seen.version_number();
+        self.is_workload() && version > self.version && version != self.ready_at
+    }
+
+    /// Whether changes of its status may be triggers.
+    pub(crate) fn is_workload(&self) -> bool {
+        self.object.gvk.group == "apps"
+    }
+
+    /// Whether the object is as it was when it was last seen ready: nobody has written it since.
+    pub(crate) fn is_seen_ready(&self, lookup: &CacheLookup) -> bool {
+        let newest = match lookup {
+            CacheLookup::Present(seen) if !seen.deleting => seen.version_number(),
+            // Nothing that is newer than our own write is known.
+            CacheLookup::Behind => self.written.and_then(|(version, _)| version),
+            CacheLookup::Present(_) | CacheLookup::Absent | CacheLookup::Unwatched => None,
+        };
+        newest.is_some() && newest == self.ready_at
     }
 }
 
@@ -239,8 +259,41 @@ mod tests {
             ("apps/v1", "Deployment", "no number", false),
         ] {
             let object = ObjectRef::new(Gvk::new(api_version, kind), Some("ns"), "web");
-            let written = ExpectedObject::written(object, &Value::Null, ApplyMethod::Server, &seen("7"));
+            let mut written = ExpectedObject::written(object, &Value::Null, ApplyMethod::Server, &seen("7"));
             assert_eq!(written.has_new_status(&seen(version)), expected, "{kind} {version}");
+            written.ready_at = Some(8);
+            assert!(!written.has_new_status(&seen(version)), "{kind} {version} was seen ready");
+        }
+    }
+
+    #[test]
+    fn an_object_is_ready_as_long_as_nobody_writes_it() {
+        let seen = |version: &str, deleting| {
+            let resource_version = version.to_owned();
+            ObservedMeta { resource_version, deleting, ..ObservedMeta::default() }
+        };
+        let object = ObjectRef::new(Gvk::new("v1", "Service"), Some("ns"), "web");
+        let after = seen("7", false);
+        let mut written = ExpectedObject::written(object, &Value::Null, ApplyMethod::Server, &after);
+        let found = |version, deleting| CacheLookup::Present(seen(version, deleting));
+        assert!(!written.is_seen_ready(&found("7", false)), "it was not looked at");
+        for (ready_at, lookup, expected) in [
+            (7, found("7", false), true),
+            (7, CacheLookup::Behind, true),
+            (7, found("8", false), false),
+            (7, found("7", true), false),
+            (7, CacheLookup::Absent, false),
+            (7, CacheLookup::Unwatched, false),
+            (8, found("8", false), true),
+            // The cache is about to show what was seen ready, or something else.
+            (8, found("7", false), false),
+            (8, CacheLookup::Behind, false),
+            // A cluster that was restored starts over.
+            (8, found("3", false), false),
+            (7, found("no number", false), false),
+        ] {
+            written.ready_at = Some(ready_at);
+            assert_eq!(written.is_seen_ready(&lookup), expected, "{ready_at} {lookup:?}");
         }
     }
 

@@ -21,8 +21,8 @@ use super::remediation::uninstall_request;
 use super::{dependency, names, options, repository_chart, stored_release};
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
-use windlass_cluster::Cluster;
-use windlass_controller::{ReconcileError, ReleaseRunner, contains};
+use windlass_cluster::{Cluster, ObjectMeta};
+use windlass_controller::{FrontEnd as _, ReconcileError, ReleaseRunner, contains};
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{DriftMode, Mode, Preview, ReleaseId, RollbackRequest};
 use windlass_fetch::location::Location;
@@ -108,6 +108,7 @@ impl HelmReleases {
     /// As a pass: the source is not ready, values are missing, the chart does not render.
     pub async fn plan(&self, inputs: PlanInputs<'_>) -> Result<ReleasePlan, ReconcileError> {
         let PlanInputs { runner: operator, object, chart, impersonates } = inputs;
+        let reference = ObjectMeta::of(object).reference(self.kind());
         let (status, object) = (status_of(object), &HelmReleaseObject::read(object));
         let spec = object.spec()?;
         let chart = match chart {
@@ -127,7 +128,10 @@ impl HelmReleases {
                 plans: Vec::new(),
                 notes: Vec::new(),
             },
-            runner: inputs.runner(object),
+            runner: match spec.kube_config {
+                None => inputs.runner(object).for_object(&reference),
+                Some(_) => inputs.runner(object),
+            },
             status,
             newest: None,
             object,

@@ -57,6 +57,13 @@ pub(crate) fn judge(object: &Value) -> Readiness {
     judge_at(object, Timestamp::now())
 }
 
+/// Whether an object is ready as the answer to a write has it. Only of built-in kinds, whose status shows that their controllers have not seen
+/// the write; a Job counts in several ways, and is not among them.
+pub(crate) fn is_ready_as_written(object: &Value) -> bool {
+    let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+    matches!(group, None | Some(("apps", _))) && judge(object) == Ready
+}
+
 /// Judges an object that runs to completion: a Job, or the Pod of a hook.
 pub(crate) fn judge_run(object: &Value) -> Readiness {
     let at_work = |what: &str| generic(object).unwrap_or_else(|| waiting(format!("{what} in progress")));
@@ -374,6 +381,27 @@ mod tests {
         };
         assert_eq!(judge(&service("True")), Ready);
         assert_eq!(judge(&service("False")), waiting("MissingEndpoints"));
+    }
+
+    #[test]
+    fn an_answer_shows_readiness_of_built_in_kinds() {
+        let deployment = |spec: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec});
+        for (object, ready) in [
+            (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "ClusterIP"}}), true),
+            (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}}), false),
+            (json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim"}), false),
+            (deployment(json!({})), false),
+            (deployment(json!({"paused": true})), true),
+            (
+                json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"conditions": [
+                    {"type": "Complete", "status": "True"}]}}),
+                false,
+            ),
+            // Its controller may not have seen it.
+            (json!({"apiVersion": "example.com/v1", "kind": "Web"}), false),
+        ] {
+            assert_eq!(is_ready_as_written(&object), ready, "{object}");
+        }
     }
 
     #[test]

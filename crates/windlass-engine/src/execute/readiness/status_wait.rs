@@ -33,12 +33,22 @@ const DIAGNOSE: Duration = Duration::from_secs(10);
 /// Objects that are diagnosed at a time.
 const MOST: usize = 3;
 
-/// Waits until all objects are ready. Fails at once when one has failed.
+/// Objects that were seen ready, with their resource versions.
+pub(crate) type SeenReady = Vec<(ObjectRef, u64)>;
+
+/// Whether readiness of a kind is kstatus' alone, so that an object that was seen ready is so until somebody writes it.
+pub(crate) fn is_by_status(gvk: &Gvk, options: &ReleaseOptions) -> bool {
+    let by_rule = || health_checks::rule_for(&options.health_checks, gvk).is_some();
+    options.wait_rules == WaitRules::Status && !is_job(gvk) && !by_rule()
+}
+
+/// Waits until all objects are ready. Fails at once when one has failed. Adds those that are ready to `ready`, also where others are not.
 pub(crate) async fn all_ready(
     cluster: &Cluster,
     targets: impl Iterator<Item = &DesiredObject>,
     options: &ReleaseOptions,
     progress: ProgressReporter<'_>,
+    ready: &mut SeenReady,
 ) -> Result<()> {
     let ReleaseOptions { wait, timeout, wait_rules, .. } = *options;
     let rule_for = |gvk: &Gvk| match wait_rules {
@@ -74,6 +84,10 @@ pub(crate) async fn all_ready(
             waiting.insert(object, NOT_FOUND.to_owned());
         }
         streams.push(events.map(move |event| (gvk.clone(), event)));
+    }
+    if waiting.is_empty() {
+        // Whoever leaves its place for a wait gets it back after others.
+        return Ok(());
     }
     let mut events = stream::select_all(streams);
     // Unscheduled Pods fail by a time limit, not by an event.
@@ -112,6 +126,8 @@ pub(crate) async fn all_ready(
                 Readiness::Ready => {
                     progress.report(&OperationProgress::Ready(&reference));
                     waiting.remove(&reference);
+                    let version = object["metadata"]["resourceVersion"].as_str();
+                    ready.extend(version.and_then(|v| v.parse().ok()).map(|version| (reference, version)));
                 }
                 Readiness::Waiting(reason) => {
                     if reason != *state {
