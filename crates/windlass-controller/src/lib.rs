@@ -37,6 +37,7 @@ mod render_revision;
 mod rights;
 mod secret_data;
 pub mod serve;
+mod shared_changes;
 mod target;
 mod tenant_account;
 mod unread_records;
