@@ -65,14 +65,14 @@ fn paths_are_read() {
 
 #[test]
 fn images_are_read_of_computed_values() {
-    let defaults = "{image: {registry: r.test, repository: team/web, tag: ''}, side: {image: 's:1'}, num: {repository: n, tag: 1.5}, \
+    let defaults = "{image: {registry: r.test, repository: team/web, tag: ''}, side: {image: 's:1'}, num: {repository: num, tag: 1.5}, \
                     d: {repository: d, tag: t, digest: 'sha256:0'}, list: {repository: l, tag: [1]}}";
     let chart = chart(defaults);
     for (paths, user, expected) in [
         ("image.tag", "{}", Ok("r.test/team/web:7")),
         ("image.tag", "{image: {tag: 3, registry: ''}}", Ok("team/web:3")),
         ("side.image", "{}", Ok("s:1")),
-        ("num.tag", "{}", Ok("n:1.5")),
+        ("num.tag", "{}", Ok("num:1.5")),
         ("d.tag@d.digest", "{}", Ok("d:t@sha256:0")),
         (
             "d.tag",
