@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::operator_flags::HelmReleaseFlags;
 use windlass_controller::is_dns_label;
 use windlass_fetch::http::{Http, TIMEOUT};
-use windlass_images::{ImagesOptions, OperatorSecret};
+use windlass_images::{CloudRegistries, ImageMirrors, ImagesOptions, OperatorSecret};
 
 /// The shortest interval of the operator: a registry is asked once an interval for each image.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -35,6 +35,24 @@ pub(super) struct ImageFlags {
         hide_default_value = true
     )]
     image_plain_registries: String,
+    /// Mirrors that are asked before their registries, as REGISTRY=HOST[/PREFIX] and separated by commas
+    #[arg(
+        long,
+        env = "WINDLASS_IMAGE_MIRRORS",
+        value_name = "MIRRORS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    image_mirrors: String,
+    /// Registries that take this process' identity in its cloud, as REGISTRY=PROVIDER (aws, azure, gcp) and separated by commas
+    #[arg(
+        long,
+        env = "WINDLASS_IMAGE_PROVIDER",
+        value_name = "REGISTRIES",
+        default_value = "",
+        hide_default_value = true
+    )]
+    image_provider: String,
     /// Secret, as NAMESPACE/NAME, with logins for the registries of all workloads that have none for them
     #[arg(long, env = "WINDLASS_IMAGE_PULL_SECRET", value_name = "SECRET")]
     image_pull_secret: Option<String>,
@@ -44,7 +62,7 @@ impl ImageFlags {
     /// Which images are followed.
     ///
     /// # Errors
-    /// A namespace is no name, or the interval is too short.
+    /// A namespace is no name, the interval is too short, or mirrors and registries of clouds are none.
     pub(super) fn options(&self, shared: &HelmReleaseFlags) -> Result<ImagesOptions, String> {
         let foreign_namespaces = list(&self.image_namespaces);
         if let Some(bad) = foreign_namespaces.iter().find(|name| *name != "*" && !is_dns_label(name)) {
@@ -67,6 +85,9 @@ impl ImageFlags {
             interval: self.image_interval,
             plain_registries: list(&self.image_plain_registries),
             pull_secret: self.image_pull_secret.as_deref().map(operator_secret).transpose()?,
+            mirrors: ImageMirrors::parse(&self.image_mirrors).map_err(|e| format!("--image-mirrors: {e}"))?,
+            cloud_registries: CloudRegistries::parse(&self.image_provider)
+                .map_err(|e| format!("--image-provider: {e}"))?,
             http,
         })
     }

@@ -10,11 +10,15 @@ use serde_json::{Value, json};
 use super::flags::Globals;
 use super::output::{self, Format};
 use super::{Connected, Failure, print, with_engine};
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind};
+use windlass_cluster::{Cluster, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_images::rollout_record::{
     IMAGE_APPROVALS, RolloutRecord, approve as approved, read_approvals, read_image_record,
 };
 use windlass_images::{IMAGE_MANAGER, IMAGE_WORKLOAD_KINDS};
+
+/// Kinds of objects in whose values images may be followed. Those of charts' kinds are found by their names only.
+const RELEASE_KINDS: [(&str, &str); 2] =
+    [("helm.toolkit.fluxcd.io/v2", "HelmRelease"), ("helm.cattle.io/v1", "HelmChart")];
 
 /// Flags of `images`.
 #[derive(clap::Args)]
@@ -29,9 +33,9 @@ pub(super) struct Args {
 /// Flags of `approve`.
 #[derive(clap::Args)]
 pub(super) struct ApproveArgs {
-    /// The workload, such as deployment/web
+    /// The workload, such as deployment/web, or the object of a release, such as helmrelease/web
     workload: String,
-    /// The container; omitted: all in which an image waits for approval
+    /// The container, or the path of the value; omitted: all in which an image waits for approval
     #[arg(short, long)]
     container: Option<String>,
 }
@@ -88,6 +92,21 @@ async fn found(s: &Connected, release: Option<&str>) -> Result<Vec<Row>, Failure
             }
         }
     }
+    let cluster = s.engine.operator_client();
+    let kinds = cluster.kinds().await.map_err(|e| e.to_string())?;
+    for (api_version, kind) in RELEASE_KINDS {
+        let gvk = Gvk::new(api_version, kind);
+        if kinds.get(&gvk).is_none() {
+            continue;
+        }
+        let objects = cluster.list(&gvk, Some(&s.namespace), "").await.map_err(|e| e.to_string())?;
+        for object in objects {
+            let name = ObjectMeta::of(&object).name();
+            if release.is_none_or(|wanted| wanted == name) {
+                all.extend(rows(&format!("{}/{name}", kind.to_lowercase()), &object));
+            }
+        }
+    }
     Ok(all)
 }
 
@@ -120,14 +139,29 @@ fn shortened(image: &str) -> String {
 pub(super) fn workload_of(text: &str, namespace: &str) -> Result<ObjectRef, Failure> {
     let (kind, name) =
         text.split_once('/').ok_or_else(|| format!("{text:?}: write the workload as KIND/NAME"))?;
-    let wanted = kind.to_lowercase();
-    let known = IMAGE_WORKLOAD_KINDS.into_iter().find(|(_, known)| {
-        let known = known.to_lowercase();
-        wanted == known || wanted == format!("{known}s")
-    });
     let kinds = || IMAGE_WORKLOAD_KINDS.map(|(_, kind)| kind.to_lowercase()).join(", ");
-    let (api_version, kind) = known.ok_or_else(|| format!("{kind:?}: there are {}", kinds()))?;
-    Ok(ObjectRef::new(Gvk::new(api_version, kind), Some(namespace), name))
+    let gvk =
+        kind_of(&IMAGE_WORKLOAD_KINDS, kind).ok_or_else(|| format!("{kind:?}: there are {}", kinds()))?;
+    Ok(ObjectRef::new(gvk, Some(namespace), name))
+}
+
+/// The kind of a singular or plural name, in any case.
+fn kind_of(kinds: &[(&str, &str)], name: &str) -> Option<Gvk> {
+    let wanted = name.to_lowercase();
+    let is_wanted = |known: &str| wanted == known || wanted == format!("{known}s");
+    let found = kinds.iter().find(|(_, known)| is_wanted(&known.to_lowercase()))?;
+    Some(Gvk::new(found.0, found.1))
+}
+
+/// The workload or the object of a release that an argument names.
+async fn followed_of(client: &Cluster, text: &str, namespace: &str) -> Result<ObjectRef, Failure> {
+    let Some((kind, name)) = text.split_once('/') else { return workload_of(text, namespace) };
+    let known = kind_of(&IMAGE_WORKLOAD_KINDS, kind).or_else(|| kind_of(&RELEASE_KINDS, kind));
+    let gvk = match known {
+        Some(gvk) => gvk,
+        None => client.find_kind("", kind).await.map_err(|e| format!("{text}: {e}"))?,
+    };
+    Ok(ObjectRef::new(gvk, Some(namespace), name))
 }
 
 /// The containers that are approved, with what waits in each.
@@ -141,8 +175,8 @@ fn chosen(record: &RolloutRecord, container: Option<&str>) -> Vec<(String, Strin
 
 pub(super) fn approve(globals: &Globals, args: &ApproveArgs) -> Result<(), Failure> {
     let lines = with_engine(globals, async |s| {
-        let reference = workload_of(&args.workload, &s.namespace)?;
         let client = s.engine.operator_client();
+        let reference = followed_of(client, &args.workload, &s.namespace).await?;
         let live = client.get(&reference).await.map_err(|e| e.to_string())?;
         let live = live.ok_or_else(|| format!("{} not found in namespace {}", args.workload, s.namespace))?;
         let meta = ObjectMeta::of(&live);
@@ -161,8 +195,11 @@ pub(super) fn approve(globals: &Globals, args: &ApproveArgs) -> Result<(), Failu
         let patch = patch_of(meta, &approvals);
         let written = client.patch_subresource(&reference, "", PatchKind::Merge, &patch, IMAGE_MANAGER).await;
         written.map_err(|e| e.to_string())?;
+        // A value is named by its path.
+        let is_workload = IMAGE_WORKLOAD_KINDS.iter().any(|(_, kind)| *kind == reference.gvk.kind);
+        let noun = if is_workload { "container " } else { "" };
         let line = |(container, image)| {
-            format!("{}, container {container}: {image} approved by {user}\n", args.workload)
+            format!("{}, {noun}{container}: {image} approved by {user}\n", args.workload)
         };
         Ok(chosen.into_iter().map(line).collect::<String>())
     })?;

@@ -70,6 +70,13 @@ impl<O: FollowerOptions> Followed<O> {
         self.cp.kubectl_with(apply, &object.to_string()).unwrap();
     }
 
+    /// Waits until a Deployment is there.
+    pub(crate) fn wait_for_deployment(&self, name: &str) {
+        let get = ["get", "deployment", name, "-n", self.ns.name(), "--ignore-not-found", "-o", "name"];
+        let found = || Ok((!self.cp.kubectl(get).unwrap().is_empty()).then_some(()));
+        wait_until(&format!("deployment {name} is there"), LIMIT, found).unwrap();
+    }
+
     pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
         let get = ["get", kind, name, "-n", self.ns.name(), "-o", "json", "--show-managed-fields"];
         serde_json::from_str(&self.cp.kubectl(get).unwrap()).unwrap()

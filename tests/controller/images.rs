@@ -10,7 +10,7 @@ use windlass_cluster::{ClusterError, ObjectMeta};
 use windlass_controller::ControllerContext;
 use windlass_fetch::http::{Http, TIMEOUT};
 use windlass_images::rollout_record::{ContainerRecord, read_image_record};
-use windlass_images::{IMAGE_MANAGER, ImagesOptions};
+use windlass_images::{CloudRegistries, IMAGE_MANAGER, ImageMirrors, ImagesOptions};
 
 use super::followed_workloads::{Followed, FollowerOptions};
 use super::helmcharts;
@@ -39,6 +39,8 @@ impl FollowedImages {
             interval: Duration::from_millis(500),
             plain_registries: registries.iter().map(|host| (*host).to_owned()).collect(),
             pull_secret: None,
+            mirrors: ImageMirrors::default(),
+            cloud_registries: CloudRegistries::default(),
             http: Http::new(TIMEOUT, false),
         };
         Self::new("images", options).await

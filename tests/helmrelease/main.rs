@@ -18,6 +18,7 @@ mod lifecycle;
 mod nesting;
 mod notifications;
 mod outages;
+mod override_annotation;
 mod peer_cases;
 mod recorded;
 mod recovery;

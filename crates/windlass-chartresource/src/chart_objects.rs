@@ -23,8 +23,8 @@ use super::served_kind::{ObjectProgress, ServedKind};
 use super::values_object::{ANNOTATIONS, ChartObject};
 use windlass_cluster::Gvk;
 use windlass_controller::{
-    AccountName, BusyReleases, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
-    ReleaseRunner, ReleaseTarget, Report, Requeue, capabilities, jittered,
+    AccountName, BusyReleases, EventNote, EventType, FrontEnd, ImageValues, ReconcileError, ReconcilePass,
+    Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue, capabilities, jittered,
 };
 use windlass_engine::record::Record;
 use windlass_engine::{
@@ -317,7 +317,10 @@ impl ChartObjects {
             Turn::Stay(why) => (None, false, Some(why)),
         };
         let capabilities = capabilities(runner.engine().cluster()).await?;
-        let values = self.values_of(object);
+        let mut values = self.values_of(object);
+        if let Some(images) = Self::set_images(object, chart.as_ref(), &mut values) {
+            pass.note_image_values(images);
+        }
         let (object, values) = self.with_pull_secret(pass, object, &runner, (chart.as_ref(), values)).await;
         let object = &*object;
         let inputs = match (&chart, &values) {
@@ -359,6 +362,23 @@ impl ChartObjects {
         let values = object.values().map_err(|error| (Step::Values, Box::new(invalid(error))))?;
         let over = self.settings().overrides.over(values);
         over.map_err(|error| (Step::Values, Box::new(invalid(format!("overrideValues: {error}")))))
+    }
+
+    /// Sets newer images over the values of an object, as its annotations have them. Returns what the values say of images; `None`
+    /// without a chart.
+    pub(crate) fn set_images(
+        object: &ChartObject,
+        chart: Option<&LoadedChart>,
+        values: &mut ObjectValues,
+    ) -> Option<ImageValues> {
+        let (chart, composed) = (chart?, values.as_mut().ok()?);
+        match object.images.apply(composed, &chart.chart) {
+            Ok(images) => Some(images),
+            Err(error) => {
+                *values = Err((Step::Values, Box::new(error)));
+                None
+            }
+        }
     }
 
     /// The end of a pass over an object of which nothing has changed since the last one: it makes no request. `recheck`: the status of a

@@ -62,7 +62,9 @@ impl ChartObjects {
         let (Turn::Deploy(chart) | Turn::Wait(Some(chart))) = self.kind.turn(&object.key(), current) else {
             return Ok(None);
         };
-        let values = self.values_of(object).map_err(|(_, error)| *error)?;
+        let mut values = self.values_of(object);
+        Self::set_images(object, Some(&chart), &mut values);
+        let values = values.map_err(|(_, error)| *error)?;
         let named = self.pull_secret_of(object, Some(&chart), &values).map_err(ReconcileError::Config)?;
         let claimant = self.claimant(object, chart.name());
         let name =

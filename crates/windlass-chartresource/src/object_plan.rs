@@ -64,7 +64,9 @@ impl ChartObjects {
             KindChart::Loaded(chart) => chart,
             KindChart::Missing(missing) => return Err(ReconcileError::Chart(missing.why)),
         };
-        let values = self.values_of(&object).map_err(|(_, error)| *error)?;
+        let mut values = self.values_of(&object);
+        Self::set_images(&object, Some(&chart), &mut values);
+        let values = values.map_err(|(_, error)| *error)?;
         let secret = self.pull_secret_of(&object, Some(&chart), &values).map_err(ReconcileError::Config)?;
         let mut notes = Vec::new();
         if let Some(name) = &secret {

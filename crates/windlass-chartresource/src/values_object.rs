@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::object_status::ObjectStatus;
 use windlass_cluster::ObjectMeta;
+use windlass_controller::ImageAnnotations;
 use windlass_render::object_data;
 
 /// Annotations that change how an object is reconciled. A change of one triggers a pass.
@@ -61,6 +62,8 @@ pub struct ChartObject {
     pub(crate) status: ObjectStatus,
     /// The annotations that matter, with their values.
     annotations: Vec<(&'static str, String)>,
+    /// What its annotations say of the images in its values.
+    pub(crate) images: ImageAnnotations,
 }
 
 impl ChartObject {
@@ -75,6 +78,7 @@ impl ChartObject {
             spec: object["spec"].clone(),
             status: ObjectStatus::deserialize(&object["status"]).unwrap_or_default(),
             annotations: ANNOTATIONS.into_iter().filter_map(annotation).collect(),
+            images: ImageAnnotations::of(meta),
         }
     }
 

@@ -20,6 +20,8 @@ mod failure_log;
 mod finalizer;
 mod front_end;
 mod hints;
+mod image_values;
+mod keel_block;
 mod kind_events;
 mod log_progress;
 mod missing_rights;
@@ -37,6 +39,7 @@ mod render_revision;
 mod rights;
 mod secret_data;
 pub mod serve;
+mod shared_changes;
 mod target;
 mod tenant_account;
 mod unread_records;
@@ -61,6 +64,10 @@ pub use front_end::{
     Dependencies, DurationMetric, FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue, jittered,
 };
 pub use hints::{HintsFor, engine_text};
+pub use image_values::{
+    IMAGE_OVERRIDES, IMAGE_VALUES, ImageAnnotations, ImageOverride, ImageOverrides, ImagePaths, ImageValue,
+    ImageValues,
+};
 pub use missing_rights::{
     ChartArguments, MISSING_RIGHTS, MissingRights, account_of, missing_rights, missing_rights_error,
     release_rights, user_lacks,
@@ -76,7 +83,7 @@ pub use reconcile_loop::{ControllerOptions, run};
 pub use reconcile_pass::ReconcilePass;
 pub use related_objects::RelatedWatch;
 pub use release_runner::{Done, PostRender, ReleaseRunner, ReleaseSpec, RenderInputs, capabilities};
-pub use release_settings::{AllReleaseSettings, ReleaseSettings};
+pub use release_settings::{AllReleaseSettings, ChangedSettings, ReleaseSettings, ValueSettings};
 pub use render_revision::RevisionView;
 pub use rights::{RBAC_GROUP, Right, RightScope, RightSet};
 pub use secret_data::{SecretData, SecretReadError};

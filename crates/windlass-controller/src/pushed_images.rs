@@ -3,9 +3,8 @@
 //! Owns how many such hints are kept. A hint names no registry, and nothing is believed of it: who follows images asks its registries.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
+use super::shared_changes::SharedChanges;
 
 /// The most hints that wait, and of them those of one namespace; the others are found by polling.
 const MAX_WAITING: usize = 1000;
@@ -22,25 +21,14 @@ pub struct PushedRepository {
     pub namespace: Option<String>,
 }
 
-struct Shared {
-    waiting: Mutex<BTreeSet<PushedRepository>>,
-    changes: watch::Sender<()>,
-}
-
 /// The hints of a process. Clones share them.
-#[derive(Clone)]
-pub struct PushedImages(Arc<Shared>);
-
-impl Default for PushedImages {
-    fn default() -> Self {
-        Self(Arc::new(Shared { waiting: Mutex::default(), changes: watch::Sender::new(()) }))
-    }
-}
+#[derive(Clone, Default)]
+pub struct PushedImages(SharedChanges<BTreeSet<PushedRepository>>);
 
 impl PushedImages {
     /// Notes hints; those that are one too many are dropped.
     pub fn note(&self, hints: impl IntoIterator<Item = PushedRepository>) {
-        let mut waiting = self.lock();
+        let mut waiting = self.0.lock();
         for hint in hints {
             let own = waiting.iter().filter(|other| other.origin == hint.origin).count();
             if waiting.len() < MAX_WAITING && own < MAX_OF_NAMESPACE {
@@ -48,25 +36,12 @@ impl PushedImages {
             }
         }
         drop(waiting);
-        self.0.changes.send_replace(());
+        self.0.wake();
     }
 
     /// Waits for hints, and takes them. Cancel-safe; for one that waits.
     pub async fn take(&self) -> BTreeSet<PushedRepository> {
-        let mut changes = self.0.changes.subscribe();
-        loop {
-            let taken = std::mem::take(&mut *self.lock());
-            if !taken.is_empty() {
-                return taken;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<PushedRepository>> {
-        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.take(|waiting| Some(std::mem::take(waiting)).filter(|taken| !taken.is_empty())).await
     }
 }
 
@@ -90,6 +65,6 @@ mod tests {
         assert_eq!(all.take().await.len(), MAX_WAITING);
         all.note([hint(1), hint(1)]);
         assert_eq!(all.take().await, BTreeSet::from([hint(1)]));
-        assert!(all.lock().is_empty());
+        assert!(all.0.lock().is_empty());
     }
 }

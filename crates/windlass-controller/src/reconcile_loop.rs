@@ -18,6 +18,7 @@ use super::error::ReconcileError;
 use super::failure_log::{FailureLog, PassFailure};
 use super::finalizer::has_finalizer;
 use super::front_end::{Dependencies, FrontEnd, Reconciled, Requeue};
+use super::image_values::ImageAnnotations;
 use super::kind_events::{self, KindEvents};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
@@ -63,6 +64,7 @@ struct Fingerprint {
     uid: String,
     generation: i64,
     annotations: Vec<Option<String>>,
+    images: ImageAnnotations,
     deleted: bool,
 }
 
@@ -74,6 +76,7 @@ impl Fingerprint {
             uid: meta.uid().to_owned(),
             generation: meta.generation(),
             annotations: annotations.iter().map(annotation).collect(),
+            images: ImageAnnotations::of(meta),
             deleted: meta.is_deleting(),
         }
     }
@@ -277,8 +280,11 @@ impl<F: FrontEnd> Controller<F> {
 
     /// The releases of an object, and what else the loop needs of it.
     fn read(&self, key: &str, object: &Value) -> (BTreeSet<ReleaseId>, ObjectFacts) {
+        let meta = ObjectMeta::of(object);
         let object = self.front_end.read(object);
         self.front_end.note_observed(key, &object);
+        let target = self.front_end.target(&object).ok();
+        self.context.release_settings.note_object(&self.reference(key), meta, target);
         let facts = ObjectFacts {
             dependencies: self.front_end.dependencies(&object),
             related: self.front_end.related(&object),
@@ -292,7 +298,6 @@ impl<F: FrontEnd> Controller<F> {
     fn observe(&mut self, key: &str, object: &Value) {
         let fingerprint = Fingerprint::of(object, self.front_end.trigger_annotations());
         let same = |known: &&mut ObservedObject| known.fingerprint == fingerprint;
-        self.context.release_settings.note_object(&self.reference(key), ObjectMeta::of(object));
         let (releases, facts) = self.read(key, object);
         if let Some(known) = self.objects.get_mut(key).filter(same) {
             known.object = CompactObject::of(object);
@@ -303,8 +308,11 @@ impl<F: FrontEnd> Controller<F> {
         let before = self.objects.remove(key);
         let deleted = fingerprint.deleted;
         // What the running job waits for may not be desired any more; a trigger annotation changes nothing of it.
-        let generation = |known: &ObservedObject| known.fingerprint.generation;
-        let is_newer = deleted || before.as_ref().map(generation) != Some(fingerprint.generation);
+        let is_same = |known: &ObservedObject| {
+            let known = &known.fingerprint;
+            known.generation == fingerprint.generation && known.images == fingerprint.images
+        };
+        let is_newer = deleted || !before.as_ref().is_some_and(is_same);
         let order = facts.order;
         let (memo, requests) = before.map(|known| (known.memo, known.requests)).unwrap_or_default();
         let known = ObservedObject {
@@ -509,6 +517,7 @@ impl<F: FrontEnd> Controller<F> {
                 claims: self.claims.clone(),
                 slot: self.workers.slot(&key),
                 reader: None,
+                image_values: None,
             };
             if job == Job::Reconcile && self.workers.queue.failures(&key) > 0 {
                 // What a failed pass left behind is not known.

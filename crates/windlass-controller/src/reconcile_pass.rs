@@ -17,8 +17,10 @@ use super::error::ReconcileError;
 use super::events::EventNote;
 use super::finalizer::{add_finalizer, remove_finalizer};
 use super::front_end::{FrontEnd, Reconciled, References, RelatedObjects, Report, Requeue};
+use super::image_values::ImageValues;
 use super::release_claims::ReleaseClaims;
 use super::release_runner::{Done, ReleaseRunner, ReleaseSpec, RenderInputs};
+use super::release_settings::PassedObject;
 use super::worker_slot::WorkerSlot;
 use windlass_cluster::{
     Cluster, ClusterError, MAX_NESTING, ObjectMeta, ObjectRef, PatchKind, has_omitted_values,
@@ -86,6 +88,8 @@ pub struct ReconcilePass {
     pub(super) slot: WorkerSlot,
     /// The client that read the references.
     pub(super) reader: Option<Cluster>,
+    /// The images that the composed values name.
+    pub(super) image_values: Option<ImageValues>,
 }
 
 impl ReconcilePass {
@@ -189,6 +193,7 @@ impl ReconcilePass {
                 MAX_NESTING - 5
             )));
         }
+        self.context.release_settings.note_begun(&self.reference);
         if front_end.needs_finalizer(object) {
             let finalizer = front_end.finalizer();
             self.object = add_finalizer(self.client(), &self.reference, &self.object, finalizer).await?;
@@ -210,7 +215,7 @@ impl ReconcilePass {
     /// From now on the object's settings count for the workloads of its releases: of those that the pass asked for, or else of those that
     /// it has.
     fn note_settings<F: FrontEnd>(
-        &self,
+        &mut self,
         front_end: &F,
         object: &F::Object,
         requests: &[Arc<ReleaseRequest>],
@@ -228,7 +233,8 @@ impl ReconcilePass {
             return Ok(());
         }
         let target = front_end.target(object)?;
-        self.context.release_settings.note_pass(&self.reference, meta, releases, target);
+        let passed = PassedObject { releases, target, images: self.image_values.take() };
+        self.context.release_settings.note_pass(&self.reference, meta, passed);
         Ok(())
     }
 
@@ -410,6 +416,14 @@ impl ReconcilePass {
     #[must_use]
     pub fn client(&self) -> &Cluster {
         self.context.runner.engine().operator_client()
+    }
+
+    /// Notes the images that the composed values of the release name ([`ImageAnnotations::apply`]): newer ones are followed once the
+    /// pass was through.
+    ///
+    /// [`ImageAnnotations::apply`]: super::ImageAnnotations::apply
+    pub fn note_image_values(&mut self, images: ImageValues) {
+        self.image_values = Some(images);
     }
 
     /// Sets who reads the references: they are watched with the same rights.

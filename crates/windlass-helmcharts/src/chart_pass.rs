@@ -24,8 +24,8 @@ use super::managed_chart::{
 use super::record_marks::{OWNER_DIGEST, RecordMark};
 use windlass_cluster::{ObjectMeta, PatchKind, has_omitted_values};
 use windlass_controller::{
-    Done, EventType, FrontEnd as _, ReconcileError, ReconcilePass, Reconciled, References, ReleaseRunner,
-    ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
+    Done, EventType, FrontEnd as _, ImageValues, ReconcileError, ReconcilePass, Reconciled, References,
+    ReleaseRunner, ReleaseSpec, Report, Requeue, STATUS_MANAGER, crd_files, drift_policy_of,
 };
 use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{
@@ -42,6 +42,8 @@ const SHORT_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct PreparedChart {
     pub(crate) spec: ReleaseSpec,
     pub(crate) policy: FailurePolicy,
+    /// The images that the values name.
+    images: ImageValues,
     /// Stands for chart and values: another one is another change.
     change: String,
 }
@@ -66,10 +68,11 @@ impl HelmCharts {
             .map_err(ReconcileError::Config)?;
         let mut reader = InputReader { cluster, namespace: &chart.namespace, references };
         let layers = reader.values(spec, &config).await?;
-        let values = layered_values::merged(&layers, &spec.set).map_err(ReconcileError::Values)?;
+        let mut values = layered_values::merged(&layers, &spec.set).map_err(ReconcileError::Values)?;
         let authorities = if address.is_of_api_server() { cluster.authorities() } else { None };
         let access = reader.access(spec, authorities).await?;
         let downloaded = self.clients.chart(address, access, runner.render_permits()).await?;
+        let images = chart.images.apply(&mut values, &downloaded.chart)?;
         let annotations = downloaded.chart.chart().metadata.annotations.as_deref();
         let drift = drift_policy_of(&self.options.drift, annotations).map_err(ReconcileError::Config)?;
         let options = release_options(spec, &config, drift)?;
@@ -93,7 +96,7 @@ impl HelmCharts {
             options,
         };
         let change = change.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(PreparedChart { spec, policy, change })
+        Ok(PreparedChart { spec, policy, images, change })
     }
 
     /// One pass.
@@ -119,7 +122,8 @@ impl HelmCharts {
         let mut references = std::mem::take(&mut pass.references);
         let prepared = self.prepare(chart, config.as_deref(), &runner, &mut references).await;
         pass.references = references;
-        let prepared = prepared?;
+        let mut prepared = prepared?;
+        pass.note_image_values(std::mem::take(&mut prepared.images));
         let deployed = {
             let metadata = &prepared.spec.chart.chart().metadata;
             (metadata.name.clone(), metadata.version.clone())
@@ -223,7 +227,7 @@ impl HelmCharts {
         runner: &ReleaseRunner,
         prepared: PreparedChart,
     ) -> Result<Done, ReconcileError> {
-        let PreparedChart { spec, policy, change } = prepared;
+        let PreparedChart { spec, policy, change, .. } = prepared;
         let _busy = self.owners.begin(&spec.id)?;
         let exists = self.follow_record(pass, chart, runner, (&spec, policy)).await?;
         let done = run_as(runner, &spec, if exists { Mode::UpgradeInstall } else { Mode::Install }).await;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::k3s_api::{HelmChartConfigSpec, HelmChartSpec};
 use api_types::GoDuration;
 use windlass_cluster::{ObjectMeta, Validation};
-use windlass_controller::{Dependencies, ReconcileError, is_dns_label};
+use windlass_controller::{Dependencies, ImageAnnotations, ReconcileError, is_dns_label};
 use windlass_engine::record::Storage;
 use windlass_engine::{
     Adoption, ApplyChoice, CrdPolicy, Disposition, DriftPolicy, Duplicates, Mode, MovedCrds, ObjectOptions,
@@ -68,6 +68,8 @@ pub struct ManagedChart {
     pub(crate) depends_on: Vec<String>,
     /// Whether its status says that it is ready.
     pub(crate) shows_ready: bool,
+    /// What its annotations say of the images in its values.
+    pub(crate) images: ImageAnnotations,
     spec: Result<HelmChartSpec, String>,
 }
 
@@ -96,6 +98,7 @@ impl ManagedChart {
             is_deleting: meta.is_deleting(),
             depends_on: dependency_keys(meta.annotation(DEPENDS_ON).unwrap_or_default(), namespace),
             shows_ready: shows_ready(object),
+            images: ImageAnnotations::of(meta),
             spec,
         }
     }

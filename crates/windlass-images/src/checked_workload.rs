@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef};
 use windlass_engine::REQUESTED_IMAGES;
 
+use super::flux_policy;
 use super::image_annotations::{ImageRequest, ReleaseAnnotations};
 use super::image_check::CheckContext;
 use super::image_decision::later;
@@ -26,6 +27,8 @@ pub(super) struct Inherited {
     pub(super) is_known: bool,
     /// Writes what follows from its settings, with no more rights than the object's release is applied with.
     pub(super) writer: Option<Cluster>,
+    /// The namespace of the object.
+    pub(super) namespace: Option<String>,
 }
 
 impl CheckContext {
@@ -37,7 +40,8 @@ impl CheckContext {
         let Some(known) = release_of(workload).and_then(|release| self.settings.of(&release)) else {
             return Ok(Inherited::default());
         };
-        if known.annotations.is_empty() {
+        // What goes into the values of the release reaches its workloads as well.
+        if known.annotations.is_empty() || known.follows_values() {
             return Ok(Inherited { is_known: true, ..Inherited::default() });
         }
         let writer = Some(known.client(&self.runner)?);
@@ -47,16 +51,29 @@ impl CheckContext {
         };
         let object = format!("{} {name}", known.object.gvk.kind);
         let settings = Some(ReleaseAnnotations { object, annotations: known.annotations });
-        Ok(Inherited { settings, is_known: true, writer })
+        Ok(Inherited { settings, is_known: true, writer, namespace: known.object.namespace })
     }
 
     /// A workload as it is now.
     ///
     /// # Errors
-    /// As [`Self::inherited`].
-    pub(super) fn checked(&self, reference: &ObjectRef, object: Value) -> Result<Checked, ClusterError> {
+    /// As [`Self::inherited`]; or an ImagePolicy cannot be read.
+    pub(super) async fn checked(
+        &self,
+        reference: &ObjectRef,
+        object: Value,
+    ) -> Result<Checked, ClusterError> {
         let inherited = self.inherited(ObjectMeta::of(&object))?;
-        Ok(Checked::of(reference, object, inherited))
+        let mut checked = Checked::of(reference, object, inherited);
+        let Ok(Some(request)) = &checked.request else { return Ok(checked) };
+        // In the namespace of whoever names it, and with the rights of that.
+        let is_own = request.release_policy.is_empty();
+        let Inherited { writer, namespace, .. } = &checked.inherited;
+        let reader = writer.as_ref().filter(|_| !is_own).unwrap_or(&self.client).clone();
+        let own = reference.namespace.as_ref().filter(|_| is_own);
+        let namespace = own.or(namespace.as_ref()).cloned().unwrap_or_default();
+        flux_policy::resolve(&mut checked.request, &reader, &namespace).await?;
+        Ok(checked)
     }
 }
 

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chart_compat::go::duration;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use windlass_cluster::ObjectMeta;
 
+use super::image_reference::ImageReference;
+use super::image_workload::FollowedContainer;
 use super::time_window::TimeWindows;
-use super::update_policy::Policy;
+use super::update_policy::{Policy, bounded_expression};
 
 /// The policy, ours and keel's.
 pub(crate) const POLICY: [&str; 2] = ["windlass.dev/image-policy", "keel.sh/policy"];
@@ -49,8 +51,6 @@ const MATCH_TAG: &str = "keel.sh/matchTag";
 const MAX_IGNORED: usize = 10;
 /// The longest value of an annotation, in bytes.
 const MAX_VALUE: usize = 2048;
-/// The largest automaton of an expression, in bytes.
-const MAX_AUTOMATON: usize = 256 << 10;
 /// The shortest interval that an annotation may set.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest time of any setting.
@@ -89,10 +89,14 @@ pub(crate) struct ImageRequest {
     pub(crate) policy_text: String,
     /// The policy and the object of the release whose it is; empty if it is the workload's own.
     pub(crate) release_policy: String,
+    /// The only image that is followed, with its registry; `None`: all.
+    pub(crate) only_image: Option<String>,
     /// How often the registry is asked; `None`: as the operator does.
     pub(crate) interval: Option<Duration>,
     pub(crate) match_prerelease: bool,
     pub(crate) pull_secret: Option<String>,
+    /// The Secret is named by the object of the release.
+    pub(crate) pull_secret_of_release: bool,
     pub(crate) init_containers: bool,
     containers: Option<Regex>,
     pub(crate) approvals: usize,
@@ -143,17 +147,21 @@ struct Setting {
     /// The name for people.
     title: String,
     text: String,
+    /// It is of the object of the release.
+    of_release: bool,
 }
 
 impl Settings<'_> {
     /// The first of some settings that there is.
     fn value(self, names: &[&'static str]) -> Option<Setting> {
         if let Some((name, text)) = own_value(self.workload, names) {
-            return Some(Setting { name, title: name.to_owned(), text: text.to_owned() });
+            let (title, text) = (name.to_owned(), text.to_owned());
+            return Some(Setting { name, title, text, of_release: false });
         }
         let release = self.release?;
         let (name, text) = names.iter().find_map(|name| Some((*name, release.annotations.get(*name)?)))?;
-        Some(Setting { name, title: format!("{name} of {}", release.object), text: text.trim().to_owned() })
+        let (title, text) = (format!("{name} of {}", release.object), text.trim().to_owned());
+        Some(Setting { name, title, text, of_release: true })
     }
 }
 
@@ -223,8 +231,10 @@ impl ImageRequest {
         let release_policy = inherited.map(|release| format!("{policy_text} of {}", release.object));
         Some(Self {
             release_policy: release_policy.unwrap_or_default(),
+            only_image: None,
             interval: read(interval, errors, interval_of),
             match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
+            pull_secret_of_release: secret.as_ref().is_some_and(|secret| secret.of_release),
             pull_secret: secret.map(|secret| secret.text).filter(|text| !text.is_empty()),
             init_containers: read(init, errors, |_, text| boolean(text)).unwrap_or(false),
             containers: read(containers, errors, |_, text| expression(text)),
@@ -240,9 +250,12 @@ impl ImageRequest {
     }
 
     /// Whether the image of a container is followed.
-    pub(crate) fn follows(&self, container: &str, is_init: bool) -> bool {
-        (!is_init || self.init_containers)
-            && self.containers.as_ref().is_none_or(|expression| expression.is_match(container))
+    pub(crate) fn follows(&self, container: &FollowedContainer) -> bool {
+        let is_meant =
+            |only: &String| ImageReference::parse(&container.image).is_ok_and(|image| image.place() == *only);
+        (!container.is_init || self.init_containers)
+            && self.containers.as_ref().is_none_or(|expression| expression.is_match(&container.name))
+            && self.only_image.as_ref().is_none_or(is_meant)
     }
 }
 
@@ -259,7 +272,7 @@ fn read<T>(
     errors: &mut Vec<String>,
     parse: impl FnOnce(&str, &str) -> Result<T, String>,
 ) -> Option<T> {
-    let Setting { name, title, text } = setting?;
+    let Setting { name, title, text, .. } = setting?;
     parse(name, &text).map_err(|error| errors.push(format!("{title}: {error}"))).ok()
 }
 
@@ -277,7 +290,7 @@ fn number(text: &str) -> Result<usize, String> {
 }
 
 fn expression(text: &str) -> Result<Regex, String> {
-    RegexBuilder::new(text).size_limit(MAX_AUTOMATON).build().map_err(|error| format!("{text:?}: {error}"))
+    bounded_expression(text).map_err(|error| format!("{text:?}: {error}"))
 }
 
 fn on_failure(text: &str) -> Result<OnFailure, String> {
@@ -339,6 +352,10 @@ mod tests {
         ImageRequest::of(ObjectMeta::of(&object), None)
     }
 
+    fn container(name: &str, is_init: bool, image: &str) -> FollowedContainer {
+        FollowedContainer { is_init, name: name.to_owned(), image: image.to_owned() }
+    }
+
     #[test]
     fn a_release_says_what_its_workloads_do_not() {
         let pairs = [("image-policy", "semver:~1"), ("image-interval", "5m"), ("image-approvals", "1")];
@@ -389,10 +406,10 @@ mod tests {
             assert_eq!(read.interval, Some(Duration::from_secs(600)));
             assert_eq!((read.match_prerelease, read.pull_secret.as_deref()), (false, Some("login")));
             assert_eq!((read.approvals, read.approval_deadline), (2, 5 * HOUR));
-            for (container, is_init, followed) in
+            for (name, is_init, followed) in
                 [("web", false, true), ("web-2", true, true), ("side", false, false)]
             {
-                assert_eq!(read.follows(container, is_init), followed, "{container}");
+                assert_eq!(read.follows(&container(name, is_init, "web:1")), followed, "{name}");
             }
         }
         let own = json!({"windlass.dev/image-policy": "never", "windlass.dev/image-approval-deadline": "30m", "keel.sh/policy": "major",
@@ -401,7 +418,19 @@ mod tests {
         assert!(read.policy.is_never() && read.on_failure == OnFailure::Stop);
         assert_eq!((read.approval_deadline, read.rollout_deadline), (HOUR / 2, Duration::from_secs(60)));
         let plain = request(&json!({"keel.sh/policy": "force"}), &Value::Null).unwrap().unwrap();
-        assert!(plain.match_prerelease && !plain.follows("init", true) && plain.follows("any", false));
+        assert!(plain.match_prerelease);
+        assert!(
+            !plain.follows(&container("init", true, "web:1"))
+                && plain.follows(&container("any", false, "web:1"))
+        );
+        // Of a policy for one image, the others are left alone.
+        let only = ImageRequest { only_image: Some("docker.io/library/web".to_owned()), ..plain };
+        for (image, followed) in
+            [("web:1", true), ("docker.io/library/web:2", true), ("other/web:1", false), ("", false)]
+        {
+            assert_eq!(only.follows(&container("any", false, image)), followed, "{image}");
+        }
+        let plain = request(&json!({"keel.sh/policy": "force"}), &Value::Null).unwrap().unwrap();
         assert_eq!((plain.approvals, plain.interval, plain.on_failure), (0, None, OnFailure::Rollback));
         assert!(request(&json!({"keel.sh/trigger": "poll"}), &Value::Null).unwrap().is_none());
     }

@@ -15,24 +15,25 @@ use windlass_controller::{AllReleaseSettings, EventType, ReleaseRunner};
 use windlass_engine::IMAGE_MANAGER;
 
 use super::checked_workload::Checked;
+use super::cloud_logins::CloudLogins;
 use super::image_annotations::{ImageRequest, OnFailure};
 use super::image_decision::{Decision, Found, Situation, later};
 use super::image_reference::{ImageReference, running_digest};
 use super::image_workload::{
     FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress,
 };
-use super::pull_logins::{OperatorSecret, PullLogin, login_for};
+use super::pull_logins::{LoginSources, OperatorSecret, OriginLogins};
 use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
 use super::rollout_record::{ContainerRecord, RolloutRecord, TagDigest, read_approvals};
 use super::update_policy::CHOICE_LIMIT;
 
 /// How often a rollout that runs is looked at beside its events.
-const ROLLOUT_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const ROLLOUT_INTERVAL: Duration = Duration::from_secs(5);
 /// When a workload is checked again that somebody else has written meanwhile.
 const CONFLICT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long registries may take for the images of a workload.
-const CHECK_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// The most Pods of a workload whose images are read.
 const MAX_PODS: usize = 1000;
 
@@ -48,6 +49,8 @@ pub(crate) struct CheckContext {
     pub(crate) interval: Duration,
     /// Logins of the operator.
     pub(crate) pull_secret: Option<OperatorSecret>,
+    /// The operator's identity in its cloud.
+    pub(crate) cloud: Arc<CloudLogins>,
 }
 
 /// What is said of a workload.
@@ -71,13 +74,18 @@ pub(crate) struct CheckResult {
 }
 
 impl CheckResult {
-    fn due_in(&mut self, wait: Duration) {
+    pub(super) fn due_in(&mut self, wait: Duration) {
         self.next = Some(self.next.map_or(wait, |next| next.min(wait)));
     }
 
     /// Takes the result of a step of one workload, whose error stops no other. Returns whether a rollout runs, as far as that is known. What
     /// was not written is not said either (the reports after `said`): the next check does both.
-    fn goes_on(&mut self, step: Result<bool, ClusterError>, workload: &Checked, said: usize) -> bool {
+    pub(super) fn goes_on(
+        &mut self,
+        step: Result<bool, ClusterError>,
+        workload: &Checked,
+        said: usize,
+    ) -> bool {
         let error = match step {
             Ok(runs) => return runs,
             Err(error) => error,
@@ -93,7 +101,21 @@ impl CheckResult {
         false
     }
 
-    fn report(&mut self, workload: &Checked, event_type: EventType, reason: &'static str, note: String) {
+    /// Says why an image could not be checked. `again`: when its registry is asked again.
+    pub(super) fn note_failure(&mut self, workload: &Checked, text: &str, again: Option<Instant>) {
+        if let Some(again) = again {
+            self.due_in(again.saturating_duration_since(Instant::now()));
+        }
+        self.report(workload, EventType::Warning, "ImageCheckFailed", text.to_owned());
+    }
+
+    pub(super) fn report(
+        &mut self,
+        workload: &Checked,
+        event_type: EventType,
+        reason: &'static str,
+        note: String,
+    ) {
         let (reference, uid) = (workload.reference.clone(), workload.uid().to_owned());
         self.reports.push(CheckReport { reference, uid, event_type, reason, note });
     }
@@ -105,7 +127,7 @@ pub(crate) async fn check(context: &CheckContext, members: &[ObjectRef]) -> Chec
     let mut workloads = Vec::new();
     for reference in members {
         match context.client.get(reference).await {
-            Ok(Some(object)) => match context.checked(reference, object) {
+            Ok(Some(object)) => match context.checked(reference, object).await {
                 Ok(workload) => workloads.push(workload),
                 Err(error) => result.error = Some(error),
             },
@@ -253,14 +275,30 @@ async fn follow(
     };
     let interval = request.interval.unwrap_or(context.interval);
     result.due_in(interval);
-    let mut run = Run { context, workload, request, pods: None, interval };
+    let reader = workload.inherited.writer.as_ref().filter(|_| request.pull_secret_of_release);
+    let mut run = Run {
+        context,
+        workload,
+        request,
+        logins: LoginSources {
+            cluster: &context.client,
+            namespace: workload.reference.namespace.as_deref().unwrap_or_default(),
+            named: request.pull_secret.as_deref().map(|name| (reader.unwrap_or(&context.client), name)),
+            pod: Some(pod_spec(workload.kind(), &workload.object)),
+            operator: context.pull_secret.as_ref(),
+            cloud: &context.cloud,
+        },
+        noun: "container",
+        pods: None,
+        interval,
+    };
     let mut record = workload.record.clone();
     let all = containers(&workload.object);
     record.retain(|name, _| all.iter().any(|container| container.name == *name));
     let mut images = Vec::new();
     let until = tokio::time::Instant::now() + CHECK_LIMIT;
     for container in all {
-        if !request.follows(&container.name, container.is_init) {
+        if !request.follows(&container) {
             continue;
         }
         let of = record.entry(container.name.clone()).or_default();
@@ -274,11 +312,7 @@ async fn follow(
             Ok(None) => {}
             Err(Failure::Cluster(error)) => return Err(error),
             Err(Failure::Text(text, again)) => {
-                if let Some(again) = again {
-                    result.due_in(again.saturating_duration_since(Instant::now()));
-                }
-                let note = format!("container {}: {text}", container.name);
-                result.report(workload, EventType::Warning, "ImageCheckFailed", note);
+                result.note_failure(workload, &format!("container {}: {text}", container.name), again);
             }
         }
     }
@@ -299,7 +333,7 @@ async fn follow(
 }
 
 /// Why a container could not be checked.
-enum Failure {
+pub(super) enum Failure {
     Cluster(ClusterError),
     /// For people, and when it is tried again.
     Text(String, Option<Instant>),
@@ -317,19 +351,22 @@ impl From<String> for Failure {
     }
 }
 
-/// The check of one workload.
-struct Run<'a> {
-    context: &'a CheckContext,
-    workload: &'a Checked,
-    request: &'a ImageRequest,
+/// The check of one workload, or of the object of a release.
+pub(super) struct Run<'a> {
+    pub(super) context: &'a CheckContext,
+    pub(super) workload: &'a Checked,
+    pub(super) request: &'a ImageRequest,
+    pub(super) logins: LoginSources<'a>,
+    /// What has the images: a container, or a value.
+    pub(super) noun: &'static str,
     /// The workload's Pods, once they were listed.
-    pods: Option<Vec<Value>>,
-    interval: Duration,
+    pub(super) pods: Option<Vec<Value>>,
+    pub(super) interval: Duration,
 }
 
 impl Run<'_> {
     /// Checks one container. Returns the image that is to be written.
-    async fn container(
+    pub(super) async fn container(
         &mut self,
         container: &FollowedContainer,
         of: &mut ContainerRecord,
@@ -340,11 +377,8 @@ impl Run<'_> {
         if of.current.tag.is_empty() {
             return Err(format!("{} has no tag that could be followed", container.image).into());
         }
-        let namespace = self.workload.reference.namespace.as_deref().unwrap_or_default();
-        let pod = pod_spec(self.workload.kind(), &self.workload.object);
-        let named = self.request.pull_secret.as_deref();
-        let operator = self.context.pull_secret.as_ref();
-        let login = login_for(&self.context.client, namespace, &image.location, named, pod, operator).await?;
+        let mirror = self.context.answers.mirror_of(&image.location);
+        let login = OriginLogins::find(self.logins, &image.location, mirror.as_ref()).await?;
         let Some(newest) = self.newest(&image, of, &login).await? else {
             of.waiting = None;
             return Ok(None);
@@ -364,7 +398,7 @@ impl Run<'_> {
         *of = of_now;
         let (note, image) = take(of, decision, container, &image, Timestamp::now());
         if let Some((reason, note)) = note {
-            let note = format!("container {}: {note}", container.name);
+            let note = format!("{} {}: {note}", self.noun, container.name);
             result.report(self.workload, EventType::Normal, reason, note);
         }
         Ok(image)
@@ -376,7 +410,7 @@ impl Run<'_> {
         container: &FollowedContainer,
         image: &ImageReference,
         of: &ContainerRecord,
-        login: &PullLogin,
+        login: &OriginLogins,
         newest: TagDigest,
         running: &[String],
     ) -> Result<(ContainerRecord, Decision), Failure> {
@@ -414,7 +448,7 @@ impl Run<'_> {
         &self,
         image: &ImageReference,
         of: &ContainerRecord,
-        login: &PullLogin,
+        login: &OriginLogins,
     ) -> Result<Option<TagDigest>, Failure> {
         // Half of it: who asks next may be another workload, with the same image.
         let (answers, age) = (&self.context.answers, self.interval / 2);

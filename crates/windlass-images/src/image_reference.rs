@@ -58,6 +58,16 @@ impl ImageReference {
         self.location.tag.as_deref()
     }
 
+    /// The name as it was written, without tag and digest.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its registry and path, however the name was written.
+    pub(crate) fn place(&self) -> String {
+        format!("{}/{}", self.location.registry, self.location.repository)
+    }
+
     /// The text of the same image with another tag and digest. The digest counts; the tag is for people, and for the next check.
     pub(crate) fn pinned(&self, tag: &str, digest: &str) -> String {
         format!("{}:{tag}@{digest}", self.name)

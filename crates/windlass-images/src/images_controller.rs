@@ -10,25 +10,32 @@ use windlass_base::backoff;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{ClusterError, Gvk, ObjectRef};
 use windlass_controller::{
-    ControllerContext, EventNote, EventType, FailureLog, Gate, Job, NamespaceTurns, PassFailure,
-    ReconcileError, RelatedWatch, WorkQueue, WorkerEvent, Workers, until,
+    ChangedSettings, ControllerContext, EventNote, EventType, FailureLog, Gate, Job, NamespaceTurns,
+    PassFailure, ReconcileError, RelatedWatch, ReleaseSettings, WorkQueue, WorkerEvent, Workers, until,
 };
-use windlass_engine::ReleaseId;
 use windlass_fetch::http::Http;
 
+use super::cloud_logins::{CloudLogins, CloudRegistries};
 use super::image_annotations::POLICY;
 use super::image_check::{CheckContext, CheckReport, CheckResult, check};
+use super::image_mirrors::ImageMirrors;
+use super::image_reference::ImageReference;
 use super::image_workload::{IMAGE_WORKLOAD_KINDS, WatchedWorkload};
 use super::pull_logins::OperatorSecret;
 use super::push_hints::PushHints;
 use super::registry_answers::RegistryAnswers;
+use super::value_check::check_values;
 
 /// Name of the controller in logs and metrics.
 const NAME: &str = "images";
+/// What the keys of groups begin with that are the object of a release, in whose values images are followed.
+const VALUES: &str = "values:";
 /// Releases that are checked at a time.
 const CONCURRENCY: usize = 8;
 /// Those of one namespace, where several are followed.
 const OF_NAMESPACE: usize = 2;
+/// How long the operator's cloud may take for a login.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most workloads that are followed; each may have ten images.
 const MAX_WORKLOADS: usize = 20_000;
 
@@ -45,6 +52,10 @@ pub struct ImagesOptions {
     pub plain_registries: BTreeSet<String>,
     /// Logins of the operator for registries for which a workload has none.
     pub pull_secret: Option<OperatorSecret>,
+    /// Mirrors that are asked first.
+    pub mirrors: ImageMirrors,
+    /// Registries that take the operator's identity in its cloud.
+    pub cloud_registries: CloudRegistries,
     /// The client that asks, with its rule for local addresses.
     pub http: Http,
 }
@@ -80,7 +91,10 @@ pub async fn run(
     let kinds = IMAGE_WORKLOAD_KINDS.iter().map(|(api_version, kind)| Gvk::new(api_version, kind)).collect();
     let namespace = options.namespace.as_deref();
     let watch = RelatedWatch::start_reduced(&client, namespace, kinds, &[], WatchedWorkload::of).await;
-    let answers = RegistryAnswers::new(options.http.clone(), options.plain_registries.clone());
+    let (plain, mirrors) = (options.plain_registries.clone(), options.mirrors.clone());
+    let answers = RegistryAnswers::new(options.http.clone(), plain, mirrors);
+    // Its own machine and its cloud's metadata service give the operator its identity.
+    let cloud = CloudLogins::new(options.cloud_registries.clone(), Http::new(IDENTITY_TIMEOUT, false));
     let check = CheckContext {
         client,
         runner: context.runner.clone(),
@@ -88,6 +102,7 @@ pub async fn run(
         answers: Arc::new(answers),
         interval: options.interval,
         pull_secret: options.pull_secret.clone(),
+        cloud: Arc::new(cloud),
     };
     let of_namespace = if options.namespace.is_some() { CONCURRENCY } else { OF_NAMESPACE };
     let follower = ImageFollower {
@@ -123,7 +138,7 @@ impl ImageFollower {
                 changed = self.watch.next() => self.take(changed),
                 hints = pushed.take() => self.pushes.add(hints),
                 () = until(push.filter(|_| self.has_started)) => self.ask_for_pushed(),
-                releases = settings.changed() => self.take_settings(&releases),
+                changed = settings.changed() => self.take_settings(&changed),
                 event = self.workers.next() => match event {
                     WorkerEvent::Finished(group, _, result) => self.finish(&group, result),
                     WorkerEvent::IntervalElapsed(group) => self.request(&group),
@@ -162,8 +177,10 @@ impl ImageFollower {
         }
     }
 
-    /// Notes releases whose objects say something else of their workloads.
-    fn take_settings(&mut self, releases: &BTreeSet<ReleaseId>) {
+    /// Notes releases whose objects say something else of their workloads, or of images in their values.
+    fn take_settings(&mut self, changed: &ChangedSettings) {
+        changed.objects.iter().for_each(|object| self.place_object(object));
+        let releases = &changed.releases;
         let kinds = IMAGE_WORKLOAD_KINDS.map(|(api_version, kind)| Gvk::new(api_version, kind));
         let all = kinds.iter().flat_map(|kind| self.watch.all(kind));
         let concerned = all.filter(|(_, workload)| {
@@ -178,13 +195,28 @@ impl ImageFollower {
 
     /// Takes a workload into its group, or out of it, and asks for a check.
     fn place(&mut self, reference: ObjectRef, workload: &WatchedWorkload) {
-        if !self.is_followed(&reference, workload) {
-            return self.leave(&workload.group, &reference);
+        match self.is_followed(&reference, workload) {
+            true => self.join(&workload.group, reference),
+            false => self.leave(&workload.group, &reference),
         }
-        let members = self.groups.entry(workload.group.clone()).or_default();
+    }
+
+    /// Takes the object of a release, in whose values images are followed, into a group of its own, or out of it, and asks for a check.
+    fn place_object(&mut self, object: &ObjectRef) {
+        let group = format!("{VALUES}{object}");
+        let own = self.options.namespace.as_ref().is_none_or(|own| object.namespace.as_ref() == Some(own));
+        match own && self.context.release_settings.of_object(object).is_some() {
+            true => self.join(&group, object.clone()),
+            false => self.leave(&group, object),
+        }
+    }
+
+    /// Takes a workload or an object into a group, and asks for a check.
+    fn join(&mut self, group: &str, reference: ObjectRef) {
+        let members = self.groups.entry(group.to_owned()).or_default();
         if members.contains(&reference) || self.followed < MAX_WORKLOADS {
             self.followed += usize::from(members.insert(reference));
-            self.request(&workload.group);
+            self.request(group);
         } else {
             let note = format!("{MAX_WORKLOADS} workloads are followed, which is the most: this one is not");
             self.context.events.warn_object(&reference, "ImageCheckFailed", note);
@@ -195,8 +227,11 @@ impl ImageFollower {
     fn is_followed(&self, reference: &ObjectRef, workload: &WatchedWorkload) -> bool {
         let settings =
             workload.release.as_ref().and_then(|release| self.context.release_settings.of(release));
-        let asks =
-            workload.asks || settings.is_some_and(|settings| settings.annotations.contains_key(POLICY[0]));
+        // What goes into the values of the release reaches its workloads as well.
+        let inherits = |settings: ReleaseSettings| {
+            settings.annotations.contains_key(POLICY[0]) && !settings.follows_values()
+        };
+        let asks = workload.asks || settings.is_some_and(inherits);
         let foreign = &self.options.foreign_namespaces;
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         let may = workload.release.is_some() || foreign.contains("*") || foreign.contains(namespace);
@@ -207,11 +242,13 @@ impl ImageFollower {
     fn ask_for_pushed(&mut self) {
         let due = self.pushes.take_due(Instant::now());
         let is_meant = |reference: &ObjectRef| {
-            self.watch.get(reference).is_some_and(|workload| {
-                due.iter().any(|hint| {
-                    workload.repositories.contains(&hint.path)
-                        && (hint.namespace.is_none() || hint.namespace == reference.namespace)
-                })
+            let repositories = match self.watch.get(reference) {
+                Some(workload) => workload.repositories.clone(),
+                None => self.repositories_in_values(reference),
+            };
+            due.iter().any(|hint| {
+                repositories.contains(&hint.path)
+                    && (hint.namespace.is_none() || hint.namespace == reference.namespace)
             })
         };
         let concerned = self.groups.iter().filter(|(_, members)| members.iter().any(is_meant));
@@ -227,6 +264,14 @@ impl ImageFollower {
             );
             self.request(&group);
         }
+    }
+
+    /// The paths of the images in the values of an object's release, in their registries and in lower case.
+    fn repositories_in_values(&self, object: &ObjectRef) -> Vec<String> {
+        let images = self.context.release_settings.of_object(object).and_then(|settings| settings.images);
+        let images = images.iter().flat_map(|images| images.images.values());
+        let read = images.filter_map(|one| ImageReference::parse(&one.image).ok());
+        read.map(|image| image.location.repository.to_lowercase()).collect()
     }
 
     /// Takes a workload out of its release, of which nothing is kept without one.
@@ -275,9 +320,15 @@ impl ImageFollower {
             // Secrets for pulls are those of tenants.
             let scope = SecretScope::new();
             let namespace = self.namespace(&group).unwrap_or_default();
+            let of_values = group.starts_with(VALUES);
             let work = async move {
-                let result = scope.clone().run_async(check(&context, &members)).await;
-                (result, scope)
+                let checked = async {
+                    match members.first().filter(|_| of_values) {
+                        Some(object) => check_values(&context, object).await,
+                        None => check(&context, &members).await,
+                    }
+                };
+                (scope.clone().run_async(checked).await, scope)
             };
             self.namespaces.insert(group.clone(), namespace);
             self.workers.spawn(group, job, work);

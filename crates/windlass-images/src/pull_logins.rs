@@ -1,5 +1,5 @@
 //! Logins for the registry of a workload's image: of the Secret that it names, of its Pods' pull secrets, of its ServiceAccount's, of the
-//! operator's own.
+//! operator's own, of the operator's identity in its cloud.
 //!
 //! Owns which Secrets are read, in which order, and that a login goes to the registry it names and to no other.
 
@@ -11,11 +11,15 @@ use windlass_controller::{SecretData, SecretReadError};
 use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::credentials::{Credentials, Login};
 
+use super::cloud_logins::CloudLogins;
+
 /// The most Secrets that are read of a workload, and of its ServiceAccount.
 const MAX_SECRETS: usize = 20;
 /// Keys of Secrets with logins: of today's form, and of Docker's old one.
 const CONFIG: &str = ".dockerconfigjson";
 const OLD_CONFIG: &str = ".dockercfg";
+/// Stands for the operator's identity where logins are told apart.
+const CLOUD: &str = "cloud";
 
 /// A login for one registry, or none.
 #[derive(Clone)]
@@ -36,45 +40,69 @@ pub struct OperatorSecret {
     pub name: String,
 }
 
-/// Finds the login for an image. `named`: the Secret that an annotation names; `pod`: the spec of the workload's Pods; `operator`: the
-/// operator's Secret, for registries for which the others have no login.
+/// Where a login may be.
+#[derive(Clone, Copy)]
+pub(crate) struct LoginSources<'s> {
+    /// Reads with the operator's rights.
+    pub(crate) cluster: &'s Cluster,
+    /// The namespace of the Pods.
+    pub(crate) namespace: &'s str,
+    /// The Secret that a setting names, and who reads it: whoever may write the setting has no more rights than that.
+    pub(crate) named: Option<(&'s Cluster, &'s str)>,
+    /// The spec of the Pods, if they are known.
+    pub(crate) pod: Option<&'s Value>,
+    /// The operator's Secret, for registries for which the others have no login.
+    pub(crate) operator: Option<&'s OperatorSecret>,
+    /// The operator's identity, for registries that take it.
+    pub(crate) cloud: &'s CloudLogins,
+}
+
+/// The logins for an image at its registry, and at the mirror of that if it has one.
+#[derive(Clone)]
+pub(crate) struct OriginLogins {
+    pub(crate) own: PullLogin,
+    pub(crate) mirror: Option<PullLogin>,
+}
+
+impl OriginLogins {
+    /// Finds them. `mirror`: the image at the mirror.
+    ///
+    /// # Errors
+    /// As [`login_for`].
+    pub(crate) async fn find(
+        sources: LoginSources<'_>,
+        image: &OciReference,
+        mirror: Option<&OciReference>,
+    ) -> Result<Self, String> {
+        let mirror = match mirror {
+            Some(mirror) => Some(login_for(sources, mirror).await?),
+            None => None,
+        };
+        Ok(Self { own: login_for(sources, image).await?, mirror })
+    }
+}
+
+/// Finds the login for an image.
 ///
 /// # Errors
 /// A Secret or the ServiceAccount cannot be read, for another reason than that it is missing.
-pub(crate) async fn login_for(
-    cluster: &Cluster,
-    namespace: &str,
-    image: &OciReference,
-    named: Option<&str>,
-    pod: &Value,
-    operator: Option<&OperatorSecret>,
-) -> Result<PullLogin, String> {
-    let mut notes = Vec::new();
-    let mut names: Vec<String> = named.map(str::to_owned).into_iter().collect();
-    names.extend(secret_names(pod));
-    // The ServiceAccount is read only if none of the others has a login.
-    for of_account in [false, true] {
-        if of_account {
-            names = account_secrets(cluster, namespace, pod).await?;
-        }
-        for name in names.drain(..).take(MAX_SECRETS) {
-            match read(cluster, namespace, &name).await? {
-                Ok(credentials) if credentials.has(image.host()) => {
-                    let fingerprint = fingerprint(&credentials, image.host()).await?;
-                    return Ok(PullLogin { credentials, fingerprint, notes });
-                }
-                Ok(_) => {}
-                Err(note) => notes.push(note),
-            }
+async fn login_for(sources: LoginSources<'_>, image: &OciReference) -> Result<PullLogin, String> {
+    let LoginSources { cluster, namespace, named, pod, operator, cloud } = sources;
+    let (host, mut notes, mut found) = (image.host(), Vec::new(), None);
+    if let Some((reader, name)) = named {
+        found = of_secrets((reader, namespace), vec![name.to_owned()], host, &mut notes).await?;
+    }
+    if let (None, Some(pod)) = (&found, pod) {
+        found = of_secrets((cluster, namespace), secret_names(pod), host, &mut notes).await?;
+        // The ServiceAccount is read only if none of the others has a login.
+        if found.is_none() {
+            let names = account_secrets(cluster, namespace, pod).await?;
+            found = of_secrets((cluster, namespace), names, host, &mut notes).await?;
         }
     }
-    if let Some(OperatorSecret { namespace, name }) = operator {
+    if let (None, Some(OperatorSecret { namespace, name })) = (&found, operator) {
         match read(cluster, namespace, name).await.flatten() {
-            Ok(credentials) if credentials.has(image.host()) => {
-                let fingerprint = fingerprint(&credentials, image.host()).await?;
-                return Ok(PullLogin { credentials, fingerprint, notes });
-            }
-            Ok(_) => {}
+            Ok(credentials) => found = Some(credentials).filter(|credentials| credentials.has(host)),
             // Its name is not for tenants, and images without a login are asked for all the same.
             Err(note) => {
                 tracing::warn!("--image-pull-secret: {note}");
@@ -82,7 +110,39 @@ pub(crate) async fn login_for(
             }
         }
     }
-    Ok(PullLogin { credentials: Credentials::none(), fingerprint: String::new(), notes })
+    let fingerprint = match &found {
+        Some(credentials) => fingerprint(credentials, host).await?,
+        None => match cloud.login(host).await {
+            Ok(login) => {
+                found = login;
+                // The tokens of one identity have the same rights.
+                found.as_ref().map(|_| CLOUD.to_owned()).unwrap_or_default()
+            }
+            Err(error) => {
+                tracing::warn!("--image-provider: {error}");
+                notes.push("the operator's own identity cannot be used".to_owned());
+                String::new()
+            }
+        },
+    };
+    Ok(PullLogin { credentials: found.unwrap_or_else(Credentials::none), fingerprint, notes })
+}
+
+/// The login of the first Secret that has one for a registry.
+async fn of_secrets(
+    (cluster, namespace): (&Cluster, &str),
+    names: Vec<String>,
+    host: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Credentials>, String> {
+    for name in names.into_iter().take(MAX_SECRETS) {
+        match read(cluster, namespace, &name).await? {
+            Ok(credentials) if credentials.has(host) => return Ok(Some(credentials)),
+            Ok(_) => {}
+            Err(note) => notes.push(note),
+        }
+    }
+    Ok(None)
 }
 
 /// The names of a list `imagePullSecrets`.

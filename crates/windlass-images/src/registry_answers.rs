@@ -13,7 +13,8 @@ use windlass_fetch::http::{Http, Tls};
 use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::{OciError, Registry, RegistryFault};
 
-use super::pull_logins::PullLogin;
+use super::image_mirrors::ImageMirrors;
+use super::pull_logins::{OriginLogins, PullLogin};
 
 /// The most answers that are kept.
 const MAX_ANSWERS: usize = 10_000;
@@ -152,6 +153,7 @@ pub(crate) struct RegistryAnswers {
     http: Http,
     /// Registries that are asked without TLS.
     plain: BTreeSet<String>,
+    mirrors: ImageMirrors,
     answers: Mutex<HashMap<AnswerKey, Arc<tokio::sync::Mutex<Option<Answer>>>>>,
     failures: Mutex<Failures>,
     /// Tags and digests of answers since they were dropped last.
@@ -159,28 +161,40 @@ pub(crate) struct RegistryAnswers {
 }
 
 impl RegistryAnswers {
-    pub(crate) fn new(http: Http, plain: BTreeSet<String>) -> Self {
-        Self { http, plain, answers: Mutex::default(), failures: Mutex::default(), kept: AtomicUsize::new(0) }
+    pub(crate) fn new(http: Http, plain: BTreeSet<String>, mirrors: ImageMirrors) -> Self {
+        Self {
+            http,
+            plain,
+            mirrors,
+            answers: Mutex::default(),
+            failures: Mutex::default(),
+            kept: AtomicUsize::new(0),
+        }
+    }
+
+    /// An image at the mirror of its registry, which is asked first.
+    pub(crate) fn mirror_of(&self, image: &OciReference) -> Option<OciReference> {
+        self.mirrors.of(image)
     }
 
     /// The tags of an image's repository, at most `age` old.
     pub(crate) async fn tags(
         &self,
         image: &OciReference,
-        login: &PullLogin,
+        logins: &OriginLogins,
         age: Duration,
     ) -> Result<Arc<Vec<String>>, NoAnswer> {
-        self.answer(image, Question::Tags, login, age).await
+        self.answer(image, Question::Tags, logins, age).await
     }
 
     /// The digest of an image's tag, at most `age` old.
     pub(crate) async fn digest(
         &self,
         image: &OciReference,
-        login: &PullLogin,
+        logins: &OriginLogins,
         age: Duration,
     ) -> Result<String, NoAnswer> {
-        let answer = self.answer(image, Question::Digest, login, age).await?;
+        let answer = self.answer(image, Question::Digest, logins, age).await?;
         Ok(answer.first().cloned().unwrap_or_default())
     }
 
@@ -188,20 +202,31 @@ impl RegistryAnswers {
     pub(crate) async fn platforms(
         &self,
         image: &OciReference,
-        login: &PullLogin,
+        logins: &OriginLogins,
     ) -> Result<Arc<Vec<String>>, NoAnswer> {
-        self.answer(image, Question::Platforms, login, Duration::MAX).await
+        self.answer(image, Question::Platforms, logins, Duration::MAX).await
     }
 
+    /// The answer of the mirror, or else of the registry.
     async fn answer(
         &self,
         image: &OciReference,
         question: Question,
-        login: &PullLogin,
+        logins: &OriginLogins,
         age: Duration,
     ) -> Result<Arc<Vec<String>>, NoAnswer> {
-        let answer = self.shared_answer(image, question, login, age).await;
-        answer.map_err(|error| error.with_notes(&login.notes))
+        let mut of_mirror = String::new();
+        if let (Some(mirror), Some(login)) = (self.mirrors.of(image), &logins.mirror) {
+            match self.shared_answer(&mirror, question, login, age).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => of_mirror = format!("{}; ", error.with_notes(&login.notes).text),
+            }
+        }
+        let answer = self.shared_answer(image, question, &logins.own, age).await;
+        answer.map_err(|error| {
+            let error = error.with_notes(&logins.own.notes);
+            NoAnswer { text: format!("{of_mirror}{}", error.text), ..error }
+        })
     }
 
     async fn shared_answer(
@@ -236,10 +261,14 @@ impl RegistryAnswers {
     /// Forgets the answers on some repositories of all registries, so that they are asked again. What has failed is left alone as before.
     pub(crate) fn forget(&self, repositories: &BTreeSet<String>) {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        // At a mirror, the path of a repository may come after a prefix.
+        let is_one = |repository: &str| {
+            let mut ends = repository.match_indices('/').map(|(at, _)| &repository[at + 1..]);
+            repositories.contains(repository) || ends.any(|end| repositories.contains(end))
+        };
         // What the platforms of a digest are does not change.
-        answers.retain(|key, _| {
-            key.question == Question::Platforms || !repositories.contains(&key.repository.to_lowercase())
-        });
+        answers
+            .retain(|key, _| key.question == Question::Platforms || !is_one(&key.repository.to_lowercase()));
     }
 
     fn cell(&self, key: AnswerKey) -> Arc<tokio::sync::Mutex<Option<Answer>>> {
@@ -360,7 +389,11 @@ mod tests {
 
     #[test]
     fn answers_on_a_repository_are_forgotten() {
-        let answers = RegistryAnswers::new(Http::new(Duration::from_secs(1), false), BTreeSet::new());
+        let answers = RegistryAnswers::new(
+            Http::new(Duration::from_secs(1), false),
+            BTreeSet::new(),
+            ImageMirrors::default(),
+        );
         let key = |registry: &str, repository: &str, question| AnswerKey {
             registry: registry.to_owned(),
             repository: repository.to_owned(),
@@ -373,11 +406,12 @@ mod tests {
             key("s.test", "team/web", Question::Tags),
             key("r.test", "team/web", Question::Platforms),
             key("r.test", "team/web-2", Question::Digest),
+            key("m.test", "hub/team/web", Question::Digest),
         ];
         all.iter().for_each(|key| drop(answers.cell(key.clone())));
         answers.forget(&BTreeSet::from(["team/web".to_owned()]));
         let kept = answers.answers.lock().unwrap();
-        assert_eq!(all.map(|key| kept.contains_key(&key)), [false, false, true, true]);
+        assert_eq!(all.map(|key| kept.contains_key(&key)), [false, false, true, true, false]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Policies: which tag of a repository comes after the one that runs. Pure.
 //!
-//! The words, and what they choose, are keel's; `digest` and `semver:` are ours.
+//! The words, and what they choose, are keel's; `digest`, `semver:` and `flux:` are ours.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 use chart_compat::go::glob::Glob;
 use chart_compat::go::semver::{self, Range};
 use regex::{Regex, RegexBuilder};
+use windlass_controller::is_dns_label;
+
+use super::tag_filter::TagFilter;
 
 /// The largest automaton of an expression, in bytes.
 const MAX_AUTOMATON: usize = 256 << 10;
@@ -48,6 +51,10 @@ pub(crate) enum Policy {
     Glob(Glob),
     /// Later texts that match, compared by the group `compare` if there is one.
     Expression(Regex),
+    /// That of an ImagePolicy of Flux, by its name: not read yet.
+    Flux(String),
+    /// The same as it was read.
+    Filter(Box<TagFilter>),
 }
 
 impl Policy {
@@ -66,9 +73,12 @@ impl Policy {
                 Self::Glob(Glob::parse(glob).ok_or_else(|| wrong(&"it is not a glob pattern"))?)
             }
             Some(("regexp", expression)) => {
-                let built = RegexBuilder::new(expression).size_limit(MAX_AUTOMATON).build();
-                Self::Expression(built.map_err(|e| wrong(&e))?)
+                Self::Expression(bounded_expression(expression).map_err(|e| wrong(&e))?)
             }
+            Some(("flux", name)) => match name.len() <= 253 && name.split('.').all(is_dns_label) {
+                true => Self::Flux(name.to_owned()),
+                false => return Err(wrong(&"it is not the name of an ImagePolicy")),
+            },
             _ => match text {
                 "never" => Self::Never,
                 "force" => Self::Force,
@@ -79,7 +89,7 @@ impl Policy {
                 "patch" => Self::Version(Bump::Patch),
                 _ => {
                     return Err(wrong(
-                        &"there are digest, semver:RANGE, all, major, minor, patch, glob:PATTERN, regexp:EXPRESSION, force and never",
+                        &"there are digest, semver:RANGE, all, major, minor, patch, glob:PATTERN, regexp:EXPRESSION, flux:NAME, force and never",
                     ));
                 }
             },
@@ -132,7 +142,8 @@ impl Policy {
         match_prerelease: bool,
     ) -> Result<Option<&'t str>, String> {
         match self {
-            Self::Never | Self::Force | Self::Digest => Ok(None),
+            Self::Never | Self::Force | Self::Digest | Self::Flux(_) => Ok(None),
+            Self::Filter(filter) => filter.choose(current, tags),
             Self::Version(bump) => {
                 let may = |tag: &&str| is_bump(*bump, match_prerelease, current, tag);
                 if current != "latest" && semver::parse(current).is_err() {
@@ -157,6 +168,14 @@ impl Policy {
     }
 }
 
+/// An expression whose automaton is bounded.
+///
+/// # Errors
+/// It is none, or too large.
+pub(crate) fn bounded_expression(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text).size_limit(MAX_AUTOMATON).build()
+}
+
 /// The highest version.
 fn latest<'t>(tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
     tags.max_by(|a, b| match (semver::parse(a), semver::parse(b)) {
@@ -166,7 +185,7 @@ fn latest<'t>(tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
 }
 
 /// How many numbers a version has: `1.25` moves to `1.26`, and not to `1.26.1`.
-fn numbers(tag: &str) -> usize {
+pub(crate) fn numbers(tag: &str) -> usize {
     tag.split(['-', '+']).next().unwrap_or_default().split('.').count()
 }
 
@@ -311,6 +330,8 @@ mod tests {
             ("semver:x.y", "improper constraint"),
             ("glob:[", "not a glob pattern"),
             ("regexp:a(", "unclosed group"),
+            ("flux:", "not the name of an ImagePolicy"),
+            ("flux:shop/web", "not the name of an ImagePolicy"),
             ("regexp:(\\pL{900}){900}", "exceeds size limit"),
             (&format!("glob:{}", "a".repeat(600)), "more than 512"),
         ] {

@@ -18,6 +18,10 @@ pub fn image_needs() -> Needs {
     needs.add("", "secrets", &["get"]);
     needs.add("", "serviceaccounts", &["get"]);
     needs.add("", "events", &["create", "patch"]);
+    // Policies of Flux, where a workload names one.
+    for resource in ["imagepolicies", "imagerepositories"] {
+        needs.add("image.toolkit.fluxcd.io", resource, &["get"]);
+    }
     // The lock of leader election.
     needs.add("coordination.k8s.io", "leases", &OWN);
     needs
@@ -38,6 +42,8 @@ mod tests {
             "/secrets 1",
             "/serviceaccounts 1",
             "/events 2",
+            "image.toolkit.fluxcd.io/imagepolicies 1",
+            "image.toolkit.fluxcd.io/imagerepositories 1",
             "coordination.k8s.io/leases 7",
         ] {
             assert!(shown.iter().any(|right| right == expected), "{expected}: {shown:?}");

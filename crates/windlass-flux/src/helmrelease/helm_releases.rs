@@ -172,14 +172,21 @@ impl FrontEnd for HelmReleases {
         chart_object::apply(pass, object, spec, &source).await?;
         let artifact = artifact_of(&source, pass.related.get(&source).map(|found| &**found))?;
         let operator = pass.runner_of_operator().clone();
-        let inputs = self.inputs((object, spec), &operator, true, &mut pass.references).await?;
+        let mut inputs = self.inputs((object, spec), &operator, true, &mut pass.references).await?;
         let runner = pass.adopt_runner(inputs.runner(object));
         let drift = options::drift_mode(spec);
         let mut status = status_of(&pass.object);
         let (force, reset) = (object.requests.forces(&status), object.requests.resets(&status));
         let generation = object.generation;
         // An unchanged release costs one request, the write of the status, instead of five.
-        let memo = Arc::new(json!([generation, artifact.digest, artifact.revision, inputs.config_digest]));
+        let of_images = object.images.memo();
+        let memo = Arc::new(json!([
+            generation,
+            artifact.digest,
+            artifact.revision,
+            inputs.config_digest,
+            of_images
+        ]));
         if pass.memo.as_ref() == Some(&memo)
             && !force
             && !reset
@@ -191,6 +198,7 @@ impl FrontEnd for HelmReleases {
             return Ok(Reconciled { memo: Some(memo), ..Reconciled::new(true, requeue) });
         }
         let chart = self.artifacts.load(&artifact).await?;
+        pass.note_image_values(inputs.set_images(object, spec, &chart)?);
         self.check_records(pass, runner.engine(), (&inputs.id, &inputs.storage), &mut status).await?;
         if let Some(changed) = target_changed(&status, spec, &inputs, chart.chart().name()) {
             tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");

@@ -11,7 +11,7 @@ use flux_api::api_names::{FORCE_AT, REQUESTED_AT, RESET_AT, SOURCES};
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
-use windlass_controller::ReconcileError;
+use windlass_controller::{ImageAnnotations, ReconcileError};
 use windlass_engine::ReleaseId;
 
 /// A HelmRelease.
@@ -25,6 +25,8 @@ pub struct HelmReleaseObject {
     /// What its annotations ask for once.
     pub(super) requests: Requests,
     pub(super) suspended: bool,
+    /// What its annotations say of the images in its values.
+    pub(super) images: ImageAnnotations,
     /// Whether its condition Ready is true of its newest generation.
     pub(super) ready: bool,
     spec: Result<HelmReleaseSpec, FluxError>,
@@ -41,6 +43,7 @@ impl HelmReleaseObject {
             generation: meta.generation(),
             requests: Requests::of(meta),
             suspended: object["spec"]["suspend"] == true,
+            images: ImageAnnotations::of(meta),
             ready: dependency::is_ready(object),
             spec: HelmReleaseSpec::read(&object["spec"]).map_err(|error| FluxError::within("spec", error)),
         }

@@ -2,6 +2,7 @@
 //! acts where. And what the status is before the first action.
 
 use chart_compat::data::Map;
+use chart_compat::render::CompiledChart;
 use serde_json::Value;
 
 use super::chart_artifact::Artifact;
@@ -15,7 +16,9 @@ use super::values_lookup;
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
 use windlass_cluster::ObjectRef;
-use windlass_controller::{FrontEnd as _, ReconcileError, References, ReleaseRunner, ReleaseTarget};
+use windlass_controller::{
+    FrontEnd as _, ImageValues, ReconcileError, References, ReleaseRunner, ReleaseTarget,
+};
 use windlass_engine::record::Record;
 use windlass_engine::{Disposition, Engine, ReleaseId};
 
@@ -40,6 +43,27 @@ impl PassInputs {
     /// read and written with the rights of the object's ServiceAccount.
     pub(super) fn runner_of(&self, object: &HelmReleaseObject, storage: &str) -> ReleaseRunner {
         self.runner.clone().with_storage_namespace(storage, storage != object.namespace)
+    }
+
+    /// Sets newer images over the values, as the object's annotations have them. Returns what the values say of images.
+    ///
+    /// # Errors
+    /// The annotations cannot be read, or the values do not fit the chart.
+    pub(super) fn set_images(
+        &mut self,
+        object: &HelmReleaseObject,
+        spec: &HelmReleaseSpec,
+        chart: &CompiledChart,
+    ) -> Result<ImageValues, ReconcileError> {
+        let mut images = object.images.apply(&mut self.values, chart)?;
+        if !object.images.is_empty() {
+            self.config_digest = digest::config_digest(&self.values);
+        }
+        if spec.upgrade.preserve_values && !images.is_empty() {
+            let text = "spec.upgrade.preserveValues keeps the image of the last revision: images in values are not followed";
+            images.errors.push(text.to_owned());
+        }
+        Ok(images)
     }
 }
 

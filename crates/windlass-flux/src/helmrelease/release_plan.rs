@@ -115,7 +115,8 @@ impl HelmReleases {
             Some(chart) => chart,
             None => self.chart_of(operator.engine().operator_client(), object, spec).await?,
         };
-        let inputs = self.inputs((object, spec), operator, impersonates, &mut BTreeMap::new()).await?;
+        let mut inputs = self.inputs((object, spec), operator, impersonates, &mut BTreeMap::new()).await?;
+        inputs.set_images(object, spec, &chart)?;
         let metadata = &chart.chart().metadata;
         let mut planner = Planner {
             plan: ReleasePlan {

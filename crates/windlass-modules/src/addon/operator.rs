@@ -194,7 +194,7 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let started = Instant::now();
-    let ControllerContext { runner, events, state, .. } = context;
+    let ControllerContext { runner, events, state, release_settings, .. } = context;
     let cluster = runner.engine().cluster().clone();
     let roots = options.directories.modules.clone();
     let (unnumbered, profile) = (options.directories.unnumbered_order, options.releases.profile);
@@ -232,7 +232,7 @@ pub async fn run(
     if let Some(text) = broken.remove(GLOBAL) {
         return Err(ClusterError::Other(text));
     }
-    let releases = Releases::new(runner, events, &options);
+    let releases = Releases::new(runner, events, &options).with_settings(release_settings);
     let recorded = recorded_releases(&releases, &modules, &options).await?;
     let names: Vec<&str> = modules.modules.iter().map(|m| m.name.name.as_str()).collect();
     tracing::info!(modules = ?names, namespace = options.namespace, "operator starts");

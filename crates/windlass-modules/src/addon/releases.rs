@@ -16,8 +16,8 @@ use super::checksum::module_checksum;
 use windlass_base::hex::hex;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, PatchKind, Validation};
 use windlass_controller::{
-    Done, EventNote, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner, ReleaseSpec,
-    ReleaseTarget, crd_files, drift_policy_of,
+    AllReleaseSettings, Done, EventNote, EventRecorder, PostRender, ReconcileError as Error, ReleaseRunner,
+    ReleaseSpec, ReleaseTarget, crd_files, drift_policy_of,
 };
 use windlass_engine::record::{OWNER_LABEL, RecordHead};
 use windlass_engine::{
@@ -54,6 +54,10 @@ pub struct Releases {
     pub(crate) adoption: Adoption,
     /// Drift is not corrected, and records say so.
     pub(crate) held: bool,
+    /// What charts say of the images of their workloads.
+    settings: AllReleaseSettings,
+    /// Where the release is and on whose behalf.
+    target: ReleaseTarget,
 }
 
 impl Releases {
@@ -70,7 +74,14 @@ impl Releases {
             crd_filters: Arc::new(options.releases.crd_filters.clone()),
             adoption: options.releases.adoption,
             held: false,
+            settings: AllReleaseSettings::default(),
+            target: ReleaseTarget::default(),
         }
+    }
+
+    /// The same, with settings of releases that other controllers of the process follow.
+    pub(crate) fn with_settings(self, settings: AllReleaseSettings) -> Self {
+        Self { settings, ..self }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -110,7 +121,7 @@ impl Releases {
 
     /// The same for a module with a target of its own.
     pub fn at(&self, target: &ReleaseTarget) -> Result<Self, Error> {
-        let mut own = self.clone();
+        let mut own = Self { target: target.clone(), ..self.clone() };
         if let Some(namespace) = target.namespace.as_ref().filter(|n| **n != self.namespace) {
             own.namespace.clone_from(namespace);
             own.owner = self.owner_elsewhere();
@@ -142,12 +153,23 @@ impl Releases {
         values: Arc<Map>,
         cause: String,
     ) -> Result<Done, Error> {
+        let object = self.object(module);
+        let annotations = chart.chart().metadata.annotations.clone().unwrap_or_default();
+        self.settings.note_chart(&object, &annotations, self.target.clone());
         let spec = ReleaseSpec { cause, ..self.spec(module, (chart, crds), values)? };
-        self.runner.run(spec).await
+        let done = self.runner.run(spec).await?;
+        self.settings.note_deployed(&object, &self.id(module));
+        Ok(done)
+    }
+
+    /// What stands for a module where its settings are noted.
+    fn object(&self, module: &str) -> ObjectRef {
+        ObjectRef::new(Gvk::new("windlass.dev/v1alpha1", "Module"), Some(&self.namespace), module)
     }
 
     /// Uninstalls a module's release. Returns how many objects were deleted.
     pub(crate) async fn uninstall(&self, module: &str) -> Result<usize, Error> {
+        self.settings.forget(&self.object(module));
         let request = UninstallRequest {
             ignore_not_found: true,
             timeout: self.timeout,
