@@ -11,6 +11,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use futures::StreamExt as _;
+use sha2::{Digest as _, Sha256};
+use windlass_base::hex::hex;
 use windlass_fetch::http::{Http, TIMEOUT, Tls};
 use windlass_fetch::oci::Registry;
 use windlass_fetch::oci::artifact_reference::OciReference;
@@ -150,6 +152,20 @@ impl ScriptedRegistry {
     pub(crate) fn set(&self, path: &str, status: u16, headers: &[(&'static str, &str)]) {
         let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         self.script.lock().unwrap().insert(path.to_owned(), Answer { status, headers, ..Answer::default() });
+    }
+
+    /// Serves a manifest under a tag and under its digest, with these headers. Returns the digest.
+    pub(crate) fn serve(&self, repository: &str, content: &str, headers: &[(&'static str, &str)]) -> String {
+        let body = format!("{{\"schemaVersion\":2,\"note\":\"{content}\"}}");
+        let digest = format!("sha256:{}", hex(&Sha256::digest(&body)));
+        let own = [("docker-content-digest", digest.as_str())];
+        let headers: Vec<_> =
+            own.iter().chain(headers).map(|(name, text)| (*name, (*text).to_owned())).collect();
+        for wanted in ["1", &digest] {
+            let answer = Answer { headers: headers.clone(), body: body.clone(), ..Answer::default() };
+            self.script.lock().unwrap().insert(format!("/v2/{repository}/manifests/{wanted}"), answer);
+        }
+        digest
     }
 
     /// Answers a path with a body, and a fault.

@@ -14,16 +14,9 @@ use super::images::{FollowedImages, image_of, policy};
 async fn a_mirror_is_asked_first_and_the_registry_when_it_fails() {
     let (main, mirror) = (ScriptedRegistry::start().await, ScriptedRegistry::start().await);
     let (host, mirror_host) = (main.address.to_string(), mirror.address.to_string());
-    let digest = |letter: &str| format!("sha256:{}", letter.repeat(64));
     let challenge = ("www-authenticate", "Basic realm=\"images\"");
-    let serve = |server: &ScriptedRegistry, path: &str, letter: &str| {
-        let manifest = format!("/v2/{path}/manifests/{}", digest(letter));
-        for path in [&format!("/v2/{path}/manifests/1"), &manifest] {
-            server.set(path, 200, &[("docker-content-digest", &digest(letter)), challenge]);
-        }
-    };
-    serve(&main, "team/web", "c");
-    serve(&mirror, "hub/team/web", "a");
+    let in_registry = main.serve("team/web", "c", &[challenge]);
+    let first = mirror.serve("hub/team/web", "a", &[challenge]);
     let mut own = FollowedImages::prepare(&[&host, &mirror_host]).await;
     own.options.mirrors = ImageMirrors::parse(&format!("{host}={mirror_host}/hub")).unwrap();
     let auth = |login: &str| json!({"auth": STANDARD.encode(login)});
@@ -36,13 +29,13 @@ async fn a_mirror_is_asked_first_and_the_registry_when_it_fails() {
     let pod = json!({"imagePullSecrets": [{"name": "main"}, {"name": "mirror"}]});
     own.deployment("web", &image, &policy("digest"), &pod);
     own.start();
-    own.records("web", &digest("a"));
+    own.records("web", &first);
     assert!(main.seen.lock().unwrap().is_empty(), "the registry is not asked");
-    serve(&mirror, "hub/team/web", "b");
-    own.rolled_out("web", &format!("{image}@{}", digest("b")));
+    let second = mirror.serve("hub/team/web", "b", &[challenge]);
+    own.rolled_out("web", &format!("{image}@{second}"));
     // Without its mirror, the registry counts.
     mirror.script.lock().unwrap().clear();
-    own.rolled_out("web", &format!("{image}@{}", digest("c")));
+    own.rolled_out("web", &format!("{image}@{in_registry}"));
     let logins = |server: &ScriptedRegistry| -> BTreeSet<String> {
         server.seen.lock().unwrap().iter().map(|(_, login)| login.clone()).collect()
     };
@@ -52,6 +45,6 @@ async fn a_mirror_is_asked_first_and_the_registry_when_it_fails() {
     // Both fail: both are named.
     main.script.lock().unwrap().clear();
     own.wait_event("web ImageCheckFailed: container main:");
-    assert_eq!(image_of(&own.get("deployment", "web")), format!("{image}@{}", digest("c")));
+    assert_eq!(image_of(&own.get("deployment", "web")), format!("{image}@{in_registry}"));
     own.stop().await;
 }

@@ -72,7 +72,7 @@ impl CheckContext {
         let reader = writer.as_ref().filter(|_| !is_own).unwrap_or(&self.client).clone();
         let own = reference.namespace.as_ref().filter(|_| is_own);
         let namespace = own.or(namespace.as_ref()).cloned().unwrap_or_default();
-        flux_policy::resolve(&mut checked.request, &reader, &namespace).await?;
+        checked.has_flux_policy = flux_policy::resolve(&mut checked.request, &reader, &namespace).await?;
         Ok(checked)
     }
 }
@@ -84,6 +84,8 @@ pub(super) struct Checked {
     pub(super) request: Result<Option<ImageRequest>, String>,
     pub(super) record: RolloutRecord,
     pub(super) inherited: Inherited,
+    /// Its policy is that of an ImagePolicy, whose changes do not wake its check.
+    pub(super) has_flux_policy: bool,
 }
 
 impl Checked {
@@ -91,7 +93,7 @@ impl Checked {
         let meta = ObjectMeta::of(&object);
         let (request, record) =
             (ImageRequest::of(meta, inherited.settings.as_ref()), read_image_record(meta));
-        Self { reference: reference.clone(), request, record, object, inherited }
+        Self { reference: reference.clone(), request, record, object, inherited, has_flux_policy: false }
     }
 
     /// Whether its rollout was begun with settings of an object that is not known yet, as after a restart.

@@ -55,7 +55,10 @@ impl FluxPolicy {
             let Some(gvk) = served(kind) else {
                 return Ok(Err(format!("the API server serves no {kind} of {GROUP}")));
             };
-            let found = client.get(&ObjectRef::new(gvk, Some(namespace), name)).await?;
+            let found = match client.get(&ObjectRef::new(gvk, Some(namespace), name)).await {
+                Err(error) if error.is_forbidden() => return Ok(Err(error.to_string())),
+                found => found?,
+            };
             Ok::<_, ClusterError>(
                 found.ok_or_else(|| format!("{kind} {name} not found in namespace {namespace}")),
             )
@@ -123,7 +126,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 /// Replaces the policy `flux:NAME` of a request by what the objects in a namespace ask for. The request's own interval and Secret come
-/// first.
+/// first. Returns whether there is one: the objects may ask for something else by the next check.
 ///
 /// # Errors
 /// As [`FluxPolicy::read`].
@@ -131,9 +134,9 @@ pub(crate) async fn resolve(
     request: &mut Result<Option<ImageRequest>, String>,
     client: &Cluster,
     namespace: &str,
-) -> Result<(), ClusterError> {
-    let Ok(Some(asked)) = request else { return Ok(()) };
-    let Policy::Flux(name) = &*asked.policy else { return Ok(()) };
+) -> Result<bool, ClusterError> {
+    let Ok(Some(asked)) = request else { return Ok(false) };
+    let Policy::Flux(name) = &*asked.policy else { return Ok(false) };
     match FluxPolicy::read(client, namespace, name).await? {
         Ok(FluxPolicy { policy, image, interval, secret }) => {
             asked.policy = Arc::new(policy);
@@ -146,7 +149,7 @@ pub(crate) async fn resolve(
         }
         Err(text) => *request = Err(format!("policy {:?}: {text}", asked.policy_text)),
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]

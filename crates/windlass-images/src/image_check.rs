@@ -263,6 +263,9 @@ async fn follow(
     workload: &Checked,
     result: &mut CheckResult,
 ) -> Result<bool, ClusterError> {
+    if workload.has_flux_policy {
+        result.due_in(context.interval);
+    }
     let request = match &workload.request {
         Ok(Some(request)) if !request.policy.is_never() && workload.object["spec"]["paused"] != true => {
             request

@@ -41,13 +41,16 @@ pub(crate) async fn check_values(context: &CheckContext, reference: &ObjectRef) 
     };
     let mut workload = checked(reference, object, settings.images.as_deref());
     let read = async {
-        let Some(reader) = settings.client(&context.runner)? else { return Ok(()) };
+        let Some(reader) = settings.client(&context.runner)? else { return Ok(false) };
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         flux_policy::resolve(&mut workload.request, &reader, namespace).await
     };
-    if let Err(error) = read.await {
-        result.error = Some(error);
-        return result;
+    match read.await {
+        Ok(has_flux_policy) => workload.has_flux_policy = has_flux_policy,
+        Err(error) => {
+            result.error = Some(error);
+            return result;
+        }
     }
     let done = ValueCheck { context, workload: &workload, settings: &settings }.run(&mut result).await;
     result.goes_on(done.map(|()| false), &workload, 0);
@@ -59,7 +62,7 @@ fn checked(reference: &ObjectRef, object: Value, images: Option<&ImageValues>) -
     let meta = ObjectMeta::of(&object);
     let (request, record) = (request_of(meta, images), read_image_record(meta));
     let inherited = Inherited { is_known: true, ..Inherited::default() };
-    Checked { reference: reference.clone(), request, record, object, inherited }
+    Checked { reference: reference.clone(), request, record, object, inherited, has_flux_policy: false }
 }
 
 /// What the object asks for; its own annotations come before the block `keel` of its values.
@@ -127,6 +130,9 @@ impl ValueCheck<'_> {
 
     /// Asks for newer images, and sets them over the values.
     async fn follow(&self, state: &mut ValueState<'_>, result: &mut CheckResult) -> Result<(), ClusterError> {
+        if self.workload.has_flux_policy {
+            result.due_in(self.context.interval);
+        }
         let request = match &self.workload.request {
             Ok(Some(request)) if !request.policy.is_never() => request,
             Ok(_) => return Ok(()),

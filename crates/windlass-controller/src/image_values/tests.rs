@@ -1,3 +1,5 @@
+//! Paths of images, their overrides and where those count, as tables.
+
 use super::*;
 use chart_compat::chart::Chart;
 use chart_compat::profile::Profile;
