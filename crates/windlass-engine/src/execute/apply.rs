@@ -58,26 +58,17 @@ pub(crate) struct Written {
     pub(crate) changed: bool,
     /// Fields of it were left to their owners.
     pub(crate) left: bool,
-    /// It is ready as the write left it.
-    pub(crate) ready: bool,
     pub(crate) warnings: Vec<String>,
 }
 
 impl Written {
-    /// `applied`: the answer to the write.
-    fn by_server(
-        step: &PlanStep,
-        (applied, after): (&Value, ObservedMeta),
-        left: bool,
-        warnings: Vec<String>,
-    ) -> Self {
-        let ready = kstatus::is_ready_as_written(applied);
+    fn by_server(step: &PlanStep, after: ObservedMeta, left: bool, warnings: Vec<String>) -> Self {
         let before = step.before.as_ref();
         let same = before.is_some_and(|b| b.uid == after.uid && b.resource_version == after.resource_version);
         // An object that was not read existed if others own fields of it; an empty one of theirs is as good as new.
         let created = before.map_or(after.others == 0, |b| b.uid != after.uid);
         let (target, method, changed) = (step.target, ApplyMethod::Server, !same && !created);
-        Self { target, method, after, created, changed, left, ready, warnings }
+        Self { target, method, after, created, changed, left, warnings }
     }
 
     /// Adds the write to the outcome of the operation, and its result to the expected objects.
@@ -89,7 +80,8 @@ impl Written {
     ) {
         let object = target.object.clone();
         let mut written = ExpectedObject::written(object.clone(), &target.body, self.method, &self.after);
-        written.ready_at = self.after.version_number().filter(|_| self.ready);
+        let is_ready = kstatus::is_ready_once_written(&target.body);
+        written.ready_at = self.after.version_number().filter(|_| is_ready);
         expected.insert(target.key.clone(), written);
         if self.created {
             outcome.created.push(object);
@@ -223,7 +215,7 @@ impl<'a> Applier<'a> {
                         self.fold_once(&target.object, &applied).await?;
                         continue;
                     }
-                    return Ok(Written::by_server(step, (&applied, after), attempt.left, warnings));
+                    return Ok(Written::by_server(step, after, attempt.left, warnings));
                 }
                 Err(error) => error,
             };

@@ -8,7 +8,6 @@ use crate::{
     execute::{
         apply::{Applier, Written},
         autoscaler::{self, Scaled},
-        readiness::kstatus,
         rejection::{TRIES, is_immutable},
     },
     objects::{desired_objects::DesiredObject, field_conflicts, followed_images},
@@ -160,7 +159,6 @@ impl Applier<'_> {
                         created,
                         changed: changed && !created && !same,
                         left: false,
-                        ready: kstatus::is_ready_as_written(&applied.object),
                         after,
                         warnings,
                     });

@@ -124,7 +124,7 @@ impl Deployment<'_> {
             if let Some(EvaluatedRelease { id, action: Ok(ReleaseAction::Uninstall(request)), .. }) =
                 by_index.remove(at)
             {
-                self.uninstall_unwanted(&id, request, &mut done).await;
+                self.uninstall_unwanted(&id, *request, &mut done).await;
             }
         }
         let mut unready: BTreeSet<String> = BTreeSet::new();

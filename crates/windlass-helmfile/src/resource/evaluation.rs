@@ -109,7 +109,7 @@ pub(super) enum ReleaseAction {
     /// Install or upgrade.
     Deploy(Box<ReleaseSpec>),
     /// Uninstall: the state file has `installed: false`.
-    Uninstall(UninstallRequest),
+    Uninstall(Box<UninstallRequest>),
 }
 
 /// The releases of an object.
@@ -350,7 +350,10 @@ fn releases(
         let id = release_options::release_id(&release, context.default_namespace);
         let action = match installed {
             true => deploy(context, state, &release).map(|spec| ReleaseAction::Deploy(Box::new(spec))),
-            false => Ok(ReleaseAction::Uninstall(release_options::uninstall(state, &release, id.clone()))),
+            false => {
+                let request = release_options::uninstall(state, &release, id.clone());
+                Ok(ReleaseAction::Uninstall(Box::new(request)))
+            }
         };
         releases.push(EvaluatedRelease { id, key, needs, reuses_values, action });
     }

@@ -57,11 +57,10 @@ pub(crate) fn judge(object: &Value) -> Readiness {
     judge_at(object, Timestamp::now())
 }
 
-/// Whether an object is ready as the answer to a write has it. Only of built-in kinds, whose status shows that their controllers have not seen
-/// the write; a Job counts in several ways, and is not among them.
-pub(crate) fn is_ready_as_written(object: &Value) -> bool {
-    let group = object["apiVersion"].as_str().and_then(|version| version.split_once('/'));
-    matches!(group, None | Some(("apps", _))) && judge(object) == Ready
+/// Whether an object is ready once it is written as in its manifest: a Service that no load balancer has to reach. The answer to an apply
+/// has metadata only.
+pub(crate) fn is_ready_once_written(manifest: &Value) -> bool {
+    manifest["apiVersion"] == "v1" && manifest["kind"] == "Service" && judge(manifest) == Ready
 }
 
 /// Judges an object that runs to completion: a Job, or the Pod of a hook.
@@ -384,23 +383,21 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_shows_readiness_of_built_in_kinds() {
-        let deployment = |spec: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec});
-        for (object, ready) in [
-            (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "ClusterIP"}}), true),
-            (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}}), false),
-            (json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim"}), false),
-            (deployment(json!({})), false),
-            (deployment(json!({"paused": true})), true),
-            (
-                json!({"apiVersion": "batch/v1", "kind": "Job", "status": {"conditions": [
-                    {"type": "Complete", "status": "True"}]}}),
-                false,
-            ),
-            // Its controller may not have seen it.
-            (json!({"apiVersion": "example.com/v1", "kind": "Web"}), false),
+    fn a_service_is_ready_once_it_is_written() {
+        let service = |spec: Value| json!({"apiVersion": "v1", "kind": "Service", "spec": spec});
+        let of = |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind});
+        for (manifest, ready) in [
+            (service(json!({})), true),
+            (service(json!({"type": "ClusterIP"})), true),
+            (service(json!({"type": "LoadBalancer"})), false),
+            (of("serving.knative.dev/v1", "Service"), false),
+            // What follows from their status.
+            (of("v1", "PersistentVolumeClaim"), false),
+            (of("apps/v1", "StatefulSet"), false),
+            (json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"replicas": 0}}), false),
+            (of("batch/v1", "Job"), false),
         ] {
-            assert_eq!(is_ready_as_written(&object), ready, "{object}");
+            assert_eq!(is_ready_once_written(&manifest), ready, "{manifest}");
         }
     }
 
