@@ -18,7 +18,9 @@
 //! - `windlass-render`: between the pure renderers and the engine
 //! - `windlass-controller`: the operator runtime, and what it serves
 //! - `api-types`, `flux-api`: types of custom resources
+//! - `windlass-artifacts`: artifacts of Flux's sources, as those who use them get them
 //! - `windlass-flux`: HelmReleases, sources, notifications
+//! - `windlass-configmaps`: ConfigMaps that are made of the files of a source
 //! - `windlass-helmcharts`: HelmCharts of k3s and RKE2
 //! - `windlass-reload`: workloads that are rolled out when their configuration changes; `windlass-images`: when their images are newer
 //! - `windlass-chartresource`: kinds whose objects are releases of a chart

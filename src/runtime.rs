@@ -7,6 +7,7 @@ mod flux;
 mod flux_notifications;
 mod helmchart_process;
 mod helmfile_process;
+mod image_build_process;
 #[cfg(test)]
 mod retry_table;
 mod stop_signal;
@@ -24,10 +25,13 @@ use windlass_modules::addon;
 use windlass_reload::ReloadOptions;
 
 pub use chart_process::ChartProcess;
-pub use flux::{ControllerMode, FluxElection, FluxProcess, register_flux_kinds};
+pub use flux::{ControllerMode, FluxElection, FluxProcess, register_config_map_sources, register_flux_kinds};
 pub use flux_notifications::NotifyProcess;
 pub use helmchart_process::{HelmChartProcess, register_helmcharts};
 pub use helmfile_process::{HelmfileProcess, register_helmfiles};
+pub use image_build_process::ImageBuildProcess;
+
+use flux::SourceUsers;
 use stop_signal::StopSignal;
 
 /// A front end that a process can run.
@@ -47,10 +51,14 @@ pub enum Controller {
     Reload,
     /// Workloads that are rolled out when their images are newer.
     Images,
+    /// ConfigMaps of the files of sources, and the sources where no controller of Flux does their work.
+    ConfigMapSources,
+    /// Images of files of Maven repositories.
+    ImageBuilds,
 }
 
 impl Controller {
-    const ALL: [(&str, Self); 7] = [
+    const ALL: [(&str, Self); 9] = [
         ("modules", Self::Modules),
         ("helmreleases", Self::HelmReleases),
         ("helmfiles", Self::Helmfiles),
@@ -58,9 +66,13 @@ impl Controller {
         ("charts", Self::Charts),
         ("reload", Self::Reload),
         ("images", Self::Images),
+        ("configmapsources", Self::ConfigMapSources),
+        ("imagebuilds", Self::ImageBuilds),
     ];
-    /// Those for which clusters have a controller of their own: who has switched it off names them.
-    const NAMED_ONLY: [Self; 3] = [Self::HelmCharts, Self::Reload, Self::Images];
+    /// Those for which clusters have a controller of their own, which who has switched it off names; and those that came later than `*`,
+    /// for whose kinds an operator may lack rights.
+    const NAMED_ONLY: [Self; 5] =
+        [Self::HelmCharts, Self::Reload, Self::Images, Self::ConfigMapSources, Self::ImageBuilds];
 }
 
 /// The front ends of a process: names separated by commas, or `*` for all but [`Controller::NAMED_ONLY`].
@@ -124,6 +136,8 @@ pub struct Options {
     pub reload: ReloadOptions,
     /// Which images are followed.
     pub images: ImagesOptions,
+    /// How ImageBuilds are reconciled.
+    pub image_builds: ImageBuildProcess,
 }
 
 /// Runs the controllers until `stop` resolves, if need be only while this process leads.
@@ -147,12 +161,13 @@ pub async fn run(
         charts,
         reload,
         images,
+        image_builds,
     } = options;
     let start = |gone, stop| {
         let context = ControllerContext::new(cluster.clone(), &context, Arc::clone(&state));
         let election = FluxElection { gone, ..flux.election.clone() };
         let flux = FluxProcess { election, ..flux };
-        let workloads = (reload, images);
+        let workloads = (reload, images, image_builds);
         run_controllers(controllers, (modules, flux, helmfiles, helmcharts, charts, workloads), context, stop)
     };
     let Some(election) = election else { return start(None, Box::pin(stop)).await };
@@ -187,14 +202,14 @@ pub async fn run(
 
 /// Runs controllers side by side; when one ends, the others are stopped.
 async fn run_controllers(
-    Controllers(controllers): Controllers,
-    (modules, flux, helmfiles, helmcharts, charts, (reload, images)): (
+    Controllers(mut controllers): Controllers,
+    (modules, flux, helmfiles, helmcharts, charts, (reload, images, image_builds)): (
         addon::Options,
         FluxProcess,
         HelmfileProcess,
         HelmChartProcess,
         ChartProcess,
-        (ReloadOptions, ImagesOptions),
+        (ReloadOptions, ImagesOptions, ImageBuildProcess),
     ),
     context: ControllerContext,
     stop: impl Future<Output = ()>,
@@ -203,11 +218,21 @@ async fn run_controllers(
         // Nothing has to converge before the process is ready.
         context.state.converged.store(true, Ordering::Release);
     }
+    let source_users = SourceUsers {
+        helm_releases: controllers.contains(&Controller::HelmReleases),
+        config_map_sources: controllers.contains(&Controller::ConfigMapSources),
+    };
+    if source_users.helm_releases {
+        // They share the sources, so that one process of Flux's runs both.
+        controllers.remove(&Controller::ConfigMapSources);
+    }
     let stopping = StopSignal::new();
     let one = async |controller: Controller| {
         let result = match controller {
             Controller::Modules => addon::run(context.clone(), modules.clone(), stopping.stopped()).await,
-            Controller::HelmReleases => flux::run(context.clone(), flux.clone(), stopping.stopped()).await,
+            Controller::HelmReleases | Controller::ConfigMapSources => {
+                flux::run(context.clone(), flux.clone(), source_users, stopping.stopped()).await
+            }
             Controller::Helmfiles => {
                 helmfile_process::run(context.clone(), helmfiles.clone(), stopping.stopped()).await
             }
@@ -222,6 +247,9 @@ async fn run_controllers(
             }
             Controller::Images => {
                 windlass_images::run(context.clone(), images.clone(), stopping.stopped()).await
+            }
+            Controller::ImageBuilds => {
+                image_build_process::run(context.clone(), image_builds.clone(), stopping.stopped()).await
             }
         };
         stopping.stop();
@@ -248,7 +276,7 @@ mod tests {
         for (text, part) in [
             (
                 "modules,helm",
-                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts, reload, images",
+                "there is no controller \"helm\"; there are modules, helmreleases, helmfiles, helmcharts, charts, reload, images, configmapsources, imagebuilds",
             ),
             ("", "name at least one controller"),
             (" , ", "name at least one controller"),

@@ -193,7 +193,7 @@ const ENGINE: [(&str, &[&str]); 21] = [
 const TESTING: &str = "windlass-testing";
 
 /// Our crates, each with those of ours that it may depend on. Bottom-up: a crate knows only what stands above it.
-const CRATES: [(&str, &[&str]); 20] = [
+const CRATES: [(&str, &[&str]); 22] = [
     ("chart-compat", &[]),
     ("kustomize-compat", &["chart-compat"]),
     ("api-types", &["chart-compat"]),
@@ -220,10 +220,37 @@ const CRATES: [(&str, &[&str]); 20] = [
         &["chart-compat", "windlass-base", "windlass-cluster", "windlass-engine", "windlass-render"],
     ),
     (
+        "windlass-artifacts",
+        &[
+            "chart-compat",
+            "flux-api",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-fetch",
+        ],
+    ),
+    (
+        "windlass-configmaps",
+        &[
+            "api-types",
+            "chart-compat",
+            "flux-api",
+            "windlass-artifacts",
+            "windlass-base",
+            "windlass-cluster",
+            "windlass-controller",
+            "windlass-engine",
+            "windlass-render",
+        ],
+    ),
+    (
         "windlass-flux",
         &[
             "chart-compat",
             "flux-api",
+            "windlass-artifacts",
             "windlass-base",
             "windlass-cluster",
             "windlass-controller",
@@ -278,6 +305,7 @@ const CRATES: [(&str, &[&str]); 20] = [
     (
         "windlass-images",
         &[
+            "api-types",
             "chart-compat",
             "windlass-base",
             "windlass-cluster",
@@ -304,10 +332,12 @@ const CRATES: [(&str, &[&str]); 20] = [
             "chart-compat",
             "flux-api",
             "helmfile-compat",
+            "windlass-artifacts",
             "windlass-base",
             "windlass-chartresource",
             "windlass-charts",
             "windlass-cluster",
+            "windlass-configmaps",
             "windlass-controller",
             "windlass-engine",
             "windlass-fetch",

@@ -1,6 +1,5 @@
 //! `windlass build-image`: an image of an artifact of a Maven repository, without Docker.
 
-use std::io::{Seek as _, Write as _};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,9 +13,10 @@ use windlass_fetch::fetch::{Fetcher, Options};
 use windlass_fetch::helm_paths::Home;
 use windlass_fetch::http::{Credentials, Http};
 use windlass_fetch::location::Location;
-use windlass_fetch::maven::{MavenCoordinates, MavenFile, MavenRepository};
+use windlass_fetch::maven::{MavenCoordinates, MavenRepository};
+use windlass_fetch::maven_image::{MavenImage, MavenImageError, path_in_image};
+use windlass_fetch::oci::MAX_LAYER_BYTES;
 use windlass_fetch::oci::artifact_reference::OciReference;
-use windlass_fetch::oci::{ImageLayer, LayerNote};
 use windlass_images::image_location;
 
 /// Flags of `build-image`.
@@ -95,7 +95,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
     }
     let http = fetch::http(globals, args.request_timeout);
     let tls = args.tls.tls();
-    let repository = MavenRepository { http: &http, url, credentials: login(args)?, tls: &tls };
+    let repository = MavenRepository { http: &http, url, credentials: login(args)?, tls: &tls, cache: None };
     let built = block_on(build(globals, args, &repository, &artifact, (&base, &target)))??;
     let text = match args.output {
         Format::Table => format!("Pushed: {}@{}\n", built.image, built.digest),
@@ -121,18 +121,25 @@ async fn build(
     (base, target): (&OciReference, &OciReference),
 ) -> Result<Built, Failure> {
     let file = repository.find(artifact, &args.version).await.map_err(|e| e.to_string())?;
-    let mut layer = layer(args, repository, artifact, &file).await?;
     let fetcher = fetcher(globals.home(), repository.http);
     let options = Options { tls: args.tls.tls(), plain_http: args.plain_http, ..Options::default() };
     let registry = fetcher.registry(&options);
-    let note = LayerNote {
-        created_by: format!("windlass build-image {artifact}:{} {}", file.file_version, file.checksum),
-        annotations: [("org.opencontainers.image.version".to_owned(), file.file_version.clone())].into(),
+    let path = path_in_image(&args.path, artifact);
+    let image = MavenImage {
+        repository,
+        artifact,
+        file: &file,
+        path: &path,
+        max_bytes: args.max_size as u64,
+        max_base_layer: MAX_LAYER_BYTES,
     };
-    let digest = registry.append_layer(base, &registry, target, &mut layer, &note).await;
+    let pushed = image.push((&registry, base), (&registry, target)).await.map_err(|error| match error {
+        MavenImageError::Layer(error) => format!("--path: {error}"),
+        error => error.to_string(),
+    })?;
     Ok(Built {
         image: target.to_string(),
-        digest: digest.map_err(|e| e.to_string())?,
+        digest: pushed.digest,
         base: base.to_string(),
         artifact: artifact.to_string(),
         version: file.version,
@@ -143,25 +150,4 @@ async fn build(
 
 fn fetcher(home: Home, http: &Http) -> Fetcher {
     Fetcher::new(home, http.clone())
-}
-
-/// The verified file as a layer.
-async fn layer(
-    args: &Args,
-    repository: &MavenRepository<'_>,
-    artifact: &MavenCoordinates,
-    file: &MavenFile,
-) -> Result<ImageLayer, Failure> {
-    let disk = |e: std::io::Error| format!("a temporary file: {e}");
-    let content = tempfile::tempfile().map_err(disk)?;
-    let downloaded = repository.download(file, args.max_size as u64, content).await;
-    let mut content = downloaded.map_err(|e| e.to_string())?;
-    content.flush().and_then(|()| content.rewind()).map_err(disk)?;
-    let size = content.metadata().map_err(disk)?.len();
-    let path = match args.path.ends_with('/') {
-        // Without the version: the next one takes its place.
-        true => format!("{}{}.{}", args.path, artifact.artifact, artifact.extension),
-        false => args.path.clone(),
-    };
-    ImageLayer::of_file(&path, content, size).map_err(|e| format!("--path: {e}"))
 }

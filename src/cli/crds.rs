@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::output::{Format, structured};
 use super::{Failure, print};
 use windlass_chartresource::chart_resource_definition;
+use windlass_configmaps::config_map_source_definition;
 use windlass_helmfile::resource::definition;
+use windlass_images::image_build_definition;
 use windlass_modules::addon;
 use windlass_render::parse_manifest;
 
@@ -21,6 +23,12 @@ pub(super) enum Command {
     HelmCharts,
     /// Print that of ChartResources
     Charts,
+    /// Print that of ConfigMapSources
+    #[command(name = "configmapsources")]
+    ConfigMapSources,
+    /// Print that of ImageBuilds
+    #[command(name = "imagebuilds")]
+    ImageBuilds,
     /// Print that of modules' status
     Modules(ModuleArgs),
 }
@@ -47,6 +55,8 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
         Command::Helmfile => vec![definition::crd()],
         Command::HelmCharts => windlass_helmcharts::crds::all(),
         Command::Charts => vec![chart_resource_definition::crd()],
+        Command::ConfigMapSources => vec![config_map_source_definition::crd()],
+        Command::ImageBuilds => vec![image_build_definition::crd()],
         Command::Modules(args) => {
             let own = args.group == "windlass.dev";
             vec![parse_manifest(if own { addon::OWN_CRD } else { addon::DECKHOUSE_CRD })?]

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::operator_flags::HelmReleaseFlags;
-use windlass_controller::is_dns_label;
+use crate::runtime::ImageBuildProcess;
+use windlass_controller::{ControllerOptions, is_dns_label};
 use windlass_fetch::http::{Http, TIMEOUT};
-use windlass_images::{CloudRegistries, ImageMirrors, ImagesOptions, OperatorSecret};
+use windlass_images::{CloudRegistries, ImageBuildOptions, ImageMirrors, ImagesOptions, OperatorSecret};
 
 /// The shortest interval of the operator: a registry is asked once an interval for each image.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
@@ -26,7 +27,7 @@ pub(super) struct ImageFlags {
     /// How often registries are asked for newer images, where a workload does not say it
     #[arg(long, env = "WINDLASS_IMAGE_INTERVAL", default_value = "1m", value_parser = super::flags::duration)]
     image_interval: Duration,
-    /// Registries, with their ports and separated by commas, that are asked without TLS
+    /// Registries, with their ports and separated by commas, that are asked without TLS; of ImageBuilds, too
     #[arg(
         long,
         env = "WINDLASS_IMAGE_PLAIN_REGISTRIES",
@@ -89,6 +90,26 @@ impl ImageFlags {
             cloud_registries: CloudRegistries::parse(&self.image_provider)
                 .map_err(|e| format!("--image-provider: {e}"))?,
             http,
+        })
+    }
+
+    /// How ImageBuilds are reconciled.
+    ///
+    /// # Errors
+    /// There is no namespace to watch.
+    pub(super) fn builds(&self, shared: &HelmReleaseFlags) -> Result<ImageBuildProcess, String> {
+        Ok(ImageBuildProcess {
+            options: ImageBuildOptions {
+                default_service_account: shared.default_service_account.clone(),
+                allow_local_addresses: shared.allow_local_sources,
+                plain_registries: list(&self.image_plain_registries),
+            },
+            controller: ControllerOptions {
+                namespace: shared.watched_namespace()?,
+                selector: shared.watch_label_selector.clone(),
+                concurrency: shared.concurrent,
+                ..ControllerOptions::default()
+            },
         })
     }
 }

@@ -284,6 +284,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<ExitCode, Failure> {
             helmcharts,
             reload: args.reload.options(&args.helm_releases)?,
             images: args.images.options(&args.helm_releases)?,
+            image_builds: args.images.builds(&args.helm_releases)?,
             charts: args.charts.process(&args.controllers, &args.helm_releases)?,
             election: args.election.leader_election.then_some(election),
             context,

@@ -38,8 +38,9 @@ pub(super) enum LogType {
 /// All flags of `operator`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload, images; *
-    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload and images, which Reloader and keel may do
+    /// Controllers to run, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload, images, configmapsources,
+    /// imagebuilds; * for all but helmcharts, which k3s reconciles itself unless that is disabled, reload and images, which Reloader and keel
+    /// may do, configmapsources and imagebuilds
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     pub(super) controllers: runtime::Controllers,
     #[command(flatten)]
@@ -134,13 +135,13 @@ pub(super) struct ModuleFlags {
 /// Flags of the HelmRelease controller, with helm-controller's names.
 #[derive(clap::Args)]
 pub(super) struct HelmReleaseFlags {
-    /// ServiceAccount of HelmReleases, Helmfiles and objects of charts' kinds that name none, and of HelmCharts
+    /// ServiceAccount of HelmReleases, Helmfiles, ConfigMapSources, ImageBuilds and objects of charts' kinds that name none, and of HelmCharts
     #[arg(long, env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
     pub(super) default_service_account: Option<AccountName>,
     /// ServiceAccount whose token goes to other clusters where a ConfigMap of kubeConfig names none
     #[arg(long, env = "WINDLASS_DEFAULT_KUBECONFIG_SERVICE_ACCOUNT")]
     pub(super) default_kubeconfig_service_account: Option<AccountName>,
-    /// Refuse references of HelmReleases, Alerts and Receivers to objects in other namespaces
+    /// Refuse references of HelmReleases, ConfigMapSources, Alerts and Receivers to objects in other namespaces
     #[arg(long, env = "WINDLASS_NO_CROSS_NAMESPACE_REFS", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_value = "false", default_missing_value = "true")]
     pub(super) no_cross_namespace_refs: bool,
     /// Number of HelmReleases, of Helmfiles and of HelmCharts that are reconciled at a time; those that wait for the cluster do not count
@@ -266,6 +267,8 @@ impl HelmfileFlags {
             Controller::HelmCharts,
             Controller::Reload,
             Controller::Images,
+            Controller::ConfigMapSources,
+            Controller::ImageBuilds,
         ];
         if self.once && !others.into_iter().all(alone) {
             return Err("--once works with --controllers=helmfiles only".to_owned());

@@ -18,8 +18,9 @@ pub(super) struct Args {
     /// Directories of modules, separated by colons; or a chart, to install which with any values takes the rights that are printed
     #[arg(env = "MODULES_DIR")]
     modules_dir: Option<String>,
-    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload, images; *
-    /// for all but helmcharts, which k3s reconciles itself unless that is disabled, and reload and images, which Reloader and keel may do
+    /// Controllers that the operator runs, separated by commas: modules, helmreleases, helmfiles, charts, helmcharts, reload, images,
+    /// configmapsources, imagebuilds; * for all but helmcharts, which k3s reconciles itself unless that is disabled, reload and images, which
+    /// Reloader and keel may do, configmapsources and imagebuilds
     #[arg(long, env = "WINDLASS_CONTROLLERS", default_value = "modules")]
     controllers: runtime::Controllers,
     /// The operator's --default-service-account for HelmReleases, Helmfiles, HelmCharts and objects of charts' kinds
@@ -113,20 +114,24 @@ fn of_controllers(args: &Args, namespace: &str) -> Result<Needs, Failure> {
     if args.controllers.has(Controller::Modules) {
         needs = of_modules(args, namespace)?;
     }
-    if args.controllers.has(Controller::HelmReleases) {
-        let accounts = args.default_service_account.is_some();
-        let own_sources = args.sources != ControllerMode::Flux;
-        needs =
-            needs.and(preflight::helm_release_needs(&args.helm_controller_namespace, accounts, own_sources));
-        if args.notifications != ControllerMode::Flux {
-            needs = needs.and(preflight::notification_needs());
-        }
+    let accounts = args.default_service_account.is_some();
+    let (flux, own_sources) = (&args.helm_controller_namespace, args.sources != ControllerMode::Flux);
+    let releases = args.controllers.has(Controller::HelmReleases);
+    let config_maps = args.controllers.has(Controller::ConfigMapSources);
+    if releases {
+        needs = needs.and(preflight::helm_release_needs(flux, accounts, own_sources));
+    }
+    if config_maps {
+        needs = needs.and(preflight::config_map_source_needs(flux, accounts, own_sources));
+    }
+    if (releases || config_maps) && args.notifications != ControllerMode::Flux {
+        needs = needs.and(preflight::notification_needs());
     }
     if args.controllers.has(Controller::Helmfiles) {
-        needs = needs.and(preflight::helmfile_needs(args.default_service_account.is_some()));
+        needs = needs.and(preflight::helmfile_needs(accounts));
     }
     if args.controllers.has(Controller::HelmCharts) {
-        needs = needs.and(preflight::helmchart_needs(args.default_service_account.is_some()));
+        needs = needs.and(preflight::helmchart_needs(accounts));
     }
     if args.controllers.has(Controller::Reload) {
         needs = needs.and(preflight::reload_needs());
@@ -134,8 +139,11 @@ fn of_controllers(args: &Args, namespace: &str) -> Result<Needs, Failure> {
     if args.controllers.has(Controller::Images) {
         needs = needs.and(preflight::image_needs());
     }
+    if args.controllers.has(Controller::ImageBuilds) {
+        needs = needs.and(preflight::image_build_needs(accounts));
+    }
     if args.controllers.has(Controller::Charts) {
-        needs = needs.and(preflight::chart_kind_needs(args.default_service_account.is_some()));
+        needs = needs.and(preflight::chart_kind_needs(accounts));
     }
     Ok(needs)
 }

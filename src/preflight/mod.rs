@@ -25,8 +25,8 @@ pub use object_findings::{ObjectDiagnosis, PlannedRelease, ReleaseFinding};
 pub use observe::{Finding, Observation, observe};
 pub use rbac::{
     Added as AddedRules, ChartSubject, MatrixSize, Needs, chart_kind_needs, chart_needs,
-    chart_operator_needs, helm_release_needs, helmchart_needs, helmfile_needs, image_needs, needs,
-    notification_needs, pull_secret_needs, reload_needs,
+    chart_operator_needs, config_map_source_needs, helm_release_needs, helmchart_needs, helmfile_needs,
+    image_build_needs, image_needs, needs, notification_needs, pull_secret_needs, reload_needs,
 };
 pub use referred_values::{ReferredValues, referred_values};
 pub use values_layers::layers;

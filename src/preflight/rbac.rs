@@ -7,9 +7,11 @@
 mod added;
 mod chart_kind_rights;
 mod chart_rights;
+mod config_map_source_rights;
 mod helm_release_rights;
 mod helmchart_rights;
 mod helmfile_rights;
+mod image_build_rights;
 mod image_rights;
 mod notification_rights;
 mod reload_rights;
@@ -35,12 +37,16 @@ use windlass_modules::shell_hooks::config::HookConfig;
 use windlass_modules::shell_hooks::{CONFIG_TIMEOUT, HookSet, Scope};
 use windlass_render::{RenderBounds, RenderRequest, parse_manifest};
 
+use config_map_source_rights::own_source_needs;
+
 pub use added::Added;
 pub use chart_kind_rights::chart_kind_needs;
 pub use chart_rights::{ChartSubject, MatrixSize, chart_needs, chart_operator_needs, pull_secret_needs};
+pub use config_map_source_rights::config_map_source_needs;
 pub use helm_release_rights::helm_release_needs;
 pub use helmchart_rights::helmchart_needs;
 pub use helmfile_rights::helmfile_needs;
+pub use image_build_rights::image_build_needs;
 pub use image_rights::image_needs;
 pub use notification_rights::notification_needs;
 pub use reload_rights::reload_needs;

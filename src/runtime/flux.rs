@@ -1,4 +1,5 @@
-//! Flux's front ends of one process: HelmReleases, and sources and notifications where none of Flux's controllers does their work.
+//! Flux's front ends of one process: HelmReleases, and sources and notifications where none of Flux's controllers does their work; and
+//! ConfigMapSources, which use the same sources.
 //!
 //! Owns who may reconcile what: an object never has two owners. The Lease of helm-controller is held while HelmReleases are reconciled,
 //! the Lease of source-controller while sources are. Who sends notifications is `flux_notifications`'.
@@ -12,12 +13,22 @@ use tokio::net::TcpListener;
 
 use super::flux_notifications::{self, NotifyProcess};
 use super::stop_signal::{Stop, StopSignal};
+use windlass_artifacts::LocalArtifacts;
 use windlass_base::hex::hex;
 use windlass_cluster::{Cluster, ClusterError, Election, Gvk, Leadership, ObjectRef};
+use windlass_configmaps::config_map_source_definition::{KIND, crd};
+use windlass_configmaps::{ConfigMapSourceOptions, ConfigMapSources};
 use windlass_controller::serve::listen::{self, Limits};
-use windlass_controller::{ControllerContext, ControllerOptions, register_absent_kind};
-use windlass_flux::helmrelease::{HelmReleaseOptions, HelmReleases, LocalArtifacts};
+use windlass_controller::{ControllerContext, ControllerOptions, register_absent_kind, register_kind};
+use windlass_flux::helmrelease::{HelmReleaseOptions, HelmReleases};
 use windlass_flux::sources::{ArtifactStore, SourceKind, SourceOptions, Sources};
+
+/// Which objects that use sources are reconciled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SourceUsers {
+    pub(super) helm_releases: bool,
+    pub(super) config_map_sources: bool,
+}
 
 /// How a process reconciles Flux's objects.
 #[derive(Clone, Debug)]
@@ -58,6 +69,15 @@ impl FluxProcess {
     pub(super) fn election_of(&self, controller: &str) -> Election {
         let FluxElection { namespace, identity, gone } = self.election.clone();
         Election { namespace, name: lease_name(controller, &self.selector), identity, gone }
+    }
+
+    /// Options of ConfigMapSources: those that they share with HelmReleases.
+    fn config_map_options(&self) -> ConfigMapSourceOptions {
+        ConfigMapSourceOptions {
+            default_service_account: self.options.default_service_account.clone(),
+            no_cross_namespace_refs: self.options.no_cross_namespace_refs,
+            no_local_addresses: self.options.no_local_addresses,
+        }
     }
 
     /// What a front end works on.
@@ -104,18 +124,38 @@ impl std::str::FromStr for ControllerMode {
     }
 }
 
-/// Reconciles HelmReleases, and sources beside them if they are this process' own.
+/// Registers the kind ConfigMapSource, unless the cluster has it.
+///
+/// # Errors
+/// It is not served, and may not be registered or is not served in time. The text names the command that registers it.
+pub async fn register_config_map_sources(cluster: &Cluster) -> Result<(), ClusterError> {
+    match register_kind(cluster, &Gvk::new(KIND.0, KIND.1), &crd()).await {
+        Err(error) if error.is_forbidden() => Err(ClusterError::Other(format!(
+            "ConfigMapSource is not served, and the operator may not register it ({error}): run `windlass crds configmapsources | kubectl \
+             apply -f -`, or leave configmapsources out of --controllers"
+        ))),
+        result => result,
+    }
+}
+
+/// Reconciles those who use sources, and the sources beside them if they are this process' own.
 ///
 /// # Errors
 /// A kind cannot be registered, the artifacts cannot be served, or a controller ends with an error.
 pub(super) async fn run(
     context: ControllerContext,
     process: FluxProcess,
+    users: SourceUsers,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let cluster = context.runner.engine().operator_client().clone();
-    let without = "leave helmreleases out of --controllers";
-    register_flux_kinds(&cluster, &["HelmRelease"], without).await?;
+    if users.helm_releases {
+        let without = "leave helmreleases out of --controllers";
+        register_flux_kinds(&cluster, &["HelmRelease"], without).await?;
+    }
+    if users.config_map_sources {
+        register_config_map_sources(&cluster).await?;
+    }
     let namespace = &process.election.namespace;
     let owns_sources = owns(&cluster, process.sources, namespace, "source-controller", "--sources").await?;
     // Events on Alerts, Providers and Receivers are not sent.
@@ -135,6 +175,9 @@ pub(super) async fn run(
     };
     let (store, listener) = store.unzip();
     let releases = async {
+        if !users.helm_releases {
+            return Ok(());
+        }
         let front_end = HelmReleases::new(process.options.clone());
         let front_end = match store.clone() {
             Some(store) => front_end.with_local_artifacts(local_artifacts(store)),
@@ -144,6 +187,22 @@ pub(super) async fn run(
         let result = hold_lease(&cluster, &election, stopping.stopped(), |stop| {
             windlass_controller::run(front_end, context.clone(), process.controller_options(), stop)
         })
+        .await;
+        stopping.stop();
+        result
+    };
+    let config_maps = async {
+        if !users.config_map_sources {
+            return Ok(());
+        }
+        let front_end =
+            ConfigMapSources::new(process.config_map_options(), store.clone().map(local_artifacts));
+        let result = windlass_controller::run(
+            front_end,
+            context.clone(),
+            process.controller_options(),
+            stopping.stopped(),
+        )
         .await;
         stopping.stop();
         result
@@ -169,7 +228,7 @@ pub(super) async fn run(
     // Their last events are sent as well.
     let ended = StopSignal::new();
     let work = async {
-        let results = futures::future::join(releases, sources).await;
+        let results = futures::future::join3(releases, config_maps, sources).await;
         ended.stop();
         results
     };
@@ -179,12 +238,12 @@ pub(super) async fn run(
         result
     };
     let all = futures::future::join(work, notifications);
-    let ((releases, sources), notifications) = stopping.run(stop, all).await;
-    releases.and(sources).and(notifications)
+    let ((releases, config_maps, sources), notifications) = stopping.run(stop, all).await;
+    releases.and(config_maps).and(sources).and(notifications)
 }
 
 fn local_artifacts(store: Arc<ArtifactStore>) -> LocalArtifacts {
-    Arc::new(move |source, url| store.file_of_url(source, url))
+    Arc::new(move |source, url| store.file_of_url(source, url).map_err(|error| error.to_string()))
 }
 
 /// Whether this process does the work of a controller: not if it is deployed in the namespace, with at least one replica, and the

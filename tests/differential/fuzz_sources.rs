@@ -7,6 +7,7 @@ use std::path::Path;
 
 use chart_compat::tar_reader::{TarBounds, read_tar};
 use helmfile_compat::paths;
+use windlass_artifacts::{FileBounds, files_below, inner_path};
 use windlass_fetch::address_guard::{Server, is_local};
 use windlass_fetch::archive::{ArchiveKind, unpack};
 use windlass_fetch::byte_budget::ByteBudget;
@@ -73,6 +74,12 @@ fn unpacked(bytes: &[u8]) {
         below(|directory| drop(unpack(bytes, kind, directory, &ByteBudget::new(64 << 20))));
     }
     below(|directory| drop(unpack_artifact(bytes, bytes.len() as u64, directory)));
+    let bounds = FileBounds { files: 10, file_bytes: 1 << 20, bytes: 4 << 20, depth: 16 };
+    for directory in ["", "d"] {
+        let parts = inner_path(directory).unwrap();
+        let files = files_below(bytes, &parts, |_| true, bounds).unwrap_or_default();
+        assert!(files.len() <= bounds.files && files.iter().all(|file| inner_path(&file.path).is_some()));
+    }
     below(|directory| drop(bundle_archive::unpack(bytes, directory)));
 }
 

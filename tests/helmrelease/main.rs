@@ -11,6 +11,7 @@ mod beside_flux;
 mod buckets;
 mod checks;
 mod commands;
+mod config_map_sources;
 mod git_logins;
 mod helm_charts;
 mod identity;

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::watch;
+use windlass_artifacts::LocalArtifacts;
 use windlass_cluster::{Cluster, ClusterError, ConnectOptions};
+use windlass_configmaps::{ConfigMapSourceOptions, ConfigMapSources};
 use windlass_controller::serve::State;
 use windlass_controller::serve::listen::{self, Limits};
 use windlass_controller::{ContextOptions, ControllerContext, ControllerOptions};
@@ -37,6 +39,7 @@ pub(crate) fn control_plane() -> &'static ControlPlane {
         for crd in flux_api::crds::all() {
             cp.establish(&crd).unwrap();
         }
+        cp.establish(&windlass_configmaps::config_map_source_definition::crd()).unwrap();
     });
     cp
 }
@@ -281,11 +284,35 @@ impl Running {
             let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
             all.push(tokio::spawn(windlass_controller::run(front_end, context.clone(), options, stopped())));
         }
-        let front_end = HelmReleases::new(self.release_options.clone())
-            .with_local_artifacts(Arc::new(move |source, url| store.file_of_url(source, url)));
+        let local: LocalArtifacts =
+            Arc::new(move |source, url| store.file_of_url(source, url).map_err(|e| e.to_string()));
+        let front_end = HelmReleases::new(self.release_options.clone()).with_local_artifacts(local.clone());
         let options = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
+        let running = windlass_controller::run(front_end, context.clone(), options.clone(), stopped());
+        all.push(tokio::spawn(running));
+        let HelmReleaseOptions {
+            default_service_account, no_cross_namespace_refs, no_local_addresses, ..
+        } = self.release_options.clone();
+        let config_maps =
+            ConfigMapSourceOptions { default_service_account, no_cross_namespace_refs, no_local_addresses };
+        let front_end = ConfigMapSources::new(config_maps, Some(local));
         all.push(tokio::spawn(windlass_controller::run(front_end, context.clone(), options, stopped())));
         all
+    }
+
+    /// Starts the front end of ConfigMapSources alone, as the user of a kubeconfig: statuses of sources are the test's.
+    pub(crate) async fn start_config_map_sources(
+        &mut self,
+        options: ConfigMapSourceOptions,
+        kubeconfig: PathBuf,
+    ) {
+        let context = self.context(kubeconfig).await;
+        let namespace = Some(self.ns.name().to_owned());
+        let controller = ControllerOptions { namespace, concurrency: 4, ..ControllerOptions::default() };
+        let mut stop = self.stop.subscribe();
+        let stopped = async move { drop(stop.wait_for(|stop| *stop).await) };
+        let front_end = ConfigMapSources::new(options, None);
+        self.task = Some(tokio::spawn(windlass_controller::run(front_end, context, controller, stopped)));
     }
 
     /// Starts the front end as the user of a kubeconfig.

@@ -3,7 +3,7 @@
 //! Owns the translation of what schemars makes. Knows no kind.
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
 
 /// A default that the API server fills in. schemars writes what `Default` gives under `default`: fields that are absent when an
@@ -25,6 +25,25 @@ pub fn of<T: JsonSchema>() -> Value {
     // The name of the Rust type.
     schema.remove("title");
     structural(schema)
+}
+
+/// The schema of a list of conditions, for fields that hold them as they are.
+#[must_use]
+pub fn condition_list(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "required": ["type", "status"],
+            "x-kubernetes-preserve-unknown-fields": true,
+            "properties": {
+                "type": {"type": "string"},
+                "status": {"type": "string"},
+                "reason": {"type": "string"},
+                "message": {"type": "string"},
+            },
+        },
+    })
 }
 
 fn structural(schema: Schema) -> Value {

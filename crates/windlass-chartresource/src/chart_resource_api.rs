@@ -1,6 +1,6 @@
 //! `ChartResource`, `windlass.dev/v1alpha1`: a kind whose objects are releases of a chart. Spec and status.
 
-use api_types::{GoDuration, LabelSelector};
+use api_types::{GoDuration, LabelSelector, openapi_schema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -147,7 +147,7 @@ pub struct ChartResourceStatus {
     pub observed_generation: i64,
     /// Ready and Stalled.
     #[serde(skip_serializing_if = "is_default")]
-    #[schemars(schema_with = "condition_list")]
+    #[schemars(schema_with = "openapi_schema::condition_list")]
     pub conditions: Vec<Value>,
     /// The kind that is registered.
     #[serde(skip_serializing_if = "is_default")]
@@ -167,23 +167,6 @@ pub struct ChartResourceStatus {
     /// The object at which the rollout of the chart stopped.
     #[serde(skip_serializing_if = "is_default")]
     pub stopped: Option<StoppedAt>,
-}
-
-fn condition_list(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "items": {
-            "type": "object",
-            "required": ["type", "status"],
-            "x-kubernetes-preserve-unknown-fields": true,
-            "properties": {
-                "type": {"type": "string"},
-                "status": {"type": "string"},
-                "reason": {"type": "string"},
-                "message": {"type": "string"},
-            },
-        },
-    })
 }
 
 /// A registered kind.

@@ -4,7 +4,9 @@
 
 use serde_json::{Value, json};
 
+use super::front_end::Report;
 use windlass_base::redact;
+use windlass_engine::Disposition;
 
 /// Longest message of a condition, in bytes.
 const MAX_MESSAGE: usize = 1024;
@@ -34,6 +36,78 @@ pub struct Condition {
     pub reason: &'static str,
     /// The same for people. Secrets are masked here.
     pub message: String,
+}
+
+/// How far an object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// A pass runs or is repeated soon.
+    Reconciling,
+    /// Nothing is to be done before something changes, or the interval has elapsed.
+    Settled,
+    /// It cannot go on before something changes.
+    Stalled,
+}
+
+/// What the conditions of an object say together: Ready, and kstatus' Reconciling and Stalled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadyState {
+    /// `None`: unknown.
+    pub ready: Option<bool>,
+    /// One CamelCase word that says why.
+    pub reason: &'static str,
+    /// The same for people.
+    pub message: String,
+    /// How far it is.
+    pub phase: Phase,
+}
+
+impl ReadyState {
+    /// An object that is as desired.
+    #[must_use]
+    pub fn ready(reason: &'static str, message: String) -> Self {
+        Self { ready: Some(true), reason, message, phase: Phase::Settled }
+    }
+
+    /// What a report says of the object; `None` of a release and of dependencies, which say it of others. `progressing`: what is going on.
+    #[must_use]
+    pub fn of_report(report: &Report<'_>, progressing: &str) -> Option<Self> {
+        let state = |ready, reason, message, phase| Some(Self { ready, reason, message, phase });
+        match report {
+            Report::Progressing => state(None, "Progressing", progressing.to_owned(), Phase::Reconciling),
+            Report::Suspended => state(None, "Suspended", "spec.suspend is true".to_owned(), Phase::Settled),
+            Report::Released(_) | Report::DependencyNotReady(_) => None,
+            Report::Failed { error, .. } => {
+                let stalls = error.disposition() == Disposition::Stall;
+                let phase = if stalls { Phase::Stalled } else { Phase::Reconciling };
+                state(Some(false), error.reason(), error.to_string(), phase)
+            }
+        }
+    }
+
+    /// The conditions Ready, Reconciling and Stalled.
+    #[must_use]
+    pub fn conditions(self) -> [Condition; 3] {
+        let Self { ready, reason, message, phase } = self;
+        let condition = |condition_type, status, reason, message| Condition {
+            condition_type,
+            status: Some(status),
+            reason,
+            message,
+        };
+        let (reconciling, stalled) = (phase == Phase::Reconciling, phase == Phase::Stalled);
+        let why = if stalled { (reason, message.clone()) } else { ("Progressing", String::new()) };
+        [
+            Condition { condition_type: "Ready", status: ready, reason, message },
+            condition(
+                "Reconciling",
+                reconciling,
+                if reconciling { "Progressing" } else { "Settled" },
+                String::new(),
+            ),
+            condition("Stalled", stalled, why.0, why.1),
+        ]
+    }
 }
 
 /// The list of conditions that replaces `before` (an object's `status.conditions`, or null). The transition time of a condition
@@ -73,6 +147,7 @@ pub fn set_conditions(before: &Value, conditions: &[Condition], generation: Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ReconcileError;
 
     #[test]
     fn long_texts_keep_their_beginning_and_their_end() {
@@ -89,6 +164,29 @@ mod tests {
             assert_eq!(shortened(text, 1024), text);
         }
         assert_eq!(shortened("abcdefghijkl", 11), "abcd … kl");
+    }
+
+    #[test]
+    fn a_failure_stalls_or_is_tried_again() {
+        let retry_in = std::time::Duration::ZERO;
+        for (error, ready, reconciling, stalled) in [
+            (
+                ReconcileError::Config("spec.a: wrong".to_owned()),
+                "ConfigInvalid",
+                false,
+                Some("spec.a: wrong"),
+            ),
+            (ReconcileError::Task("ended".to_owned()), "TaskFailed", true, None),
+        ] {
+            let report = Report::Failed { error: &error, retry_in, failures: 1 };
+            let [own, goes_on, ends] = ReadyState::of_report(&report, "").unwrap().conditions();
+            assert_eq!((own.status, own.reason), (Some(false), ready));
+            assert_eq!((goes_on.status, ends.status), (Some(reconciling), Some(stalled.is_some())));
+            assert_eq!(ends.message, stalled.unwrap_or_default());
+        }
+        let [own, goes_on, ends] = ReadyState::ready("Applied", "done".to_owned()).conditions();
+        assert_eq!((own.status, goes_on.status, ends.status), (Some(true), Some(false), Some(false)));
+        assert_eq!((goes_on.reason, ends.reason), ("Settled", "Progressing"));
     }
 
     #[test]

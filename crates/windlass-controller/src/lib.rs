@@ -49,7 +49,7 @@ mod worker_slot;
 mod workers;
 
 pub use busy_releases::{BusyRelease, BusyReleases};
-pub use conditions::{Condition, set_conditions};
+pub use conditions::{Condition, Phase, ReadyState, set_conditions};
 pub use controller_context::{ContextOptions, ControllerContext};
 pub use crds::contains;
 pub use crds::{crd_files, report_kept_crds};

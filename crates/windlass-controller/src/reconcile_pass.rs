@@ -26,7 +26,9 @@ use windlass_cluster::{
     Cluster, ClusterError, MAX_NESTING, ObjectMeta, ObjectRef, PatchKind, has_omitted_values,
 };
 use windlass_engine::record::RecordHead;
-use windlass_engine::{ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest, Uninstalled};
+use windlass_engine::{
+    ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest, Uninstalled, WaitListener as _,
+};
 
 /// How long an uninstall waits for hooks.
 const UNINSTALL_TIMEOUT: Duration = Duration::from_secs(300);
@@ -396,6 +398,25 @@ impl ReconcilePass {
             true => runner.for_object(&self.reference),
             false => runner,
         }
+    }
+
+    /// Does work that takes long and is none of the cluster's: it leaves the worker's place to other jobs meanwhile. `None`: a newer
+    /// generation of the object came, and the work was dropped.
+    pub async fn outside<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        self.slot.begins();
+        let mut cancel = self.slot.cancel();
+        let cancelled = async {
+            if cancel.wait_for(|cancelled| *cancelled).await.is_err() {
+                // Nobody can cancel it any more.
+                std::future::pending::<()>().await;
+            }
+        };
+        let done = tokio::select! {
+            done = work => Some(done),
+            () = cancelled => None,
+        };
+        self.slot.ended().await;
+        done
     }
 
     /// Claims a release for the object, in whose status it is not yet.

@@ -12,7 +12,7 @@
 //! - [`provenance`]: signing packages, and verifying signatures
 //! - [`chart_lock`], [`chart_package`]: `Chart.lock`, and packing and unpacking charts
 //! - [`input_store`]: what a run fetches, recorded or answered from a record
-//! - [`maven`]: artifacts of Maven repositories
+//! - [`maven`], [`maven_image`]: artifacts of Maven repositories, and images of their files
 //! - [`archive`], [`file_checksum`]: archives other than charts, and checksums of what was fetched
 //! - [`byte_budget`], [`once_map`]: what one run may take, and what it asks for once
 //! - [`confined_files`]: the check that paths stay within a directory; [`private_directory`]: directories for their owner only
@@ -43,6 +43,7 @@ pub mod input_store;
 pub mod installable;
 pub mod location;
 pub mod maven;
+pub mod maven_image;
 pub mod oci;
 pub mod once_map;
 pub mod private_directory;

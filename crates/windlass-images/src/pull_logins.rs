@@ -165,12 +165,19 @@ async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Result<C
         Err(SecretReadError::Request(error)) => return Err(format!("Secret {name}: {error}")),
         Err(error) => return Ok(Err(format!("Secret {name}: {error}"))),
     };
-    let read = match (secret.get(CONFIG), secret.get(OLD_CONFIG)) {
+    Ok(registry_logins(&secret).map_err(|error| format!("Secret {name}: {error}")))
+}
+
+/// The logins of a Secret.
+///
+/// # Errors
+/// It has none.
+pub(crate) fn registry_logins(secret: &SecretData) -> Result<Credentials, String> {
+    match (secret.get(CONFIG), secret.get(OLD_CONFIG)) {
         (Some(config), _) => Credentials::of_config(config).map_err(|error| error.to_string()),
         (None, Some(old)) => of_old_config(old),
         (None, None) => Err(format!("it has neither {CONFIG} nor {OLD_CONFIG}")),
-    };
-    Ok(read.map_err(|error| format!("Secret {name}: {error}")))
+    }
 }
 
 /// Docker's old form: what is `auths` of today's.

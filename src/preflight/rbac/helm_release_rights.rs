@@ -3,7 +3,7 @@
 //! HelmReleases, their records and their values can be in every namespace, so the rights are those of the cluster. What a release
 //! contains is applied by its ServiceAccount; for releases without one the operator needs the rights itself.
 
-use super::{LOOK, Needs, of_tenants_releases};
+use super::{LOOK, Needs, of_tenants_releases, own_source_needs};
 
 const HELM: &str = "helm.toolkit.fluxcd.io";
 const SOURCES: &str = "source.toolkit.fluxcd.io";
@@ -24,19 +24,7 @@ pub fn helm_release_needs(
     needs.add(SOURCES, "ocirepositories", &LOOK);
     needs.add(SOURCES, "externalartifacts", &LOOK);
     if own_sources {
-        for resource in ["buckets", "gitrepositories", "helmcharts", "helmrepositories", "ocirepositories"] {
-            needs.add(SOURCES, resource, &["get", "list", "watch", "patch"]);
-            needs.add(SOURCES, &format!("{resource}/status"), &["patch"]);
-        }
-        // Their pull Secrets.
-        needs.add("", "serviceaccounts", &["get"]);
-        // Kinds that are absent are registered; those that exist are never written.
-        needs.add("apiextensions.k8s.io", "customresourcedefinitions", &["get", "create"]);
-    }
-    if own_sources {
-        let name = Some("source-controller");
-        // Not in its namespace, which may not exist.
-        needs.rights.add_to(None, "apps", "deployments", name, &["get"]);
+        needs = needs.and(own_source_needs());
     }
     needs.rights.add_to(None, "", "namespaces", Some(controller_namespace), &["get"]);
     needs.add_unknown(

@@ -1,16 +1,19 @@
 //! Maven repositories: which version of an artifact there is, and its file with a verified checksum.
 //!
 //! Owns the layout of repositories over HTTP: `maven-metadata.xml`, names of files, snapshots, checksums beside files. Builds nothing,
-//! and reads no POM. `maven_version`: the order of versions; `maven_metadata`: what a repository has.
+//! and reads no POM. `maven_version`: the order of versions; `maven_metadata`: what a repository has; `answer_cache`: what it said before.
 
+mod answer_cache;
 mod maven_metadata;
 mod maven_version;
 
 use std::io::Write;
 
 use bytes::Bytes;
-use http::Method;
+use http::{Method, StatusCode};
 
+use self::answer_cache::Validators;
+pub use self::answer_cache::{MetadataCache, OwnedCache};
 use self::maven_metadata::MavenMetadata;
 use self::maven_version::is_file_part;
 pub use self::maven_version::{InvalidVersion, MavenVersion, VersionRange, VersionWish};
@@ -99,6 +102,8 @@ pub struct MavenRepository<'r> {
     pub credentials: Option<Credentials>,
     /// TLS flags.
     pub tls: &'r Tls,
+    /// What it said before; `None`: it is asked for everything.
+    pub cache: Option<OwnedCache<'r>>,
 }
 
 /// A file that a repository has. Two that are equal have equal bytes.
@@ -255,7 +260,20 @@ impl MavenRepository<'_> {
     }
 
     async fn fetch(&self, url: &Location, limit: u64) -> Result<Bytes, HttpError> {
-        self.http.fetch(self.request(url.clone(), limit)).await
+        let mut request = self.request(url.clone(), limit);
+        let Some(OwnedCache { cache, owner }) = self.cache else { return self.http.fetch(request).await };
+        let name = url.to_string();
+        let cached = cache.get(owner, &name);
+        request.headers.extend(cached.iter().flat_map(answer_cache::CachedAnswer::conditions));
+        let response = self.http.send(request).await?;
+        if let (StatusCode::NOT_MODIFIED, Some(cached)) = (response.status, cached) {
+            return Ok(cached.bytes);
+        }
+        let response = response.ok(url)?;
+        let validators = Validators::of(&response);
+        let bytes = response.bytes().await?;
+        cache.put(owner, &name, &bytes, validators);
+        Ok(bytes)
     }
 
     fn request(&self, url: Location, limit: u64) -> Request<'_> {

@@ -22,18 +22,30 @@ const DOCKER_LAYER: &str = "application/vnd.docker.image.rootfs.diff.tar.gzip";
 /// An entry of an index that is about another one, such as a provenance.
 const ABOUT_ANOTHER: &str = "vnd.docker.reference.type";
 
-/// The most platforms and layers of a base, and the most bytes of one of its layers.
+/// The most platforms and layers of a base.
 const MAX_PLATFORMS: usize = 50;
 const MAX_LAYERS: usize = 500;
-const MAX_LAYER_BYTES: u64 = 16 << 30;
+/// The most bytes of a layer of a base that anybody needs.
+pub const MAX_LAYER_BYTES: u64 = 16 << 30;
 
-/// What an image says of its last layer.
+/// What an image says of its last layer, and what it may be put on.
 #[derive(Clone, Debug, Default)]
 pub struct LayerNote {
     /// `created_by` of its entry in the history.
     pub created_by: String,
     /// Further annotations of the manifests; those of Docker's media types have none.
     pub annotations: BTreeMap<String, String>,
+    /// The most bytes of a layer of the base.
+    pub max_base_layer: u64,
+}
+
+/// An image that was pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppendedImage {
+    /// Its digest.
+    pub digest: String,
+    /// The digest of its base.
+    pub base_digest: String,
 }
 
 /// Why there is no image with the layer.
@@ -80,7 +92,7 @@ struct Append<'a> {
 }
 
 impl Registry<'_> {
-    /// Pushes an image: a base with a further layer, for each of the base's platforms. Returns its digest. `self` has the base.
+    /// Pushes an image: a base with a further layer, for each of the base's platforms. `self` has the base.
     ///
     /// # Errors
     /// The base is no image, or a registry refuses.
@@ -91,7 +103,7 @@ impl Registry<'_> {
         target: &OciReference,
         layer: &mut ImageLayer,
         note: &LayerNote,
-    ) -> Result<String, AppendError> {
+    ) -> Result<AppendedImage, AppendError> {
         let failed = |source| AppendError::Base { image: base.to_string(), source };
         let bytes = self.image_manifest(base).await.map_err(failed)?;
         let append =
@@ -105,7 +117,7 @@ impl Registry<'_> {
             None => append.image(document, layer).await?,
         };
         append.put(target, &bytes, &media).await?;
-        Ok(sha256(&bytes))
+        Ok(AppendedImage { digest: sha256(&bytes), base_digest: append.base_digest })
     }
 }
 
@@ -256,7 +268,7 @@ impl Append<'_> {
             return Ok(());
         }
         let digest = self.digest_of(descriptor)?;
-        let size = descriptor["size"].as_u64().filter(|size| *size <= MAX_LAYER_BYTES);
+        let size = descriptor["size"].as_u64().filter(|size| *size <= self.note.max_base_layer);
         let size = size.ok_or_else(|| self.unusable(format!("layer {digest} is too large")))?;
         let refused = |source| self.refused(source);
         let to = self.target_registry;

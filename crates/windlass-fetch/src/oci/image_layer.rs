@@ -66,18 +66,26 @@ impl<W: Write> Write for HashingWriter<W> {
     }
 }
 
+/// The path of a file in an image, without the slash at its beginning.
+///
+/// # Errors
+/// It is not absolute, leads out of its directory, or is none of a file.
+pub fn check_image_path(path: &str) -> Result<&str, LayerError> {
+    let name = path.strip_prefix('/').filter(|name| {
+        name.len() <= MAX_PATH
+            && !name.contains('\0')
+            && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
+    });
+    name.ok_or_else(|| LayerError::Path(path.to_owned()))
+}
+
 impl ImageLayer {
     /// Makes a layer of one file, which everybody may read and root owns. Its folders are those of the image below.
     ///
     /// # Errors
     /// The path is no path of a file, or a file cannot be read or written.
     pub fn of_file(path: &str, content: impl Read, size: u64) -> Result<Self, LayerError> {
-        let name = path.strip_prefix('/').filter(|name| {
-            name.len() <= MAX_PATH
-                && !name.contains('\0')
-                && name.split('/').all(|part| !matches!(part, "" | "." | ".."))
-        });
-        let name = name.ok_or_else(|| LayerError::Path(path.to_owned()))?;
+        let name = check_image_path(path)?;
         let mut header = tar::Header::new_gnu();
         header.set_size(size);
         header.set_mode(0o644);

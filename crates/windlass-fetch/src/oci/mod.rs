@@ -27,12 +27,12 @@ use http::{HeaderName, Method, StatusCode, header};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-pub use self::appended_layer::{AppendError, LayerNote};
+pub use self::appended_layer::{AppendError, AppendedImage, LayerNote, MAX_LAYER_BYTES};
 pub use self::artifact::{Artifact, Descriptor, Pulled, Pushed};
 use self::artifact_reference::{BadOciReference, OciReference};
 use self::auth::{Challenge, Tokens};
 use self::credentials::{Credentials, CredentialsError, Login};
-pub use self::image_layer::{ImageLayer, LayerError};
+pub use self::image_layer::{ImageLayer, LayerError, check_image_path};
 use super::http::{Credentials as Header, FailureKind, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
 use windlass_base::hex::hex;

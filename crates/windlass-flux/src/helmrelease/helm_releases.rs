@@ -7,18 +7,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::actions::{self, OWNER, ReleasePass};
-use super::chart_artifact::{ArtifactClient, LocalArtifacts, failed};
+use super::chart_artifact::{self, failed};
 use super::object::{HelmReleaseObject, read_status, status_of};
-use super::pass_inputs::{PassInputs, artifact_of, forget_release, note_attempt, preserved, target_changed};
+use super::pass_inputs::{PassInputs, forget_release, note_attempt, preserved, target_changed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
 use super::remote_cluster::RemoteClusters;
 use super::{chart_object, dependency, options, record_repair, remediation, unrecorded};
 use crate::gotk_metrics;
 use flux_api::api_names::{FINALIZER, REQUESTED_AT, SOURCES};
-use flux_api::common::failure_state;
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
-use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
+use windlass_artifacts::{Artifact, ArtifactClient, LocalArtifacts, source_state};
+use windlass_cluster::{Gvk, ObjectRef};
 use windlass_controller::{
     AccountName, Dependencies, DurationMetric, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass,
     Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue,
@@ -67,7 +67,7 @@ impl HelmReleases {
     /// The same for a process that has its own sources: their artifacts are read from its disk.
     #[must_use]
     pub fn with_local_artifacts(mut self, local: LocalArtifacts) -> Self {
-        self.artifacts.local = Some(local);
+        self.artifacts.set_local(local);
         self
     }
 }
@@ -144,13 +144,7 @@ impl FrontEnd for HelmReleases {
     }
 
     fn related_state(&self, source: &Value) -> Value {
-        let status = &source["status"];
-        json!([
-            status["artifact"]["digest"],
-            status["artifact"]["revision"],
-            status["observedGeneration"] == ObjectMeta::of(source).generation(),
-            status["artifact"]["digest"].is_null().then(|| failure_state(source)),
-        ])
+        source_state(source)
     }
 
     fn interval(&self, object: &HelmReleaseObject) -> Option<Duration> {
@@ -170,7 +164,7 @@ impl FrontEnd for HelmReleases {
         options::check_expressions(spec).await?;
         let source = self.source_for(object, spec)?;
         chart_object::apply(pass, object, spec, &source).await?;
-        let artifact = artifact_of(&source, pass.related.get(&source).map(|found| &**found))?;
+        let artifact = Artifact::of(&source, pass.related.get(&source).map(|found| &**found))?;
         let operator = pass.runner_of_operator().clone();
         let mut inputs = self.inputs((object, spec), &operator, true, &mut pass.references).await?;
         let runner = pass.adopt_runner(inputs.runner(object));
@@ -197,7 +191,7 @@ impl FrontEnd for HelmReleases {
             let requeue = Requeue::After(options::interval(spec));
             return Ok(Reconciled { memo: Some(memo), ..Reconciled::new(true, requeue) });
         }
-        let chart = self.artifacts.load(&artifact).await?;
+        let chart = chart_artifact::load(&self.artifacts, &artifact).await?;
         pass.note_image_values(inputs.set_images(object, spec, &chart)?);
         self.check_records(pass, runner.engine(), (&inputs.id, &inputs.storage), &mut status).await?;
         if let Some(changed) = target_changed(&status, spec, &inputs, chart.chart().name()) {
@@ -209,7 +203,7 @@ impl FrontEnd for HelmReleases {
         let PassInputs { id, storage, values, config_digest, .. } = inputs;
         status.storage_namespace = storage;
         note_attempt(&mut status, generation, &chart.chart().metadata.version, &config_digest, reset);
-        artifact.oci_digest().clone_into(&mut status.last_attempted_revision_digest);
+        chart_artifact::oci_digest(&artifact).clone_into(&mut status.last_attempted_revision_digest);
         object.requests.note(&mut status);
         if actions::conditions(&mut status, generation)
             .get(READY)
@@ -220,7 +214,7 @@ impl FrontEnd for HelmReleases {
         }
         let values = preserved(spec, &status, values, &runner, &id).await?;
         let mut release = ReleasePass {
-            oci_digest: artifact.oci_digest().to_owned(),
+            oci_digest: chart_artifact::oci_digest(&artifact).to_owned(),
             pass,
             object,
             runner,

@@ -31,7 +31,6 @@ mod unrecorded;
 mod values;
 mod values_lookup;
 
-pub use chart_artifact::LocalArtifacts;
 pub use controller_differences::{Difference, differences};
 pub use helm_releases::{HelmReleaseOptions, HelmReleases, KIND};
 pub use record_repair::{acts_in, misnamed_records, origin_of};

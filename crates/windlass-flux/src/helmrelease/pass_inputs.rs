@@ -3,9 +3,7 @@
 
 use chart_compat::data::Map;
 use chart_compat::render::CompiledChart;
-use serde_json::Value;
 
-use super::chart_artifact::Artifact;
 use super::digest;
 use super::helm_releases::HelmReleases;
 use super::object::HelmReleaseObject;
@@ -15,12 +13,13 @@ use super::snapshot;
 use super::values_lookup;
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
+use windlass_artifacts::check_source_namespace;
 use windlass_cluster::ObjectRef;
 use windlass_controller::{
     FrontEnd as _, ImageValues, ReconcileError, References, ReleaseRunner, ReleaseTarget,
 };
 use windlass_engine::record::Record;
-use windlass_engine::{Disposition, Engine, ReleaseId};
+use windlass_engine::{Engine, ReleaseId};
 
 /// What a release is made of and where it acts, without its chart.
 pub(super) struct PassInputs {
@@ -80,18 +79,8 @@ impl HelmReleases {
         let source = object
             .source(spec)
             .ok_or_else(|| ReconcileError::Config("spec: neither chart nor chartRef is set".to_owned()))?;
-        if !self.options.no_cross_namespace_refs || source.namespace.as_ref() == Some(&object.namespace) {
-            return Ok(source);
-        }
-        let namespace = source.namespace.as_deref().unwrap_or_default();
-        Err(ReconcileError::Reason {
-            reason: "AccessDenied",
-            text: format!(
-                "can't access '{}/{namespace}/{}', cross-namespace references have been blocked",
-                source.gvk.kind, source.name
-            ),
-            disposition: Disposition::Stall,
-        })
+        check_source_namespace(&source, &object.namespace, self.options.no_cross_namespace_refs)?;
+        Ok(source)
     }
 
     /// Reads what `valuesFrom` refers to, and finds who acts where. `operator` acts as the operator of this cluster. `impersonates`: the
@@ -137,21 +126,6 @@ impl HelmReleases {
         };
         self.remotes.runner(own, reference).await
     }
-}
-
-/// The artifact of a source as it was found.
-///
-/// # Errors
-/// The source does not exist, or is not ready.
-pub(super) fn artifact_of(source: &ObjectRef, found: Option<&Value>) -> Result<Artifact, ReconcileError> {
-    let kind = &source.gvk.kind;
-    let name = format!("{}/{}", source.namespace.as_deref().unwrap_or_default(), source.name);
-    let missing = || ReconcileError::Reason {
-        reason: "SourceNotReady",
-        text: format!("{kind} '{name}' is not ready: it does not exist yet"),
-        disposition: Disposition::Dependency { failed: false },
-    };
-    Artifact::of(found.ok_or_else(missing)?, kind, &name)
 }
 
 /// What of the target is not what the current release has; `None` if it is the same, or there is no release.

@@ -12,15 +12,14 @@ use serde_json::Value;
 use super::chart_artifact;
 use super::helm_releases::HelmReleases;
 use super::object::{HelmReleaseObject, status_of};
-use super::pass_inputs::{
-    PassInputs, artifact_of, decide, forget_release, note_attempt, preserved, target_changed,
-};
+use super::pass_inputs::{PassInputs, decide, forget_release, note_attempt, preserved, target_changed};
 use super::release_inputs::{ReleaseInputs, is_of_chart};
 use super::release_state::{Action, DesiredRelease, ReleaseState};
 use super::remediation::uninstall_request;
 use super::{dependency, names, options, repository_chart, stored_release};
 use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
+use windlass_artifacts::Artifact;
 use windlass_cluster::{Cluster, ObjectMeta};
 use windlass_controller::{FrontEnd as _, ReconcileError, ReleaseRunner, contains};
 use windlass_engine::record::{Record, ReleaseStatus};
@@ -168,8 +167,8 @@ impl HelmReleases {
                 return repository_chart::fetch(client, &object.namespace, template).await;
             }
         }
-        let artifact = artifact_of(&source, live.as_ref())?;
-        let bytes = match self.artifacts.fetch(&artifact).await {
+        let artifact = Artifact::of(&source, live.as_ref())?;
+        let bytes = match chart_artifact::fetch(&self.artifacts, &artifact).await {
             Ok(bytes) => bytes,
             // Outside the cluster its Services have no address.
             Err(error) => match service_of(&artifact.url) {

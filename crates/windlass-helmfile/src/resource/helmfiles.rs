@@ -19,8 +19,8 @@ use crate::bundle::opened_bundle::OpenedBundle;
 use windlass_base::redact;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, api_now};
 use windlass_controller::{
-    AccountName, Condition, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
-    ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
+    AccountName, EventNote, EventType, FrontEnd, Phase, ReadyState, ReconcileError, ReconcilePass,
+    Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
 };
 use windlass_engine::{Disposition, ReleaseId};
 use windlass_render::RenderBounds;
@@ -196,46 +196,16 @@ fn interval_of(spec: &HelmfileSpec) -> Duration {
     spec.interval.as_ref().map_or(INTERVAL, |own| own.get()).clamp(INTERVALS.0, INTERVALS.1)
 }
 
-/// How far an object is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// A pass runs or is repeated soon.
-    Reconciling,
-    /// Nothing is to be done before something changes, or the interval has elapsed.
-    Settled,
-    /// It cannot go on before something changes.
-    Stalled,
-}
-
-/// The status with a condition Ready, and what follows from it.
+/// The status with its conditions.
 fn with_ready(
     (object, before): (&HelmfileObject, &Value),
     mut status: HelmfileStatus,
-    (ready, reason, message): (Option<bool>, &'static str, String),
-    phase: Phase,
+    state: ReadyState,
 ) -> Value {
     status.observed_generation = object.generation;
     let mut status = serde_json::to_value(status).unwrap_or_default();
-    let condition = |condition_type, status, reason: &'static str, message: &str| Condition {
-        condition_type,
-        status: Some(status),
-        reason,
-        message: message.to_owned(),
-    };
-    let (reconciling, stalled) = (phase == Phase::Reconciling, phase == Phase::Stalled);
-    let conditions = [
-        Condition { condition_type: "Ready", status: ready, reason, message: message.clone() },
-        condition("Reconciling", reconciling, if reconciling { "Progressing" } else { "Settled" }, ""),
-        condition(
-            "Stalled",
-            stalled,
-            if stalled { reason } else { "Progressing" },
-            if stalled { &message } else { "" },
-        ),
-    ];
-    let now = api_now();
-    let before = &before["conditions"];
-    status["conditions"] = set_conditions(before, &conditions, Some(object.generation), &now);
+    let (now, before) = (api_now(), &before["conditions"]);
+    status["conditions"] = set_conditions(before, &state.conditions(), Some(object.generation), &now);
     status
 }
 
@@ -336,8 +306,8 @@ impl FrontEnd for Helmfiles {
                 counts.releases, counts.create, counts.update, counts.delete
             );
             status.changes = Some(counts);
-            let ready = (Some(true), "DryRun", message);
-            let status = with_ready((object, &pass.object["status"]), status, ready, Phase::Settled);
+            let ready = ReadyState::ready("DryRun", message);
+            let status = with_ready((object, &pass.object["status"]), status, ready);
             pass.replace_status(&status).await?;
             return Ok(Reconciled::new(true, interval));
         }
@@ -390,21 +360,11 @@ impl FrontEnd for Helmfiles {
     }
 
     fn status(&self, object: &HelmfileObject, before: &Value, report: &Report<'_>) -> Value {
-        let (ready, phase) = match report {
-            Report::Progressing => {
-                let text = "the state files are being evaluated".to_owned();
-                ((None, "Progressing", text), Phase::Reconciling)
-            }
-            Report::Suspended => ((None, "Suspended", "spec.suspend is true".to_owned()), Phase::Settled),
-            // Drift was corrected; there are no dependencies.
-            Report::Released(_) | Report::DependencyNotReady(_) => return json!({}),
-            Report::Failed { error, .. } => {
-                let stalls = error.disposition() == Disposition::Stall;
-                let phase = if stalls { Phase::Stalled } else { Phase::Reconciling };
-                ((Some(false), error.reason(), error.to_string()), phase)
-            }
-        };
-        with_ready((object, before), read_status(before), ready, phase)
+        // Drift was corrected; there are no dependencies.
+        match ReadyState::of_report(report, "the state files are being evaluated") {
+            Some(state) => with_ready((object, before), read_status(before), state),
+            None => json!({}),
+        }
     }
 
     fn event(&self, report: &Report<'_>) -> Option<EventNote> {
@@ -441,12 +401,16 @@ impl Helmfiles {
         if succeeded {
             digest.clone_into(&mut status.last_applied_digest);
         }
-        let ready = match succeeded {
-            true => (Some(true), "Deployed", format!("{} releases are deployed", status.releases.len())),
-            false => (Some(false), "ReleaseFailed", text.clone()),
+        let state = match succeeded {
+            true => ReadyState::ready("Deployed", format!("{} releases are deployed", status.releases.len())),
+            false => ReadyState {
+                ready: Some(false),
+                reason: "ReleaseFailed",
+                message: text.clone(),
+                phase: Phase::Reconciling,
+            },
         };
-        let phase = if succeeded { Phase::Settled } else { Phase::Reconciling };
-        let written = with_ready((object, &pass.object["status"]), status, ready, phase);
+        let written = with_ready((object, &pass.object["status"]), status, state);
         if pass.replace_status(&written).await? && !succeeded {
             pass.record_event(note(EventType::Warning, "ReleaseFailed", text));
         }
