@@ -181,7 +181,9 @@ impl FrontEnd for HelmReleases {
             inputs.config_digest,
             of_images
         ]));
+        // The pass before may have failed for an annotation that is gone: its conditions are not to stay.
         if pass.memo.as_ref() == Some(&memo)
+            && object.ready
             && !force
             && !reset
             && runner.engine().unchanged_revision(&inputs.id, drift).is_some()
