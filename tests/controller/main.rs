@@ -21,6 +21,7 @@ mod helmchart_rights;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
+mod image_builds;
 mod image_failures;
 mod image_registry;
 mod image_release_policy;
