@@ -129,7 +129,7 @@ impl ConfigMapPlan<'_> {
     /// A path as the source has it.
     fn source_path(&self, path: &str) -> String {
         match (self.directory, path) {
-            (directory, "") if directory.is_empty() => ".".to_owned(),
+            ("", "") => ".".to_owned(),
             (directory, "") => directory.to_owned(),
             ("", path) => path.to_owned(),
             (directory, path) => format!("{directory}/{path}"),
