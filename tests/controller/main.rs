@@ -25,6 +25,7 @@ mod helmchart_rights;
 mod helmcharts;
 mod helmfile_tenants;
 mod helmfiles;
+mod image_builds;
 mod image_failures;
 mod image_module_policy;
 mod image_registry;

@@ -129,7 +129,7 @@ impl ConfigMapPlan<'_> {
     /// A path as the source has it.
     fn source_path(&self, path: &str) -> String {
         match (self.directory, path) {
-            (directory, "") if directory.is_empty() => ".".to_owned(),
+            ("", "") => ".".to_owned(),
             (directory, "") => directory.to_owned(),
             ("", path) => path.to_owned(),
             (directory, path) => format!("{directory}/{path}"),
@@ -253,29 +253,44 @@ mod tests {
                 vec![("a b", &b""[..])],
                 "conf/a b: \"a b\" is not a key of a ConfigMap",
             ),
-            (FilesTogether::All, "", vec![("x/..a", b"")], "conf/x/..a: \"..a\" is not a key"),
-            (FilesTogether::All, "", vec![("ü.xml", b"")], "conf/ü.xml: \"ü.xml\" is not a key"),
-            (FilesTogether::All, "", vec![(long.as_str(), b"")], "conf/aaa"),
-            (FilesTogether::All, "Web", vec![("a", b"")], "spec.configMaps.name: \"Web\" is not a name"),
-            (FilesTogether::All, "../b", vec![("a", b"")], "spec.configMaps.name: \"../b\" is not a name"),
-            (FilesTogether::Directory, "", vec![("Apps/a", b"")], "conf/Apps: \"web-Apps\" is not a name"),
-            (FilesTogether::File, "", vec![("a_b.xml", b"")], "conf/a_b.xml: \"web-a_b.xml\" is not a name"),
+            (FilesTogether::All, "", vec![("x/..a", &b""[..])], "conf/x/..a: \"..a\" is not a key"),
+            (FilesTogether::All, "", vec![("ü.xml", &b""[..])], "conf/ü.xml: \"ü.xml\" is not a key"),
+            (FilesTogether::All, "", vec![(long.as_str(), &b""[..])], "conf/aaa"),
+            (FilesTogether::All, "Web", vec![("a", &b""[..])], "spec.configMaps.name: \"Web\" is not a name"),
+            (
+                FilesTogether::All,
+                "../b",
+                vec![("a", &b""[..])],
+                "spec.configMaps.name: \"../b\" is not a name",
+            ),
             (
                 FilesTogether::Directory,
                 "",
-                vec![("a-b/x", b""), ("a/b/x", b"")],
+                vec![("Apps/a", &b""[..])],
+                "conf/Apps: \"web-Apps\" is not a name",
+            ),
+            (
+                FilesTogether::File,
+                "",
+                vec![("a_b.xml", &b""[..])],
+                "conf/a_b.xml: \"web-a_b.xml\" is not a name",
+            ),
+            (
+                FilesTogether::Directory,
+                "",
+                vec![("a-b/x", &b""[..]), ("a/b/x", &b""[..])],
                 "conf/a-b and conf/a/b: both are ConfigMap \"web-a-b\"",
             ),
             (
                 FilesTogether::All,
                 "",
-                vec![("a/x", b""), ("b/x", b"")],
+                vec![("a/x", &b""[..]), ("b/x", &b""[..])],
                 "conf/a/x and conf/b/x: both are key \"x\" of ConfigMap \"web\"",
             ),
             (
                 FilesTogether::All,
                 "",
-                vec![("a", &large), ("b", b"1")],
+                vec![("a", &large[..]), ("b", &b"1"[..])],
                 "conf/b: ConfigMap \"web\" has more than 1048576 bytes with it",
             ),
         ] {

@@ -196,7 +196,7 @@ mod tests {
             (|s| s.artifact.clear(), "spec.artifact: invalid artifact \"\""),
             (|s| s.artifact = "a:../b".to_owned(), "spec.artifact: invalid artifact"),
             (|s| s.repository.url.clear(), "spec.repository.url: "),
-            (|s| s.repository.url = "file:///etc".to_owned(), "spec.repository.url: write an http"),
+            (|s| s.repository.url = "file:///etc".to_owned(), "spec.repository.url: "),
             (|s| s.repository.url = "https://me:secret@m".to_owned(), "spec.repository.url: it has a login"),
             (|s| s.version = "../1".to_owned(), "spec.version: invalid version"),
             (|s| s.version = "[1,".to_owned(), "spec.version: "),

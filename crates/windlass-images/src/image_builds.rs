@@ -115,7 +115,7 @@ fn note(event_type: EventType, reason: &'static str, note: String) -> EventNote 
 }
 
 /// Why an image is not built.
-fn build_error(error: MavenImageError) -> ReconcileError {
+fn build_error(error: &MavenImageError) -> ReconcileError {
     // Another base, or another spec, may do.
     let stalls = matches!(error, MavenImageError::Append(AppendError::NotAnImage { .. }));
     let disposition = if stalls { Disposition::Stall } else { Disposition::Retry };
@@ -230,7 +230,7 @@ impl ImageBuilds {
             return Ok(Reconciled::new(false, Requeue::Backoff));
         };
         let pushed = match done {
-            Ok(done) => done.map_err(build_error),
+            Ok(done) => done.map_err(|error| build_error(&error)),
             Err(_) => Err(too_slow("BuildFailed", BUILD_LIMIT)),
         };
         let AppendedImage { digest, base_digest } = match pushed {
