@@ -12,6 +12,9 @@ use windlass_base::bounded_read;
 const MAX_UNPACKED: u64 = 2 << 30;
 const MAX_ENTRIES: usize = 200_000;
 
+/// The most parts of the path of a file, whether it is wanted or not.
+const MAX_PARTS: usize = 64;
+
 /// How much is taken of an artifact.
 #[derive(Clone, Copy, Debug)]
 pub struct FileBounds {
@@ -76,11 +79,11 @@ pub fn inner_path(path: &str) -> Option<Vec<&str>> {
 /// from there.
 ///
 /// # Errors
-/// The bytes are no archive, the directory is not in it, an entry that is wanted is not a file, or there is too much.
+/// The bytes are no archive, the directory is not in it, an entry that is wanted is not a file, there is too much, or `wanted` fails.
 pub fn files_below(
     archive: &[u8],
     directory: &[&str],
-    wanted: impl Fn(&str) -> bool,
+    wanted: impl Fn(&str) -> Result<bool, FilesError>,
     bounds: FileBounds,
 ) -> Result<Vec<ArchivedFile>, FilesError> {
     let limits = TarBounds::of_compressed(archive.len() as u64, MAX_UNPACKED, MAX_ENTRIES);
@@ -132,10 +135,14 @@ impl Taken {
         entry: &mut TarEntry<'_, R>,
         inner: &[&str],
         name: &str,
-        wanted: &impl Fn(&str) -> bool,
+        wanted: &impl Fn(&str) -> Result<bool, FilesError>,
     ) -> Result<(), FilesError> {
+        // A pattern is looked at for each directory of a path.
+        if inner.len() > MAX_PARTS {
+            return Err(FilesError::TooMuch(format!("{name}: it is more than {MAX_PARTS} directories deep")));
+        }
         let path = inner.join("/");
-        if !wanted(&path) {
+        if !wanted(&path)? {
             return Ok(());
         }
         if std::str::from_utf8(entry.name()).is_err() {
@@ -224,7 +231,7 @@ mod tests {
 
     fn below(archive: &[u8], directory: &str) -> Result<Vec<(String, usize)>, String> {
         let parts = inner_path(directory).unwrap();
-        let files = files_below(archive, &parts, |path| !path.ends_with(".md"), BOUNDS);
+        let files = files_below(archive, &parts, |path| Ok(!path.ends_with(".md")), BOUNDS);
         let shown = |file: ArchivedFile| (file.path, file.content.len());
         files.map(|files| files.into_iter().map(shown).collect()).map_err(|error| error.to_string())
     }

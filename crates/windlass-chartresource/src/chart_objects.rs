@@ -318,7 +318,7 @@ impl ChartObjects {
         };
         let capabilities = capabilities(runner.engine().cluster()).await?;
         let mut values = self.values_of(object);
-        if let Some(images) = Self::set_images(object, chart.as_ref(), &mut values) {
+        if let Some(images) = self.set_images(object, chart.as_ref(), &mut values) {
             pass.note_image_values(images);
         }
         let (object, values) = self.with_pull_secret(pass, object, &runner, (chart.as_ref(), values)).await;
@@ -365,15 +365,29 @@ impl ChartObjects {
     }
 
     /// Sets newer images over the values of an object, as its annotations have them. Returns what the values say of images; `None`
-    /// without a chart.
+    /// without a chart. What the administrator of the kind sets stays: who writes objects may write their annotations, too.
     pub(crate) fn set_images(
+        &self,
         object: &ChartObject,
         chart: Option<&LoadedChart>,
         values: &mut ObjectValues,
     ) -> Option<ImageValues> {
         let (chart, composed) = (chart?, values.as_mut().ok()?);
         match object.images.apply(composed, &chart.chart) {
-            Ok(images) => Some(images),
+            Ok(images) => {
+                match self.settings().overrides.over(composed.clone()) {
+                    Ok(fixed) if fixed == *composed => Some(images),
+                    Ok(fixed) => {
+                        *composed = fixed;
+                        let error = "overrideValues of the kind set one of these images: it stays, and none is followed".to_owned();
+                        Some(ImageValues { errors: vec![error], ..ImageValues::default() })
+                    }
+                    Err(error) => {
+                        *values = Err((Step::Values, Box::new(invalid(format!("overrideValues: {error}")))));
+                        None
+                    }
+                }
+            }
             Err(error) => {
                 *values = Err((Step::Values, Box::new(error)));
                 None

@@ -63,7 +63,7 @@ impl ChartObjects {
             return Ok(None);
         };
         let mut values = self.values_of(object);
-        Self::set_images(object, Some(&chart), &mut values);
+        self.set_images(object, Some(&chart), &mut values);
         let values = values.map_err(|(_, error)| *error)?;
         let named = self.pull_secret_of(object, Some(&chart), &values).map_err(ReconcileError::Config)?;
         let claimant = self.claimant(object, chart.name());

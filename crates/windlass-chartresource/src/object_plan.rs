@@ -65,7 +65,7 @@ impl ChartObjects {
             KindChart::Missing(missing) => return Err(ReconcileError::Chart(missing.why)),
         };
         let mut values = self.values_of(&object);
-        Self::set_images(&object, Some(&chart), &mut values);
+        self.set_images(&object, Some(&chart), &mut values);
         let values = values.map_err(|(_, error)| *error)?;
         let secret = self.pull_secret_of(&object, Some(&chart), &values).map_err(ReconcileError::Config)?;
         let mut notes = Vec::new();

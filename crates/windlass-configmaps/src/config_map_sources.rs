@@ -15,8 +15,8 @@ use super::config_map_source_definition::KIND;
 use super::file_patterns::FilePatterns;
 use flux_api::api_names::SOURCES;
 use windlass_artifacts::{
-    Artifact, ArtifactClient, FileBounds, LocalArtifacts, check_digest, check_source_namespace, files_below,
-    inner_path, source_state,
+    Artifact, ArtifactClient, FileBounds, FilesError, LocalArtifacts, check_digest, check_source_namespace,
+    files_below, inner_path, source_state,
 };
 use windlass_base::hex::hex;
 use windlass_base::redact;
@@ -230,7 +230,15 @@ fn manifest_of(
     let directory = inner_path(&spec.path).ok_or_else(|| {
         format!("spec.path: {:?} leads out of the source: write a path below its root", spec.path)
     })?;
-    let files = files_below(archive, &directory, |path| patterns.takes(path), BOUNDS);
+    // No other render runs meanwhile where memory is scarce.
+    let deadline = bounds.deadline();
+    let takes = |path: &str| match deadline.passed() {
+        Some(why) => Err(FilesError::TooMuch(format!(
+            "the choice of files: {why}: use fewer patterns, or a path with fewer files"
+        ))),
+        None => Ok(patterns.takes(path)),
+    };
+    let files = files_below(archive, &directory, takes, BOUNDS);
     let files = files.map_err(|error| format!("spec.path: {error}"))?;
     if files.is_empty() {
         // What there was stays: more likely a pattern is wrong than that all is to go.

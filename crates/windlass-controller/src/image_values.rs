@@ -20,9 +20,11 @@ pub const IMAGE_VALUES: &str = "windlass.dev/image-values";
 /// Annotation of a release's object: the images that are set over its values, as JSON.
 pub const IMAGE_OVERRIDES: &str = "windlass.dev/image-overrides";
 /// The most images of a release.
-pub(super) const MAX_IMAGES: usize = 10;
+pub const MAX_IMAGES: usize = 10;
 /// The longest annotation, in bytes.
 const MAX_ANNOTATION: usize = 16 << 10;
+/// The longest annotation with images that are set, in bytes: more than ten of them with long paths.
+const MAX_OVERRIDES: usize = 64 << 10;
 /// The longest path, in bytes, and its most keys.
 const MAX_PATH: usize = 256;
 const MAX_KEYS: usize = 20;
@@ -282,8 +284,8 @@ pub struct ImageAnnotations {
 /// # Errors
 /// The annotation is not what is written there; the text says so.
 fn read_overrides(text: &str) -> Result<ImageOverrides, String> {
-    if text.len() > MAX_ANNOTATION {
-        return Err(format!("{} bytes, more than {MAX_ANNOTATION}", text.len()));
+    if text.len() > MAX_OVERRIDES {
+        return Err(format!("{} bytes, more than {MAX_OVERRIDES}", text.len()));
     }
     let all: ImageOverrides = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if all.len() > MAX_IMAGES {

@@ -66,7 +66,7 @@ pub use front_end::{
 pub use hints::{HintsFor, engine_text};
 pub use image_values::{
     IMAGE_OVERRIDES, IMAGE_VALUES, ImageAnnotations, ImageOverride, ImageOverrides, ImagePaths, ImageValue,
-    ImageValues,
+    ImageValues, MAX_IMAGES,
 };
 pub use missing_rights::{
     ChartArguments, MISSING_RIGHTS, MissingRights, account_of, missing_rights, missing_rights_error,

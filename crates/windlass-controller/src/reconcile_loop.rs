@@ -407,6 +407,7 @@ impl<F: FrontEnd> Controller<F> {
     /// An object does not exist any more.
     fn forget(&mut self, key: &str) {
         self.workers.stop_watching(key);
+        self.workers.cancel_wait(key);
         self.workers.queue.forget(key);
         self.failures.clear(key);
         let object = self.reference(key);
@@ -621,6 +622,7 @@ impl<F: FrontEnd> Controller<F> {
         let Some(known) = self.objects.get_mut(key) else {
             // What its pass has claimed goes with it.
             self.set_releases(key, BTreeSet::new());
+            self.front_end.note_gone(key);
             return self.workers.queue.forget(key);
         };
         // The watch may be behind: the next pass begins with what this one wrote. What a later generation depends on, the watch tells.

@@ -200,7 +200,7 @@ mod tests {
                 with("certSecretRef", json!({"name": "x"})),
                 "ImageRepository web: spec.certSecretRef: ",
             ),
-            (order.clone(), with("exclusionList", json!(["("])), "ImageRepository web: spec.exclusionList: "),
+            (order, with("exclusionList", json!(["("])), "ImageRepository web: spec.exclusionList: "),
         ] {
             let (policy, repository) = objects(policy, repository);
             let error = FluxPolicy::of(&policy, &repository).err().unwrap();

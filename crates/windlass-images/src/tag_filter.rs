@@ -13,6 +13,8 @@ const SIGNATURES: &str = "^.*\\.sig$";
 /// The most expressions of a list, and the longest of them, in bytes.
 const MAX_EXCLUSIONS: usize = 25;
 const MAX_EXPRESSION: usize = 2048;
+/// The longest text with groups, in bytes: each group may be a whole tag.
+const MAX_EXTRACT: usize = 256;
 
 /// Which of two values is the later one.
 enum TagOrder {
@@ -52,9 +54,14 @@ impl TagFilter {
     pub(crate) fn of(spec: &Value) -> Result<Self, String> {
         let filter = &spec["filterTags"];
         let pattern = filter["pattern"].as_str().filter(|text| !text.is_empty());
+        let extract = filter["extract"].as_str().unwrap_or_default();
+        if extract.len() > MAX_EXTRACT {
+            let length = extract.len();
+            return Err(format!("spec.filterTags.extract: {length} bytes, more than {MAX_EXTRACT}"));
+        }
         Ok(Self {
             pattern: pattern.map(|text| expression("spec.filterTags.pattern", text)).transpose()?,
-            extract: filter["extract"].as_str().unwrap_or_default().to_owned(),
+            extract: extract.to_owned(),
             excluded: Vec::new(),
             order: order_of(&spec["policy"])?,
             follows_digest: spec["digestReflectionPolicy"] == "Always",
@@ -142,6 +149,7 @@ impl TagFilter {
             TagOrder::Alphabetical { .. } => Ok(true),
             TagOrder::Numerical { .. } if number(value).is_some() => Ok(true),
             TagOrder::Numerical { .. } => {
+                let value: String = value.chars().take(100).collect();
                 Err(format!("the tag {tag:?} has the value {value:?}, which is not a number: filter it out"))
             }
         }

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::{
-    EventType, IMAGE_OVERRIDES, ImageAnnotations, ImageOverrides, ImageValue, ImageValues, ValueSettings,
+    EventType, IMAGE_OVERRIDES, ImageAnnotations, ImageOverrides, ImageValue, ImageValues, MAX_IMAGES,
+    ValueSettings,
 };
 use windlass_engine::IMAGE_MANAGER;
 
@@ -208,6 +209,13 @@ impl ValueCheck<'_> {
         let image = run.container(container, &mut of, result).await?;
         of.release_policy.clone_from(&request.policy_text);
         if image.is_some() {
+            if !state.has_room_for(path) {
+                return Err(format!(
+                    "value {path}: {MAX_IMAGES} images are set over the values already: remove those that no values name any more from \
+                     the annotation {IMAGE_OVERRIDES}"
+                )
+                .into());
+            }
             let (one, text) = overriding(value, &of.current)?;
             let note = format!("value {path}: {text} is rolled out instead of {}", value.image);
             result.report(self.workload, EventType::Normal, "ImageUpdate", note);

@@ -4,7 +4,7 @@
 //! do not name any more has ended; one that the object does not have any more was taken back by somebody.
 
 use jiff::Timestamp;
-use windlass_controller::{EventType, ImageOverride, ImageOverrides, ImageValue, ImageValues};
+use windlass_controller::{EventType, ImageOverride, ImageOverrides, ImageValue, ImageValues, MAX_IMAGES};
 
 use super::image_annotations::{ImageRequest, OnFailure};
 use super::image_decision::later;
@@ -46,6 +46,17 @@ impl ValueState<'_> {
             images.images.get(path).is_none_or(|value| value.base == one.base)
         };
         self.overrides.retain(|path, one| counts(path, one));
+    }
+
+    /// Whether an override of another path may be written. Those of paths that are not followed any more make room for it.
+    pub(crate) fn has_room_for(&mut self, path: &str) -> bool {
+        if self.overrides.contains_key(path) || self.overrides.len() < MAX_IMAGES {
+            return true;
+        }
+        if let Some(images) = self.images {
+            self.overrides.retain(|path, _| images.images.contains_key(path));
+        }
+        self.overrides.len() < MAX_IMAGES
     }
 
     /// Looks at the rollouts that have begun. `found`: the overrides as the object has them. Returns whether one runs on, and what is said.
@@ -219,7 +230,7 @@ mod tests {
                 of,
             )
         };
-        let (old, new) = (values(before.clone()), values(value("image.tag", "web:1", "web:2")));
+        let (old, new) = (values(before), values(value("image.tag", "web:1", "web:2")));
         let (runs, said, left, _) = settle(Some(&old), &overrides, &[]);
         assert!(runs && said.is_empty() && left == 1);
         // After a restart, before a pass was through.

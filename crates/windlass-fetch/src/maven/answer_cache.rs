@@ -13,6 +13,10 @@ use crate::http::Response;
 /// The largest answer, and the longest validator, that are kept, in bytes.
 const MAX_ANSWER: usize = 4 << 20;
 const MAX_VALIDATOR: usize = 1024;
+/// What an answer takes beside its bytes, its URL and its validators, in bytes.
+const OVERHEAD: usize = 256;
+/// The most answers of an owner: those of one artifact, and some of the one before.
+const MAX_OF_OWNER: usize = 16;
 
 /// An answer, with what its server knows it by.
 #[derive(Clone, Debug)]
@@ -22,6 +26,13 @@ pub(super) struct CachedAnswer {
 }
 
 impl CachedAnswer {
+    /// The memory that it takes under a URL, in bytes.
+    fn size(&self, url: &str) -> usize {
+        let Validators { etag, modified } = &self.validators;
+        let validators = etag.iter().chain(modified).map(String::len).sum::<usize>();
+        OVERHEAD + url.len() + validators + self.bytes.len()
+    }
+
     /// The headers of a request for another answer.
     pub(super) fn conditions(&self) -> impl Iterator<Item = (HeaderName, String)> {
         let Validators { etag, modified } = self.validators.clone();
@@ -51,6 +62,13 @@ struct Kept {
     bytes: usize,
 }
 
+impl Kept {
+    fn forget(&mut self, owner: &str) {
+        let gone = self.answers.remove(owner).unwrap_or_default();
+        self.bytes -= gone.iter().map(|(url, answer)| answer.size(url)).sum::<usize>();
+    }
+}
+
 /// Answers of any number of repositories.
 #[derive(Debug)]
 pub struct MetadataCache {
@@ -67,9 +85,7 @@ impl MetadataCache {
 
     /// Forgets the answers that an owner got.
     pub fn forget(&self, owner: &str) {
-        let mut kept = self.kept();
-        let gone = kept.answers.remove(owner).unwrap_or_default();
-        kept.bytes -= gone.values().map(|answer| answer.bytes.len()).sum::<usize>();
+        self.kept().forget(owner);
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -84,17 +100,20 @@ impl MetadataCache {
         let has_validator = validators.etag.is_some() || validators.modified.is_some();
         let mut kept = self.kept();
         if let Some(before) = kept.answers.get_mut(owner).and_then(|answers| answers.remove(url)) {
-            kept.bytes -= before.bytes.len();
+            kept.bytes -= before.size(url);
         }
         if !has_validator || bytes.len() > MAX_ANSWER.min(self.max_bytes) {
             return;
         }
-        if kept.bytes + bytes.len() > self.max_bytes {
-            *kept = Kept::default();
-        }
-        kept.bytes += bytes.len();
         // A copy: the answer's own memory is that of requests.
         let answer = CachedAnswer { bytes: Bytes::copy_from_slice(bytes), validators };
+        if kept.answers.get(owner).is_some_and(|answers| answers.len() >= MAX_OF_OWNER) {
+            kept.forget(owner);
+        }
+        if kept.bytes + answer.size(url) > self.max_bytes {
+            *kept = Kept::default();
+        }
+        kept.bytes += answer.size(url);
         kept.answers.entry(owner.to_owned()).or_default().insert(url.to_owned(), answer);
     }
 }
@@ -118,7 +137,9 @@ mod tests {
 
     #[test]
     fn answers_are_kept_for_their_owner_within_a_bound() {
-        let cache = MetadataCache::new(10);
+        // Two of these beside their bytes.
+        let of_one = OVERHEAD + 3;
+        let cache = MetadataCache::new(2 * of_one + 10);
         cache.put("a", "u", &Bytes::from_static(b"12345"), etag("e1"));
         assert!(cache.get("b", "u").is_none() && cache.get("a", "v").is_none());
         let answer = cache.get("a", "u").unwrap();
@@ -126,15 +147,21 @@ mod tests {
         assert_eq!(conditions, [(header::IF_NONE_MATCH, "e1".to_owned())]);
         cache.put("a", "u", &Bytes::from_static(b"1"), etag("e2"));
         cache.put("b", "u", &Bytes::from_static(b"123456789"), etag("e3"));
-        assert_eq!(cache.kept().bytes, 10);
+        assert_eq!(cache.kept().bytes, 2 * of_one + 10);
         // No more than the bound; what is too large, or cannot be asked for by condition, is not kept.
         cache.put("b", "v", &Bytes::from_static(b"1"), etag("e4"));
-        assert_eq!((cache.kept().bytes, cache.get("a", "u").is_none()), (1, true));
-        cache.put("b", "w", &Bytes::from_static(b"12345678901"), etag("e5"));
+        assert_eq!((cache.kept().bytes, cache.get("a", "u").is_none()), (of_one + 1, true));
+        cache.put("b", "w", &Bytes::from(vec![0; 1000]), etag("e5"));
         cache.put("b", "x", &Bytes::from_static(b"1"), Validators::default());
         assert!(cache.get("b", "w").is_none() && cache.get("b", "x").is_none());
         cache.forget("b");
         cache.forget("none");
         assert_eq!(cache.kept().bytes, 0);
+        // An owner has some answers only.
+        let cache = MetadataCache::new(1 << 20);
+        for number in 0..100 {
+            cache.put("a", &number.to_string(), &Bytes::new(), etag("e"));
+        }
+        assert!(cache.kept().answers["a"].len() <= MAX_OF_OWNER && cache.get("a", "99").is_some());
     }
 }
