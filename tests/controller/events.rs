@@ -17,7 +17,7 @@ async fn a_note_that_is_too_long_is_recorded_with_its_beginning_and_end() {
     let reference = ObjectRef::new(Gvk::new("v1", "ConfigMap"), Some(ns.name()), "web");
     let object = client.get(&reference).await.unwrap().unwrap();
     let recorder = EventRecorder::new(client);
-    let notes = ["x".repeat(5000), "ä".repeat(5000), "ä".repeat(512)];
+    let notes = ["x".repeat(5000), "ä".repeat(5000), "ä".repeat(500)];
     for note in &notes {
         let note = format!("first{note}last");
         let (event_type, annotations) = (EventType::Warning, BTreeMap::new());

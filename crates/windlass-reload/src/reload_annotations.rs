@@ -123,6 +123,7 @@ impl Pattern {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct KindRequest {
     auto: Auto,
+    search: bool,
     named: Vec<Pattern>,
     excluded: BTreeSet<String>,
 }
@@ -132,7 +133,6 @@ struct KindRequest {
 pub(crate) struct ReloadRequest {
     /// By the order of [`ConfigurationKind::ALL`].
     kinds: [KindRequest; 3],
-    search: bool,
     /// How a Rollout is rolled out.
     pub(crate) strategy: RolloutStrategy,
     /// How long a Deployment is paused after a change.
@@ -159,22 +159,18 @@ impl ConfigurationMarks {
 }
 
 impl ReloadRequest {
-    /// What a workload asks for, by its own annotations, or where it has none, by those of its Pod template.
+    /// What a workload asks for of each kind of configuration, by its own annotations, or where it has none of that kind, by those of its Pod
+    /// template.
     pub(crate) fn of(workload: ObjectMeta<'_>, template: ObjectMeta<'_>) -> Self {
-        let has = |meta: ObjectMeta<'_>, name| meta.annotation(name).is_some();
-        // Exclusions alone are no request, as with Reloader.
-        let requests = [AUTO, SEARCH].into_iter();
-        let mut requests = requests.chain(ConfigurationKind::ALL.iter().flat_map(|kind| {
-            let [auto, named, _] = kind.annotations();
-            [auto, named]
-        }));
-        let source = if requests.any(|name| has(workload, name)) { workload } else { template };
-        let mut out = Self { search: source.annotation(SEARCH) == Some("true"), ..Self::default() };
-        let auto = out.auto(source, AUTO);
+        let mut out = Self::default();
         for (at, kind) in ConfigurationKind::ALL.into_iter().enumerate() {
             let [typed, named, excluded] = kind.annotations();
-            let typed = out.auto(source, typed);
+            // Exclusions alone are no request, as with Reloader.
+            let has_own = [AUTO, SEARCH, typed, named].iter().any(|name| workload.annotation(name).is_some());
+            let source = if has_own { workload } else { template };
+            let (auto, typed) = (out.auto(source, AUTO), out.auto(source, typed));
             out.kinds[at] = KindRequest {
+                search: source.annotation(SEARCH) == Some("true"),
                 auto: match (auto, typed) {
                     (Auto::On, _) | (_, Auto::On) => Auto::On,
                     (Auto::Unset, Auto::Unset) => Auto::Unset,
@@ -192,9 +188,11 @@ impl ReloadRequest {
     /// Whether nothing is followed, whatever there is. `all`: workloads without a request follow what they use.
     pub(crate) fn is_empty(&self, all: bool) -> bool {
         let idle = |kind: &KindRequest| {
-            kind.named.is_empty() && !(kind.auto == Auto::On || all && kind.auto == Auto::Unset)
+            kind.named.is_empty()
+                && !kind.search
+                && !(kind.auto == Auto::On || all && kind.auto == Auto::Unset)
         };
-        !self.search && self.kinds.iter().all(idle)
+        self.kinds.iter().all(idle)
     }
 
     /// Whether the workload follows an object. `used`: its Pods use it; `marks`: what the object says of itself, if there is one;
@@ -215,7 +213,7 @@ impl ReloadRequest {
             Auto::Off => false,
             Auto::Unset => by_default,
         };
-        (used && (auto || self.search && marks.matches)) || self.names(object)
+        (used && (auto || request.search && marks.matches)) || self.names(object)
     }
 
     /// Whether an annotation names the object.
@@ -230,8 +228,8 @@ impl ReloadRequest {
 
     /// Whether an object that was followed is followed while it is not there, and nothing says that it is a match.
     pub(crate) fn keeps(&self, object: &Configuration, used: bool) -> bool {
-        !self.kinds[object.kind as usize].excluded.contains(&object.name)
-            && (self.names(object) || used && self.search)
+        let request = &self.kinds[object.kind as usize];
+        !request.excluded.contains(&object.name) && (self.names(object) || used && request.search)
     }
 
     /// The names of an annotation that are names: those of objects that need not exist.
@@ -249,7 +247,11 @@ impl ReloadRequest {
             Some("1" | "t" | "T" | "true" | "TRUE" | "True") => Auto::On,
             Some("0" | "f" | "F" | "false" | "FALSE" | "False") => Auto::Off,
             Some(other) => {
-                self.errors.push(format!("{name}: {other:?} is neither true nor false"));
+                let error = format!("{name}: {other:?} is neither true nor false");
+                // The same annotation counts for each kind.
+                if !self.errors.contains(&error) {
+                    self.errors.push(error);
+                }
                 Auto::Off
             }
         }
@@ -382,6 +384,8 @@ mod tests {
         };
         assert!(follows(&Value::Null, &auto, false));
         assert!(!follows(&json!({"reloader.stakater.com/search": "true"}), &auto, false));
+        assert!(follows(&json!({"secret.reloader.stakater.com/auto": "true"}), &auto, false));
+        assert!(!follows(&json!({"configmap.reloader.stakater.com/auto": "false"}), &auto, false));
         assert!(follows(&Value::Null, &Value::Null, true));
         assert!(!follows(&json!({"reloader.stakater.com/auto": "false"}), &Value::Null, true));
         assert!(!follows(&json!({"configmap.reloader.stakater.com/auto": "false"}), &Value::Null, true));
