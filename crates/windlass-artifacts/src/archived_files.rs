@@ -245,8 +245,8 @@ mod tests {
             ("conf/README.md", Entry::File(b"a text that is too long")),
             ("conf/b.xml", Entry::File(b"123")),
             ("confused/d.xml", Entry::File(b"1")),
-            ("other/link", Entry::Link("/etc/passwd")),
             ("../../x", Entry::File(b"1")),
+            ("other/link", Entry::Link("/etc/passwd")),
             ("empty/", Entry::Directory),
         ]);
         let expected = vec![("a/c.xml".to_owned(), 1), ("b.xml".to_owned(), 3)];

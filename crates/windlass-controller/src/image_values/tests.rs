@@ -167,7 +167,7 @@ fn overrides_that_cannot_be_read_are_errors() {
         (r#"{"image.tag": {"base": "x:1", "set": {}, "more": 1}}"#, "unknown field"),
         (r#"{"a[0]": {"base": "x:1", "set": {}}}"#, "is not a path"),
         (&json!(many).to_string(), "11 images, more than 10"),
-        (&" ".repeat(20_000), "bytes, more than"),
+        (&" ".repeat(70_000), "bytes, more than"),
     ] {
         let object = json!({"metadata": {"annotations": {IMAGE_OVERRIDES: text}}});
         let error = ImageAnnotations::of(ObjectMeta::of(&object)).overrides().unwrap_err().to_string();
