@@ -150,7 +150,8 @@ mod tests {
         assert_eq!(cache.kept().bytes, 2 * of_one + 10);
         // No more than the bound; what is too large, or cannot be asked for by condition, is not kept.
         cache.put("b", "v", &Bytes::from_static(b"1"), etag("e4"));
-        assert_eq!((cache.kept().bytes, cache.get("a", "u").is_none()), (of_one + 1, true));
+        assert_eq!(cache.kept().bytes, of_one + 1);
+        assert!(cache.get("a", "u").is_none());
         cache.put("b", "w", &Bytes::from(vec![0; 1000]), etag("e5"));
         cache.put("b", "x", &Bytes::from_static(b"1"), Validators::default());
         assert!(cache.get("b", "w").is_none() && cache.get("b", "x").is_none());
