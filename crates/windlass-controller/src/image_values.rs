@@ -173,7 +173,7 @@ pub(super) fn scalar_text(value: &Data) -> Option<String> {
     }
 }
 
-/// Sets a text at a path. What is no map on the way is replaced: the values that are composed have one there.
+/// Sets a text at a path. Replaces a value on the way that is not a map: the computed values have a map there.
 fn set_at(values: &mut Map, path: &str, text: &str) {
     let Some((key, rest)) = path.split_once('.') else {
         values.insert(path.to_owned(), Data::String(text.to_owned()));
