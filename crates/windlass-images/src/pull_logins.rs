@@ -18,7 +18,7 @@ const MAX_SECRETS: usize = 20;
 /// Keys of Secrets with logins: of today's form, and of Docker's old one.
 const CONFIG: &str = ".dockerconfigjson";
 const OLD_CONFIG: &str = ".dockercfg";
-/// Stands for the operator's identity where logins are told apart.
+/// The key of the operator's identity among logins.
 const CLOUD: &str = "cloud";
 
 /// A login for one registry, or none.
