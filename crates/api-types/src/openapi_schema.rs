@@ -4,7 +4,7 @@
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A default that the API server fills in. schemars writes what `Default` gives under `default`: fields that are absent when an
 /// object is read, which no CRD says.
@@ -25,6 +25,20 @@ pub fn of<T: JsonSchema>() -> Value {
     // The name of the Rust type.
     schema.remove("title");
     structural(schema)
+}
+
+/// The schema of a whole object: what all kinds have, and these fields (`spec`, `status`).
+#[must_use]
+pub fn of_object<const N: usize>(description: &str, fields: [(&str, Value); N]) -> Value {
+    let mut properties = json!({
+        "apiVersion": {"type": "string", "description": "Group and version of the kind."},
+        "kind": {"type": "string", "description": "The kind of the object."},
+        "metadata": {"type": "object"},
+    });
+    for (name, schema) in fields {
+        properties[name] = schema;
+    }
+    json!({"type": "object", "description": description, "properties": properties})
 }
 
 /// The schema of a list of conditions, for fields that hold them as they are.

@@ -3,7 +3,7 @@
 //! Owns names, columns and subresources of the kinds. Writes nothing to a cluster.
 
 use schemars::JsonSchema;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::alert::AlertSpec;
 use super::bucket_source::{BucketSpec, BucketStatus};
@@ -228,25 +228,17 @@ impl Kind {
 
 /// The schema of a whole object, and its subresources.
 fn root_schema(about: &str, spec: Value, status: Status) -> (Value, Value) {
-    let mut properties = Map::new();
-    let mut field = |name: &str, schema: Value| properties.insert(name.to_owned(), schema);
-    field("apiVersion", json!({"type": "string", "description": "Group and version of the kind."}));
-    field("kind", json!({"type": "string", "description": "The kind of the object."}));
-    field("metadata", json!({"type": "object"}));
-    field("spec", spec);
+    let mut schema = openapi_schema::of_object(about, [("spec", spec)]);
     let status = match status {
-        Status::None => None,
-        Status::Plain(schema) => Some(schema),
-        Status::Observed(mut schema) => {
-            schema["default"] = json!({"observedGeneration": -1});
-            Some(schema)
+        Status::None => return (schema, json!({})),
+        Status::Plain(status) => status,
+        Status::Observed(mut status) => {
+            status["default"] = json!({"observedGeneration": -1});
+            status
         }
     };
-    let subresources = if status.is_some() { json!({"status": {}}) } else { json!({}) };
-    if let Some(schema) = status {
-        field("status", schema);
-    }
-    (json!({"type": "object", "description": about, "properties": properties}), subresources)
+    schema["properties"]["status"] = status;
+    (schema, json!({"status": {}}))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::chart_resource_api::{ChartResourceSpec, ChartResourceStatus};
-use api_types::openapi_schema;
+use api_types::{KindDefinition, openapi_schema};
 
 /// API version and kind.
 pub const KIND: (&str, &str) = ("windlass.dev/v1alpha1", "ChartResource");
@@ -13,52 +13,28 @@ const REVISION: &str = "1";
 /// The definition.
 #[must_use]
 pub fn crd() -> Value {
-    let ready = |field: &str| format!(r#".status.conditions[?(@.type=="Ready")].{field}"#);
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "chartresources.windlass.dev",
-            "annotations": {"windlass.dev/crd-revision": REVISION},
-        },
-        "spec": {
-            "group": "windlass.dev",
-            "names": {
-                "kind": "ChartResource",
-                "listKind": "ChartResourceList",
-                "plural": "chartresources",
-                "singular": "chartresource",
-            },
-            "scope": "Cluster",
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    {"name": "Kind", "type": "string", "jsonPath": ".status.kind.kind"},
-                    {"name": "Chart", "type": "string", "jsonPath": ".status.chart"},
-                    {"name": "Version", "type": "string", "jsonPath": ".status.version"},
-                    {"name": "Objects", "type": "integer", "jsonPath": ".status.objects.total"},
-                    {"name": "Ready", "type": "string", "jsonPath": ready("status")},
-                    {"name": "Status", "type": "string", "jsonPath": ready("message"), "priority": 1},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "A kind whose objects are releases of a chart.",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string", "description": "Group and version of the kind."},
-                        "kind": {"type": "string", "description": "The kind of the object."},
-                        "metadata": {"type": "object"},
-                        "spec": openapi_schema::of::<ChartResourceSpec>(),
-                        "status": openapi_schema::of::<ChartResourceStatus>(),
-                    },
-                }},
-                "subresources": {"status": {}},
-            }],
-        },
-    })
+    let definition = KindDefinition {
+        kind: KIND,
+        plural: "chartresources",
+        scope: "Cluster",
+        revision: REVISION,
+        columns: &[
+            ("Kind", "string", ".status.kind.kind", 0),
+            ("Chart", "string", ".status.chart", 0),
+            ("Version", "string", ".status.version", 0),
+            ("Objects", "integer", ".status.objects.total", 0),
+            KindDefinition::READY,
+            ("Status", "string", KindDefinition::MESSAGE, 1),
+            KindDefinition::AGE,
+        ],
+    };
+    let fields = [
+        ("spec", openapi_schema::of::<ChartResourceSpec>()),
+        ("status", openapi_schema::of::<ChartResourceStatus>()),
+    ];
+    let mut schema = openapi_schema::of_object("A kind whose objects are releases of a chart.", fields);
+    schema["required"] = json!(["spec"]);
+    definition.with_schema(&schema)
 }
 
 #[cfg(test)]

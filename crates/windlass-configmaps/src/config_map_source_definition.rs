@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::config_map_source_api::{ConfigMapSourceSpec, ConfigMapSourceStatus};
-use api_types::openapi_schema;
+use api_types::{KindDefinition, openapi_schema};
 
 /// API version and kind.
 pub const KIND: (&str, &str) = ("windlass.dev/v1alpha1", "ConfigMapSource");
@@ -13,50 +13,26 @@ const REVISION: &str = "1";
 /// The definition.
 #[must_use]
 pub fn crd() -> Value {
-    let ready = |field: &str| format!(r#".status.conditions[?(@.type=="Ready")].{field}"#);
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "configmapsources.windlass.dev",
-            "annotations": {"windlass.dev/crd-revision": REVISION},
-        },
-        "spec": {
-            "group": "windlass.dev",
-            "names": {
-                "kind": "ConfigMapSource",
-                "listKind": "ConfigMapSourceList",
-                "plural": "configmapsources",
-                "singular": "configmapsource",
-            },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    {"name": "ConfigMaps", "type": "integer", "jsonPath": ".status.configMaps"},
-                    {"name": "Revision", "type": "string", "jsonPath": ".status.lastAppliedRevision"},
-                    {"name": "Ready", "type": "string", "jsonPath": ready("status")},
-                    {"name": "Status", "type": "string", "jsonPath": ready("message"), "priority": 1},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "ConfigMaps of the files of a source.",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string", "description": "Group and version of the kind."},
-                        "kind": {"type": "string", "description": "The kind of the object."},
-                        "metadata": {"type": "object"},
-                        "spec": openapi_schema::of::<ConfigMapSourceSpec>(),
-                        "status": openapi_schema::of::<ConfigMapSourceStatus>(),
-                    },
-                }},
-                "subresources": {"status": {}},
-            }],
-        },
-    })
+    let definition = KindDefinition {
+        kind: KIND,
+        plural: "configmapsources",
+        scope: "Namespaced",
+        revision: REVISION,
+        columns: &[
+            ("ConfigMaps", "integer", ".status.configMaps", 0),
+            ("Revision", "string", ".status.lastAppliedRevision", 0),
+            KindDefinition::READY,
+            ("Status", "string", KindDefinition::MESSAGE, 1),
+            KindDefinition::AGE,
+        ],
+    };
+    let fields = [
+        ("spec", openapi_schema::of::<ConfigMapSourceSpec>()),
+        ("status", openapi_schema::of::<ConfigMapSourceStatus>()),
+    ];
+    let mut schema = openapi_schema::of_object("ConfigMaps of the files of a source.", fields);
+    schema["required"] = json!(["spec"]);
+    definition.with_schema(&schema)
 }
 
 #[cfg(test)]

@@ -25,10 +25,10 @@ pub fn all() -> Vec<Value> {
     let mut chart = definition(
         ("helmcharts", CHART_KIND, "hc"),
         "A chart that is kept deployed.",
-        &json!({
-            "spec": openapi_schema::of::<HelmChartSpec>(),
-            "status": openapi_schema::of::<HelmChartStatus>(),
-        }),
+        [
+            ("spec", openapi_schema::of::<HelmChartSpec>()),
+            ("status", openapi_schema::of::<HelmChartStatus>()),
+        ],
     );
     let version = &mut chart["spec"]["versions"][0];
     version["additionalPrinterColumns"] = columns;
@@ -36,20 +36,16 @@ pub fn all() -> Vec<Value> {
     let config = definition(
         ("helmchartconfigs", CONFIG_KIND, "hcc"),
         "What is configured beside the HelmChart of the same name.",
-        &json!({"spec": openapi_schema::of::<HelmChartConfigSpec>()}),
+        [("spec", openapi_schema::of::<HelmChartConfigSpec>())],
     );
     vec![chart, config]
 }
 
-fn definition((plural, kind, short): (&str, &str, &str), about: &str, fields: &Value) -> Value {
-    let mut properties = json!({
-        "apiVersion": {"type": "string", "description": "Group and version of the kind."},
-        "kind": {"type": "string", "description": "The kind of the object."},
-        "metadata": {"type": "object"},
-    });
-    for (name, schema) in fields.as_object().into_iter().flatten() {
-        properties[name.as_str()] = schema.clone();
-    }
+fn definition<const N: usize>(
+    (plural, kind, short): (&str, &str, &str),
+    about: &str,
+    fields: [(&str, Value); N],
+) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -68,11 +64,7 @@ fn definition((plural, kind, short): (&str, &str, &str), about: &str, fields: &V
                 "name": "v1",
                 "served": true,
                 "storage": true,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": about,
-                    "properties": properties,
-                }},
+                "schema": {"openAPIV3Schema": openapi_schema::of_object(about, fields)},
             }],
         },
     })

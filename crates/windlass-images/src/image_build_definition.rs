@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::image_build_api::{ImageBuildSpec, ImageBuildStatus};
-use api_types::openapi_schema;
+use api_types::{KindDefinition, openapi_schema};
 
 /// API version and kind.
 pub const KIND: (&str, &str) = ("windlass.dev/v1alpha1", "ImageBuild");
@@ -13,51 +13,27 @@ const REVISION: &str = "1";
 /// The definition.
 #[must_use]
 pub fn crd() -> Value {
-    let ready = |field: &str| format!(r#".status.conditions[?(@.type=="Ready")].{field}"#);
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "imagebuilds.windlass.dev",
-            "annotations": {"windlass.dev/crd-revision": REVISION},
-        },
-        "spec": {
-            "group": "windlass.dev",
-            "names": {
-                "kind": "ImageBuild",
-                "listKind": "ImageBuildList",
-                "plural": "imagebuilds",
-                "singular": "imagebuild",
-            },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    {"name": "Version", "type": "string", "jsonPath": ".status.built.version"},
-                    {"name": "Image", "type": "string", "jsonPath": ".status.image"},
-                    {"name": "Ready", "type": "string", "jsonPath": ready("status")},
-                    {"name": "Status", "type": "string", "jsonPath": ready("message"), "priority": 1},
-                    {"name": "Built", "type": "date", "jsonPath": ".status.lastBuilt"},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "An image of a file of a Maven repository.",
-                    "required": ["spec"],
-                    "properties": {
-                        "apiVersion": {"type": "string", "description": "Group and version of the kind."},
-                        "kind": {"type": "string", "description": "The kind of the object."},
-                        "metadata": {"type": "object"},
-                        "spec": openapi_schema::of::<ImageBuildSpec>(),
-                        "status": openapi_schema::of::<ImageBuildStatus>(),
-                    },
-                }},
-                "subresources": {"status": {}},
-            }],
-        },
-    })
+    let definition = KindDefinition {
+        kind: KIND,
+        plural: "imagebuilds",
+        scope: "Namespaced",
+        revision: REVISION,
+        columns: &[
+            ("Version", "string", ".status.built.version", 0),
+            ("Image", "string", ".status.image", 0),
+            KindDefinition::READY,
+            ("Status", "string", KindDefinition::MESSAGE, 1),
+            ("Built", "date", ".status.lastBuilt", 0),
+            KindDefinition::AGE,
+        ],
+    };
+    let fields = [
+        ("spec", openapi_schema::of::<ImageBuildSpec>()),
+        ("status", openapi_schema::of::<ImageBuildStatus>()),
+    ];
+    let mut schema = openapi_schema::of_object("An image of a file of a Maven repository.", fields);
+    schema["required"] = json!(["spec"]);
+    definition.with_schema(&schema)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::{HelmfileSpec, HelmfileStatus};
-use api_types::openapi_schema;
+use api_types::{KindDefinition, openapi_schema};
 
 /// API version and kind.
 pub const KIND: (&str, &str) = ("apps.mumoshu.github.io/v1alpha1", "Helmfile");
@@ -15,54 +15,26 @@ pub(super) const MAX_NAME: usize = 63;
 /// The definition.
 #[must_use]
 pub fn crd() -> Value {
-    let ready = |field: &str| format!(r#".status.conditions[?(@.type=="Ready")].{field}"#);
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "helmfiles.apps.mumoshu.github.io",
-            "annotations": {
-                "windlass.dev/crd-revision": REVISION,
-            },
-        },
-        "spec": {
-            "group": "apps.mumoshu.github.io",
-            "names": {
-                "kind": "Helmfile",
-                "listKind": "HelmfileList",
-                "plural": "helmfiles",
-                "singular": "helmfile",
-            },
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "storage": true,
-                "additionalPrinterColumns": [
-                    {"name": "Ready", "type": "string", "jsonPath": ready("status")},
-                    {"name": "Status", "type": "string", "jsonPath": ready("message")},
-                    {"name": "Revision", "type": "string", "jsonPath": ".status.resolvedRevision", "priority": 1},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "description": "A helmfile that is kept deployed.",
-                    "properties": {
-                        "apiVersion": {"type": "string", "description": "Group and version of the kind."},
-                        "kind": {"type": "string", "description": "The kind of the object."},
-                        "metadata": {"type": "object"},
-                        "spec": openapi_schema::of::<HelmfileSpec>(),
-                        "status": openapi_schema::of::<HelmfileStatus>(),
-                    },
-                    "x-kubernetes-validations": [{
-                        "rule": format!("size(self.metadata.name) <= {MAX_NAME}"),
-                        "message": format!("the name of a Helmfile has at most {MAX_NAME} characters"),
-                    }],
-                }},
-                "subresources": {"status": {}},
-            }],
-        },
-    })
+    let definition = KindDefinition {
+        kind: KIND,
+        plural: "helmfiles",
+        scope: "Namespaced",
+        revision: REVISION,
+        columns: &[
+            KindDefinition::READY,
+            ("Status", "string", KindDefinition::MESSAGE, 0),
+            ("Revision", "string", ".status.resolvedRevision", 1),
+            KindDefinition::AGE,
+        ],
+    };
+    let fields =
+        [("spec", openapi_schema::of::<HelmfileSpec>()), ("status", openapi_schema::of::<HelmfileStatus>())];
+    let mut schema = openapi_schema::of_object("A helmfile that is kept deployed.", fields);
+    schema["x-kubernetes-validations"] = json!([{
+        "rule": format!("size(self.metadata.name) <= {MAX_NAME}"),
+        "message": format!("the name of a Helmfile has at most {MAX_NAME} characters"),
+    }]);
+    definition.with_schema(&schema)
 }
 
 #[cfg(test)]
