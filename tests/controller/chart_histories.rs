@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::chart_objects::{GROUP, Running, Setup};
+use super::helmchart_records::forge;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revision_that_another_client_left_failed_is_followed_by_another() {
@@ -22,6 +23,22 @@ async fn a_revision_that_another_client_left_failed_is_followed_by_another() {
     assert_eq!(own.object("Cache", "web").unwrap()["status"]["revision"], 3);
     own.delete("Cache", "web");
     assert_eq!(own.history("web"), [""; 0]);
+    own.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newest_revision_that_is_superseded_is_followed_by_another() {
+    let mut own =
+        Running::start_with(&["Cache"], Setup { fields: ", reconcilePeriod: 1h", ..Setup::default() }).await;
+    own.apply("Cache", "web", &json!({"size": 2}));
+    own.ready("Cache", "web");
+    assert_eq!(own.history("web"), ["deployed"]);
+    let namespace = own.ns.name().to_owned();
+    forge((own.cp, &namespace), "web", 1, |record| record["info"]["status"] = "superseded".into());
+    // The watch of records tells it.
+    own.wait("there is a deployed revision", || own.history("web") == ["superseded", "deployed"]);
+    own.ready("Cache", "web");
+    assert_eq!(own.object("Cache", "web").unwrap()["status"]["revision"], 2);
     own.end().await;
 }
 

@@ -5,13 +5,21 @@ use std::io::{Read as _, Write as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use windlass_testing::ControlPlane;
 
 use super::helmcharts::{Running, chart, content};
 
 /// Changes the stored record of a revision.
-fn forge(running: &Running, release: &str, revision: u64, change: impl Fn(&mut Value)) {
+pub(super) fn forge(
+    (cp, namespace): (&ControlPlane, &str),
+    release: &str,
+    revision: u64,
+    change: impl Fn(&mut Value),
+) {
     let name = format!("sh.helm.release.v1.{release}.v{revision}");
-    let outer = STANDARD.decode(running.get("secret", &name, "{.data.release}")).unwrap();
+    let stored =
+        cp.kubectl(["get", "secret", &name, "-n", namespace, "-o", "jsonpath={.data.release}"]).unwrap();
+    let outer = STANDARD.decode(stored.trim()).unwrap();
     let mut text = String::new();
     flate2::read::GzDecoder::new(&STANDARD.decode(outer).unwrap()[..]).read_to_string(&mut text).unwrap();
     let mut record: Value = serde_json::from_str(&text).unwrap();
@@ -21,10 +29,7 @@ fn forge(running: &Running, release: &str, revision: u64, change: impl Fn(&mut V
     let data = STANDARD.encode(STANDARD.encode(gzip.finish().unwrap()));
     let labels = json!({"status": record["info"]["status"]});
     let patch = json!({"metadata": {"labels": labels}, "data": {"release": data}}).to_string();
-    running
-        .cp
-        .kubectl(["patch", "secret", &name, "-n", running.ns.name(), "--type=merge", "-p", &patch])
-        .unwrap();
+    cp.kubectl(["patch", "secret", &name, "-n", namespace, "--type=merge", "-p", &patch]).unwrap();
 }
 
 /// The statuses of the records of a release, the oldest first.
@@ -52,7 +57,7 @@ async fn records_in_any_state_are_gone_on_from() {
     ];
     for state in states {
         running.cp.helm3(["install", state, path, "-n", &ns]).unwrap();
-        forge(&running, state, 1, |record| {
+        forge((running.cp, &ns), state, 1, |record| {
             record["info"]["status"] = state.into();
             // A pending operation counts as abandoned after a while.
             record["info"]["last_deployed"] = "2026-01-01T00:00:00Z".into();
