@@ -18,7 +18,7 @@ use super::loaded_chart::LoadedChart;
 use super::object_deployment::{Deployment, Kept, input_digest};
 use super::object_status::{CHART_UNAVAILABLE, DeployedRelease, ObjectState, ObjectStatus, Step};
 use super::rechecks::Rechecks;
-use super::release_choice::{ChosenRelease, Claimant, Ownership};
+use super::release_choice::{ChosenRelease, Claimant};
 use super::served_kind::{ObjectProgress, ServedKind};
 use super::values_object::{ANNOTATIONS, ChartObject};
 use windlass_cluster::Gvk;
@@ -41,8 +41,6 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const NEXT_WAIT: Duration = Duration::from_secs(10);
 /// How long objects may take to become ready before the release counts as failed, in seconds.
 const READY_WITHIN: i64 = 300;
-/// A deployment that takes longer is announced in the status.
-const ANNOUNCED_AFTER: Duration = Duration::from_secs(2);
 /// Pause between the passes that wait.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Options of the objects of all kinds of a process.
@@ -466,17 +464,24 @@ impl ObjectPass<'_> {
         }
         self.check_rights(pass, &digest).await?;
         let requested_at = self.object.requested_at();
-        let mut announcement = self.announcement(pass, &chart);
-        // What is deployed now must not be forgotten if the process ends: here neither its name nor a mark says whose it is.
-        if (self.release.id.name != self.object.name || self.release.ownership == Ownership::Unmarked)
-            && let Some(text) = announcement.take()
-        {
-            pass.replace_status(&text).await?;
+        if status.deployed_release.as_ref().is_none_or(|known| known.name != self.release.id.name) {
+            // What is deployed now must not be forgotten if the process ends.
+            let named = ObjectStatus {
+                deployed_release: Some(DeployedRelease { name: self.release.id.name.clone() }),
+                chart: Some(chart.name().to_owned()),
+                ..status.clone()
+            };
+            let named = named.in_state(
+                &pass.object["status"],
+                self.object.generation,
+                ObjectState::Progressing("the release is being deployed"),
+            );
+            pass.replace_status(&named).await?;
         }
         let step = if self.release.newest.is_none() { Step::Install } else { Step::Upgrade };
         self.front_end.enter(&self.key, step);
         self.note_overrides(pass);
-        let done = self.deploy(pass, (&chart, values), announcement).await;
+        let done = self.deployment().deploy(pass, &chart, values).await;
         if done.as_ref().is_err_and(|error| !matches!(error, ReconcileError::Engine(_))) {
             self.keep_beside_failure(pass).await;
         }
@@ -516,54 +521,6 @@ impl ObjectPass<'_> {
             ));
         }
         self.conclude(pass, deployed, done).await
-    }
-
-    /// The status while the release is deployed; `None` if it names the release already.
-    fn announcement(&self, pass: &ReconcilePass, chart: &LoadedChart) -> Option<Value> {
-        let (name, status) = (&self.release.id.name, &self.object.status);
-        if status.deployed_release.as_ref().is_some_and(|known| known.name == *name) {
-            return None;
-        }
-        let named = ObjectStatus {
-            deployed_release: Some(DeployedRelease { name: name.clone() }),
-            chart: Some(chart.name().to_owned()),
-            ..status.clone()
-        };
-        let state = ObjectState::Progressing("the release is being deployed");
-        Some(named.in_state(&pass.object["status"], self.object.generation, state))
-    }
-
-    /// Deploys a chart. Writes the announcement unless the deployment succeeds soon: the status that says so follows then.
-    ///
-    /// # Errors
-    /// Those of the deployment.
-    async fn deploy(
-        &self,
-        pass: &mut ReconcilePass,
-        (chart, values): (&LoadedChart, Map),
-        announcement: Option<Value>,
-    ) -> Result<Kept, ReconcileError> {
-        let deployment = self.deployment();
-        // A release is a large future: it stays where it is.
-        let mut work = Box::pin(deployment.deploy(chart, values));
-        let done = match announcement {
-            None => work.await,
-            Some(text) => {
-                let soon = tokio::time::timeout(ANNOUNCED_AFTER, &mut work).await;
-                match soon {
-                    Ok(Ok(done)) => Ok(done),
-                    Ok(Err(error)) => {
-                        announce(pass, &text).await;
-                        Err(error)
-                    }
-                    // What runs is not ended by a status that cannot be written.
-                    Err(_) => tokio::join!(announce(pass, &text), work).1,
-                }
-            }
-        };
-        let (outcome, kept) = done?;
-        pass.note_outcome(&outcome);
-        Ok(kept)
     }
 
     /// Where the last attempt failed for missing rights, there is another one, and so another revision, once they are there.
@@ -729,13 +686,6 @@ impl ObjectPass<'_> {
             Err(EngineError::NotReady { objects, .. }) => Ok(objects),
             Err(error) => Err(error.into()),
         }
-    }
-}
-
-/// Writes a status while a release is deployed.
-async fn announce(pass: &mut ReconcilePass, status: &Value) {
-    if let Err(error) = pass.replace_status(status).await {
-        tracing::warn!(object = %pass.reference, "cannot write that the release is being deployed: {error}");
     }
 }
 

@@ -22,7 +22,7 @@ use windlass_controller::{
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{
     Disposition, DriftMode, DriftPolicy, Duplicates, EngineError, FailureOptions, Immutable, Mode,
-    ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, ReleaseOutcome, RevisionOptions,
+    ObjectOptions, OnFailure, OwnershipOptions, ReleaseOptions, RevisionOptions,
 };
 use windlass_render::{ObjectOwner, add_owner};
 
@@ -159,22 +159,23 @@ impl Deployment<'_> {
     /// Any step from the render to the record fails; what was deployed before is deployed again.
     pub(crate) async fn deploy(
         &self,
+        pass: &mut ReconcilePass,
         chart: &LoadedChart,
         values: Map,
-    ) -> Result<(ReleaseOutcome, Kept), ReconcileError> {
+    ) -> Result<Kept, ReconcileError> {
         let spec = self.spec(chart, values).await?;
         let done = self.runner.run(spec).await.map_err(taken)?;
+        pass.note_outcome(&done.outcome);
         let wrote_record = done.outcome.record.is_some();
         let record = done.outcome.record.as_deref().cloned();
-        let kept = Kept {
+        Ok(Kept {
             revision: done.outcome.revision,
             notes: record.as_ref().map(|record| record.info.notes.clone()),
             wrote: done.outcome.wrote(),
             wrote_record,
             renew_at: done.inputs.and_then(|inputs| inputs.renew_at),
             record,
-        };
-        Ok((done.outcome, kept))
+        })
     }
 
     /// Gives each object of the release the object as its owner, and ServiceAccounts its pull secret.

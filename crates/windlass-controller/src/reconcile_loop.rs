@@ -606,7 +606,6 @@ impl<F: FrontEnd> Controller<F> {
             _ => true,
         };
         self.workers.queue.done(key, succeeded);
-        let claimed = self.claims.end_pass(key);
         self.tell_former_owners();
         if self.options.once {
             self.tried.insert(key.to_owned());
@@ -620,8 +619,6 @@ impl<F: FrontEnd> Controller<F> {
         );
         let busy = self.workers.queue.is_busy(key);
         let Some(known) = self.objects.get_mut(key) else {
-            // What its pass has claimed goes with it.
-            self.set_releases(key, BTreeSet::new());
             self.front_end.note_gone(key);
             return self.workers.queue.forget(key);
         };
@@ -633,10 +630,6 @@ impl<F: FrontEnd> Controller<F> {
             if let Some(known) = self.objects.get_mut(key) {
                 known.facts = facts;
             }
-            self.set_releases(key, releases);
-        } else if claimed {
-            let object = known.object.value();
-            let (releases, _) = self.read(key, &object);
             self.set_releases(key, releases);
         }
         let Some(known) = self.objects.get_mut(key) else { return };

@@ -424,7 +424,7 @@ impl ReconcilePass {
     /// # Errors
     /// It belongs to another object.
     pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
-        self.claims.claim_in_pass(release, &ObjectMeta::of(&self.object).namespaced_name())
+        self.claims.claim(release, &ObjectMeta::of(&self.object).namespaced_name())
     }
 
     /// The runner that acts as the operator itself.

@@ -16,8 +16,6 @@ pub(super) struct ReleaseClaims(Arc<Mutex<Claims>>);
 #[derive(Debug, Default)]
 struct Claims {
     owners: BTreeMap<ReleaseId, String>,
-    /// The releases that running passes have claimed: the status of the object does not name them yet.
-    in_passes: BTreeSet<(String, ReleaseId)>,
     /// Objects that lost a release to another one, and were not told yet.
     former: BTreeSet<String>,
 }
@@ -42,24 +40,6 @@ impl ReleaseClaims {
         Ok(())
     }
 
-    /// As [`Self::claim`], for an object whose pass runs: until [`Self::end_pass`] the claim stays, whatever the object's status has.
-    ///
-    /// # Errors
-    /// As [`Self::claim`].
-    pub(super) fn claim_in_pass(&self, release: &ReleaseId, key: &str) -> Result<(), ReconcileError> {
-        self.claim(release, key)?;
-        self.lock().in_passes.insert((key.to_owned(), release.clone()));
-        Ok(())
-    }
-
-    /// The pass over an object has ended: its claims are those that are kept from now on. Returns whether it made some.
-    pub(super) fn end_pass(&self, key: &str) -> bool {
-        let mut claims = self.lock();
-        let before = claims.in_passes.len();
-        claims.in_passes.retain(|(own, _)| own != key);
-        claims.in_passes.len() < before
-    }
-
     /// The owner of a release.
     pub(super) fn owner(&self, release: &ReleaseId) -> Option<String> {
         self.lock().owners.get(release).cloned()
@@ -74,9 +54,7 @@ impl ReleaseClaims {
     /// Ends the claims of an object on all releases but these. Returns those that have no owner any more.
     pub(super) fn keep(&self, key: &str, kept: &BTreeSet<ReleaseId>) -> Vec<ReleaseId> {
         let mut claims = self.lock();
-        let runs = |id: &ReleaseId| claims.in_passes.contains(&(key.to_owned(), id.clone()));
-        let ends = |id: &ReleaseId, owner: &str| owner == key && !kept.contains(id) && !runs(id);
-        let ended = claims.owners.iter().filter(|(id, owner)| ends(id, owner));
+        let ended = claims.owners.iter().filter(|(id, owner)| *owner == key && !kept.contains(*id));
         let ended: Vec<ReleaseId> = ended.map(|(id, _)| id.clone()).collect();
         ended.iter().for_each(|id| drop(claims.owners.remove(id)));
         ended
@@ -117,21 +95,5 @@ mod tests {
         assert_eq!(claims.keep("shop/c", &BTreeSet::from([web.clone()])), []);
         assert_eq!(claims.keep("shop/c", &BTreeSet::new()), std::slice::from_ref(&web));
         assert_eq!(claims.owner(&web), None);
-    }
-
-    #[test]
-    fn a_release_stays_with_the_pass_that_claims_it() {
-        let claims = ReleaseClaims::default();
-        let (web, db) = (ReleaseId::new("shop", "web"), ReleaseId::new("shop", "db"));
-        claims.claim_in_pass(&web, "shop/a").unwrap();
-        claims.claim(&db, "shop/a").unwrap();
-        // An event of the object, whose status has no release yet.
-        assert_eq!(claims.keep("shop/a", &BTreeSet::new()), std::slice::from_ref(&db));
-        assert_eq!(claims.owner(&web).as_deref(), Some("shop/a"));
-        assert!(claims.claim_in_pass(&web, "shop/b").is_err());
-        assert!(!claims.end_pass("shop/b"));
-        assert_eq!(claims.keep("shop/a", &BTreeSet::new()), []);
-        assert!(claims.end_pass("shop/a"));
-        assert_eq!(claims.keep("shop/a", &BTreeSet::new()), [web]);
     }
 }
