@@ -263,7 +263,7 @@ async fn follow(
     workload: &Checked,
     result: &mut CheckResult,
 ) -> Result<bool, ClusterError> {
-    if workload.has_flux_policy {
+    if workload.has_flux_policy || workload.inherited.may_join {
         result.due_in(context.interval);
     }
     let request = match &workload.request {
