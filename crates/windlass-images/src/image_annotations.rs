@@ -82,6 +82,16 @@ pub(crate) struct ReleaseAnnotations {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
+/// A Secret with a login that a setting names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretSetting {
+    pub(crate) name: String,
+    /// Its namespace; `None`: that of the workload, or that of the release where its values name the image.
+    pub(crate) namespace: Option<String>,
+    /// The object of the release names it.
+    pub(crate) of_release: bool,
+}
+
 /// What a workload asks for.
 pub(crate) struct ImageRequest {
     pub(crate) policy: Arc<Policy>,
@@ -94,9 +104,7 @@ pub(crate) struct ImageRequest {
     /// How often the registry is asked; `None`: as the operator does.
     pub(crate) interval: Option<Duration>,
     pub(crate) match_prerelease: bool,
-    pub(crate) pull_secret: Option<String>,
-    /// The Secret is named by the object of the release.
-    pub(crate) pull_secret_of_release: bool,
+    pub(crate) pull_secret: Option<SecretSetting>,
     pub(crate) init_containers: bool,
     containers: Option<Regex>,
     pub(crate) approvals: usize,
@@ -234,8 +242,7 @@ impl ImageRequest {
             only_image: None,
             interval: read(interval, errors, interval_of),
             match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
-            pull_secret_of_release: secret.as_ref().is_some_and(|secret| secret.of_release),
-            pull_secret: secret.map(|secret| secret.text).filter(|text| !text.is_empty()),
+            pull_secret: secret.and_then(secret_setting),
             init_containers: read(init, errors, |_, text| boolean(text)).unwrap_or(false),
             containers: read(containers, errors, |_, text| expression(text)),
             approvals: read(approvals, errors, |_, text| number(text)).unwrap_or(0),
@@ -274,6 +281,11 @@ fn read<T>(
 ) -> Option<T> {
     let Setting { name, title, text, .. } = setting?;
     parse(name, &text).map_err(|error| errors.push(format!("{title}: {error}"))).ok()
+}
+
+fn secret_setting(setting: Setting) -> Option<SecretSetting> {
+    let Setting { text: name, of_release, .. } = setting;
+    (!name.is_empty()).then_some(SecretSetting { name, namespace: None, of_release })
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
@@ -404,7 +416,8 @@ mod tests {
             let read = request(annotations, labels).unwrap().unwrap();
             assert!(matches!(*read.policy, Policy::Version(super::super::update_policy::Bump::Minor)));
             assert_eq!(read.interval, Some(Duration::from_secs(600)));
-            assert_eq!((read.match_prerelease, read.pull_secret.as_deref()), (false, Some("login")));
+            let login = SecretSetting { name: "login".to_owned(), namespace: None, of_release: false };
+            assert_eq!((read.match_prerelease, &read.pull_secret), (false, &Some(login)));
             assert_eq!((read.approvals, read.approval_deadline), (2, 5 * HOUR));
             for (name, is_init, followed) in
                 [("web", false, true), ("web-2", true, true), ("side", false, false)]

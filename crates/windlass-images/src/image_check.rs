@@ -22,7 +22,7 @@ use super::image_reference::{ImageReference, running_digest};
 use super::image_workload::{
     FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress,
 };
-use super::pull_logins::{LoginSources, OperatorSecret, OriginLogins};
+use super::pull_logins::{LoginSources, NamedSecret, OperatorSecret, OriginLogins};
 use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
 use super::rollout_record::{ContainerRecord, RolloutRecord, TagDigest, read_approvals};
@@ -278,15 +278,19 @@ async fn follow(
     };
     let interval = request.interval.unwrap_or(context.interval);
     result.due_in(interval);
-    let reader = workload.inherited.writer.as_ref().filter(|_| request.pull_secret_of_release);
+    let home = workload.reference.namespace.as_deref().unwrap_or_default();
+    let named = request.pull_secret.as_ref().map(|secret| {
+        let writer = workload.inherited.writer.as_ref().filter(|_| secret.of_release);
+        NamedSecret::of(secret, writer.unwrap_or(&context.client), home)
+    });
     let mut run = Run {
         context,
         workload,
         request,
         logins: LoginSources {
             cluster: &context.client,
-            namespace: workload.reference.namespace.as_deref().unwrap_or_default(),
-            named: request.pull_secret.as_deref().map(|name| (reader.unwrap_or(&context.client), name)),
+            namespace: home,
+            named,
             pod: Some(pod_spec(workload.kind(), &workload.object)),
             operator: context.pull_secret.as_ref(),
             cloud: &context.cloud,
