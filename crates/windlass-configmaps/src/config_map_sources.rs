@@ -436,6 +436,24 @@ mod tests {
     }
 
     #[test]
+    fn the_choice_of_files_has_a_deadline() {
+        let mut archive =
+            tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        archive.append_data(&mut header, "a.xml", &b"a"[..]).unwrap();
+        let archive = archive.into_inner().unwrap().finish().unwrap();
+        let spec = ConfigMapSourceSpec::default();
+        let of = |timeout: Duration| {
+            let bounds = RenderBounds { timeout, ..RenderBounds::default() };
+            manifest_of(&spec, ("shop", "web"), &archive, &bounds).map(|(_, count)| count)
+        };
+        assert_eq!(of(INTERVAL), Ok(1));
+        let late = "spec.path: the choice of files: it took longer than 0ns: use fewer patterns, or a path with fewer files";
+        assert_eq!(of(Duration::ZERO), Err(late.to_owned()));
+    }
+
+    #[test]
     fn an_object_has_one_release_and_one_account() {
         let options = ConfigMapSourceOptions {
             default_service_account: AccountName::parse("tenant"),
