@@ -11,6 +11,7 @@ use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef};
 
 use super::image_annotations::{ImageRequest, SecretSetting};
 use super::image_reference::ImageReference;
+use super::poll_schedule::PollSchedule;
 use super::tag_filter::TagFilter;
 use super::update_policy::Policy;
 
@@ -109,7 +110,7 @@ impl FluxPolicy {
     fn replace_policy(self, asked: &mut ImageRequest, namespace: &str) {
         asked.policy = Arc::new(self.policy);
         asked.only_image = Some(self.image);
-        asked.interval = asked.interval.or(self.interval);
+        asked.polls = asked.polls.take().or(self.interval.map(PollSchedule::Every));
         if asked.pull_secret.is_none() {
             let of_release = !asked.release_policy.is_empty();
             let namespace = Some(namespace.to_owned());
@@ -206,7 +207,7 @@ mod tests {
             let (policy, repository) = objects(order.clone(), repository.clone());
             FluxPolicy::of(&policy, &repository).unwrap().replace_policy(&mut asked, "shop");
             assert_eq!(asked.pull_secret, Some(expected));
-            assert_eq!(asked.interval, Some(Duration::from_secs(interval)));
+            assert_eq!(asked.polls, Some(PollSchedule::Every(Duration::from_secs(interval))));
             assert_eq!(asked.only_image.as_deref(), Some("registry.example.com/web"));
         }
     }

@@ -22,6 +22,7 @@ use super::image_reference::{ImageReference, running_digest};
 use super::image_workload::{
     FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress,
 };
+use super::poll_schedule::PollSchedule;
 use super::pull_logins::{LoginSources, NamedSecret, OperatorSecret, OriginLogins};
 use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
@@ -276,8 +277,8 @@ async fn follow(
             return Ok(false);
         }
     };
-    let interval = request.interval.unwrap_or(context.interval);
-    result.due_in(interval);
+    let polls = request.polls.clone().unwrap_or(PollSchedule::Every(context.interval));
+    result.due_in(polls.wait(Timestamp::now()));
     let home = workload.reference.namespace.as_deref().unwrap_or_default();
     let named = request.pull_secret.as_ref().map(|secret| {
         let writer = workload.inherited.writer.as_ref().filter(|_| secret.of_release);
@@ -297,7 +298,7 @@ async fn follow(
         },
         noun: "container",
         pods: None,
-        interval,
+        polls,
     };
     let mut record = workload.record.clone();
     let all = containers(&workload.object);
@@ -368,7 +369,8 @@ pub(super) struct Run<'a> {
     pub(super) noun: &'static str,
     /// The workload's Pods, once they were listed.
     pub(super) pods: Option<Vec<Value>>,
-    pub(super) interval: Duration,
+    /// When the registry is asked.
+    pub(super) polls: PollSchedule,
 }
 
 impl Run<'_> {
@@ -457,8 +459,7 @@ impl Run<'_> {
         of: &ContainerRecord,
         login: &OriginLogins,
     ) -> Result<Option<TagDigest>, Failure> {
-        // Half of it: who asks next may be another workload, with the same image.
-        let (answers, age) = (&self.context.answers, self.interval / 2);
+        let (answers, age) = (&self.context.answers, self.polls.age(Timestamp::now()));
         let tag = match self.request.policy.keeps_tag() {
             true => of.current.tag.clone(),
             false => {

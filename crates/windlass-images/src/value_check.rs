@@ -17,6 +17,7 @@ use super::flux_policy;
 use super::image_annotations::{ImageRequest, POLICY};
 use super::image_check::{CHECK_LIMIT, CheckContext, CheckResult, Failure, ROLLOUT_INTERVAL, Run};
 use super::image_workload::FollowedContainer;
+use super::poll_schedule::PollSchedule;
 use super::pull_logins::{LoginSources, NamedSecret};
 use super::rollout_record::{IMAGE_RECORD, RolloutRecord, read_image_record};
 use super::value_rollout::{ValueState, overriding};
@@ -144,7 +145,7 @@ impl ValueCheck<'_> {
         };
         let Some(images) = state.images else { return Ok(()) };
         let Some(reader) = self.settings.client(&self.context.runner)? else { return Ok(()) };
-        result.due_in(request.interval.unwrap_or(self.context.interval));
+        result.due_in(self.polls(request).wait(Timestamp::now()));
         state.record.retain(|path, _| images.images.contains_key(path));
         let until = tokio::time::Instant::now() + CHECK_LIMIT;
         for (path, value) in &images.images {
@@ -177,6 +178,10 @@ impl ValueCheck<'_> {
         Ok(())
     }
 
+    fn polls(&self, request: &ImageRequest) -> PollSchedule {
+        request.polls.clone().unwrap_or(PollSchedule::Every(self.context.interval))
+    }
+
     /// Checks one image.
     async fn image(
         &self,
@@ -204,7 +209,7 @@ impl ValueCheck<'_> {
             },
             noun: "value",
             pods: None,
-            interval: request.interval.unwrap_or(self.context.interval),
+            polls: self.polls(request),
         };
         let path = &container.name;
         let mut of = state.record.get(path).cloned().unwrap_or_default();
