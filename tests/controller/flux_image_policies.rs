@@ -9,7 +9,7 @@ use windlass_controller::AccountName;
 use windlass_testing::shared;
 
 use super::helmcharts::{self, chart, content};
-use super::image_registry::{Fault, ImageRegistry, ScriptedRegistry};
+use super::image_registry::{ImageRegistry, ScriptedRegistry};
 use super::images::{FollowedImages, image_of};
 
 /// Both kinds, as far as they are read.
@@ -83,8 +83,7 @@ async fn the_login_of_an_image_repository_is_read_in_its_namespace() {
     let host = registry.address.to_string();
     let challenge = ("www-authenticate", "Basic realm=\"images\"");
     let digest = format!("sha256:{}", "b".repeat(64));
-    registry.set("/v2/web/tags/list", 200, &[("link", "</v2/more>; rel=\"next\""), challenge]);
-    registry.set_body("/v2/more", r#"{"name":"web","tags":["1.2.0","1.3.0"]}"#, Fault::None);
+    registry.list("web", &["1.2.0", "1.3.0"], &[challenge]);
     registry.set("/v2/web/manifests/1.3.0", 200, &[("docker-content-digest", &digest), challenge]);
     let mut helm = helmcharts::Running::prepare().await;
     let (cp, ns) = (helm.cp, helm.ns.name().to_owned());
