@@ -421,7 +421,7 @@ async fn what_a_tenant_tries_with_builds_ends_in_a_condition() {
     own.stop().await;
 }
 
-/// Builds that hang leave the looks of others alone, end with a change of their object, and do not keep the process.
+/// Builds that hang leave the looks of others alone, end with a change or the deletion of their object, and do not keep the process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_that_hangs_keeps_nobody_else() {
     let registry = ImageRegistry::start();
@@ -458,6 +458,16 @@ async fn a_build_that_hangs_keeps_nobody_else() {
     for name in &slow {
         own.ready(name, "True Built", "has version 1.0");
     }
+    // Those that hang are deleted: their places are free.
+    for name in &slow {
+        own.build(name, &spec(name, "1.1"));
+    }
+    for name in &slow {
+        own.ready(name, "Unknown Building", "version 1.1 is being built");
+    }
+    own.cp.kubectl(["delete", KIND, "--all", "-n", own.ns.name(), "--timeout=10s"]).unwrap();
+    own.build("after", &spec("after", "1.0"));
+    own.ready("after", "True Built", "has version 1.0");
     own.build("last", &spec("last", "1.1"));
     own.ready("last", "Unknown Building", "");
     let began = std::time::Instant::now();

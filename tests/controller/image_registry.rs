@@ -168,6 +168,14 @@ impl ScriptedRegistry {
         digest
     }
 
+    /// Lists the tags of a repository, with these headers.
+    pub(crate) fn list(&self, repository: &str, tags: &[&str], headers: &[(&'static str, &str)]) {
+        let path = format!("/v2/{repository}/tags/list");
+        self.set(&path, 200, headers);
+        let body = serde_json::json!({"name": repository, "tags": tags}).to_string();
+        self.script.lock().unwrap().entry(path).and_modify(|answer| answer.body = body);
+    }
+
     /// Answers a path with a body, and a fault.
     pub(crate) fn set_body(&self, path: &str, body: &str, fault: Fault) {
         let answer = Answer { body: body.to_owned(), fault, ..Answer::default() };

@@ -58,9 +58,18 @@ async fn a_policy_of_an_object_counts_for_the_workloads_of_its_release() {
     let mut own = beside(&helm, &registry).await;
     helm.apply("HelmChart", "web", &json!({POLICY: "force"}), &spec(&image));
     helm.wait("the first digest is recorded", || record_of(&helm, "web").contains(&first));
+    // Whoever writes to a namespace may claim to be of any release. It comes before the others of the release in a check.
+    let mut forged = own.deployment_object("a-forged", &image, &json!({}), &json!({}));
+    forged["metadata"]["namespace"] = helm.ns.name().into();
+    forged["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+    forged["metadata"]["annotations"] =
+        json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": helm.ns.name()});
+    helm.cp.kubectl_with(["apply", "-f", "-"], &forged.to_string()).unwrap();
     let second = registry.push("1", "two").await;
     helm.wait("the second digest is rolled out", || image_of(&helm, "web") == format!("{image}@{second}"));
     assert_eq!(image_of(&helm, "db"), image, "the workload's own policy comes first");
+    assert_eq!(record_of(&helm, "a-forged"), "", "it has nothing of a release that it is not of");
+    assert_eq!(image_of(&helm, "a-forged"), image);
     let expected = format!("force of HelmChart {}/web", helm.ns.name());
     assert!(record_of(&helm, "web").contains(&expected), "{}", record_of(&helm, "web"));
     let why = String::from_utf8(helm.run("why deployment/web").stdout).unwrap();

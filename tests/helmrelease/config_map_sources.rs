@@ -315,6 +315,41 @@ async fn what_a_tenant_tries_ends_in_a_condition_and_changes_nothing() {
     running.end().await;
 }
 
+/// The record of a first apply that failed goes with its object, also if the spec names no account by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_apply_that_failed_leaves_no_record_behind() {
+    let mut running = Running::prepare("renamed").await;
+    let (cp, ns) = (running.cp, running.ns.name().to_owned());
+    cp.kubectl(["create", "serviceaccount", "weak", "-n", &ns]).unwrap();
+    cp.kubectl(["create", "role", "reader", "-n", &ns, "--verb=get,list,watch", "--resource=configmaps"])
+        .unwrap();
+    let subject = format!("--serviceaccount={ns}:weak");
+    cp.kubectl(["create", "rolebinding", "reader", "-n", &ns, "--role=reader", &subject]).unwrap();
+    running.publish("good", "1.0.0", packed(&[("conf/a.xml", b"a")], None));
+    let options = ConfigMapSourceOptions::default;
+    running.start_config_map_sources(options(), cp.kubeconfig().to_owned()).await;
+    let mut spec = json!({"sourceRef": {"kind": "OCIRepository", "name": "good"}, "path": "conf", "serviceAccountName": "weak"});
+    running.apply(&object("web", &spec));
+    let failed = wait_ready(&running, "web", "False ReleaseFailed", "cannot");
+    assert_eq!(
+        (&failed["status"]["release"], running.records()),
+        (&json!("configmaps-web"), vec!["failed".to_owned()])
+    );
+    running.stop().await;
+    spec["serviceAccountName"] = "../x".into();
+    running.apply(&object("web", &spec));
+    running.set_status(KIND, "web", &json!({"conditions": null}));
+    cp.kubectl(["delete", KIND, "web", "-n", &ns, "--wait=false"]).unwrap();
+    running.start_config_map_sources(options(), cp.kubeconfig().to_owned()).await;
+    wait_ready(&running, "web", "False ConfigInvalid", "\"../x\" is not a name");
+    assert_eq!(running.records(), ["failed"]);
+    spec.as_object_mut().unwrap().remove("serviceAccountName");
+    running.apply(&object("web", &spec));
+    cp.kubectl(["wait", "--for=delete", KIND, "web", "-n", &ns, "--timeout=60s"]).unwrap();
+    assert_eq!(running.records(), [""; 0]);
+    running.end().await;
+}
+
 /// The rights that `windlass rbac` prints are enough to apply, prune, correct drift and delete.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_printed_rights_are_enough_for_config_map_sources() {

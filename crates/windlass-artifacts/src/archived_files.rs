@@ -293,6 +293,22 @@ mod tests {
         assert_eq!(below(&packed(&same), ""), Ok(vec![("a".to_owned(), 10)]));
     }
 
+    /// Patterns are matched against each directory of a path, also of files that they leave out.
+    #[test]
+    fn paths_are_bounded_before_they_are_matched() {
+        let archive = |directories: usize| {
+            let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+            let path = format!("{}x.md", "a/".repeat(directories));
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            archive.append_data(&mut header, path, &b""[..]).unwrap();
+            archive.into_inner().unwrap().finish().unwrap()
+        };
+        assert_eq!(below(&archive(MAX_PARTS - 1), ""), Ok(vec![]));
+        let error = below(&archive(MAX_PARTS), "").unwrap_err();
+        assert!(error.ends_with("x.md: it is more than 64 directories deep"), "{error}");
+    }
+
     #[test]
     fn what_is_damaged_has_no_files() {
         let archive = packed(&[("a", Entry::File(b"1")), ("b", Entry::File(b"2"))]);

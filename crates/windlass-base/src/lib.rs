@@ -6,6 +6,7 @@
 //! - [`causes`]: an error with its causes, in one line
 //! - [`cel_expression`]: expressions in CEL that tenants write
 //! - [`child_process`]: programs that are started and waited for, within limits
+//! - [`cron`]: times of schedules
 //! - [`hex`]: bytes as hexadecimal digits
 //! - [`machine`]: how much memory the process may take
 //! - [`redact`]: secrets, and their masks in messages
@@ -18,6 +19,7 @@ pub mod bounded_read;
 pub mod causes;
 pub mod cel_expression;
 pub mod child_process;
+pub mod cron;
 pub mod hex;
 pub mod machine;
 pub mod redact;

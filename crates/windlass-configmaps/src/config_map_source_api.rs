@@ -104,6 +104,9 @@ pub struct ConfigMapSourceStatus {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(schema_with = "openapi_schema::condition_list")]
     pub conditions: Vec<Value>,
+    /// Name of the release that has the ConfigMaps, from before the first of them was applied.
+    #[serde(skip_serializing_if = "is_default")]
+    pub release: String,
     /// Revision of the source whose files were applied last.
     #[serde(skip_serializing_if = "is_default")]
     pub last_applied_revision: String,

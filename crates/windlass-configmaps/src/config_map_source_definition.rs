@@ -8,7 +8,7 @@ use api_types::{KindDefinition, openapi_schema};
 /// API version and kind.
 pub const KIND: (&str, &str) = ("windlass.dev/v1alpha1", "ConfigMapSource");
 /// The revision of the definition: a later one replaces an earlier one.
-const REVISION: &str = "1";
+const REVISION: &str = "2";
 
 /// The definition.
 #[must_use]

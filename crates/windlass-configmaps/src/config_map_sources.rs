@@ -99,6 +99,11 @@ impl ConfigMapSourceObject {
         ObjectRef::new(Gvk::new(SOURCES, kind), Some(namespace), name)
     }
 
+    /// Whether there may be something to uninstall, as the status says. Statuses of before have no name of the release.
+    fn may_have_release(&self) -> bool {
+        !(self.status.release.is_empty() && self.status.last_applied_revision.is_empty())
+    }
+
     /// The status with its conditions.
     fn status_with(&self, before: &Value, mut status: ConfigMapSourceStatus, state: ReadyState) -> Value {
         status.observed_generation = self.generation;
@@ -360,9 +365,12 @@ impl FrontEnd for ConfigMapSources {
             description: None,
             options: release_options(),
         });
+        // What is applied from here on is found when the object is deleted, whatever account its spec names by then.
+        pass.write_status(&json!({"release": request.id.name})).await?;
         let outcome = runner.engine().reconcile_with_history(&request, past).await?;
         pass.note_outcome(&outcome);
         let status = ConfigMapSourceStatus {
+            release: request.id.name.clone(),
             last_applied_revision: artifact.revision,
             config_maps: count,
             ..ConfigMapSourceStatus::default()
@@ -382,7 +390,7 @@ impl FrontEnd for ConfigMapSources {
         object: &ConfigMapSourceObject,
     ) -> Result<(), ReconcileError> {
         // Nothing was released with an account that is no name.
-        if object.status.last_applied_revision.is_empty() && self.target(object).is_err() {
+        if !object.may_have_release() && self.target(object).is_err() {
             return Ok(());
         }
         let id = object.release();
@@ -425,6 +433,24 @@ mod tests {
     fn read(front_end: &ConfigMapSources, name: &str, spec: &Value) -> ConfigMapSourceObject {
         front_end
             .read(&json!({"metadata": {"name": name, "namespace": "shop", "generation": 1}, "spec": spec}))
+    }
+
+    #[test]
+    fn the_choice_of_files_has_a_deadline() {
+        let mut archive =
+            tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        archive.append_data(&mut header, "a.xml", &b"a"[..]).unwrap();
+        let archive = archive.into_inner().unwrap().finish().unwrap();
+        let spec = ConfigMapSourceSpec::default();
+        let of = |timeout: Duration| {
+            let bounds = RenderBounds { timeout, ..RenderBounds::default() };
+            manifest_of(&spec, ("shop", "web"), &archive, &bounds).map(|(_, count)| count)
+        };
+        assert_eq!(of(INTERVAL), Ok(1));
+        let late = "spec.path: the choice of files: it took longer than 0ns: use fewer patterns, or a path with fewer files";
+        assert_eq!(of(Duration::ZERO), Err(late.to_owned()));
     }
 
     #[test]

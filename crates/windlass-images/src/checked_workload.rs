@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef};
-use windlass_engine::REQUESTED_IMAGES;
+use windlass_engine::{REQUESTED_IMAGES, ReleaseId};
 
 use super::flux_policy;
 use super::image_annotations::{ImageRequest, ReleaseAnnotations};
@@ -29,20 +29,31 @@ pub(super) struct Inherited {
     pub(super) writer: Option<Cluster>,
     /// The namespace of the object.
     pub(super) namespace: Option<String>,
+    /// It names a release that has settings, and is not known as one of its objects: an upgrade that runs may make it one.
+    pub(super) may_join: bool,
 }
 
 impl CheckContext {
-    /// What a workload has of the object that its release is of.
+    /// What a workload has of the object that its release is of: nothing if it only has the marks of that release.
     ///
     /// # Errors
     /// The client of the object's ServiceAccount cannot be built.
-    fn inherited(&self, workload: ObjectMeta<'_>) -> Result<Inherited, ClusterError> {
+    async fn inherited(
+        &self,
+        reference: &ObjectRef,
+        workload: ObjectMeta<'_>,
+    ) -> Result<Inherited, ClusterError> {
         let Some(known) = release_of(workload).and_then(|release| self.settings.of(&release)) else {
             return Ok(Inherited::default());
         };
         // What goes into the values of the release reaches its workloads as well.
         if known.annotations.is_empty() || known.follows_values() {
             return Ok(Inherited { is_known: true, ..Inherited::default() });
+        }
+        // Whoever writes to a namespace may write marks of any release.
+        let is_object = self.is_object_of(&known.release, reference).await;
+        if is_object != Some(true) {
+            return Ok(Inherited { is_known: is_object.is_some(), may_join: true, ..Inherited::default() });
         }
         let writer = Some(known.client(&self.runner)?);
         let name = match &known.object.namespace {
@@ -51,7 +62,17 @@ impl CheckContext {
         };
         let object = format!("{} {name}", known.object.gvk.kind);
         let settings = Some(ReleaseAnnotations { object, annotations: known.annotations });
-        Ok(Inherited { settings, is_known: true, writer, namespace: known.object.namespace })
+        let namespace = known.object.namespace;
+        Ok(Inherited { settings, is_known: true, writer, namespace, may_join: false })
+    }
+
+    /// Whether a workload is an object of a release; `None`: that is not known now.
+    async fn is_object_of(&self, release: &ReleaseId, workload: &ObjectRef) -> Option<bool> {
+        let found = self.runner.engine().records().has_object(release, workload).await;
+        found.unwrap_or_else(|error| {
+            tracing::warn!(object = %workload, %release, "whether it is an object of the release is not known: {error}");
+            None
+        })
     }
 
     /// A workload as it is now.
@@ -63,7 +84,7 @@ impl CheckContext {
         reference: &ObjectRef,
         object: Value,
     ) -> Result<Checked, ClusterError> {
-        let inherited = self.inherited(ObjectMeta::of(&object))?;
+        let inherited = self.inherited(reference, ObjectMeta::of(&object)).await?;
         let mut checked = Checked::of(reference, object, inherited);
         let Ok(Some(request)) = &checked.request else { return Ok(checked) };
         // In the namespace of whoever names it, and with the rights of that.

@@ -9,8 +9,9 @@ use chart_compat::go::duration;
 use serde_json::Value;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef};
 
-use super::image_annotations::ImageRequest;
+use super::image_annotations::{ImageRequest, SecretSetting};
 use super::image_reference::ImageReference;
+use super::poll_schedule::PollSchedule;
 use super::tag_filter::TagFilter;
 use super::update_policy::Policy;
 
@@ -103,6 +104,19 @@ impl FluxPolicy {
             secret: of_repository["secretRef"]["name"].as_str().map(str::to_owned),
         })
     }
+
+    /// Takes the place of the policy of a request. `namespace`: that of the objects, and so of the Secret. The request's own interval and
+    /// Secret come first.
+    fn replace_policy(self, asked: &mut ImageRequest, namespace: &str) {
+        asked.policy = Arc::new(self.policy);
+        asked.only_image = Some(self.image);
+        asked.polls = asked.polls.take().or(self.interval.map(PollSchedule::Every));
+        if asked.pull_secret.is_none() {
+            let of_release = !asked.release_policy.is_empty();
+            let namespace = Some(namespace.to_owned());
+            asked.pull_secret = self.secret.map(|name| SecretSetting { name, namespace, of_release });
+        }
+    }
 }
 
 /// The name of the ImageRepository of an ImagePolicy, which is in its namespace.
@@ -138,15 +152,7 @@ pub(crate) async fn resolve(
     let Ok(Some(asked)) = request else { return Ok(false) };
     let Policy::Flux(name) = &*asked.policy else { return Ok(false) };
     match FluxPolicy::read(client, namespace, name).await? {
-        Ok(FluxPolicy { policy, image, interval, secret }) => {
-            asked.policy = Arc::new(policy);
-            asked.only_image = Some(image);
-            asked.interval = asked.interval.or(interval);
-            if asked.pull_secret.is_none() {
-                asked.pull_secret_of_release = !asked.release_policy.is_empty();
-                asked.pull_secret = secret;
-            }
-        }
+        Ok(found) => found.replace_policy(asked, namespace),
         Err(text) => *request = Err(format!("policy {:?}: {text}", asked.policy_text)),
     }
     Ok(true)
@@ -175,6 +181,34 @@ mod tests {
             let (mut policy, mut found) = objects(order.clone(), repository.clone());
             (policy["spec"]["suspend"], found["spec"]["suspend"]) = (one.into(), two.into());
             assert!(FluxPolicy::of(&policy, &found).unwrap().policy.is_never());
+        }
+    }
+
+    /// A release may be in another namespace than the object that names the policy.
+    #[test]
+    fn the_secret_is_in_the_namespace_of_its_repository() {
+        let order = json!({"policy": {"alphabetical": {}}});
+        let repository =
+            json!({"image": "registry.example.com/web", "interval": "1m", "secretRef": {"name": "login"}});
+        let own = |name: &str| SecretSetting { name: name.to_owned(), namespace: None, of_release: false };
+        let found = SecretSetting { namespace: Some("shop".to_owned()), ..own("login") };
+        for (annotations, expected, interval) in [
+            (json!({}), found, 60),
+            (
+                json!({"windlass.dev/image-pull-secret": "mine", "windlass.dev/image-interval": "2m"}),
+                own("mine"),
+                120,
+            ),
+        ] {
+            let mut annotations = annotations;
+            annotations["windlass.dev/image-policy"] = "flux:web".into();
+            let object = json!({"metadata": {"annotations": annotations}});
+            let mut asked = ImageRequest::of(ObjectMeta::of(&object), None).unwrap().unwrap();
+            let (policy, repository) = objects(order.clone(), repository.clone());
+            FluxPolicy::of(&policy, &repository).unwrap().replace_policy(&mut asked, "shop");
+            assert_eq!(asked.pull_secret, Some(expected));
+            assert_eq!(asked.polls, Some(PollSchedule::Every(Duration::from_secs(interval))));
+            assert_eq!(asked.only_image.as_deref(), Some("registry.example.com/web"));
         }
     }
 

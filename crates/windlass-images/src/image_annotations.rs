@@ -13,6 +13,7 @@ use windlass_cluster::ObjectMeta;
 
 use super::image_reference::ImageReference;
 use super::image_workload::FollowedContainer;
+use super::poll_schedule::{PollSchedule, SHORTEST};
 use super::time_window::TimeWindows;
 use super::update_policy::{Policy, bounded_expression};
 
@@ -51,8 +52,6 @@ const MATCH_TAG: &str = "keel.sh/matchTag";
 const MAX_IGNORED: usize = 10;
 /// The longest value of an annotation, in bytes.
 const MAX_VALUE: usize = 2048;
-/// The shortest interval that an annotation may set.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest time of any setting.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -82,6 +81,16 @@ pub(crate) struct ReleaseAnnotations {
     pub(crate) annotations: BTreeMap<String, String>,
 }
 
+/// A Secret with a login that a setting names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SecretSetting {
+    pub(crate) name: String,
+    /// Its namespace; `None`: that of the workload, or that of the release where its values name the image.
+    pub(crate) namespace: Option<String>,
+    /// The object of the release names it.
+    pub(crate) of_release: bool,
+}
+
 /// What a workload asks for.
 pub(crate) struct ImageRequest {
     pub(crate) policy: Arc<Policy>,
@@ -91,12 +100,10 @@ pub(crate) struct ImageRequest {
     pub(crate) release_policy: String,
     /// The only image that is followed, with its registry; `None`: all.
     pub(crate) only_image: Option<String>,
-    /// How often the registry is asked; `None`: as the operator does.
-    pub(crate) interval: Option<Duration>,
+    /// When the registry is asked; `None`: as the operator does.
+    pub(crate) polls: Option<PollSchedule>,
     pub(crate) match_prerelease: bool,
-    pub(crate) pull_secret: Option<String>,
-    /// The Secret is named by the object of the release.
-    pub(crate) pull_secret_of_release: bool,
+    pub(crate) pull_secret: Option<SecretSetting>,
     pub(crate) init_containers: bool,
     containers: Option<Regex>,
     pub(crate) approvals: usize,
@@ -232,10 +239,9 @@ impl ImageRequest {
         Some(Self {
             release_policy: release_policy.unwrap_or_default(),
             only_image: None,
-            interval: read(interval, errors, interval_of),
+            polls: read(interval, errors, polls_of),
             match_prerelease: read(prerelease, errors, |_, text| boolean(text)).unwrap_or(true),
-            pull_secret_of_release: secret.as_ref().is_some_and(|secret| secret.of_release),
-            pull_secret: secret.map(|secret| secret.text).filter(|text| !text.is_empty()),
+            pull_secret: secret.and_then(secret_setting),
             init_containers: read(init, errors, |_, text| boolean(text)).unwrap_or(false),
             containers: read(containers, errors, |_, text| expression(text)),
             approvals: read(approvals, errors, |_, text| number(text)).unwrap_or(0),
@@ -274,6 +280,11 @@ fn read<T>(
 ) -> Option<T> {
     let Setting { name, title, text, .. } = setting?;
     parse(name, &text).map_err(|error| errors.push(format!("{title}: {error}"))).ok()
+}
+
+fn secret_setting(setting: Setting) -> Option<SecretSetting> {
+    let Setting { text: name, of_release, .. } = setting;
+    (!name.is_empty()).then_some(SecretSetting { name, namespace: None, of_release })
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
@@ -320,25 +331,16 @@ fn approval_time(name: &str, text: &str) -> Result<Duration, String> {
     }
 }
 
-/// An interval: ours is a duration, keel's a schedule of cron, of which those are read that say an interval.
-fn interval_of(name: &str, text: &str) -> Result<Duration, String> {
-    let interval = match text {
-        "@hourly" => HOUR,
-        "@daily" | "@midnight" => 24 * HOUR,
-        "@weekly" => 7 * 24 * HOUR,
-        _ if name == INTERVAL[0] => time(text)?,
-        _ => match text.strip_prefix("@every ") {
-            Some(every) => time(every.trim())?,
-            None => {
-                return Err(format!(
-                    "{text:?}: schedules of cron are not read: write @every with a duration, such as \"@every 10m\""
-                ));
-            }
-        },
+/// When registries are asked: ours is a duration, keel's a schedule of cron.
+fn polls_of(name: &str, text: &str) -> Result<PollSchedule, String> {
+    let interval = match (name == INTERVAL[0], text.strip_prefix("@every ")) {
+        (true, _) => time(text)?,
+        (false, Some(every)) => time(every.trim())?,
+        (false, None) => return PollSchedule::of_cron(text),
     };
-    match interval < SHORTEST_INTERVAL {
-        true => Err(format!("{text:?} is shorter than {} seconds", SHORTEST_INTERVAL.as_secs())),
-        false => Ok(interval),
+    match interval < SHORTEST {
+        true => Err(format!("{text:?} is shorter than {} seconds", SHORTEST.as_secs())),
+        false => Ok(PollSchedule::Every(interval)),
     }
 }
 
@@ -350,6 +352,10 @@ mod tests {
     fn request(annotations: &Value, labels: &Value) -> Result<Option<ImageRequest>, String> {
         let object = json!({"metadata": {"annotations": annotations, "labels": labels}});
         ImageRequest::of(ObjectMeta::of(&object), None)
+    }
+
+    fn every(seconds: u64) -> Option<PollSchedule> {
+        Some(PollSchedule::Every(Duration::from_secs(seconds)))
     }
 
     fn container(name: &str, is_init: bool, image: &str) -> FollowedContainer {
@@ -369,7 +375,7 @@ mod tests {
         let inherited = request(&Value::Null, &Value::Null, &release).unwrap().unwrap();
         assert_eq!(inherited.policy_text, "semver:~1");
         assert_eq!(inherited.release_policy, "semver:~1 of HelmRelease shop/web");
-        assert_eq!((inherited.interval, inherited.approvals), (Some(Duration::from_secs(300)), 1));
+        assert_eq!((&inherited.polls, inherited.approvals), (&every(300), 1));
         // Of each setting the workload's own comes first, keel's label too.
         for (annotations, labels) in [
             (json!({"windlass.dev/image-policy": "never", "keel.sh/approvals": "2"}), Value::Null),
@@ -378,7 +384,7 @@ mod tests {
         ] {
             let own = request(&annotations, &labels, &release).unwrap().unwrap();
             assert!(own.policy.is_never() && own.release_policy.is_empty() && own.approvals == 2);
-            assert_eq!(own.interval, Some(Duration::from_secs(300)));
+            assert_eq!(own.polls, every(300));
         }
         release.annotations.insert("windlass.dev/image-window".to_owned(), "now".to_owned());
         let error = request(&Value::Null, &Value::Null, &release).err().unwrap();
@@ -403,8 +409,9 @@ mod tests {
         for (annotations, labels) in [(&keel, &Value::Null), (&Value::Null, &keel)] {
             let read = request(annotations, labels).unwrap().unwrap();
             assert!(matches!(*read.policy, Policy::Version(super::super::update_policy::Bump::Minor)));
-            assert_eq!(read.interval, Some(Duration::from_secs(600)));
-            assert_eq!((read.match_prerelease, read.pull_secret.as_deref()), (false, Some("login")));
+            assert_eq!(read.polls, every(600));
+            let login = SecretSetting { name: "login".to_owned(), namespace: None, of_release: false };
+            assert_eq!((read.match_prerelease, &read.pull_secret), (false, &Some(login)));
             assert_eq!((read.approvals, read.approval_deadline), (2, 5 * HOUR));
             for (name, is_init, followed) in
                 [("web", false, true), ("web-2", true, true), ("side", false, false)]
@@ -431,8 +438,17 @@ mod tests {
             assert_eq!(only.follows(&container("any", false, image)), followed, "{image}");
         }
         let plain = request(&json!({"keel.sh/policy": "force"}), &Value::Null).unwrap().unwrap();
-        assert_eq!((plain.approvals, plain.interval, plain.on_failure), (0, None, OnFailure::Rollback));
+        assert_eq!((plain.approvals, &plain.polls, plain.on_failure), (0, &None, OnFailure::Rollback));
         assert!(request(&json!({"keel.sh/trigger": "poll"}), &Value::Null).unwrap().is_none());
+    }
+
+    #[test]
+    fn keels_schedules_are_times() {
+        for text in ["0 3 * * *", "0 0 3 * * MON-FRI", "@hourly", "@daily"] {
+            let read = request(&json!({"keel.sh/policy": "all", "keel.sh/pollSchedule": text}), &Value::Null);
+            let polls = read.unwrap().unwrap().polls.unwrap();
+            assert!(matches!(&polls, PollSchedule::Times(cron) if cron.text() == text), "{polls:?}");
+        }
     }
 
     #[test]
@@ -462,7 +478,8 @@ mod tests {
     fn what_cannot_be_used_is_an_error_with_its_name_and_value() {
         for (name, text, part) in [
             ("keel.sh/policy", "newest", "\"newest\": there are digest"),
-            ("keel.sh/pollSchedule", "0 * * * *", "\"0 * * * *\": schedules of cron are not read"),
+            ("keel.sh/pollSchedule", "0 * * *", "\"0 * * *\": it has 4 fields, not 6 with seconds first"),
+            ("windlass.dev/image-interval", "0 3 * * *", "\"0 3 * * *\" is not a duration"),
             ("keel.sh/pollSchedule", "@every 1s", "\"@every 1s\" is shorter than 10 seconds"),
             ("windlass.dev/image-interval", "soon", "\"soon\" is not a duration"),
             ("keel.sh/matchPreRelease", "maybe", "\"maybe\" is neither true nor false"),

@@ -22,7 +22,8 @@ use super::image_reference::{ImageReference, running_digest};
 use super::image_workload::{
     FollowedContainer, Progress, containers, image_ids, pod_selector, pod_spec, progress,
 };
-use super::pull_logins::{LoginSources, OperatorSecret, OriginLogins};
+use super::poll_schedule::PollSchedule;
+use super::pull_logins::{LoginSources, NamedSecret, OperatorSecret, OriginLogins};
 use super::record_changes::{end_replaced, note_rewritten, note_running, rebase, take, take_back};
 use super::registry_answers::{NoAnswer, RegistryAnswers};
 use super::rollout_record::{ContainerRecord, RolloutRecord, TagDigest, read_approvals};
@@ -263,7 +264,7 @@ async fn follow(
     workload: &Checked,
     result: &mut CheckResult,
 ) -> Result<bool, ClusterError> {
-    if workload.has_flux_policy {
+    if workload.has_flux_policy || workload.inherited.may_join {
         result.due_in(context.interval);
     }
     let request = match &workload.request {
@@ -276,24 +277,28 @@ async fn follow(
             return Ok(false);
         }
     };
-    let interval = request.interval.unwrap_or(context.interval);
-    result.due_in(interval);
-    let reader = workload.inherited.writer.as_ref().filter(|_| request.pull_secret_of_release);
+    let polls = request.polls.clone().unwrap_or(PollSchedule::Every(context.interval));
+    result.due_in(polls.wait(Timestamp::now()));
+    let home = workload.reference.namespace.as_deref().unwrap_or_default();
+    let named = request.pull_secret.as_ref().map(|secret| {
+        let writer = workload.inherited.writer.as_ref().filter(|_| secret.of_release);
+        NamedSecret::of(secret, writer.unwrap_or(&context.client), home)
+    });
     let mut run = Run {
         context,
         workload,
         request,
         logins: LoginSources {
             cluster: &context.client,
-            namespace: workload.reference.namespace.as_deref().unwrap_or_default(),
-            named: request.pull_secret.as_deref().map(|name| (reader.unwrap_or(&context.client), name)),
+            namespace: home,
+            named,
             pod: Some(pod_spec(workload.kind(), &workload.object)),
             operator: context.pull_secret.as_ref(),
             cloud: &context.cloud,
         },
         noun: "container",
         pods: None,
-        interval,
+        polls,
     };
     let mut record = workload.record.clone();
     let all = containers(&workload.object);
@@ -364,7 +369,8 @@ pub(super) struct Run<'a> {
     pub(super) noun: &'static str,
     /// The workload's Pods, once they were listed.
     pub(super) pods: Option<Vec<Value>>,
-    pub(super) interval: Duration,
+    /// When the registry is asked.
+    pub(super) polls: PollSchedule,
 }
 
 impl Run<'_> {
@@ -453,8 +459,7 @@ impl Run<'_> {
         of: &ContainerRecord,
         login: &OriginLogins,
     ) -> Result<Option<TagDigest>, Failure> {
-        // Half of it: who asks next may be another workload, with the same image.
-        let (answers, age) = (&self.context.answers, self.interval / 2);
+        let (answers, age) = (&self.context.answers, self.polls.age(Timestamp::now()));
         let tag = match self.request.policy.keeps_tag() {
             true => of.current.tag.clone(),
             false => {

@@ -39,6 +39,7 @@ mod image_workload;
 mod images_controller;
 #[cfg(test)]
 mod keel_cases;
+mod poll_schedule;
 mod pull_logins;
 mod push_hints;
 mod record_changes;

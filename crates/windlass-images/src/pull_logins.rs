@@ -12,6 +12,7 @@ use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::credentials::{Credentials, Login};
 
 use super::cloud_logins::CloudLogins;
+use super::image_annotations::SecretSetting;
 
 /// The most Secrets that are read of a workload, and of its ServiceAccount.
 const MAX_SECRETS: usize = 20;
@@ -40,6 +41,23 @@ pub struct OperatorSecret {
     pub name: String,
 }
 
+/// The Secret that a setting names.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedSecret<'s> {
+    /// Reads it: whoever may write the setting has no more rights than that.
+    pub(crate) reader: &'s Cluster,
+    pub(crate) namespace: &'s str,
+    pub(crate) name: &'s str,
+}
+
+impl<'s> NamedSecret<'s> {
+    /// That of a setting. `home`: the namespace of a Secret that is named without one.
+    pub(crate) fn of(setting: &'s SecretSetting, reader: &'s Cluster, home: &'s str) -> Self {
+        let namespace = setting.namespace.as_deref().unwrap_or(home);
+        Self { reader, namespace, name: &setting.name }
+    }
+}
+
 /// Where a login may be.
 #[derive(Clone, Copy)]
 pub(crate) struct LoginSources<'s> {
@@ -47,8 +65,8 @@ pub(crate) struct LoginSources<'s> {
     pub(crate) cluster: &'s Cluster,
     /// The namespace of the Pods.
     pub(crate) namespace: &'s str,
-    /// The Secret that a setting names, and who reads it: whoever may write the setting has no more rights than that.
-    pub(crate) named: Option<(&'s Cluster, &'s str)>,
+    /// The Secret that a setting names.
+    pub(crate) named: Option<NamedSecret<'s>>,
     /// The spec of the Pods, if they are known.
     pub(crate) pod: Option<&'s Value>,
     /// The operator's Secret, for registries for which the others have no login.
@@ -89,7 +107,7 @@ impl OriginLogins {
 async fn login_for(sources: LoginSources<'_>, image: &OciReference) -> Result<PullLogin, String> {
     let LoginSources { cluster, namespace, named, pod, operator, cloud } = sources;
     let (host, mut notes, mut found) = (image.host(), Vec::new(), None);
-    if let Some((reader, name)) = named {
+    if let Some(NamedSecret { reader, namespace, name }) = named {
         found = of_secrets((reader, namespace), vec![name.to_owned()], host, &mut notes).await?;
     }
     if let (None, Some(pod)) = (&found, pod) {

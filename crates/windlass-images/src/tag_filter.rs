@@ -284,6 +284,10 @@ mod tests {
                 json!({"policy": {"numerical": {}}, "filterTags": {"pattern": "("}}),
                 "spec.filterTags.pattern: \"(\": ",
             ),
+            (
+                json!({"policy": {"numerical": {}}, "filterTags": {"extract": "x".repeat(MAX_EXTRACT + 1)}}),
+                "spec.filterTags.extract: 257 bytes, more than 256",
+            ),
         ] {
             let error = TagFilter::of(&spec).err().unwrap();
             assert!(error.starts_with(part), "{spec}: {error}");

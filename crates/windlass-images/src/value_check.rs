@@ -17,7 +17,8 @@ use super::flux_policy;
 use super::image_annotations::{ImageRequest, POLICY};
 use super::image_check::{CHECK_LIMIT, CheckContext, CheckResult, Failure, ROLLOUT_INTERVAL, Run};
 use super::image_workload::FollowedContainer;
-use super::pull_logins::LoginSources;
+use super::poll_schedule::PollSchedule;
+use super::pull_logins::{LoginSources, NamedSecret};
 use super::rollout_record::{IMAGE_RECORD, RolloutRecord, read_image_record};
 use super::value_rollout::{ValueState, overriding};
 
@@ -144,7 +145,7 @@ impl ValueCheck<'_> {
         };
         let Some(images) = state.images else { return Ok(()) };
         let Some(reader) = self.settings.client(&self.context.runner)? else { return Ok(()) };
-        result.due_in(request.interval.unwrap_or(self.context.interval));
+        result.due_in(self.polls(request).wait(Timestamp::now()));
         state.record.retain(|path, _| images.images.contains_key(path));
         let until = tokio::time::Instant::now() + CHECK_LIMIT;
         for (path, value) in &images.images {
@@ -177,6 +178,10 @@ impl ValueCheck<'_> {
         Ok(())
     }
 
+    fn polls(&self, request: &ImageRequest) -> PollSchedule {
+        request.polls.clone().unwrap_or(PollSchedule::Every(self.context.interval))
+    }
+
     /// Checks one image.
     async fn image(
         &self,
@@ -185,16 +190,18 @@ impl ValueCheck<'_> {
         (reader, state): (&Cluster, &mut ValueState<'_>),
         result: &mut CheckResult,
     ) -> Result<(), Failure> {
-        let release = self.settings.release.as_ref();
-        let named = request.pull_secret.as_ref().or(value.pull_secret.as_ref());
+        let home = self.settings.release.as_ref().map_or("", |release| &release.namespace);
+        let of_block = value.pull_secret.as_deref();
+        let of_block = of_block.map(|name| NamedSecret { reader, namespace: home, name });
+        let named = request.pull_secret.as_ref().map(|secret| NamedSecret::of(secret, reader, home));
         let mut run = Run {
             context: self.context,
             workload: self.workload,
             request,
             logins: LoginSources {
                 cluster: &self.context.client,
-                namespace: release.map_or("", |release| &release.namespace),
-                named: named.map(|name| (reader, name.as_str())),
+                namespace: home,
+                named: named.or(of_block),
                 // Which Pods have the image, nobody knows.
                 pod: None,
                 operator: self.context.pull_secret.as_ref(),
@@ -202,7 +209,7 @@ impl ValueCheck<'_> {
             },
             noun: "value",
             pods: None,
-            interval: request.interval.unwrap_or(self.context.interval),
+            polls: self.polls(request),
         };
         let path = &container.name;
         let mut of = state.record.get(path).cloned().unwrap_or_default();

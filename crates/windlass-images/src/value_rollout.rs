@@ -268,6 +268,27 @@ mod tests {
     }
 
     #[test]
+    fn overrides_that_nobody_follows_make_room_for_others() {
+        let followed = |number: usize| value(&format!("a{number}.tag"), "web:1", "web:1");
+        let (one, _) = overriding(&followed(0), &image("2", "b")).unwrap();
+        for (set, of_values, path, has_room, left) in [
+            (MAX_IMAGES - 1, MAX_IMAGES, "new.tag", true, MAX_IMAGES - 1),
+            (MAX_IMAGES, MAX_IMAGES, "a3.tag", true, MAX_IMAGES),
+            (MAX_IMAGES, MAX_IMAGES, "new.tag", false, MAX_IMAGES),
+            (MAX_IMAGES, 4, "new.tag", true, 4),
+        ] {
+            let images = ImageValues {
+                images: (0..of_values).map(followed).map(|value| (value.paths.tag.clone(), value)).collect(),
+                ..ImageValues::default()
+            };
+            let overrides = (0..set).map(|number| (format!("a{number}.tag"), one.clone())).collect();
+            let mut state = ValueState { images: Some(&images), record: RolloutRecord::new(), overrides };
+            assert_eq!(state.has_room_for(path), has_room, "{set} {of_values} {path}");
+            assert_eq!(state.overrides.len(), left, "{set} {of_values} {path}");
+        }
+    }
+
+    #[test]
     fn what_is_taken_back_is_what_was_there() {
         let late = request(&[("rollout-deadline", "30s")]);
         for (paths, base, before, previous, set, text) in [

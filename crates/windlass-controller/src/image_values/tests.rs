@@ -157,6 +157,25 @@ fn the_block_of_the_chart_names_images() {
     assert!(annotations("", None).apply(&mut map("{keel: null}"), &chart).unwrap().is_empty());
 }
 
+/// What is written is read again, whatever the paths and images.
+#[test]
+fn as_many_overrides_as_there_may_be_are_read() {
+    let path = |number: usize, name: &str| format!("{}{number}{name}", "a".repeat(MAX_PATH - 20));
+    let name = format!("registry.example.com/{}", "b".repeat(200));
+    let one = |number: usize| {
+        let paths = ImagePaths {
+            tag: path(number, "tag"),
+            repository: Some(path(number, "repository")),
+            digest: Some(path(number, "digest")),
+        };
+        let image = (name.as_str(), &*"t".repeat(128), &*format!("sha256:{}", "0".repeat(64)));
+        let base = format!("{name}:{}", "s".repeat(128));
+        (paths.tag.clone(), ImageOverride::new(&paths, &base, image))
+    };
+    let all: ImageOverrides = (0..MAX_IMAGES).map(one).collect();
+    assert_eq!(annotations("", Some(&all)).overrides().unwrap(), all);
+}
+
 #[test]
 fn overrides_that_cannot_be_read_are_errors() {
     let many: BTreeMap<String, serde_json::Value> =

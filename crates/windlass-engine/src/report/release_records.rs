@@ -42,6 +42,20 @@ impl<'a> ReleaseRecords<'a> {
         Ok(objects)
     }
 
+    /// Whether an object is one of a release: as this process has applied it last, or else as the newest record says. Marks on the object
+    /// itself, which whoever writes it may set, are no proof. `None`: there is no record either.
+    ///
+    /// # Errors
+    /// The record cannot be read.
+    pub async fn has_object(&self, id: &ReleaseId, object: &ObjectRef) -> Result<Option<bool>> {
+        if let Some(known) = self.context.state.has_object(id, &object.key()) {
+            return Ok(Some(known));
+        }
+        let Some(newest) = self.newest(id).await? else { return Ok(None) };
+        let key = object.key();
+        Ok(Some(self.objects_of(&newest).await?.iter().any(|one| one.key() == key)))
+    }
+
     /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.
     pub async fn heads(&self, namespace: Option<&str>) -> Result<Vec<RecordHead>> {
         let mut newest: Vec<RecordHead> = Vec::new();

@@ -225,6 +225,13 @@ impl EngineState {
         inner.known.remove(key);
     }
 
+    /// Whether an object is one that a release has applied, whatever namespace its records are in; `None`: nothing is known of the release.
+    pub(crate) fn has_object(&self, id: &ReleaseId, object: &ObjectKey) -> Option<bool> {
+        let inner = self.lock();
+        let known: Vec<_> = inner.named(id).iter().filter_map(|key| inner.known.get(key)).collect();
+        (!known.is_empty()).then(|| known.iter().any(|release| release.expected.contains_key(object)))
+    }
+
     /// Takes an event of the objects' watches.
     pub(crate) fn on_object_event(&self, change: &CacheEvent) {
         let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
@@ -483,6 +490,30 @@ mod tests {
         state.on_object_event(&CacheEvent::Gone(object, marked));
         assert_eq!(state.next_pending(Some(&modules)).await.0, own);
         assert_eq!(state.next_pending(None).await.0, other);
+    }
+
+    #[test]
+    fn objects_of_a_release_are_those_that_it_has_applied() {
+        let object = |name: &str| ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("shop"), name);
+        let web = object("web");
+        let expected = ExpectedObject::remembered(
+            web.clone(),
+            &serde_json::Value::Null,
+            crate::request::ApplyMethod::Server,
+            None,
+        );
+        let state = EngineState::default();
+        let (own, other) = (ReleaseId::new("shop", "web"), ReleaseId::new("shop", "other"));
+        assert_eq!(state.has_object(&own, &web.key()), None);
+        let applied = CachedRelease { expected: [(web.key(), expected)].into(), ..known(1, "1") };
+        // Its records are elsewhere.
+        state.set(&ReleaseKey::new(&own, "tenant"), applied);
+        state.set(&ReleaseKey::new(&other, "shop"), known(1, "1"));
+        assert_eq!(state.has_object(&own, &web.key()), Some(true));
+        assert_eq!(state.has_object(&own, &object("forged").key()), Some(false));
+        assert_eq!(state.has_object(&other, &web.key()), Some(false));
+        state.forget(&ReleaseKey::new(&own, "tenant"));
+        assert_eq!(state.has_object(&own, &web.key()), None);
     }
 
     #[tokio::test]

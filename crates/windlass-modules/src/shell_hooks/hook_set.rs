@@ -10,12 +10,12 @@ use tokio::task::JoinSet;
 
 use super::binding_context::{Context, ContextKind, Include, Item, Snapshots};
 use super::config::{Common, Kubernetes, WatchEvent};
-use super::cron::Cron;
 use super::discover::{self, FileProblem};
 use super::hook_file::{ConfigCache, FileParts, HookSource};
 use super::monitor::{Changes, Monitor, Owner};
 use super::queues::{Queues, Run, next_event};
 use super::{Hook, HookError, Moment, Scope, SettingsCheck};
+use windlass_base::cron::Cron;
 use windlass_cluster::Cluster;
 use windlass_controller::serve::addon_operator_metrics::Measures;
 

@@ -7,7 +7,6 @@
 pub mod apply_operations;
 pub mod binding_context;
 pub mod config;
-pub mod cron;
 mod deletion_grace;
 pub mod discover;
 mod hook;

@@ -11,8 +11,8 @@ use serde_json::{Deserializer, Value};
 
 use super::fields::Fields;
 use super::{Common, ConfigError, HookConfig, Kubernetes, Schedule, Settings, Version, v1};
-use crate::shell_hooks::cron::Cron;
 use crate::shell_hooks::{Moment, Scope};
+use windlass_base::cron::Cron;
 
 /// The group of all bindings of a hook: its contexts hold the snapshots of all of them.
 const GROUP: &str = "main";

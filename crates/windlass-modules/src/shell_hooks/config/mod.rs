@@ -15,10 +15,10 @@ use std::time::Duration;
 use chart_compat::yaml;
 use serde_json::Value;
 
-use super::cron::Cron;
 use super::jq::Filter;
 use super::{Moment, Scope};
 use fields::Fields;
+use windlass_base::cron::Cron;
 use windlass_render::to_json;
 
 pub use batch::{BatchConfig, BatchHook, Probe};

@@ -8,8 +8,8 @@ use super::{
     moments, selectors, webhooks,
 };
 use crate::shell_hooks::Scope;
-use crate::shell_hooks::cron::Cron;
 use crate::shell_hooks::jq::Filter;
+use windlass_base::cron::Cron;
 
 pub(super) const ALL_EVENTS: [WatchEvent; 3] = [WatchEvent::Added, WatchEvent::Modified, WatchEvent::Deleted];
 

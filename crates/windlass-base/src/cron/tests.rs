@@ -24,9 +24,9 @@ struct Answer {
 #[test]
 fn times_are_those_of_robfig_cron() {
     let questions: Questions =
-        serde_json::from_str(include_str!("../../../../../fixtures/hooks/cron.json")).unwrap();
+        serde_json::from_str(include_str!("../../../../fixtures/hooks/cron.json")).unwrap();
     let answers: Vec<Answer> =
-        serde_json::from_str(include_str!("../../../../../fixtures/hooks/cron.answers.json")).unwrap();
+        serde_json::from_str(include_str!("../../../../fixtures/hooks/cron.answers.json")).unwrap();
     let asked: Vec<&String> = answers.iter().map(|a| &a.crontab).collect();
     assert_eq!(questions.crontabs.iter().collect::<Vec<_>>(), asked, "make fixtures");
     let mut wrong = Vec::new();
@@ -56,6 +56,31 @@ fn times_are_those_of_robfig_cron() {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), answers.len(), wrong.join("\n"));
+}
+
+/// The forms of robfig/cron v1, where five fields mean something else than in v2.
+#[test]
+fn seconds_come_first_and_the_weekday_may_be_left_out() {
+    let at: Timestamp = "2026-01-07T12:30:20Z".parse().unwrap();
+    for (text, same) in [
+        ("0 3 * * *", "0 3 * * * *"),
+        ("30 * * * ?", "30 * * * ? *"),
+        ("0 0 3 * * MON", "0 0 3 * * 1"),
+        ("@hourly", "@hourly"),
+        ("@every 10m", "@every 10m"),
+    ] {
+        let (found, expected) = (Cron::parse_with_seconds(text).unwrap(), Cron::parse(same).unwrap());
+        assert_eq!((found.next(at), found.text()), (expected.next(at), text));
+    }
+    for (text, part) in [
+        ("0 3 * *", "it has 4 fields, not 6 with seconds first"),
+        ("TZ=UTC 0 3 * * *", "a time zone is not read here"),
+        ("0 99 * * *", "is not a range within 0-59"),
+        ("", "it has 0 fields"),
+    ] {
+        let error = Cron::parse_with_seconds(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
 }
 
 #[test]

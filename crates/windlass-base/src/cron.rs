@@ -7,13 +7,13 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 /// A schedule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
     text: String,
     kind: Kind,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
     /// Every so many seconds.
     Every(i64),
@@ -21,7 +21,7 @@ enum Kind {
 }
 
 /// A bit for each value of a field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Fields {
     second: u64,
     minute: u64,
@@ -67,6 +67,23 @@ impl Cron {
     /// It is none, or a time zone is not known.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let kind = parse(text).map_err(|reason| CronError { crontab: text.to_owned(), reason })?;
+        Ok(Self { text: text.to_owned(), kind })
+    }
+
+    /// Reads a crontab with seconds first, whose last field, the weekday, may be left out, as robfig/cron v1 does. It means the machine's
+    /// own time zone.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse_with_seconds(text: &str) -> Result<Self, CronError> {
+        let fields = text.split_whitespace().count();
+        let kind = match text {
+            _ if text.starts_with("TZ=") => Err("a time zone is not read here".to_owned()),
+            _ if text.starts_with('@') || fields == 6 => parse(text),
+            _ if fields == 5 => parse(&format!("{text} *")),
+            _ => Err(format!("it has {fields} fields, not 6 with seconds first (or 5, without the weekday)")),
+        };
+        let kind = kind.map_err(|reason| CronError { crontab: text.to_owned(), reason })?;
         Ok(Self { text: text.to_owned(), kind })
     }
 
