@@ -113,7 +113,7 @@ pub(crate) async fn read(context: &Context, id: &ReleaseId) -> Result<History> {
 }
 
 /// The history of a release whose only record this process wrote, if the watch shows no other one: a read by name, where two lists
-/// look at all records of the namespace.
+/// look at all records of the namespace. Saves one of three requests of each pass over a release that waits for its objects.
 async fn only_record(context: &Context, id: &ReleaseId) -> Option<History> {
     let written = |known: &mut CachedRelease| {
         (!known.has_successor).then(|| (known.revision, known.record_version.clone()))
