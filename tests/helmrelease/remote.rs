@@ -104,6 +104,8 @@ async fn a_token_of_a_service_account_leads_to_another_cluster() {
     running.wait("no account", refused("operator's own identity is not sent"), "web");
     publish(json!({}));
     running.wait("the account", refused("not found"), "web");
+    // It is tried again by itself, too: from here on it can succeed.
+    let mark = cp.audit_mark().unwrap();
     cp.kubectl(["create", "serviceaccount", "deployer", "-n", &ns]).unwrap();
     let account = format!("--serviceaccount={ns}:deployer");
     let leases = "--resource=leases.coordination.k8s.io";
@@ -112,7 +114,6 @@ async fn a_token_of_a_service_account_leads_to_another_cluster() {
         let binding = role.trim_start_matches('-').replace('=', "-");
         cp.kubectl(["create", "rolebinding", &binding, "-n", &ns, role, &account]).unwrap();
     }
-    let mark = cp.audit_mark().unwrap();
     let token = "reconcile.fluxcd.io/requestedAt=1";
     cp.kubectl(["annotate", "helmrelease", "web", "-n", &ns, token]).unwrap();
     running.wait_ready("web", "True InstallSucceeded");
