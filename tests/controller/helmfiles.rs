@@ -97,6 +97,8 @@ pub(crate) struct Running {
     /// The operator's --default-service-account.
     account: Option<AccountName>,
     process: Option<Process>,
+    /// What it shares with other controllers of the process, while it runs.
+    pub(crate) context: Option<ControllerContext>,
 }
 
 struct Process {
@@ -114,7 +116,7 @@ impl Running {
         let cp = control_plane();
         let ns = cp.namespace("helmfile").unwrap();
         let cache = tempfile::tempdir().unwrap();
-        let mut own = Self { cp, ns, cache, bundle: None, account, process: None };
+        let mut own = Self { cp, ns, cache, bundle: None, account, process: None, context: None };
         own.resume(None, false).await;
         own
     }
@@ -124,6 +126,7 @@ impl Running {
         let connected = Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await;
         let state = Arc::new(State::new("test_"));
         let context = ControllerContext::new(connected.unwrap(), &ContextOptions::default(), state);
+        self.context = Some(context.clone());
         let stop = watch::Sender::new(false);
         let mut stopped = stop.subscribe();
         let options = HelmfileOptions {

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 use windlass_images::rollout_record::IMAGE_RECORD;
+use windlass_testing::wait_until;
 
+use super::LIMIT;
 use super::helmcharts::{self, chart, content};
+use super::helmfiles::{self, Repository};
 use super::image_registry::ImageRegistry;
 use super::images::FollowedImages;
 
@@ -148,4 +151,34 @@ async fn a_revision_that_does_not_become_ready_takes_its_image_back() {
     helm.wait_event("web", "InvalidImageAnnotation: image.name: the values name no image");
     own.stop().await;
     helm.stop().await;
+}
+
+/// A Helmfile's values are not composed with images: it is said, and the workloads are left alone until the annotation is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn images_in_the_values_of_a_helmfile_are_refused() {
+    let registry = ImageRegistry::start();
+    registry.push("1.2.0", "one").await;
+    let helmfile = helmfiles::Running::start().await;
+    let mut own = FollowedImages::prepare(&[registry.host()]).await.of_namespace(helmfile.ns.name());
+    own.context.clone_from(&helmfile.context);
+    own.start();
+    let release = |name: &str| format!("{{name: {name}, chart: ./web}}");
+    let repository = Repository::new(&format!("releases: [{}, {}]", release("web"), release("db"))).await;
+    helmfile.apply("stack", &json!({"source": repository.source()}));
+    helmfile.ready("stack", "True Deployed");
+    let n = helmfile.ns.name();
+    let annotate =
+        |text: &str| helmfile.cp.kubectl(["annotate", helmfiles::HELMFILES, "stack", "-n", n, text]).unwrap();
+    annotate("windlass.dev/image-policy=minor");
+    annotate("windlass.dev/image-values=image.tag");
+    let said = "InvalidImageAnnotation: windlass.dev/image-values: images in the values of Helmfiles are not followed: remove it";
+    let events = || {
+        let path = "jsonpath={range .items[*]}{.involvedObject.name} {.reason}: {.message}{'\\n'}{end}";
+        helmfile.cp.kubectl(["get", "events", "-n", n, "-o", path])
+    };
+    let found = || Ok(events()?.contains(&format!("stack {said}")).then_some(()));
+    wait_until("it is said", LIMIT, found).unwrap();
+    own.stop().await;
+    let mut helmfile = helmfile;
+    helmfile.pause().await;
 }

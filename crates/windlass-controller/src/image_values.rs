@@ -309,6 +309,14 @@ impl ImageAnnotations {
         *self == Self::default()
     }
 
+    /// What is said of the images in values that nothing is set over: an error where the object names some. `why`: why nothing is, and what
+    /// to do.
+    #[must_use]
+    pub fn refused(&self, why: &str) -> ImageValues {
+        let errors = self.values.iter().map(|_| format!("{IMAGE_VALUES}: {why}")).collect();
+        ImageValues { errors, ..ImageValues::default() }
+    }
+
     /// Changes when the annotations do, for memos of front ends.
     #[must_use]
     pub fn memo(&self) -> serde_json::Value {

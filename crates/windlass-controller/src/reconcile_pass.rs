@@ -230,12 +230,14 @@ impl ReconcilePass {
         }
         let key = meta.namespaced_name();
         releases.retain(|id| self.claims.owner(id).is_none_or(|owner| owner == key));
-        if releases.is_empty() {
+        let images = self.image_values.take();
+        // An object without a release here may name images that cannot be followed, which is said by who follows images.
+        if releases.is_empty() && images.as_ref().is_none_or(|images| images.errors.is_empty()) {
             self.context.release_settings.forget(&self.reference);
             return Ok(());
         }
         let target = front_end.target(object)?;
-        let passed = PassedObject { releases, target, images: self.image_values.take() };
+        let passed = PassedObject { releases, target, images };
         self.context.release_settings.note_pass(&self.reference, meta, passed);
         Ok(())
     }

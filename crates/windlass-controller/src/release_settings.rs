@@ -141,15 +141,18 @@ impl AllReleaseSettings {
         Some(state.objects.get(object)?.settings(object, release))
     }
 
-    /// What an object says of images in values; `None`: nothing, it is left alone, or it has several releases.
+    /// What an object says of images in values; `None`: nothing, it is left alone, or it has several releases and no error.
     #[must_use]
     pub fn of_object(&self, object: &ObjectRef) -> Option<ValueSettings> {
         let state = self.0.lock();
         let known = state.objects.get(object).filter(|known| known.is_active && known.has_values())?;
-        let mut own = known.releases.iter().filter(|release| state.owners.get(*release) == Some(object));
-        let release = own.next().cloned();
-        let images = known.images.clone().filter(|_| release.is_some());
-        own.next().is_none().then(|| ValueSettings { images, release, target: known.target.clone() })
+        let own = known.releases.iter().filter(|release| state.owners.get(*release) == Some(object));
+        let own: Vec<&ReleaseId> = own.take(2).collect();
+        let release = (own.len() == 1).then(|| own[0].clone());
+        let has_errors = |images: &Arc<ImageValues>| !images.errors.is_empty();
+        let images = known.images.clone().filter(|images| release.is_some() || has_errors(images));
+        let counts = own.len() < 2 || images.is_some();
+        counts.then(|| ValueSettings { images, release, target: known.target.clone() })
     }
 
     /// Waits until settings have changed, and returns whose. Cancel-safe; for one that waits.
@@ -442,7 +445,13 @@ mod tests {
         }
         let found = through(Some(&ImageValues::default()), &["web"]).unwrap();
         assert!(found.images.is_none() && found.release.is_some() && !follows());
-        assert!(through(Some(&named), &["web", "db"]).is_none(), "of several releases nothing is known");
+        let settings = [("keel.sh/policy".to_owned(), "all".to_owned())].into();
+        let block = ImageValues { settings, ..ImageValues::default() };
+        assert!(through(Some(&block), &["web", "db"]).is_none(), "of several releases nothing is followed");
+        for releases in [&["web", "db"][..], &[]] {
+            let found = through(Some(&named), releases).expect("what is wrong is said all the same");
+            assert_eq!((found.images.as_deref(), found.release), (Some(&named), None));
+        }
         assert!(through(Some(&named), &["web"]).is_some());
         all.forget(&web);
         assert!(all.of_object(&web).is_none());

@@ -103,6 +103,13 @@ fn images_are_read_of_computed_values() {
 }
 
 #[test]
+fn who_composes_no_values_refuses_images_in_them() {
+    let refused = |paths| annotations(paths, None).refused("not here: do that");
+    assert_eq!(refused("image.tag").errors, ["windlass.dev/image-values: not here: do that"]);
+    assert!(refused("").is_empty());
+}
+
+#[test]
 fn an_override_counts_while_the_values_name_its_base() {
     let paths = ImagePaths::list("image.tag@image.digest").unwrap().remove(0);
     let base = "team/web:1";

@@ -58,9 +58,8 @@ impl PassInputs {
         if !object.images.is_empty() {
             self.config_digest = digest::config_digest(&self.values);
         }
-        if spec.upgrade.preserve_values && !images.is_empty() {
-            let text = "spec.upgrade.preserveValues keeps the image of the last revision: images in values are not followed";
-            images.errors.push(text.to_owned());
+        if !images.is_empty() {
+            images.errors.extend(image_values_refusal(spec).map(str::to_owned));
         }
         Ok(images)
     }
@@ -126,6 +125,19 @@ impl HelmReleases {
         };
         self.remotes.runner(own, reference).await
     }
+}
+
+/// Why newer images cannot be set over the values of a release, and what to do; `None`: they can.
+fn image_values_refusal(spec: &HelmReleaseSpec) -> Option<&'static str> {
+    if spec.kube_config.is_some() {
+        return Some(
+            "spec.kubeConfig: images in the values of a release on another cluster are not followed: remove the annotation \
+             windlass.dev/image-values or the block keel, and follow images there",
+        );
+    }
+    spec.upgrade.preserve_values.then_some(
+        "spec.upgrade.preserveValues keeps the image of the last revision: images in values are not followed",
+    )
 }
 
 /// What of the target is not what the current release has; `None` if it is the same, or there is no release.
@@ -212,4 +224,25 @@ pub(super) async fn preserved(
     let mut merged = digest::record_values(&record);
     chart_compat::chart::merge_maps(&mut merged, values);
     Ok(merged)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn images_in_values_that_stay_or_are_elsewhere_are_refused() {
+        let far = json!({"secretRef": {"name": "far"}});
+        for (spec, expected) in [
+            (json!({}), None),
+            (json!({"kubeConfig": far}), Some("spec.kubeConfig: ")),
+            (json!({"upgrade": {"preserveValues": true}}), Some("spec.upgrade.preserveValues keeps ")),
+        ] {
+            let refusal = image_values_refusal(&serde_json::from_value(spec.clone()).unwrap());
+            assert_eq!(refusal.is_some(), expected.is_some(), "{spec}");
+            assert!(refusal.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{spec}");
+        }
+    }
 }

@@ -19,8 +19,8 @@ use crate::bundle::opened_bundle::OpenedBundle;
 use windlass_base::redact;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef, api_now};
 use windlass_controller::{
-    AccountName, EventNote, EventType, FrontEnd, Phase, ReadyState, ReconcileError, ReconcilePass,
-    Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
+    AccountName, EventNote, EventType, FrontEnd, ImageAnnotations, Phase, ReadyState, ReconcileError,
+    ReconcilePass, Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
 };
 use windlass_engine::{Disposition, ReleaseId};
 use windlass_render::RenderBounds;
@@ -290,6 +290,10 @@ impl FrontEnd for Helmfiles {
             )));
         }
         let spec = object.spec()?;
+        let images = ImageAnnotations::of(ObjectMeta::of(&pass.object));
+        pass.note_image_values(images.refused(
+            "images in the values of Helmfiles are not followed: remove it, and those of the workloads are",
+        ));
         let labels = OwnerLabels::of_object(&pass.reference);
         let interval = Requeue::After(jittered(interval_of(spec)));
         let evaluation = self.evaluate(pass, object.generation, spec, &labels).await?;
