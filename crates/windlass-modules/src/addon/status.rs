@@ -54,9 +54,16 @@ impl Phase {
         }
     }
 
-    /// It lasts until something happens.
+    /// Those that last until something happens.
+    const LASTING: [Self; 4] = [Self::Disabled, Self::Ready, Self::NotReady, Self::Failed];
+
     fn lasts(self) -> bool {
-        matches!(self, Self::Disabled | Self::Ready | Self::NotReady | Self::Failed)
+        Self::LASTING.contains(&self)
+    }
+
+    /// Whether the `phase` of an object is one that lasts.
+    fn is_lasting(written: &Value) -> bool {
+        Self::LASTING.iter().any(|phase| written == phase.name())
     }
 }
 
