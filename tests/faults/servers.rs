@@ -13,7 +13,7 @@ use std::{
 };
 use windlass_testing::{ControlPlane, Options, Tool};
 
-/// As long as etcd stands still: past the API server's own patience with single requests it would answer by itself.
+/// As long as etcd stands still: past the API server's own time limit for single requests it would answer by itself.
 const PAUSE: Duration = Duration::from_secs(3);
 
 /// Goes through a life for each server and the number of the request at which it is hit.

@@ -11,7 +11,7 @@ const BEFORE: &str = "configVersion: v1\nbeforeHelm: 1";
 #[test]
 fn a_hook_without_a_timeout_holds_up_others_for_so_long_and_no_longer() {
     let cp = control_plane();
-    let ns = cp.namespace("patience").unwrap();
+    let ns = cp.namespace("hung-hook").unwrap();
     let modules = Modules::new();
     modules.small("010-stuck").small("020-next").small("030-last").enable(&["stuck", "next", "last"]);
     let release = modules.path().join("go-on");
@@ -150,7 +150,7 @@ fn the_api_server_dies_and_the_leader_dies_in_mid_converge() {
     for name in &names {
         assert_eq!(history(&cp, ns, name), [(1, "deployed".to_owned())], "{name}");
     }
-    // Servers that are away for a while cost no leader its place, and no follower its patience.
+    // Servers that are away for a while cost no leader its place, and do not stop a follower.
     second.stop();
     let operator = Operator::start_with(&cp, ns, modules.path(), &election("third"));
     operator.wait_converged();

@@ -50,7 +50,7 @@ struct Recipe {
     /// Files of the module that the tool is run with, copied beside the binary.
     files: &'static [&'static str],
     /// What a first build takes on two cores.
-    patience: &'static str,
+    build_time: &'static str,
 }
 
 const KUBE_APISERVER: Recipe = Recipe {
@@ -64,7 +64,7 @@ const KUBE_APISERVER: Recipe = Recipe {
         "k8s.io/component-base/version.gitMinor={minor}",
     ],
     files: &[],
-    patience: "4 minutes",
+    build_time: "4 minutes",
 };
 
 const HELM3: Recipe = Recipe {
@@ -81,7 +81,7 @@ const HELM3: Recipe = Recipe {
         "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor=37",
     ],
     files: &[],
-    patience: "a minute",
+    build_time: "a minute",
 };
 
 /// Nodes get Ready and keep their lease; Pods get Ready at once, those of Jobs complete, deleted ones go.
@@ -164,25 +164,25 @@ impl Tool {
                 package: "go.etcd.io/etcd/server/v3",
                 stamps: &[],
                 files: &[],
-                patience: "a minute",
+                build_time: "a minute",
             },
             Tool::KubeApiserver => &KUBE_APISERVER,
             Tool::KubeControllerManager => &Recipe {
                 name: "kube-controller-manager",
                 package: "k8s.io/kubernetes/cmd/kube-controller-manager",
-                patience: "a minute",
+                build_time: "a minute",
                 ..KUBE_APISERVER
             },
             Tool::KubeScheduler => &Recipe {
                 name: "kube-scheduler",
                 package: "k8s.io/kubernetes/cmd/kube-scheduler",
-                patience: "half a minute",
+                build_time: "half a minute",
                 ..KUBE_APISERVER
             },
             Tool::Kubectl => &Recipe {
                 name: "kubectl",
                 package: "k8s.io/kubernetes/cmd/kubectl",
-                patience: "half a minute",
+                build_time: "half a minute",
                 ..KUBE_APISERVER
             },
             Tool::Kwok => &Recipe {
@@ -192,7 +192,7 @@ impl Tool {
                 package: "sigs.k8s.io/kwok/cmd/kwok",
                 stamps: &[],
                 files: KWOK_STAGES,
-                patience: "a minute",
+                build_time: "a minute",
             },
             Tool::Helm4 => &Recipe {
                 name: "helm",
@@ -201,7 +201,7 @@ impl Tool {
                 package: "helm.sh/helm/v4/cmd/helm",
                 stamps: &["helm.sh/helm/v4/internal/version.version={version}"],
                 files: &[],
-                patience: "2 minutes",
+                build_time: "2 minutes",
             },
             Tool::Helm3 => &HELM3,
             Tool::AnswersOfHelm3 => &Recipe { name: "answers", package: ".", ..HELM3 },
@@ -212,7 +212,7 @@ impl Tool {
                 package: "github.com/distribution/distribution/v3/cmd/registry",
                 stamps: &[],
                 files: &[],
-                patience: "2 minutes",
+                build_time: "2 minutes",
             },
             // Its version is that of the library in it.
             Tool::Ssh => &Recipe {
@@ -222,7 +222,7 @@ impl Tool {
                 package: ".",
                 stamps: &[],
                 files: &[],
-                patience: "a minute",
+                build_time: "a minute",
             },
             Tool::SourceController => &Recipe {
                 name: "source-controller",
@@ -231,7 +231,7 @@ impl Tool {
                 package: "github.com/fluxcd/source-controller",
                 stamps: &[],
                 files: &[],
-                patience: "10 minutes",
+                build_time: "10 minutes",
             },
             Tool::HelmController => &Recipe {
                 name: "helm-controller",
@@ -240,7 +240,7 @@ impl Tool {
                 package: "github.com/fluxcd/helm-controller",
                 stamps: &[],
                 files: &[],
-                patience: "10 minutes",
+                build_time: "10 minutes",
             },
             // Its version is that of the Helm in it.
             Tool::Answers => &Recipe {
@@ -250,7 +250,7 @@ impl Tool {
                 package: ".",
                 stamps: &[],
                 files: &[],
-                patience: "2 minutes",
+                build_time: "2 minutes",
             },
         }
     }

@@ -1,7 +1,7 @@
 //! When a deletion of an object may be a shell hook's own doing: while one runs, and a moment after. Pure.
 //!
 //! Such deletions are not drift: the owner's next run decides on them. A hook that hangs, or hooks that run without a break,
-//! must not disable drift correction forever: after the hook patience they no longer count.
+//! must not disable drift correction forever: after `--hook-unblock-after` they no longer count.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub enum HookActivity {
     None,
     /// A hook runs or has just run.
     Active,
-    /// Hooks have been running for longer than the patience.
+    /// Hooks have been running for longer than `--hook-unblock-after`.
     Hung,
 }
 
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_hangs_counts_for_the_patience_and_others_for_themselves() {
+    fn a_hook_that_hangs_counts_until_it_unblocks_others() {
         let hangs = ("a", 0, None);
         assert_eq!(activity(&[hangs], 99), HookActivity::Active);
         assert_eq!(activity(&[hangs], 100), HookActivity::Hung);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_without_a_break_count_for_the_patience() {
+    fn hooks_without_a_break_count_until_they_unblock_others() {
         // One a second, each of half of it; after the break of 10 s the time starts again.
         let mut runs: Vec<(&str, u64, Option<u64>)> = (0..150).map(|s| ("a", s, Some(s + 1))).collect();
         runs.push(("a", 160, Some(161)));

@@ -65,7 +65,7 @@ fn build(recipe: &Recipe, source: &Path, binary: &Path) -> Result<()> {
         "building {} {version} in {} (about {} the first time)",
         recipe.name,
         binary.display(),
-        recipe.patience
+        recipe.build_time
     ));
 
     // The binary comes last and whole: a build that was killed is made again.

@@ -195,7 +195,7 @@ impl Hooks {
     }
 }
 
-/// The smaller of a timeout and the patience.
+/// The smaller of a timeout and `--hook-unblock-after`.
 pub fn limit(timeout: Option<Duration>, unblock_after: Duration) -> Duration {
     timeout.map_or(unblock_after, |timeout| timeout.min(unblock_after))
 }
