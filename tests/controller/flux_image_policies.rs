@@ -61,6 +61,13 @@ async fn an_image_policy_chooses_the_tag() {
     let mut suspended = repository.clone();
     suspended["suspend"] = true.into();
     object(&own, "ImageRepository", &suspended);
+    // A check that has begun before has ended once the next one says something.
+    let annotate = |text: &str| {
+        own.cp.kubectl(["annotate", "deployment", "web", "-n", own.ns.name(), text]).unwrap();
+    };
+    annotate("windlass.dev/image-window=someday");
+    own.wait_event("windlass.dev/image-window");
+    annotate("windlass.dev/image-window-");
     let later = registry.push("main-20", "later").await;
     own.deployment(
         "control",

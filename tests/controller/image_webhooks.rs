@@ -135,7 +135,7 @@ async fn a_report_is_a_hint_that_is_bounded() {
     let asked = |name: &str| registry.count(&format!("HEAD /v2/team/{name}/manifests/1"));
     let (web, other) = (asked("web"), asked("other"));
     let (path, body) = (receiving.path.clone(), Receiving::pushed("team/web"));
-    let wrong = format!("{}0", &path[..path.len() - 1]);
+    let wrong = format!("{}{}", &path[..path.len() - 1], if path.ends_with('0') { '1' } else { '0' });
     let large = format!("{}{}", " ".repeat(4 << 20), body);
     let statuses = tokio::task::block_in_place(|| {
         let forged = [receiving.post(&wrong, &body), receiving.post("/hook/", &body)];
