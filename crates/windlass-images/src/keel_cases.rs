@@ -43,11 +43,22 @@ fn highest_number<'t>(expression: &str, current: &str, tags: &'t [String]) -> Op
     Some(if number(current).is_some_and(|running| running >= highest) { "" } else { tag })
 }
 
+/// Whether keel's choice by an expression goes back from a tag that is not in the list any more: here nothing is chosen then.
+fn goes_back(expression: &str, current: &str, next: &str) -> bool {
+    let expression = Regex::new(expression).unwrap();
+    let text = |tag: &str| {
+        let found = expression.captures(tag)?;
+        Some(found.name("compare").map_or(tag, |group| group.as_str()).to_owned())
+    };
+    text(current).zip(text(next)).is_some_and(|(current, next)| next < current)
+}
+
 /// Whether a choice is as the rules say: keel's, but for the differences on purpose.
 fn is_right(answer: &Answer, tags: &[String], ours: &str) -> bool {
     let Answer { policy, current, next, .. } = answer;
     if let Some(expression) = policy.strip_prefix("regexp:") {
-        return ours == highest_number(expression, current, tags).unwrap_or(next);
+        let as_keel = if goes_back(expression, current, next) { "" } else { next };
+        return ours == highest_number(expression, current, tags).unwrap_or(as_keel);
     }
     let numbers = |tag: &str| tag.split(['-', '+']).next().unwrap_or_default().split('.').count();
     // A version comes after one with as many numbers.

@@ -8,7 +8,7 @@ use windlass_base::cron::Cron;
 /// The shortest time between two requests.
 pub(crate) const SHORTEST: Duration = Duration::from_secs(10);
 /// How far back the last time of a schedule is looked for, in seconds: as far as schedules are looked ahead.
-const YEARS: i64 = 5 * 366 * 86_400;
+const YEARS: u32 = 5 * 366 * 86_400;
 
 /// When the registry is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,10 @@ impl PollSchedule {
         match self {
             Self::Every(interval) => *interval,
             Self::Times(cron) => {
-                let next = cron.next(now).and_then(|next| Duration::try_from(next.duration_since(now)).ok());
-                next.unwrap_or_default().max(SHORTEST)
+                let next = cron
+                    .next(now)
+                    .map(|next| Duration::try_from(next.duration_since(now)).unwrap_or_default());
+                next.unwrap_or(Duration::from_secs(YEARS.into())).max(SHORTEST)
             }
         }
     }
@@ -61,7 +63,7 @@ fn last(cron: &Cron, now: Timestamp) -> Option<Timestamp> {
         next.filter(|next| *next <= now)
     };
     // After `early` there is a time by now, after `late` there is none.
-    let (mut early, mut late) = (now.as_second() - YEARS, now.as_second());
+    let (mut early, mut late) = (now.as_second() - i64::from(YEARS), now.as_second());
     let mut found = next_by_now(early)?;
     while late - early > 1 {
         let middle = early + (late - early) / 2;
@@ -99,6 +101,9 @@ mod tests {
         let days = |time: Duration| time.as_secs() / 86_400;
         assert!((23..26).contains(&days(yearly.wait(now))), "{:?}", yearly.wait(now));
         assert!((338..341).contains(&days(yearly.age(now))), "{:?}", yearly.age(now));
+        // 2100 is no leap year.
+        let leap_days = PollSchedule::of_cron("0 0 0 29 2 ?").unwrap();
+        assert_eq!(days(leap_days.wait(at("2096-03-05T00:00:00Z"))), 5 * 366);
         let every = PollSchedule::Every(seconds(600));
         assert_eq!((every.wait(now), every.age(now)), (seconds(600), seconds(300)));
         let error = PollSchedule::of_cron("0 0 0 30 2 *").unwrap_err();
