@@ -71,7 +71,8 @@ fn hostile_charts_cost_their_module_an_error_and_no_more() {
     command.args(["-c", &limited, env!("CARGO_BIN_EXE_windlass")]);
     let kubeconfig = cp.kubeconfig().to_string_lossy().into_owned();
     let path = std::env::var("PATH").unwrap_or_default();
-    let arguments = ["--render-timeout", "5s"];
+    // Longer than a debug build takes to the other bounds beside other tests.
+    let arguments = ["--render-timeout", "15s"];
     let operator =
         Operator::spawn_by(command, &kubeconfig, ns.name(), modules.path(), &arguments, &[("PATH", &path)]);
     operator.wait_converged();
