@@ -4,7 +4,7 @@
 //! that opened it. Refuses to know what is waited for.
 
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 
@@ -19,6 +19,12 @@ const WORKERS: usize = 2;
 /// The system has no thread or no event queue for it.
 pub fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    static BUILDING: Mutex<()> = Mutex::new(());
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    // Of two that are built at a time, one would be dropped, which panics within another runtime.
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
@@ -86,6 +92,26 @@ mod tests {
     async fn a_caller_in_a_runtime_of_one_thread_waits_too() {
         let ready = wait(async || tokio::task::spawn(async {}).await.map_err(|error| error.to_string()));
         assert_eq!(ready, Ok(()));
+    }
+
+    #[test]
+    fn callers_that_begin_at_once_share_the_runtime() {
+        let begin = std::sync::Barrier::new(8);
+        let one = || {
+            let own = Builder::new_current_thread().build().unwrap();
+            own.block_on(async {
+                begin.wait();
+                std::ptr::from_ref(runtime().unwrap()) as usize
+            })
+        };
+        let all = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect::<std::collections::BTreeSet<_>>()
+        });
+        assert_eq!(all.len(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread")]
