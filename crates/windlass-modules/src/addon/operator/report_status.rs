@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Operator;
 use super::converge::Phase;
+use crate::addon::Module;
 use crate::addon::status::{Phase as ModulePhase, Status};
 use crate::addon::values::GLOBAL;
 use windlass_controller::Job;
@@ -22,10 +23,10 @@ impl Operator {
             // The job that runs comes first.
             jobs.entry(task.key).or_insert((task.job, task.running));
         }
-        let status = |module: &crate::addon::Module| {
+        let status = |module: &Module| {
             let name = &module.name.name;
             let job = jobs.get(name).copied();
-            (name.clone(), self.status(name, job, module.broken_files.clone()))
+            (name.clone(), self.status(module, job))
         };
         let statuses: BTreeMap<String, Status> = self.modules.modules.iter().map(status).collect();
         status_writer.send_if_modified(|told| {
@@ -37,15 +38,14 @@ impl Operator {
         });
     }
 
-    fn status(&self, name: &str, job: Option<(Job, bool)>, files: Option<String>) -> Status {
+    /// Called for each module after each event: nothing is searched for among all modules here.
+    fn status(&self, module: &Module, job: Option<(Job, bool)>) -> Status {
+        let (name, files) = (&module.name.name, module.broken_files.clone());
         let Some(wanted) = self.module_states.get(name) else {
-            let flag = self.module(name).map(|m| m.name.enabled_key());
+            let flag = module.name.enabled_key();
             let waits = self.cycle.phase == Phase::Waiting;
-            let problem = self
-                .config_map
-                .problems
-                .iter()
-                .find(|p| Some(&p.key) == flag.as_ref() || waits && p.concerns(GLOBAL));
+            let problem =
+                self.config_map.problems.iter().find(|p| p.key == flag || waits && p.concerns(GLOBAL));
             let error = problem.map(|p| p.text.clone());
             return Status {
                 phase: ModulePhase::Pending,
@@ -88,7 +88,7 @@ impl Operator {
             },
             files,
             maintenance: wanted.maintenance,
-            config: self.refused_section(name),
+            config: self.refused_section(&module.name.key),
             not_ready: match phase {
                 ModulePhase::NotReady => readiness.map(|found| found.message.clone()).unwrap_or_default(),
                 _ => String::new(),
@@ -99,8 +99,7 @@ impl Operator {
 
 impl Operator {
     /// Why the section of a module is not taken, if it is not.
-    fn refused_section(&self, name: &str) -> Option<String> {
-        let key = &self.module(name)?.name.key;
+    fn refused_section(&self, key: &str) -> Option<String> {
         let problem = self.config_map.problems.iter().find(|problem| problem.concerns(key))?;
         Some(problem.text.clone())
     }
