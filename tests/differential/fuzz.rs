@@ -37,7 +37,7 @@ use windlass_differential::{Case, Family, Kind, damaged, ours};
 /// Inputs of each target in a test run.
 const INPUTS: usize = 300;
 /// What one input may take, in a build without optimization beside other builds.
-const PATIENCE: Duration = Duration::from_secs(20);
+const INPUT_LIMIT: Duration = Duration::from_secs(20);
 /// Memory that the whole process may write to, in bytes.
 const MEMORY: u64 = 256 << 20;
 /// Bounds of a render that a template of a few kilobytes cannot need.
@@ -96,7 +96,7 @@ fn fuzz(name: &str, seeds: &[Vec<u8>], grammar: &[Family], target: impl Fn(&[u8]
         let took = begin.elapsed();
         count.fetch_add(1, Ordering::Relaxed);
         longest.fetch_max(u64::try_from(took.as_millis()).unwrap(), Ordering::Relaxed);
-        assert!(took < PATIENCE, "{name}: {took:?} for {:?}", String::from_utf8_lossy(&input));
+        assert!(took < INPUT_LIMIT, "{name}: {took:?} for {:?}", String::from_utf8_lossy(&input));
     });
     let (count, longest) = (count.into_inner(), longest.into_inner());
     let told = format!("{count} inputs, the longest took {longest} ms, {} MiB resident", resident());
