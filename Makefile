@@ -1,6 +1,6 @@
 # Each target is one line to the real thing. `make run` and `make test` are all that a newcomer needs.
 
-.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters bench-charts bench-reload faults module-sdk lint package corpus bench differential fuzz fixtures fixtures-helmfile fixtures-helm-controller fixtures-keel fixtures-reloader fixtures-sops peers tools helms beside-flux prerequisites programs
+.PHONY: run test test-fast deny audit dist matrix crash scale bench-hooks bench-kustomize bench-helmfile bench-helmreleases bench-clusters bench-charts bench-reload faults module-sdk lint package corpus bench differential fuzz fuzz-coverage fixtures fixtures-helmfile fixtures-helm-controller fixtures-keel fixtures-reloader fixtures-sops peers tools helms beside-flux prerequisites programs
 
 # Built once, on github.com/deckhouse/module-sdk.
 MODULE_SDK_PROGRAM := $(CURDIR)/.cache/module-sdk/program
@@ -116,11 +116,14 @@ FAMILIES ?=
 differential: prerequisites
 	cargo run --profile checked -p windlass-differential -- $(COUNT) $(SEED) $(FAMILIES)
 
-# Feeds every reader of outside bytes for SECONDS each: nothing may panic, hang or eat the machine.
+# Feeds every reader of outside bytes for SECONDS each, led by coverage: nothing may panic, hang or eat the machine. TARGET is one of them.
 SECONDS ?= 300
 fuzz:
-	BOLERO_RANDOM_TEST_TIME_MS=$(SECONDS)000 BOLERO_RANDOM_ITERATIONS=1000000000 \
-		cargo test --profile checked -p windlass-differential --test fuzz -- --nocapture
+	tests/fuzz/fuzz.py run --seconds $(SECONDS) $(if $(TARGET),--target "$(TARGET)")
+
+# The lines of each reader that the inputs of `make fuzz` reach. Needs `rustup component add llvm-tools`.
+fuzz-coverage:
+	tests/fuzz/fuzz.py coverage $(if $(TARGET),--target "$(TARGET)")
 
 # Records anew what Go's own template engine, YAML, Helm's functions, gojq, cron and kstatus answer,
 # what kustomize makes of manifests, what Flux's CRDs say and what Helm prints for the fixture charts.

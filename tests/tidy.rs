@@ -642,8 +642,8 @@ fn programs_are_started_in_few_places() {
 #[test]
 fn files_are_small_and_open_with_what_they_own() {
     let mut sizes = Vec::new();
-    let of_tests =
-        ["crates/windlass-testing/src", "tests/differential/src", "tests/peers/src"].map(str::to_owned);
+    let of_tests = ["crates/windlass-testing/src", "tests/differential/src", "tests/fuzz", "tests/peers/src"]
+        .map(str::to_owned);
     for base in shipped().into_iter().chain(of_tests) {
         for file in sources(&root().join(base)) {
             let text = fs::read_to_string(&file).unwrap();
@@ -869,7 +869,7 @@ fn the_security_page_names_tests_that_exist() {
     for name in names {
         let (first, path) = name.split_once("::").unwrap();
         let folder = match first {
-            "windlass_differential" => root().join("tests/differential"),
+            "windlass_fuzz" => root().join("tests/fuzz"),
             _ => folder_of(&first.replace('_', "-")),
         };
         let is_there = is_defined(&root().join("tests"), name)

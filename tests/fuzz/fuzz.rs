@@ -1,8 +1,9 @@
 //! Nothing that comes from outside makes a reader panic, hang or eat the machine.
 //!
-//! Inputs are generated, or fixtures that were damaged. A test run takes a few hundred of each target; `make fuzz` takes
-//! minutes of each, and says how many inputs that were. The process has 256 MiB: who wants more ends it. What a target was given last
-//! lies in `target/fuzz` then. What was found once is in `fixtures/fuzz`, and every run begins with it.
+//! Inputs are generated, or fixtures that were damaged. A test run takes a few hundred of each target at random. `make fuzz` lets
+//! libFuzzer look for inputs that reach new code, in a process of its own for each target, and `make fuzz-coverage` says which lines all of
+//! them together reached (`fuzz.py`). The process has 256 MiB: who wants more ends it. What a target was given last lies in `target/fuzz`
+//! then. What was found once is in `fixtures/fuzz`, and every run begins with it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like the tests")]
 
@@ -10,8 +11,10 @@ mod fuzz_charts;
 mod fuzz_helmfile;
 mod fuzz_kustomize;
 mod fuzz_operator;
+mod fuzz_repositories;
 mod fuzz_sources;
 
+use std::env;
 use std::fs;
 use std::hint::black_box;
 use std::io::{self, Write as _};
@@ -19,6 +22,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bolero::check;
@@ -42,6 +46,15 @@ const INPUT_LIMIT: Duration = Duration::from_secs(20);
 const MEMORY: u64 = 256 << 20;
 /// Bounds of a render that a template of a few kilobytes cannot need.
 const LIMITS: Limits = Limits { depth: 2000, memory: 32 << 20, steps: 100_000, output: 8 << 20 };
+
+/// Longest input of libFuzzer, in bytes: it begins with the seeds, of which most are shorter.
+const LONGEST: usize = 16 << 10;
+/// The only target of this process: libFuzzer takes one, and never returns. Empty: targets say their names, and nothing runs.
+const TARGET: &str = "FUZZ_TARGET";
+/// A directory of inputs: libFuzzer begins with the seeds there.
+const CORPUS: &str = "FUZZ_CORPUS";
+/// A directory of inputs of which the target gets each once, and no others.
+const REPLAY: &str = "FUZZ_REPLAY";
 
 /// One target at a time: the memory is that of the process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -77,29 +90,62 @@ fn found(name: &str) -> Vec<Vec<u8>> {
     }
 }
 
+/// Whether this process is for a target.
+fn is_wanted(name: &str) -> bool {
+    let Ok(wanted) = env::var(TARGET) else { return true };
+    if wanted.is_empty() {
+        let test = thread::current();
+        writeln!(io::stderr(), "{}\t{name}", test.name().unwrap_or_default()).unwrap();
+    }
+    wanted == name
+}
+
+/// Writes seeds as inputs that are the bytes behind the first one.
+fn write_seeds(directory: &str, seeds: &[Vec<u8>]) {
+    for (n, seed) in seeds.iter().enumerate().filter(|(_, seed)| seed.len() < LONGEST) {
+        fs::write(Path::new(directory).join(format!("seed-{n}")), [b"\0", &seed[..]].concat()).unwrap();
+    }
+}
+
 /// Feeds a target, and watches over it.
 fn fuzz(name: &str, seeds: &[Vec<u8>], grammar: &[Family], target: impl Fn(&[u8])) {
+    if !is_wanted(name) {
+        return;
+    }
+    if let Ok(directory) = env::var(REPLAY) {
+        for (_, bytes) in files(Path::new(&directory), &|_| true) {
+            target(&input(&bytes, seeds, grammar));
+        }
+        return;
+    }
+    let longest = match env::var(CORPUS) {
+        Ok(directory) => {
+            write_seeds(&directory, seeds);
+            LONGEST
+        }
+        Err(_) => 4096,
+    };
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     limit_memory();
     let last = last_input(name);
-    let (count, longest) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (count, slowest) = (AtomicU64::new(0), AtomicU64::new(0));
     for input in found(name) {
         target(&input);
     }
     // What a panic leaves behind is not looked at: it ends the test.
     let target = AssertUnwindSafe(target);
-    check!().with_iterations(INPUTS).with_max_len(4096).for_each(|bytes: &[u8]| {
+    check!().with_iterations(INPUTS).with_max_len(longest).for_each(|bytes: &[u8]| {
         let input = input(bytes, seeds, grammar);
         fs::write(&last, &input).unwrap();
         let begin = Instant::now();
         target(&input);
         let took = begin.elapsed();
         count.fetch_add(1, Ordering::Relaxed);
-        longest.fetch_max(u64::try_from(took.as_millis()).unwrap(), Ordering::Relaxed);
+        slowest.fetch_max(u64::try_from(took.as_millis()).unwrap(), Ordering::Relaxed);
         assert!(took < INPUT_LIMIT, "{name}: {took:?} for {:?}", String::from_utf8_lossy(&input));
     });
-    let (count, longest) = (count.into_inner(), longest.into_inner());
-    let told = format!("{count} inputs, the longest took {longest} ms, {} MiB resident", resident());
+    let (count, slowest) = (count.into_inner(), slowest.into_inner());
+    let told = format!("{count} inputs, the slowest took {slowest} ms, {} MiB resident", resident());
     // Whether anybody reads it is no matter.
     drop(writeln!(io::stderr(), "{name}: {told}"));
 }
