@@ -83,13 +83,14 @@ READERS = {
 }
 
 
-def built(profile, flags):
-    """The executable of the targets, as cargo builds it with `flags` for rustc."""
-    host = next(line for line in output("rustc", "-vV").splitlines() if line.startswith("host: ")).split()[1]
-    # With a triple, the flags are not those of build scripts and procedural macros.
-    command = ["cargo", "test", "--profile", profile, "--target", host, "-p", "windlass-fuzz", "--test", "fuzz", "--no-run"]
-    environment = {**os.environ, "RUSTFLAGS": flags}
-    lines = output(*command, "--message-format=json-render-diagnostics", environment=environment).splitlines()
+def host():
+    return next(line for line in output("rustc", "-vV").splitlines() if line.startswith("host: ")).split()[1]
+
+
+def built(*options, **more):
+    """The executable of the targets, as cargo builds it with these options and variables."""
+    command = ["cargo", "test", *options, "--test", "fuzz", "--no-run", "--message-format=json-render-diagnostics"]
+    lines = output(*command, environment={**os.environ, **more}).splitlines()
     artifacts = [json.loads(line) for line in lines if line.startswith("{")]
     return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "fuzz")
 
@@ -154,7 +155,8 @@ def fuzz(executable, target, test, seconds, scratch):
 
 
 def run(options):
-    executable = built("fuzz", COUNTERS)
+    # With a triple, the flags are not those of build scripts and procedural macros.
+    executable = built("-p", "windlass-fuzz", "--profile", "fuzz", "--target", host(), RUSTFLAGS=COUNTERS)
     FOUND.mkdir(parents=True, exist_ok=True)
     begin = time.time()
     wanted = targets(executable, options.target)
@@ -180,8 +182,7 @@ def run(options):
 
 
 def llvm(tool):
-    host = next(line for line in output("rustc", "-vV").splitlines() if line.startswith("host: ")).split()[1]
-    path = pathlib.Path(output("rustc", "--print", "sysroot").strip()) / "lib/rustlib" / host / "bin" / tool
+    path = pathlib.Path(output("rustc", "--print", "sysroot").strip()) / "lib/rustlib" / host() / "bin" / tool
     if not path.exists():
         sys.exit(f"{tool} is not there: rustup component add llvm-tools")
     return str(path)
@@ -191,7 +192,8 @@ def coverage(options):
     tools = [llvm("llvm-profdata"), llvm("llvm-cov")]
     with tempfile.TemporaryDirectory() as directory:
         directory = pathlib.Path(directory)
-        executable = built("checked", "-Cinstrument-coverage")
+        wrapper = str(ROOT / "tests/fuzz/instrumented.sh")
+        executable = built("--workspace", RUSTC_WORKSPACE_WRAPPER=wrapper, LLVM_PROFILE_FILE=os.devnull)
         wanted = targets(executable, options.target)
         print("| target | inputs | lines of its readers | reached |\n| --- | ---: | ---: | ---: |", flush=True)
         profiles = []

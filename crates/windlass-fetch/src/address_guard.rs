@@ -113,8 +113,6 @@ impl Server {
             Some((_, host)) => host,
             None => authority,
         };
-        // Escapes, and forms of IPv4 such as 127.1, are another text after they were read.
-        let url = reqwest::Url::parse(&format!("http://{host}/")).ok()?;
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse::<u16>().ok()?)),
             _ => (host, None),
@@ -123,9 +121,15 @@ impl Server {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         let is_plain = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
             Some(address) => address.parse::<Ipv6Addr>().is_ok(),
-            None => !name.starts_with(['-', '.']) && name.chars().all(plain) && url.host_str() == Some(&name),
+            None => !name.starts_with(['-', '.']) && name.chars().all(plain),
         };
-        (is_plain && !name.is_empty()).then(|| Self { scheme, host: name, port: port.unwrap_or(default) })
+        if !is_plain || name.is_empty() {
+            return None;
+        }
+        // Forms of IPv4 such as 127.1 are another text after they were read.
+        let url = reqwest::Url::parse(&format!("http://{}/", host.to_ascii_lowercase())).ok()?;
+        let is_same = name.starts_with('[') || url.host_str() == Some(&name);
+        is_same.then(|| Self { scheme, host: name, port: port.unwrap_or(default) })
     }
 
     /// The address, if the host is one.
@@ -248,6 +252,11 @@ mod tests {
             ("http://169.254.169.254/latest", local),
             ("http://[fd00:ec2::23]/", local),
             ("http://u@127.0.0.1/r", local),
+            // Hosts that are not ASCII when they were read.
+            ("http://X%fa/r", plain),
+            ("http://%58%c3%a9/r", plain),
+            ("http://X\u{e9}/r", plain),
+            ("http://10.1.2.3:+80/r", plain),
             // What parsers read in different ways.
             ("http://127.0.0.%31/r", plain),
             ("http://localhos%74/r", plain),

@@ -422,13 +422,26 @@ impl Response {
     }
 }
 
+/// Why a location cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadHost {
+    #[error("the host {0:?} is not plain ASCII: write its ASCII form (xn--...)")]
+    NotAscii(String),
+    #[error(transparent)]
+    Invalid(<reqwest::Url as std::str::FromStr>::Err),
+}
+
 /// The request URL of a location.
 ///
 /// # Errors
 /// The host is invalid.
-pub(super) fn address(url: &Location) -> Result<reqwest::Url, <reqwest::Url as std::str::FromStr>::Err> {
+pub(super) fn address(url: &Location) -> Result<reqwest::Url, BadHost> {
+    // An escape may be any character. reqwest's reader has no tables of them: a build with debug assertions panics on some.
+    if !url.host.is_ascii() || url.host.contains('%') {
+        return Err(BadHost::NotAscii(url.host.clone()));
+    }
     let text = format!("{}://{}{}", url.scheme, url.host, url.target());
-    reqwest::Url::parse(&text)
+    reqwest::Url::parse(&text).map_err(BadHost::Invalid)
 }
 
 /// A status as Go writes it: `404 Not Found`.
