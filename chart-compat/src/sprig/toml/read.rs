@@ -214,7 +214,7 @@ impl<'a> Reader<'a, '_> {
             Some(_) => {
                 let path = self.key_path()?;
                 let outer = self.context.clone();
-                let value = self.keyed_value(&path, 0)?;
+                let value = self.keyed_value(&path, outer.len())?;
                 self.put(root, &path, value, 0)?;
                 self.context = outer;
                 self.key.clear();
@@ -274,7 +274,16 @@ impl<'a> Reader<'a, '_> {
                 return if next.is_some() { self.error(&text) } else { self.unexpected(&text) };
             }
         }
+        self.check_depth(path.len())?;
         self.open(root, path, many)
+    }
+
+    /// Each part of a key and of a header is a table within the one before.
+    fn check_depth(&self, depth: usize) -> Read<()> {
+        if depth > MAX_DEPTH {
+            return self.error(&format!("values are nested deeper than {MAX_DEPTH}"));
+        }
+        Ok(())
     }
 
     /// Opens the table of a header. `many`: it is an item of an array of tables.
@@ -384,13 +393,15 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Reads the value of a key, which becomes the current key.
+    /// Reads the value of a key, which becomes the current key. `depth` is that of the table that holds the key.
     fn keyed_value(&mut self, path: &[String], depth: usize) -> Read<Node<'a>> {
         let (last, parents) = match path.split_last() {
             Some((last, parents)) => (last.clone(), parents.to_vec()),
             None => return Ok(Node::Value(Value::Nil)),
         };
         self.key = last;
+        let depth = depth + parents.len();
+        self.check_depth(depth)?;
         self.context.extend(parents);
         self.blanks();
         self.value(depth)
@@ -438,9 +449,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn value(&mut self, depth: usize) -> Read<Node<'a>> {
-        if depth > MAX_DEPTH {
-            return self.error(&format!("values are nested deeper than {MAX_DEPTH}"));
-        }
+        self.check_depth(depth)?;
         let value = match self.peek() {
             None => return self.unexpected("unexpected EOF; expected value"),
             Some('[') => {
