@@ -105,6 +105,23 @@ impl Path {
     }
 }
 
+/// The most parts of a path from which a tree of maps is made.
+pub const MAX_PARTS: usize = 500;
+
+/// The parts of a path with dots, without escapes: those of `import-values`. Trees that are made of one are as deep as it has parts,
+/// and walks of them take as much stack.
+///
+/// # Errors
+/// It has more than [`MAX_PARTS`]; the text begins with those.
+pub fn dotted(text: &str) -> Result<Vec<&str>, String> {
+    let parts: Vec<&str> = text.split('.').take(MAX_PARTS + 1).collect();
+    if parts.len() > MAX_PARTS {
+        let shown: String = text.chars().take(40).collect();
+        return Err(format!("the path {shown}… has more than {MAX_PARTS} parts"));
+    }
+    Ok(parts)
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, step) in self.0.iter().enumerate() {

@@ -69,9 +69,44 @@ pub enum Error {
     /// Values cannot be merged.
     #[error("{0}")]
     Values(String),
+    /// Preparing the chart for a render takes more than it may.
+    #[error("{}", bound_text(chart, value, bound))]
+    Bound {
+        /// The names of the chart and those around it, joined by dots.
+        chart: String,
+        /// The value, dependency or import, or nothing if it is the chart as a whole.
+        value: String,
+        /// The bound.
+        bound: String,
+    },
+}
+
+fn bound_text(chart: &str, value: &str, bound: &str) -> String {
+    if value.is_empty() {
+        format!("chart {chart}: {bound}")
+    } else {
+        format!("chart {chart}: {value}: {bound}")
+    }
 }
 
 impl Error {
+    /// The error of a bound, for a chart that [`Self::in_chart`] names.
+    pub(super) fn bound(value: &str, bound: String) -> Self {
+        // A name can be as long as its file.
+        let value = value.chars().take(200).collect();
+        Self::Bound { chart: String::new(), value, bound }
+    }
+
+    /// Names the chart in which a bound was exceeded, unless a chart below it is named.
+    pub(super) fn in_chart(mut self, name: &str) -> Self {
+        if let Self::Bound { chart, .. } = &mut self
+            && chart.is_empty()
+        {
+            *chart = name.chars().take(200).collect();
+        }
+        self
+    }
+
     /// The error of a values file without its chain of callers and without a line.
     #[must_use]
     pub fn problem(&self) -> String {

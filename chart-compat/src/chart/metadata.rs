@@ -1,5 +1,7 @@
 //! `Chart.yaml`: decoding with Helm's coercions, and validation (`chart.Metadata`).
 
+use std::collections::HashSet;
+
 use super::error::Error;
 use crate::data::{Data, Map};
 use crate::go::{semver, strconv, unicode};
@@ -351,7 +353,7 @@ impl Metadata {
             }
             [&mut m.name, &mut m.email, &mut m.url].into_iter().for_each(sanitize);
         }
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen = HashSet::new();
         for d in self.dependencies.iter_mut().flatten() {
             if d.is_null {
                 return broken("dependencies must not contain empty or null nodes".to_owned());
@@ -367,10 +369,9 @@ impl Metadata {
                 ));
             }
             let key = if d.alias.is_empty() { &d.name } else { &d.alias };
-            if seen.contains(&key.as_str()) {
+            if !seen.insert(key.as_str()) {
                 return Err(Error::DuplicateDependency(quoted(key)));
             }
-            seen.push(key);
         }
         Ok(())
     }

@@ -27,7 +27,10 @@ pub fn render_report(error: &Error, trace: Option<&Trace>) -> Option<Report> {
         }
         Error::Schema { breaches, .. } => schema_report(breaches, trace?),
         Error::Chart(e) | Error::Dependencies(e) => chart_report(e),
-        Error::Yaml { line: None, .. } | Error::KubeVersion { .. } | Error::Objects { .. } => None,
+        Error::Yaml { line: None, .. }
+        | Error::KubeVersion { .. }
+        | Error::Objects { .. }
+        | Error::Context { .. } => None,
     }
 }
 

@@ -363,24 +363,51 @@ impl<'a> Value<'a> {
 
     /// A copy of JSON data in the arena: maps become `map[string]interface {}`, lists `[]interface {}`.
     pub fn from_data(arena: &'a Arena, data: &Data) -> Self {
-        match data {
+        Self::from_data_within(arena, data, usize::MAX).unwrap_or_default()
+    }
+
+    /// As [`Self::from_data`], or nothing if the arena then has more than so many bytes. Data that shares maps is a tree here.
+    #[must_use]
+    pub fn from_data_within(arena: &'a Arena, data: &Data, most: usize) -> Option<Self> {
+        Some(match data {
             Data::Null => Self::Nil,
             Data::Bool(b) => Self::Bool(*b),
             Data::Int(i) => Self::Int64(*i),
             Data::Float(f) => Self::Float(*f),
             Data::String(s) => Self::str(arena, s),
             Data::List(l) => {
-                let items = arena.alloc_slice_fill_iter(l.iter().map(|d| Self::from_data(arena, d)));
+                if arena.taken_bytes() > most {
+                    return None;
+                }
+                let mut whole = true;
+                let items = arena.alloc_slice_fill_iter(l.iter().map(|d| {
+                    let item = if whole { Self::from_data_within(arena, d, most) } else { None };
+                    whole = item.is_some();
+                    item.unwrap_or_default()
+                }));
+                if !whole {
+                    return None;
+                }
                 Self::list_of(arena, Elem::Any, items)
             }
             Data::Map(m) => {
+                if arena.taken_bytes() > most {
+                    return None;
+                }
+                let mut whole = true;
                 let entry = |(k, v): (&String, &Data)| {
                     let key: &'a [u8] = arena.alloc_slice_copy(k.as_bytes());
-                    (key, Self::from_data(arena, v))
+                    let value = if whole { Self::from_data_within(arena, v, most) } else { None };
+                    whole = value.is_some();
+                    (key, value.unwrap_or_default())
                 };
-                Self::Map(Map::sorted(arena, MapKind::Any, m.iter().map(entry)))
+                let map = Map::sorted(arena, MapKind::Any, m.iter().map(entry));
+                if !whole {
+                    return None;
+                }
+                Self::Map(map)
             }
-        }
+        })
     }
 
     /// Go's truth of the value (`template.IsTrue`): zero numbers, empty strings, lists and maps, and nil are false.

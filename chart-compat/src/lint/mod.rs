@@ -193,8 +193,10 @@ fn values(subject: &Subject<'_>, options: &Options<'_>, messages: &mut Messages)
             match subject.schema.as_ref().filter(|s| !s.is_empty() && !skipped) {
                 Some(schema) => {
                     let mut merged = options.values.clone();
-                    crate::chart::coalesce_tables(&mut merged, &values);
-                    check_schema(schema, &merged, options.world)
+                    let coalesced = crate::chart::coalesce_tables(&mut merged, &values);
+                    coalesced
+                        .map_err(|error| error.to_string())
+                        .and_then(|()| check_schema(schema, &merged, options.world))
                 }
                 None => Ok(()),
             }

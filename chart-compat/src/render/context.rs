@@ -1,5 +1,6 @@
 //! The context of each template: `.Values`, `.Release`, `.Chart`, `.Files`, … (`recAllTpls`).
 
+use super::error::Error;
 use super::{Capabilities, Options, Release};
 use crate::chart::{Chart, Dependency, File, Metadata};
 use crate::data::{Data, Map as DataMap};
@@ -29,19 +30,48 @@ impl TemplateTask<'_> {
     }
 }
 
-/// The templates of a chart and its subcharts: full path and text.
-pub(super) fn texts(chart: &Chart) -> Vec<(String, bytes::Bytes)> {
-    fn collect(chart: &Chart, path: &str, out: &mut Vec<(String, bytes::Bytes)>) {
+/// The templates of a chart and its subcharts: full path and text. Paths take at most so many bytes of memory.
+///
+/// # Errors
+/// They take more.
+pub(super) fn texts(chart: &Chart, memory: usize) -> Result<Vec<(String, bytes::Bytes)>, Error> {
+    fn collect(
+        chart: &Chart,
+        path: &str,
+        room: &mut PathRoom,
+        out: &mut Vec<(String, bytes::Bytes)>,
+    ) -> Result<(), Error> {
         for sub in &chart.dependencies {
-            collect(sub, &sub.path_below(path), out);
+            collect(sub, &sub.path_below(path), room, out)?;
         }
-        out.extend(templates(chart).map(|t| (format!("{path}/{}", t.name), t.data.clone())));
+        for t in templates(chart) {
+            room.take(path, t)?;
+            out.push((format!("{path}/{}", t.name), t.data.clone()));
+        }
+        Ok(())
     }
     let mut out = Vec::new();
-    collect(chart, chart.name(), &mut out);
+    collect(chart, chart.name(), &mut PathRoom { memory, taken: 0 }, &mut out)?;
     out.sort_by(|a, b| a.0.cmp(&b.0));
     keep_last(&mut out, |t| &t.0);
-    out
+    Ok(out)
+}
+
+/// The memory for the paths of templates: names of charts may be long, and those of subcharts are in each other.
+struct PathRoom {
+    memory: usize,
+    taken: usize,
+}
+
+impl PathRoom {
+    fn take(&mut self, path: &str, template: &File) -> Result<(), Error> {
+        self.taken += size_of::<TemplateTask<'_>>() + 2 * path.len() + template.name.len();
+        if self.taken > self.memory {
+            Err(Error::context(path, "paths of templates", self.memory))
+        } else {
+            Ok(())
+        }
+    }
 }
 
 /// Of several templates with the same path, which are adjacent, keeps the last.
@@ -67,14 +97,18 @@ fn templates(chart: &Chart) -> impl Iterator<Item = &File> {
 /// The entries of `.Release` that differ between revisions.
 const BY_REVISION: &[&[u8]] = &[b"IsInstall", b"IsUpgrade", b"Revision"];
 
-/// The templates of a chart and its subcharts, each with its chart's context.
+/// The templates of a chart and its subcharts, each with its chart's context. All contexts take at most so many bytes of memory.
+///
+/// # Errors
+/// They take more.
 pub(super) fn tasks<'a>(
     arena: &'a Arena,
     chart: &'a Chart,
     values: &DataMap,
     options: &'a Options,
     profile: Profile,
-) -> Vec<TemplateTask<'a>> {
+    memory: usize,
+) -> Result<Vec<TemplateTask<'a>>, Error> {
     let release = release(arena, &options.release);
     release.watch(BY_REVISION);
     let mut builder = Builder {
@@ -83,13 +117,16 @@ pub(super) fn tasks<'a>(
         release: Value::Map(release),
         capabilities: capabilities(arena, &options.capabilities, profile),
         tasks: Vec::new(),
+        memory,
+        paths: PathRoom { memory, taken: 0 },
     };
-    let values = match Value::from_data(arena, &Data::Map(values.clone())) {
-        Value::Map(values) => values,
-        _ => Map::new(arena, MapKind::Any),
+    let values = match Value::from_data_within(arena, &Data::Map(values.clone()), memory) {
+        Some(Value::Map(values)) => values,
+        Some(_) => Map::new(arena, MapKind::Any),
+        None => return Err(Error::context(chart.name(), "values of its charts", memory)),
     };
-    builder.chart(chart, chart.name(), values, true);
-    builder.tasks
+    builder.chart(chart, chart.name(), values, true)?;
+    Ok(builder.tasks)
 }
 
 struct Builder<'a> {
@@ -98,6 +135,8 @@ struct Builder<'a> {
     release: Value<'a>,
     capabilities: Value<'a>,
     tasks: Vec<TemplateTask<'a>>,
+    memory: usize,
+    paths: PathRoom,
 }
 
 fn map<'a>(arena: &'a Arena, entries: &[(&'a str, Value<'a>)]) -> &'a Map<'a> {
@@ -292,7 +331,13 @@ impl<'a> Builder<'a> {
         Value::object(self.arena, Object::Files(self.arena.alloc_slice_copy(&files)))
     }
 
-    fn chart(&mut self, chart: &'a Chart, path: &str, values: &'a Map<'a>, is_root: bool) -> &'a Map<'a> {
+    fn chart(
+        &mut self,
+        chart: &'a Chart,
+        path: &str,
+        values: &'a Map<'a>,
+        is_root: bool,
+    ) -> Result<&'a Map<'a>, Error> {
         let arena = self.arena;
         let values = values.with_kind(arena, MapKind::Values);
         let subcharts = Map::new(arena, MapKind::Any);
@@ -312,10 +357,14 @@ impl<'a> Builder<'a> {
                 Some(Value::Map(m)) => m,
                 _ => Map::new(arena, MapKind::Values),
             };
-            let sub_context = self.chart(sub, &sub.path_below(path), sub_values, false);
+            let sub_context = self.chart(sub, &sub.path_below(path), sub_values, false)?;
             subcharts.insert(sub.name().as_bytes(), Value::Map(sub_context));
         }
+        if arena.taken_bytes() > self.memory {
+            return Err(Error::context(path, "contexts of its templates", self.memory));
+        }
         for t in templates(chart) {
+            self.paths.take(path, t)?;
             self.tasks.push(TemplateTask {
                 name: format!("{path}/{}", t.name),
                 text: t.data.clone(),
@@ -323,6 +372,6 @@ impl<'a> Builder<'a> {
                 context,
             });
         }
-        context
+        Ok(context)
     }
 }

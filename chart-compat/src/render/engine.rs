@@ -11,7 +11,7 @@ use super::prefetch::Prefetch;
 use super::run::{Run, RunOutput};
 use super::schema::{self, Schemas};
 use super::{Options, Rendered, functions, manifest};
-use crate::chart::{Chart, Warn, coalesce_values, process_dependencies};
+use crate::chart::{Chart, Preparation, Warn, coalesce_values_within, process_dependencies_within};
 use crate::data::Map as DataMap;
 use crate::go::semver;
 use crate::profile::Profile;
@@ -52,7 +52,7 @@ pub(crate) fn render_leniently(
     };
     let files = valid.and_then(|()| {
         let compiled = CompiledChart::new(chart, profile);
-        compiled.parse_templates(&compiled.chart);
+        compiled.parse_templates(&compiled.chart, options.limits.memory)?;
         let run = Run { chart: &compiled.chart, values, options, world, compiled: &compiled };
         let mut files = run.one_by_one(Some(&mut diagnostics))?;
         files.sort();
@@ -201,11 +201,11 @@ impl CompiledChart {
         world: &dyn World,
         warn: Warn<'_>,
     ) -> Result<Rendered, Error> {
-        let (chart, values) = self.prepare(user, warn)?;
+        let (chart, values) = self.prepare(user, options, world, warn)?;
         if !options.skip_schema_validation {
             schema::validate(&chart, &values, &self.schemas, world, warn)?;
         }
-        self.parse_templates(&chart);
+        self.parse_templates(&chart, options.limits.memory)?;
         let kube = &options.capabilities.kube_version;
         let range = &chart.metadata.kube_version;
         if !range.is_empty() && !semver::is_compatible(range, &kube.normalized) {
@@ -230,8 +230,8 @@ impl CompiledChart {
         options: &Options,
         world: &dyn World,
     ) -> Result<Vec<(String, String)>, Error> {
-        let (chart, values) = self.prepare(user, &mut drop)?;
-        self.parse_templates(&chart);
+        let (chart, values) = self.prepare(user, options, world, &mut drop)?;
+        self.parse_templates(&chart, options.limits.memory)?;
         let run = Run { chart: &chart, values: &values, options, world, compiled: self };
         let mut files = run.one_by_one(None)?;
         files.retain(|(path, text)| !path.ends_with("NOTES.txt") && !text.trim().is_empty());
@@ -240,18 +240,27 @@ impl CompiledChart {
     }
 
     /// The chart with its enabled subcharts, and all values.
-    fn prepare(&self, user: &DataMap, warn: Warn<'_>) -> Result<(Chart, DataMap), Error> {
+    fn prepare(
+        &self,
+        user: &DataMap,
+        options: &Options,
+        world: &dyn World,
+        warn: Warn<'_>,
+    ) -> Result<(Chart, DataMap), Error> {
+        let stopped = || world.stopped();
+        let bounds = Preparation::within(options.limits.memory, options.limits.steps, &stopped);
         let mut chart = self.chart.clone();
-        process_dependencies(&mut chart, user, self.profile, warn).map_err(Error::Dependencies)?;
-        let values = coalesce_values(&chart, user, self.profile, warn)?;
+        process_dependencies_within(&mut chart, user, self.profile, &bounds, warn)
+            .map_err(Error::Dependencies)?;
+        let values = coalesce_values_within(&chart, user, self.profile, &bounds, warn)?;
         Ok((chart, values))
     }
 
     /// Parses the templates that earlier renders did not need.
-    fn parse_templates(&self, chart: &Chart) {
+    fn parse_templates(&self, chart: &Chart, memory: usize) -> Result<(), Error> {
         let prefetch = self.prefetch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut prefetched = prefetch.map(Prefetch::finish).unwrap_or_default();
-        for (path, text) in texts(chart) {
+        for (path, text) in texts(chart, memory)? {
             if self.known().get(&path, &text).is_some() {
                 continue;
             }
@@ -261,6 +270,7 @@ impl CompiledChart {
             };
             self.known().0.insert(path, (text, Arc::new(parsed)));
         }
+        Ok(())
     }
 
     /// The parsed templates, without texts that are not parsed yet.

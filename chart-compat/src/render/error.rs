@@ -54,6 +54,16 @@ pub enum Error {
         /// The limit, in MiB.
         mib: usize,
     },
+    /// What templates read, or their syntax trees, exceed the memory limit of the render before one is executed.
+    #[error("render stopped: {path}: the {what} take more than {mib} MiB")]
+    Context {
+        /// The path of the chart or of the template that exceeds it.
+        path: String,
+        /// What takes the memory.
+        what: &'static str,
+        /// The limit, in MiB.
+        mib: usize,
+    },
     /// The output of a template is not valid YAML.
     #[error("YAML parse error on {path}: {reason}")]
     Yaml {
@@ -87,6 +97,11 @@ pub(super) const MARK_START: &str = "HELM_ERR_START";
 pub(super) const MARK_END: &str = "HELM_ERR_END";
 
 impl Error {
+    /// The error of a limit of memory, in bytes, that is exceeded before a template is executed.
+    pub(super) fn context(path: &str, what: &'static str, memory: usize) -> Self {
+        Self::Context { path: path.chars().take(200).collect(), what, mib: memory >> 20 }
+    }
+
     /// Whether Helm already had a release when the error occurred; `helm template` then adds a hint.
     #[must_use]
     pub fn has_release(&self) -> bool {

@@ -106,19 +106,25 @@ impl Run<'_> {
         let shared =
             Shared { next: AtomicUsize::new(0), end: AtomicUsize::new(usize::MAX), room: Room::default() };
         let place = ThreadMemory::default();
-        let order = self.order(&place.arena);
+        let memory = self.options.limits.memory;
+        let order = self.order(&place.arena, memory)?;
         let parsed = self.compiled.parsed(&order);
         let set = set(&order, &parsed)?;
+        // Each of two threads has contexts of its own.
+        let fits_twice = place.arena.taken_bytes() <= memory / 2;
         let text: usize = order.iter().filter(|j| !is_partial(j)).map(|j| j.text.len()).sum();
-        let mut threads = if text < WORTH_A_THREAD || self.world.in_order() {
+        let mut threads = if text < WORTH_A_THREAD || self.world.in_order() || !fits_twice {
             vec![self.worker(&place, &order, &set, &shared, None)]
         } else {
             let (own, other) = Rendezvous::pair();
             std::thread::scope(|scope| {
                 let second = || {
                     let place = ThreadMemory::default();
-                    let order = self.order(&place.arena);
-                    self.worker(&place, &order, &set, &shared, Some(other))
+                    match self.order(&place.arena, memory) {
+                        Ok(order) => self.worker(&place, &order, &set, &shared, Some(other)),
+                        // The other thread executes all templates; those of the same values did fit.
+                        Err(_) => ThreadOutput::default(),
+                    }
                 };
                 // If the thread cannot start, its rendezvous is dropped.
                 let helper = std::thread::Builder::new().spawn_scoped(scope, second);
@@ -159,7 +165,7 @@ impl Run<'_> {
         diagnostics: Option<&mut Vec<Diagnostic>>,
     ) -> Result<Vec<(String, String)>, Error> {
         let place = ThreadMemory::default();
-        let order = self.order(&place.arena);
+        let order = self.order(&place.arena, self.options.limits.memory)?;
         if diagnostics.is_some()
             && let Some(Value::Map(release)) = order.first().and_then(|j| j.context.get(b"Release"))
         {
@@ -182,15 +188,15 @@ impl Run<'_> {
 
     /// The templates in the order of parsing and execution: deeper charts first, and the later name first. The last parsed
     /// definition wins, so parents override subcharts.
-    fn order<'a>(&'a self, arena: &'a Arena) -> Vec<TemplateTask<'a>> {
-        let tasks = tasks(arena, self.chart, self.values, self.options, self.compiled.profile());
+    fn order<'a>(&'a self, arena: &'a Arena, memory: usize) -> Result<Vec<TemplateTask<'a>>, Error> {
+        let tasks = tasks(arena, self.chart, self.values, self.options, self.compiled.profile(), memory)?;
         let depth = |task: &TemplateTask<'_>| memchr::memchr_iter(b'/', task.name.as_bytes()).count();
         let mut tasks: Vec<(usize, TemplateTask<'a>)> =
             tasks.into_iter().map(|task| (depth(&task), task)).collect();
         tasks.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| b.1.name.cmp(&a.1.name)));
         let mut tasks: Vec<TemplateTask<'a>> = tasks.into_iter().map(|(_, task)| task).collect();
         keep_last(&mut tasks, |task| &task.name);
-        tasks
+        Ok(tasks)
     }
 
     fn exec<'a>(

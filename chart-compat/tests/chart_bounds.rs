@@ -1,0 +1,260 @@
+//! Charts of a few kilobytes that take gigabytes or hours between their loading and the first template: each ends in an error that
+//! names the chart, the value and the bound.
+
+// Helpers outside `#[test]` functions fail like the tests that they serve.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use chart_compat::chart::{Chart, File, load_files};
+use chart_compat::data::{Data, Map};
+use chart_compat::profile::Profile;
+use chart_compat::render::{Capabilities, CompiledChart, Options, Release, Rendered};
+use chart_compat::template::Limits;
+use chart_compat::world::{KeyKind, Timestamp, World};
+
+/// Nothing random and no cluster; a render has so much time.
+struct Hourglass(Instant);
+
+impl World for Hourglass {
+    fn now(&self) -> Timestamp {
+        Timestamp { seconds: 0, nanos: 0 }
+    }
+
+    fn local_zone(&self) -> String {
+        "UTC".to_owned()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+
+    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
+        Err("no keys".to_owned())
+    }
+
+    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
+        Err("no keys".to_owned())
+    }
+
+    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
+        Err("no cluster".to_owned())
+    }
+
+    fn resolve(&self, _: &str) -> String {
+        String::new()
+    }
+
+    fn stopped(&self) -> Option<String> {
+        (Instant::now() > self.0).then(|| "its time is over".to_owned())
+    }
+}
+
+fn file(name: &str, text: &str) -> File {
+    File::new(name.to_owned(), text.as_bytes().to_vec())
+}
+
+fn metadata(name: &str, rest: &str) -> String {
+    format!("apiVersion: v2\nname: {name}\nversion: 1.0.0\n{rest}")
+}
+
+fn render_chart(chart: Chart, limits: Limits, time: Duration) -> Result<Rendered, String> {
+    let options = Options {
+        release: Release { name: "r".to_owned(), namespace: "n".to_owned(), revision: 1, is_upgrade: false },
+        capabilities: Capabilities::default(),
+        skip_schema_validation: false,
+        subchart_notes: false,
+        limits,
+    };
+    let world = Hourglass(Instant::now() + time);
+    let compiled = CompiledChart::new(chart, Profile::Helm4);
+    compiled.render(&Map::new(), &options, &world, &mut |_| {}).map_err(|e| e.to_string())
+}
+
+/// Renders within so many MiB.
+fn render(files: Vec<File>, mib: usize) -> Result<Rendered, String> {
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).map_err(|e| e.to_string())?;
+    render_chart(chart, Limits::within(mib << 20), Duration::from_secs(600))
+}
+
+fn told(files: Vec<File>, mib: usize) -> String {
+    match render(files, mib) {
+        Ok(_) => "no error".to_owned(),
+        Err(error) => error,
+    }
+}
+
+/// Charts within each other, each with as many aliases of the next.
+fn aliases(levels: usize, each: usize) -> Vec<File> {
+    let mut files = vec![file("templates/a.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")];
+    let mut path = String::new();
+    for level in 0..levels {
+        let mut rest = String::new();
+        if level + 1 < levels {
+            rest.push_str("dependencies:\n");
+            for n in 0..each {
+                writeln!(rest, "- {{name: s{}, version: 1.0.0, repository: \"\", alias: a{n}}}", level + 1)
+                    .unwrap();
+            }
+        }
+        files.push(file(&format!("{path}Chart.yaml"), &metadata(&format!("s{level}"), &rest)));
+        write!(path, "charts/s{}/", level + 1).unwrap();
+    }
+    files
+}
+
+#[test]
+fn aliases_copy_so_many_charts() {
+    // 1 + 5 + 25 + 125 charts.
+    assert_eq!(render(aliases(4, 5), 64).unwrap().manifests.len(), 1);
+    let error = told(aliases(7, 10), 512);
+    assert!(error.contains("dependencies copy more than 10000 charts"), "{error}");
+    assert!(error.starts_with("chart a0.a0"), "{error}");
+}
+
+#[test]
+fn aliases_copy_so_many_files() {
+    let mut files = aliases(2, 900);
+    files.extend((0..2_000).map(|n| file(&format!("charts/s1/f{n}"), "")));
+    let error = told(files, 64);
+    assert!(error.contains("chart s0: a") && error.contains("more than 64 MiB"), "{error}");
+}
+
+/// A chart with subcharts within each other, named as dependencies or not, and these values.
+fn nest(levels: usize, values: &str, declared: bool) -> Vec<File> {
+    let mut files = vec![file("templates/a.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n")];
+    let mut path = String::new();
+    for level in 0..levels {
+        let names = declared && level + 1 < levels;
+        let rest = if names { "dependencies: [{name: s, version: 1.0.0, repository: \"\"}]\n" } else { "" };
+        let name = if level == 0 { "root" } else { "s" };
+        files.push(file(&format!("{path}Chart.yaml"), &metadata(name, rest)));
+        path.push_str("charts/s/");
+    }
+    files.push(file("values.yaml", values));
+    files
+}
+
+#[test]
+fn copies_of_values_take_so_much_memory() {
+    let list = |items: usize| format!("global: {{x: [{}]}}\n", vec!["{a: 0}"; items].join(","));
+    let keys = |count: usize| (0..count).map(|n| format!("key{n}: 0\n")).collect::<String>();
+    let text = |length: usize| format!("text: {}\n", "x".repeat(length));
+    for (values, many, declared) in [
+        (list(100), list(20_000), false),
+        (list(100), list(20_000), true),
+        (keys(100), keys(40_000), true),
+        (text(100), text(3 << 20), true),
+    ] {
+        assert_eq!(render(nest(49, &values, declared), 64).unwrap().manifests.len(), 1);
+        let error = told(nest(49, &many, declared), 64);
+        assert!(error.starts_with("chart ") || error.contains("root"), "{error}");
+        assert!(error.contains("more than 64 MiB"), "{error}");
+    }
+}
+
+/// A chart that imports the values of its subchart.
+fn importing(imports: &str, exported: &str) -> Vec<File> {
+    let rest = format!(
+        "dependencies:\n- {{name: s, version: 1.0.0, repository: \"\", import-values: [{imports}]}}\n"
+    );
+    vec![
+        file("Chart.yaml", &metadata("root", &rest)),
+        file("templates/a.yaml", "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n"),
+        file("charts/s/Chart.yaml", &metadata("s", "")),
+        file("charts/s/values.yaml", exported),
+    ]
+}
+
+#[test]
+fn paths_of_imports_have_so_many_parts() {
+    let path = |parts: usize| vec!["a"; parts].join(".");
+    let import = |child: &str, parent: &str| format!("{{child: {child}, parent: {parent}}}");
+    let values = "d: {x: 1}\n";
+    assert_eq!(render(importing(&import("d", &path(500)), values), 64).unwrap().manifests.len(), 1);
+    for imports in [import("d", &path(60_000)), import("d", &path(501))] {
+        let error = told(importing(&imports, values), 64);
+        assert!(error.starts_with("chart root: import-values: the path a.a."), "{error}");
+        assert!(error.contains("more than 500 parts"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_imported_again_and_again_has_a_depth() {
+    let path = vec!["a"; 400].join(".");
+    let mut files = vec![file("templates/a.yaml", "a: 1\n")];
+    let mut at = String::new();
+    for level in 0..40 {
+        let child = if level == 38 { "d" } else { "a" };
+        let rest = format!(
+            "dependencies:\n- {{name: s{}, version: 1.0.0, repository: \"\", import-values: [{{child: {child}, parent: {path}}}]}}\n",
+            level + 1
+        );
+        files.push(file(
+            &format!("{at}Chart.yaml"),
+            &metadata(&format!("s{level}"), if level < 39 { &rest } else { "" }),
+        ));
+        if level == 39 {
+            files.push(file(&format!("{at}values.yaml"), "d: {x: 1}\n"));
+        }
+        write!(at, "charts/s{}/", level + 1).unwrap();
+    }
+    let error = told(files, 64);
+    assert!(error.contains("import-values: the imported values are nested deeper than 1000"), "{error}");
+}
+
+#[test]
+fn imports_are_so_many_and_take_so_much() {
+    let list = format!("exports: {{d: {{l: [{}]}}}}\n", vec!["{a: 0}"; 5_000].join(","));
+    assert_eq!(render(importing("d, d", &list), 64).unwrap().manifests.len(), 1);
+    let error = told(importing(&vec!["d"; 1_001].join(","), &list), 64);
+    assert_eq!(error, "chart root: s: import-values has 1001 entries, more than 1000");
+    let error = told(importing(&vec!["d"; 1_000].join(","), &list), 64);
+    assert!(error.contains("chart root: ") && error.contains("more than 64 MiB"), "{error}");
+}
+
+#[test]
+fn the_preparation_of_a_chart_has_a_deadline() {
+    let list = format!("exports: {{d: {{l: [{}]}}}}\n", vec!["0"; 20_000].join(","));
+    let files = importing(&vec!["d"; 1_000].join(","), &list);
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+    let error = render_chart(chart, Limits::default(), Duration::ZERO).unwrap_err();
+    assert!(error.contains("render stopped: its time is over"), "{error}");
+}
+
+#[test]
+fn keys_of_toml_have_so_many_parts() {
+    let deep = "{{ $x := repeat 16000 \"a.\" }}";
+    let template = |text: &str| {
+        vec![
+            file("Chart.yaml", &metadata("root", "")),
+            file("templates/a.yaml", &format!("{deep}kind: ConfigMap\nsaid: {text}\n")),
+        ]
+    };
+    let ask = |text: &str| {
+        let rendered =
+            render(template(&format!("{{{{ (fromToml ({text})).Error | quote }}}}")), 256).unwrap();
+        rendered.manifests[0].text.clone()
+    };
+    for text in [
+        "printf \"%sx = 1\" $x",
+        "printf \"[%sx]\" $x",
+        "printf \"[[%sx]]\" $x",
+        "printf \"y = {%sx = 1}\" $x",
+        "printf \"y = [{%sx = 1}]\" $x",
+    ] {
+        let said = ask(text);
+        assert!(
+            said.contains("values are nested deeper than 1000"),
+            "{text}: {}",
+            &said[..said.len().min(300)]
+        );
+    }
+    // Parts of headers, keys and tables within each other count together.
+    let sum =
+        "printf \"[%sx]\\n%sx = {%sx = 1}\" (repeat 400 \"a.\") (repeat 400 \"a.\") (repeat 400 \"a.\")";
+    assert!(ask(sum).contains("values are nested deeper than 1000"));
+    let fits = ask("printf \"[%sx]\\n%sx = 1\" (repeat 400 \"a.\") (repeat 400 \"a.\")");
+    assert!(!fits.contains("deeper"), "{fits}");
+}
