@@ -1,8 +1,10 @@
 //! What a chart and its subcharts bring: their values, and the schema of all of them.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use chart_compat::chart::Chart;
 use chart_compat::data::Data;
-use chart_compat::json;
+use chart_compat::{json, memory};
 use serde_json::{Value, json};
 
 use crate::chart_definition::DefinitionError;
@@ -36,30 +38,56 @@ pub(crate) fn to_json(data: &Data) -> Result<Value, String> {
 
 /// The subcharts of a chart, by the key of their values: alias or name. Those of one chart under several aliases are several.
 fn subcharts(chart: &Chart) -> Vec<(&str, &Chart)> {
-    let mut found = Vec::new();
+    let mut entries: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for entry in chart.metadata.dependencies.iter().flatten() {
+        let key = if entry.alias.is_empty() { &entry.name } else { &entry.alias };
+        entries.entry(&entry.name).or_default().push(key);
+    }
+    let (mut found, mut known) = (Vec::new(), BTreeSet::new());
     for sub in &chart.dependencies {
-        let entries = chart.metadata.dependencies.iter().flatten().filter(|entry| entry.name == sub.name());
         let before = found.len();
-        for entry in entries {
-            let key = if entry.alias.is_empty() { sub.name() } else { entry.alias.as_str() };
-            if !found.iter().any(|(known, _)| *known == key) {
-                found.push((key, sub));
+        for key in entries.get(sub.name()).into_iter().flatten() {
+            if known.insert(*key) {
+                found.push((*key, sub));
             }
         }
         if found.len() == before {
+            known.insert(sub.name());
             found.push((sub.name(), sub));
         }
     }
     found
 }
 
+/// The most charts whose values are read: ten aliases of one chart in each of eight levels are 100,000,000.
+const MAX_CHARTS: usize = 10_000;
+
+/// What is left for the values of all charts of a tree.
+struct ValuesRoom {
+    charts: usize,
+    bytes: usize,
+}
+
 /// The values of a chart with those of its subcharts below.
 pub(crate) fn defaults(chart: &Chart, depth: usize) -> Result<Value, String> {
+    defaults_within(chart, depth, &mut ValuesRoom { charts: MAX_CHARTS, bytes: memory::of_input() })
+}
+
+fn defaults_within(chart: &Chart, depth: usize, room: &mut ValuesRoom) -> Result<Value, String> {
+    let name = chart.name();
+    let left = room.charts.checked_sub(1);
+    room.charts =
+        left.ok_or_else(|| format!("{name}: with their aliases there are more than {MAX_CHARTS} subcharts"))?;
     let mut all = json!({});
     for (key, sub) in subcharts(chart).into_iter().filter(|_| depth < MAX_SUBCHARTS) {
-        all[key] = defaults(sub, depth + 1)?;
+        all[key] = defaults_within(sub, depth + 1, room)?;
     }
-    let own = to_json(&Data::Map((*chart.values).clone()))?;
+    let text = json::to_string(&Data::Map((*chart.values).clone())).map_err(|error| error.to_string())?;
+    // A value takes several times its text.
+    room.bytes = room.bytes.checked_sub(8 * text.len()).ok_or_else(|| {
+        format!("{name}: the values of all subcharts take more than {} MiB", memory::of_input() >> 20)
+    })?;
+    let own = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     overlay(&mut all, &own);
     Ok(all)
 }

@@ -440,3 +440,20 @@ fn deep_schemas_and_values_are_bounded() {
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }
+
+#[test]
+fn subcharts_with_their_aliases_are_so_many() {
+    let mut files = Vec::new();
+    let mut path = String::new();
+    for level in 0..8 {
+        let alias = |n| format!("- {{name: s{}, version: 1.0.0, repository: '', alias: a{n}}}\n", level + 1);
+        let aliases: String = (0..if level < 7 { 10 } else { 0 }).map(alias).collect();
+        let text = format!("apiVersion: v2\nname: s{level}\nversion: 1.0.0\ndependencies:\n{aliases}");
+        files.push((format!("{path}Chart.yaml"), text));
+        path.push_str(&format!("charts/s{}/", level + 1));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let names = KindNames::new("liberty", None, None, None, None).unwrap();
+    let error = define(&chart(&files), &DefinitionOptions { names, overlay: None }).unwrap_err().to_string();
+    assert!(error.contains("there are more than 10000 subcharts"), "{error}");
+}
