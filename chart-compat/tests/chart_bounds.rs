@@ -12,7 +12,9 @@ use chart_compat::data::{Data, Map};
 use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release, Rendered};
 use chart_compat::template::Limits;
+use chart_compat::values::strvals;
 use chart_compat::world::{KeyKind, Timestamp, World};
+use chart_compat::yaml::Room;
 
 /// Nothing random and no cluster; a render has so much time.
 struct Hourglass(Instant);
@@ -257,4 +259,39 @@ fn keys_of_toml_have_so_many_parts() {
     assert!(ask(sum).contains("values are nested deeper than 1000"));
     let fits = ask("printf \"[%sx]\\n%sx = 1\" (repeat 400 \"a.\") (repeat 400 \"a.\")");
     assert!(!fits.contains("deeper"), "{fits}");
+}
+
+#[test]
+fn indexes_fill_lists_up_with_so_much() {
+    let lists = |count: usize| (0..count).map(|n| format!("a{n}[65535]=x")).collect::<Vec<_>>();
+    let refused = |error: strvals::Error| {
+        assert!(error.is_of_room());
+        assert_eq!(
+            error.to_string(),
+            "index of 65535: lists that indexes fill up take more than 32 MiB in all"
+        );
+    };
+    type Parse = fn(&mut Map, &str) -> Result<(), strvals::Error>;
+    let readers: [Parse; 3] = [strvals::parse_into, strvals::parse_into_string, strvals::parse_json];
+    for (number, parse) in readers.into_iter().enumerate() {
+        let line = |count| lists(count).join(",").replace('x', if number == 2 { "1" } else { "x" });
+        assert!(parse(&mut Map::new(), &line(16)).is_ok());
+        refused(parse(&mut Map::new(), &line(40)).unwrap_err());
+    }
+    let deep = format!("a{}=x", "[65535]".repeat(40));
+    refused(strvals::parse_literal(&mut Map::new(), &deep).unwrap_err());
+    refused(strvals::parse_file(&mut Map::new(), &lists(40).join(","), &mut |_| Ok(Data::Null)).unwrap_err());
+    // Lines that one caller merges share room.
+    type ParseWithin = fn(&mut Map, &str, &Room) -> Result<(), strvals::Error>;
+    for parse in [
+        strvals::parse_into_within as ParseWithin,
+        strvals::parse_into_string_within,
+        strvals::parse_literal_within,
+        |values, line, room| strvals::parse_file_within(values, line, &mut |_| Ok(Data::Null), room),
+    ] {
+        let (room, mut values) = (Room::default(), Map::new());
+        let outcomes: Vec<_> = lists(40).iter().map(|line| parse(&mut values, line, &room)).collect();
+        assert!(outcomes[..16].iter().all(Result::is_ok));
+        refused(outcomes.into_iter().next_back().unwrap().unwrap_err());
+    }
 }

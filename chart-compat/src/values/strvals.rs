@@ -4,11 +4,12 @@
 
 mod literal;
 
-pub use literal::parse_literal;
+pub use literal::{parse_literal, parse_literal_within};
 
 use crate::data::{Data, Map};
 use crate::go::strconv::{NumError, parse_int, quote, quote_rune};
 use crate::json;
+use crate::yaml::Room;
 
 /// The maximal index of a list.
 const MAX_INDEX: i64 = 65_536;
@@ -19,8 +20,19 @@ const MAX_DEPTH: usize = 500;
 
 /// A parse error, with Helm's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Error(String);
+#[error("{text}")]
+pub struct Error {
+    text: String,
+    of_room: bool,
+}
+
+impl Error {
+    /// Whether indexes fill lists up with more than there is room for, of which earlier lines took some.
+    #[must_use]
+    pub fn is_of_room(&self) -> bool {
+        self.of_room
+    }
+}
 
 /// Reads the value of `--set-file`.
 pub type ReadValue<'r> = dyn FnMut(&str) -> Result<Data, String> + 'r;
@@ -44,7 +56,15 @@ pub type ReadValue<'r> = dyn FnMut(&str) -> Result<Data, String> + 'r;
 /// If the line does not follow the grammar, or descends into a value that is not a container. Assignments before the
 /// error are applied nevertheless.
 pub fn parse_into(values: &mut Map, line: &str) -> Result<(), Error> {
-    Parser { text: line, kind: Kind::Typed }.parse(values)
+    Parser { text: line, kind: Kind::Typed, room: &Room::default() }.parse(values)
+}
+
+/// As [`parse_into`], one of several lines that share room: an index behind the end of a list makes a list of nulls up to there.
+///
+/// # Errors
+/// As for [`parse_into`], or these lists take too much.
+pub fn parse_into_within(values: &mut Map, line: &str, room: &Room) -> Result<(), Error> {
+    Parser { text: line, kind: Kind::Typed, room }.parse(values)
 }
 
 /// `--set-string`: as `--set`, but every value is text.
@@ -52,7 +72,15 @@ pub fn parse_into(values: &mut Map, line: &str) -> Result<(), Error> {
 /// # Errors
 /// As for `parse_into`.
 pub fn parse_into_string(values: &mut Map, line: &str) -> Result<(), Error> {
-    Parser { text: line, kind: Kind::Text }.parse(values)
+    Parser { text: line, kind: Kind::Text, room: &Room::default() }.parse(values)
+}
+
+/// As [`parse_into_string`], one of several lines that share room: an index behind the end of a list makes a list of nulls up to there.
+///
+/// # Errors
+/// As for [`parse_into_string`], or these lists take too much.
+pub fn parse_into_string_within(values: &mut Map, line: &str, room: &Room) -> Result<(), Error> {
+    Parser { text: line, kind: Kind::Text, room }.parse(values)
 }
 
 /// `--set-json`: as `--set`, but every value is JSON; an empty one is null.
@@ -60,7 +88,7 @@ pub fn parse_into_string(values: &mut Map, line: &str) -> Result<(), Error> {
 /// # Errors
 /// As for `parse_into`, and if a value is not valid JSON.
 pub fn parse_json(values: &mut Map, line: &str) -> Result<(), Error> {
-    Parser { text: line, kind: Kind::Json }.parse(values)
+    Parser { text: line, kind: Kind::Json, room: &Room::default() }.parse(values)
 }
 
 /// `--set-file`: as `--set`, but `read` returns the value for the text in the line.
@@ -68,7 +96,20 @@ pub fn parse_json(values: &mut Map, line: &str) -> Result<(), Error> {
 /// # Errors
 /// As for `parse_into`, and if `read` fails.
 pub fn parse_file(values: &mut Map, line: &str, read: &mut ReadValue<'_>) -> Result<(), Error> {
-    Parser { text: line, kind: Kind::File(read) }.parse(values)
+    parse_file_within(values, line, read, &Room::default())
+}
+
+/// As [`parse_file`], one of several lines that share room.
+///
+/// # Errors
+/// As for [`parse_file`], or lists of nulls take too much.
+pub fn parse_file_within(
+    values: &mut Map,
+    line: &str,
+    read: &mut ReadValue<'_>,
+    room: &Room,
+) -> Result<(), Error> {
+    Parser { text: line, kind: Kind::File(read), room }.parse(values)
 }
 
 /// How to interpret a value's text.
@@ -85,6 +126,19 @@ enum Stop {
     /// The line ended, which is the regular end of parsing wherever it happens.
     End,
     Fail(String),
+    /// There is no room for the nulls before an index.
+    Room(String),
+}
+
+impl Stop {
+    /// The error of a line, unless this is its end.
+    fn outcome(self) -> Result<(), Error> {
+        match self {
+            Self::End => Ok(()),
+            Self::Fail(text) => Err(Error { text, of_room: false }),
+            Self::Room(text) => Err(Error { text, of_room: true }),
+        }
+    }
 }
 
 impl From<String> for Stop {
@@ -97,6 +151,8 @@ struct Parser<'t, 'r> {
     /// The rest of the line.
     text: &'t str,
     kind: Kind<'r>,
+    /// What lists may be filled up with.
+    room: &'r Room,
 }
 
 impl Parser<'_, '_> {
@@ -104,8 +160,7 @@ impl Parser<'_, '_> {
         loop {
             match self.key(values, 0, 0) {
                 Ok(()) => {}
-                Err(Stop::End) => return Ok(()),
-                Err(Stop::Fail(text)) => return Err(Error(text)),
+                Err(stop) => return stop.outcome(),
             }
         }
     }
@@ -184,6 +239,7 @@ impl Parser<'_, '_> {
     /// An item of a list, after its index.
     fn item(&mut self, list: &mut Vec<Data>, index: i64, names: usize, depth: usize) -> Result<(), Stop> {
         check_item(index, depth)?;
+        let room = self.room;
         let (rest, last) = self.until(&['[', '.', '=']);
         check_rest(&rest)?;
         match last {
@@ -193,7 +249,7 @@ impl Parser<'_, '_> {
                     match self.json()? {
                         None => Data::Null,
                         Some((value, end)) => {
-                            set_index(list, index, value)?;
+                            set_index(list, index, value, room)?;
                             self.after_json(end);
                             return Ok(());
                         }
@@ -208,13 +264,13 @@ impl Parser<'_, '_> {
                         }
                     }
                 };
-                set_index(list, index, value)
+                set_index(list, index, value, room)
             }
             Some('[') => {
                 let next = self.index()?;
-                in_item_list(list, index, |inner| self.item(inner, next, names, depth + 1))
+                in_item_list(list, index, room, |inner| self.item(inner, next, names, depth + 1))
             }
-            Some(_) => in_item_map(list, index, |inner| self.key(inner, names, depth + 1)),
+            Some(_) => in_item_map(list, index, room, |inner| self.key(inner, names, depth + 1)),
         }
     }
 
@@ -351,13 +407,21 @@ fn parse_index(text: &str) -> Result<i64, Stop> {
     })
 }
 
-fn set_index(list: &mut Vec<Data>, index: i64, value: Data) -> Result<(), Stop> {
+/// Sets an item. A list that ends before is filled up with nulls: two bytes of text can name 65,535 of them.
+fn set_index(list: &mut Vec<Data>, index: i64, value: Data, room: &Room) -> Result<(), Stop> {
     let at = usize::try_from(index).unwrap_or(usize::MAX);
     if index > MAX_INDEX {
         let text = format!("index of {index} is greater than maximum supported index of {MAX_INDEX}");
         return Err(text.into());
     }
     if list.len() <= at {
+        let bytes = (at - list.len()).saturating_mul(size_of::<Data>());
+        room.take(bytes).map_err(|_| {
+            let mib = room.limit() >> 20;
+            Stop::Room(format!(
+                "index of {index}: lists that indexes fill up take more than {mib} MiB in all"
+            ))
+        })?;
         list.resize(at + 1, Data::Null);
     }
     if let Some(slot) = list.get_mut(at) {
@@ -423,6 +487,7 @@ fn in_list(
 fn in_item_list(
     list: &mut Vec<Data>,
     index: i64,
+    room: &Room,
     work: impl FnOnce(&mut Vec<Data>) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     match usize::try_from(index).ok().and_then(|at| list.get_mut(at)) {
@@ -430,7 +495,7 @@ fn in_item_list(
         Some(Data::Null) | None => {
             let mut inner = Vec::new();
             work(&mut inner)?;
-            set_index(list, index, Data::List(inner))
+            set_index(list, index, Data::List(inner), room)
         }
         Some(other) => Err(conversion(other, "[]interface {}")),
     }
@@ -440,12 +505,13 @@ fn in_item_list(
 fn in_item_map(
     list: &mut Vec<Data>,
     index: i64,
+    room: &Room,
     work: impl FnOnce(&mut Map) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
     let Some(item) = usize::try_from(index).ok().and_then(|at| list.get_mut(at)) else {
         let mut inner = Map::new();
         work(&mut inner)?;
-        return set_index(list, index, Data::Map(inner));
+        return set_index(list, index, Data::Map(inner), room);
     };
     if item.as_map().is_none() {
         *item = Data::Map(Map::new());

@@ -84,6 +84,12 @@ impl Room {
         if take(&self.left, bytes) { self.beside_others(bytes) } else { Err(self.refusal()) }
     }
 
+    /// What [`Self::take`] gives in all, in bytes.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Takes memory for a node that the text itself has, before it is allocated.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use chart_compat::functions::with_sprig;
 use chart_compat::go::{Arena, Value};
 use chart_compat::template::{Exec, Limits, Set, TemplateSet, parse};
 use chart_compat::values::strvals;
+use chart_compat::yaml::Room;
 use serde_json::Value as Json;
 use windlass_render::{SystemWorld, object_data};
 
@@ -55,9 +56,11 @@ impl OverrideValues {
     /// # Errors
     /// A key leads through a value that is not a map; the text names the key.
     pub fn over(&self, mut values: Map) -> Result<Map, String> {
+        let room = Room::default();
         for (key, value) in &self.lines {
             let line = format!("{key}={value}");
-            strvals::parse_into_string(&mut values, &line).map_err(|error| format!("{key:?}: {error}"))?;
+            strvals::parse_into_string_within(&mut values, &line, &room)
+                .map_err(|error| format!("{key:?}: {error}"))?;
         }
         merge_maps(&mut values, self.map.clone());
         Ok(values)

@@ -149,9 +149,18 @@ impl ValuesReference {
             }
         };
         match &self.target_path {
-            Some(path) => strvals::parse_literal(values, &format!("{path}={text}")).map_err(|_| {
-                format!("{kind} {name}: targetPath {path:?} is not a path into values{}", fault(path))
-            }),
+            // The text of another error would show what stands in the Secret.
+            Some(path) => {
+                strvals::parse_literal_within(values, &format!("{path}={text}"), room).map_err(|error| {
+                    match error.is_of_room() {
+                        true => format!("{kind} {name}: targetPath {path:?}: {error}"),
+                        false => format!(
+                            "{kind} {name}: targetPath {path:?} is not a path into values{}",
+                            fault(path)
+                        ),
+                    }
+                })
+            }
             // The text of the error would show what stands in the Secret.
             None => {
                 let read = yaml::from_slice_map_within(text.as_bytes(), room).map_err(|_| {

@@ -56,11 +56,12 @@ pub(crate) fn merged(layers: &[ValuesText], set: &BTreeMap<String, Value>) -> Re
     let failed = |path: &str, error: strvals::Error| format!("spec.set: {path:?}: {error}");
     // Helm takes all --set before the first --set-string.
     for (path, text) in typed(set) {
-        strvals::parse_into(&mut values, &format!("{path}={text}")).map_err(|e| failed(path, e))?;
+        strvals::parse_into_within(&mut values, &format!("{path}={text}"), &room)
+            .map_err(|e| failed(path, e))?;
     }
     for (path, text) in texts(set) {
         let line = format!("{path}={}", with_escaped_commas(text));
-        strvals::parse_into_string(&mut values, &line).map_err(|e| failed(path, e))?;
+        strvals::parse_into_string_within(&mut values, &line, &room).map_err(|e| failed(path, e))?;
     }
     Ok(values)
 }

@@ -86,18 +86,18 @@ impl ReleaseCharts<'_> {
         let flags = release_values::set_flags(self.host, state, release)?;
         for flag in &flags {
             if let SetFlag::Set(text) = flag {
-                strvals::parse_into(&mut user, text)
+                strvals::parse_into_within(&mut user, text, &room)
                     .map_err(|e| Error::host(e).within("failed parsing --set data"))?;
             }
         }
         for text in extra.set {
-            strvals::parse_into(&mut user, text)
+            strvals::parse_into_within(&mut user, text, &room)
                 .map_err(|e| Error::host(e).within("failed parsing --set data"))?;
         }
         for flag in &flags {
             match flag {
                 SetFlag::Set(_) => {}
-                SetFlag::SetString(text) => strvals::parse_into_string(&mut user, text)
+                SetFlag::SetString(text) => strvals::parse_into_string_within(&mut user, text, &room)
                     .map_err(|e| Error::host(e).within("failed parsing --set-string data"))?,
                 SetFlag::SetFile { key, path } => {
                     let mut load = |_: &str| -> Result<Data, String> {
@@ -105,7 +105,7 @@ impl ReleaseCharts<'_> {
                         let bytes = bytes.map_err(|error| error.to_string())?;
                         Ok(Data::String(String::from_utf8_lossy(&bytes).into_owned()))
                     };
-                    strvals::parse_file(&mut user, &format!("{key}={path}"), &mut load)
+                    strvals::parse_file_within(&mut user, &format!("{key}={path}"), &mut load, &room)
                         .map_err(|e| Error::host(e).within("failed parsing --set-file data"))?;
                 }
             }

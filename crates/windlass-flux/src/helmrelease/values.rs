@@ -58,11 +58,16 @@ pub(super) fn compose(sources: &[ValuesSource], inline: &Map) -> Result<Map, Flu
         let shared = shared_after_merge(&result, &inline);
         merge_maps(&mut result, inline.clone());
         mark(&mut result, &shared);
-        let set = set_path(&mut result, path, &source.text, source.literal);
+        let set = set_path(&mut result, path, &source.text, source.literal, &room);
         let replaced = (!source.literal && source.text.starts_with('{')).then_some(path);
         write_back(&mut result, &mut inline, &shared, "", replaced);
-        set.map_err(|_| {
-            format!("{} cannot be set at targetPath {path:?}: {}", source.name, refusal(path, source))
+        set.map_err(|error| {
+            // The index may stand in the text, which may be a Secret's.
+            let why = match error.is_of_room() {
+                true => "lists that indexes fill up take too much memory".to_owned(),
+                false => refusal(path, source),
+            };
+            format!("{} cannot be set at targetPath {path:?}: {why}", source.name)
         })?;
     }
     merge_maps(&mut result, inline);
@@ -129,7 +134,13 @@ fn write_back(
 }
 
 /// Sets a path to a text as `--set` does: a quoted text is a string, and so is a literal one.
-fn set_path(values: &mut Map, path: &str, text: &str, literal: bool) -> Result<(), strvals::Error> {
+fn set_path(
+    values: &mut Map,
+    path: &str,
+    text: &str,
+    literal: bool,
+    room: &Room,
+) -> Result<(), strvals::Error> {
     if literal {
         let mut escaped = String::with_capacity(text.len());
         for c in text.chars() {
@@ -138,23 +149,23 @@ fn set_path(values: &mut Map, path: &str, text: &str, literal: bool) -> Result<(
             }
             escaped.push(c);
         }
-        return strvals::parse_into_string(values, &format!("{path}={escaped}"));
+        return strvals::parse_into_string_within(values, &format!("{path}={escaped}"), room);
     }
     let quoted = |quote| text.starts_with(quote) && text.ends_with(quote);
     if quoted('\'') || quoted('"') {
         let text = text.trim_matches(['\'', '"']);
-        return strvals::parse_into_string(values, &format!("{path}={text}"));
+        return strvals::parse_into_string_within(values, &format!("{path}={text}"), room);
     }
-    strvals::parse_into(values, &format!("{path}={text}"))
+    strvals::parse_into_within(values, &format!("{path}={text}"), room)
 }
 
 /// Why a text cannot be set at a path, and what to do. The parser's error would quote the text, which may be a Secret's: it is shown
 /// only where it is about the path.
 fn refusal(path: &str, source: &ValuesSource) -> String {
-    if let Err(error) = set_path(&mut Map::new(), path, "x", source.literal) {
+    if let Err(error) = set_path(&mut Map::new(), path, "x", source.literal, &Room::default()) {
         return format!("it is not a path of --set: {error}");
     }
-    if set_path(&mut Map::new(), path, &source.text, source.literal).is_ok() {
+    if set_path(&mut Map::new(), path, &source.text, source.literal, &Room::default()).is_ok() {
         return "a value above it, of an earlier source or of spec.values, is neither a map nor a list"
             .to_owned();
     }
