@@ -1,5 +1,6 @@
 //! Packaged charts: gzip and tar with Helm's checks and limits (`archive.LoadArchiveFiles`).
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 
 use flate2::bufread::MultiGzDecoder;
@@ -131,23 +132,77 @@ pub fn read_archive_with(
     profile: Profile,
     each: &mut dyn FnMut(&File),
 ) -> Result<Vec<File>, Error> {
+    read_within(archive, profile, &ArchiveRoom::default(), each)
+}
+
+/// What is left for archives that are read together: those within a chart, at any depth.
+pub(super) struct ArchiveRoom {
+    /// The most for files, in bytes.
+    most: u64,
+    /// What is left of it.
+    files: Cell<u64>,
+    /// What is left for all that is decompressed, headers and directories included.
+    inflated: Cell<u64>,
+    entries: Cell<usize>,
+}
+
+impl Default for ArchiveRoom {
+    fn default() -> Self {
+        let most = MAX_CHART_BYTES.min(memory::of_input() as u64);
+        // Files up to their limit, and headers.
+        let inflated = Cell::new(2 * most);
+        Self { most, files: Cell::new(most), inflated, entries: Cell::new(MAX_ENTRIES) }
+    }
+}
+
+impl ArchiveRoom {
+    /// The error of the whole room, where an archive exceeds what others left.
+    fn refusal(&self, error: Error) -> Error {
+        match self {
+            _ if self.inflated.get() == 0 => too_large(self.most),
+            _ if self.entries.get() == 0 => TarError::TooMany(MAX_ENTRIES).into(),
+            _ => error,
+        }
+    }
+}
+
+/// A reader that takes what it reads from what may be decompressed.
+struct Metered<'r, R> {
+    inner: R,
+    room: &'r ArchiveRoom,
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.room.inflated.set(self.room.inflated.get().saturating_sub(count as u64));
+        Ok(count)
+    }
+}
+
+/// As [`read_archive_with`], one of several archives that share room.
+pub(super) fn read_within(
+    archive: &mut dyn BufRead,
+    profile: Profile,
+    room: &ArchiveRoom,
+    each: &mut dyn FnMut(&File),
+) -> Result<Vec<File>, Error> {
     if !archive.fill_buf().map_err(|e| broken(&e))?.starts_with(&[0x1f, 0x8b, 0x08]) {
         return Err(Error::Archive("does not appear to be a gzipped archive".to_owned()));
     }
-    let inflated = BufReader::with_capacity(BLOCK, MultiGzDecoder::new(archive));
+    let most = room.most;
+    let bounds = TarBounds { bytes: room.inflated.get(), entries: room.entries.get() };
+    let inflated = BufReader::with_capacity(BLOCK, Metered { inner: MultiGzDecoder::new(archive), room });
     let mut files = Vec::new();
-    let most = MAX_CHART_BYTES.min(memory::of_input() as u64);
-    let mut left = most;
-    // Files up to their limit, and headers.
-    let bounds = TarBounds { bytes: 2 * most, entries: MAX_ENTRIES };
-    let mut rest = read_tar(inflated, bounds, |entry| {
+    let read = read_tar(inflated, bounds, |entry| {
+        room.entries.set(room.entries.get().saturating_sub(1));
         let raw = String::from_utf8_lossy(entry.name()).into_owned();
         if entry.kind().is_dir() || raw.ends_with('/') {
             return Ok(());
         }
         let name = entry_name(&raw)?;
         let size = entry.size();
-        if size >= left {
+        if size >= room.files.get() {
             return Err(too_large(most));
         }
         if profile == Profile::Helm3 && size > MAX_FILE_BYTES_HELM3 {
@@ -156,12 +211,13 @@ pub fn read_archive_with(
                 "decompressed chart file {shown} is larger than the maximum file size {MAX_FILE_BYTES_HELM3}"
             )));
         }
-        left -= size;
+        room.files.set(room.files.get() - size);
         let file = File::new(name, read_data(entry, size).map_err(|e| broken(&e))?);
         each(&file);
         files.push(file);
         Ok(())
-    })?;
+    });
+    let mut rest = read.map_err(|error| room.refusal(error))?;
     check_end(&mut rest)?;
     if files.is_empty() {
         return Err(Error::Archive("no files in chart archive".to_owned()));

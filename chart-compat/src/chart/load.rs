@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use super::Warn;
-use super::archive::read_archive;
+use super::archive::{ArchiveRoom, read_within};
 use super::error::Error;
 use super::metadata::{Metadata, form, json_kind};
 use super::values::read_values_within;
@@ -191,7 +191,7 @@ fn wrong_kind(got: &Data, wanted: &str) -> String {
 /// # Errors
 /// A file that cannot be decoded, a violated rule of `Chart.yaml`, or an invalid subchart.
 pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
-    let chart = load(files, profile, warn, 0, profile == Profile::Helm4, &Room::default())?;
+    let chart = load(files, profile, warn, 0, profile == Profile::Helm4, &LoadRoom::default())?;
     match (profile, chart.metadata.api_version.as_str()) {
         (Profile::Helm4, "v3") => Err(Error::Form("invalid chart apiVersion")),
         _ => Ok(chart),
@@ -204,7 +204,15 @@ pub fn load_files(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<
 /// # Errors
 /// As [`load_files`], except for the version.
 pub fn load_files_as_v2(files: Vec<File>, profile: Profile, warn: Warn<'_>) -> Result<Chart, Error> {
-    load(files, profile, warn, 0, false, &Room::default())
+    load(files, profile, warn, 0, false, &LoadRoom::default())
+}
+
+/// What is left for the files of a chart and its subcharts.
+#[derive(Default)]
+struct LoadRoom {
+    documents: Room,
+    /// For the archives below `charts/`, and those in them.
+    archives: ArchiveRoom,
 }
 
 /// Loads a chart and its subcharts, whose files share room. With `any_form`, checks the API version first.
@@ -214,8 +222,9 @@ fn load(
     warn: Warn<'_>,
     depth: usize,
     any_form: bool,
-    room: &Room,
+    all_room: &LoadRoom,
 ) -> Result<Chart, Error> {
+    let room = &all_room.documents;
     // Helm logs these with its old logger.
     let mut told = |text: &str| warn(slog::line("INFO", text, &[]));
     if depth > MAX_DEPTH {
@@ -288,7 +297,7 @@ fn load(
         if name.starts_with(['_', '.']) {
             continue;
         }
-        let sub = load_subchart(&name, files, profile, warn, depth + 1, room).map_err(|source| {
+        let sub = load_subchart(&name, files, profile, warn, depth + 1, all_room).map_err(|source| {
             Error::Subchart {
                 name: name.clone(),
                 parent: chart.metadata.name.clone(),
@@ -334,13 +343,14 @@ fn load_subchart(
     profile: Profile,
     warn: Warn<'_>,
     depth: usize,
-    room: &Room,
+    room: &LoadRoom,
 ) -> Result<Chart, Error> {
     if has_extension(name, "tgz") {
         let Some(file) = files.into_iter().next().filter(|f| f.name == name) else {
             return Err(Error::Archive(format!("{name} is a directory, not an archive")));
         };
-        return load(read_archive(&file.data, profile)?, profile, warn, depth, false, room);
+        let inner = read_within(&mut &file.data[..], profile, &room.archives, &mut |_| {})?;
+        return load(inner, profile, warn, depth, false, room);
     }
     let inner = files.into_iter().filter_map(|f| {
         let (_, rest) = f.name.split_once('/')?;
