@@ -31,7 +31,7 @@ const RENDERER: [(&str, &[&str]); 20] = [
         ],
     ),
     ("functions.rs", &["go", "render", "sprig", "template"]),
-    ("analysis", &["chart", "data", "path", "profile", "render", "template"]),
+    ("analysis", &["chart", "data", "memory", "path", "profile", "render", "template"]),
     (
         "lint",
         &[

@@ -295,3 +295,74 @@ fn indexes_fill_lists_up_with_so_much() {
         refused(outcomes.into_iter().next_back().unwrap().unwrap_err());
     }
 }
+
+/// A packaged chart of one large file beside `Chart.yaml`.
+fn package(name: &str, size: usize) -> Vec<u8> {
+    let gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut archive = tar::Builder::new(gz);
+    for (path, text) in [("Chart.yaml", metadata(name, "").into_bytes()), ("zeros", vec![0; size])] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, format!("{name}/{path}"), &text[..]).unwrap();
+    }
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+#[test]
+fn archives_in_a_chart_share_a_bound() {
+    let chart = |count: usize, size: usize| {
+        let mut files = vec![file("Chart.yaml", &metadata("root", ""))];
+        let packed = |n: usize| File::new(format!("charts/s{n:02}.tgz"), package(&format!("s{n:02}"), size));
+        files.extend((0..count).map(packed));
+        load_files(files, Profile::Helm4, &mut |_| {}).map(|chart| chart.dependencies.len())
+    };
+    assert_eq!(chart(30, 1 << 10).unwrap(), 30);
+    let error = chart(4, 30 << 20).unwrap_err().to_string();
+    let bound = "decompressed chart is larger than the maximum size 104857600";
+    assert_eq!(error, format!("error unpacking subchart s03.tgz in root: {bound}"));
+}
+
+#[test]
+fn syntax_trees_take_so_much_memory() {
+    let chart = |actions: usize| {
+        let text = format!("kind: ConfigMap\n{{{{ if false }}}}{}{{{{ end }}}}", "{{.a}}".repeat(actions));
+        vec![file("Chart.yaml", &metadata("root", "")), file("templates/a.yaml", &text)]
+    };
+    assert_eq!(render(chart(10_000), 64).unwrap().manifests.len(), 1);
+    let error = told(chart(500_000), 64);
+    let told_of =
+        "render stopped: root/templates/a.yaml: the syntax trees of all templates take more than 64 MiB";
+    assert_eq!(error, told_of);
+    // A text in many pieces.
+    let mut pieces = chart(1);
+    pieces.extend((0..100).map(|n| file(&format!("templates/b{n}.yaml"), &"{{- .a -}}".repeat(5_000))));
+    assert!(told(pieces, 64).contains("the syntax trees of all templates take more than 64 MiB"));
+}
+
+#[test]
+fn copies_of_a_chart_share_syntax_trees() {
+    let mut files = aliases(2, 200);
+    let partial = format!("{{{{ define \"x\" }}}}{}{{{{ end }}}}", "{{.a}}".repeat(5_000));
+    files.push(file("charts/s1/templates/_helpers.tpl", &partial));
+    files.push(file("charts/s1/templates/b.yaml", "kind: ConfigMap\nname: {{ .Template.Name }}\n"));
+    let rendered = render(files, 16).unwrap();
+    assert_eq!(rendered.manifests.len(), 201);
+    assert!(rendered.manifests.iter().any(|m| m.text.contains("name: s0/charts/a7/templates/b.yaml")));
+    // Their names take memory, too.
+    let mut files = aliases(2, 900);
+    files.push(file("charts/s1/templates/_helpers.tpl", "{{define \"x\"}}{{end}}"));
+    let defines: String = (0..2_000).map(|n| format!("{{{{define \"d{n}\"}}}}{{{{end}}}}")).collect();
+    files.push(file("charts/s1/templates/_more.tpl", &defines));
+    assert!(told(files, 64).contains("the syntax trees of all templates take more than 64 MiB"));
+}
+
+#[test]
+fn many_definitions_take_linear_time() {
+    let defines: String = (0..60_000).map(|n| format!("{{{{define \"d{n}\"}}}}{{{{end}}}}")).collect();
+    let files = vec![file("Chart.yaml", &metadata("root", "")), file("templates/_a.tpl", &defines)];
+    let before = Instant::now();
+    assert!(render(files, 256).is_ok());
+    // Half a second where this was built without optimization; minutes if each looks at those before it.
+    assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
+}

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::reads::{Scope, ValuePath};
 use crate::chart::Chart;
 use crate::data::Data;
+use crate::memory;
 use crate::profile::Profile;
 use crate::render::parse_template;
 use crate::template::Outline;
@@ -25,28 +26,42 @@ pub(crate) struct ChartTree<'c> {
     pub(crate) conditions: BTreeSet<ValuePath>,
 }
 
+/// The most charts of a tree, with their aliases.
+const MAX_CHARTS: usize = 10_000;
+
 impl<'c> ChartTree<'c> {
-    /// The tree of a chart. Templates that cannot be parsed are left out.
+    /// The tree of a chart. Templates that cannot be parsed are left out, and so are charts and templates that are too many: no
+    /// render takes them either.
     pub(crate) fn of(chart: &'c Chart, profile: Profile) -> Self {
         let mut tree = Self::default();
-        tree.add(chart, &ValuePath::new(), chart.name(), profile);
+        tree.add(chart, &ValuePath::new(), chart.name(), profile, &mut memory::of_input());
         tree
     }
 
-    fn add(&mut self, chart: &'c Chart, value_path: &ValuePath, path: &str, profile: Profile) -> usize {
+    fn add(
+        &mut self,
+        chart: &'c Chart,
+        value_path: &ValuePath,
+        path: &str,
+        profile: Profile,
+        left: &mut usize,
+    ) -> usize {
         let number = self.scopes.len();
         self.scopes.push(Scope { value_path: value_path.clone(), subcharts: Vec::new() });
         self.charts.push(chart);
         for (name, sub) in subcharts(chart) {
+            if self.scopes.len() >= MAX_CHARTS {
+                break;
+            }
             let mut below = value_path.clone();
             below.push(name.to_owned());
-            let sub = self.add(sub, &below, &format!("{path}/charts/{name}"), profile);
+            let sub = self.add(sub, &below, &format!("{path}/charts/{name}"), profile, left);
             self.scopes[number].subcharts.push((name.to_owned(), sub));
         }
         // A chart's own templates replace those of its subcharts.
         for file in &chart.templates {
             let name = format!("{path}/{}", file.name);
-            let Ok(parsed) = parse_template(&name, &file.data, profile) else { continue };
+            let Ok(parsed) = parse_template(&name, &file.data, profile, left) else { continue };
             for template in &parsed {
                 self.templates.insert(template.name().to_owned(), template.outline());
             }

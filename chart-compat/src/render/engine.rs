@@ -16,7 +16,7 @@ use crate::data::Map as DataMap;
 use crate::go::semver;
 use crate::profile::Profile;
 use crate::sprig;
-use crate::template::{self, BUILTINS, Diagnostic, Func, Funcs, Template};
+use crate::template::{self, BUILTINS, Diagnostic, Func, Funcs, Template, UNNAMED};
 use crate::world::World;
 
 /// Rendered files: path and text.
@@ -30,9 +30,9 @@ pub(crate) struct Lenient {
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// Parses one template file with the functions of a Helm version.
-pub(crate) fn parse_template(name: &str, text: &Bytes, profile: Profile) -> Parsed {
-    template::parse(name, text, funcs(profile))
+/// Parses one template file with the functions of a Helm version; takes the memory of its tree from what is left.
+pub(crate) fn parse_template(name: &str, text: &Bytes, profile: Profile, left: &mut usize) -> Parsed {
+    template::parse_within(name, text, funcs(profile), left)
 }
 
 /// Renders as lint does: processes dependencies, coalesces values and checks schemas. Missing
@@ -66,13 +66,19 @@ pub(super) type Parsed = Result<Vec<Template>, template::Error>;
 
 /// Parsed texts by path. A path can have another text in another render: two subcharts may have the same alias.
 #[derive(Default)]
-struct Known(FxHashMap<String, (Bytes, Arc<Parsed>)>);
+struct Known {
+    paths: FxHashMap<String, (Bytes, Arc<Parsed>)>,
+    /// Those of each text by its address, without names: copies of a chart have the same.
+    texts: FxHashMap<usize, (Bytes, Vec<Template>)>,
+    /// The memory of all, in bytes.
+    taken: usize,
+}
 
 impl Known {
     fn get(&self, path: &str, text: &Bytes) -> Option<&Arc<Parsed>> {
         // Both are alive, so that equal addresses mean the same text.
         let same = |own: &Bytes| std::ptr::eq(own.as_ptr(), text.as_ptr()) && own.len() == text.len();
-        self.0.get(path).filter(|known| same(&known.0)).map(|known| &known.1)
+        self.paths.get(path).filter(|known| same(&known.0)).map(|known| &known.1)
     }
 }
 
@@ -256,21 +262,59 @@ impl CompiledChart {
         Ok((chart, values))
     }
 
-    /// Parses the templates that earlier renders did not need.
+    /// Parses the templates that earlier renders did not need. All that the chart has take at most so many bytes of memory.
     fn parse_templates(&self, chart: &Chart, memory: usize) -> Result<(), Error> {
         let prefetch = self.prefetch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut prefetched = prefetch.map(Prefetch::finish).unwrap_or_default();
+        let prefetched = prefetch.map(Prefetch::finish).unwrap_or_default();
+        let mut known = self.known();
+        for (address, (text, templates, taken)) in prefetched {
+            known.taken = known.taken.saturating_add(taken);
+            known.texts.insert(address, (text, templates));
+        }
+        drop(known);
         for (path, text) in texts(chart, memory)? {
-            if self.known().get(&path, &text).is_some() {
+            let known = self.known();
+            if known.get(&path, &text).is_some() {
                 continue;
             }
-            let parsed = match prefetched.remove(&text.as_ptr().addr()) {
-                Some((own, templates)) if own.len() == text.len() => Ok(template::named(templates, &path)),
-                _ => template::parse(&path, &text, funcs(self.profile)),
-            };
-            self.known().0.insert(path, (text, Arc::new(parsed)));
+            let mut left = memory.saturating_sub(known.taken);
+            let same = known.texts.get(&text.as_ptr().addr()).filter(|(own, _)| own.len() == text.len());
+            let templates = same.map(|(_, templates)| templates.clone());
+            drop(known);
+            let before = left;
+            let parsed = self.parse(&path, &text, templates, &mut left);
+            let mut known = self.known();
+            known.taken = known.taken.saturating_add(before - left);
+            if left == 0 {
+                return Err(Error::context(&path, "syntax trees of all templates", memory));
+            }
+            known.paths.insert(path, (text, Arc::new(parsed)));
         }
         Ok(())
+    }
+
+    /// Parses a text, unless the templates of the same text are at hand: takes their memory, and that of their names, from what is
+    /// left.
+    fn parse(&self, path: &str, text: &Bytes, templates: Option<Vec<Template>>, left: &mut usize) -> Parsed {
+        let funcs = funcs(self.profile);
+        let templates = match templates {
+            Some(templates) => templates,
+            // A text that does not parse is parsed again, for an error with its name.
+            None => match template::parse_within(UNNAMED, text, funcs, left) {
+                Ok(templates) => {
+                    self.known().texts.insert(text.as_ptr().addr(), (text.clone(), templates.clone()));
+                    templates
+                }
+                Err(error) if *left == 0 => return Err(error),
+                Err(_) => return template::parse_within(path, text, funcs, left),
+            },
+        };
+        if templates.iter().any(|t| t.name() == path) {
+            return template::parse_within(path, text, funcs, left);
+        }
+        let names: usize = templates.iter().map(|t| size_of::<Template>() + t.name().len()).sum();
+        *left = left.saturating_sub(names + path.len());
+        if *left == 0 { Ok(Vec::new()) } else { Ok(template::named(templates, path)) }
     }
 
     /// The parsed templates, without texts that are not parsed yet.

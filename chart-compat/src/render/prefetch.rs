@@ -6,7 +6,7 @@
 //! Kept for its speed: a render takes 15 % longer without it in the median of the corpus bench (11 to 20 %, charts
 //! below 64 KiB excepted), on two processors, 2026-11-25.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::engine::funcs;
 use crate::chart::File;
+use crate::memory;
 use crate::profile::Profile;
 use crate::template::{self, Template, UNNAMED};
 use crate::yaml::Room;
@@ -23,8 +24,8 @@ use crate::yaml::Room;
 /// The minimal size of text for a second thread, in bytes.
 pub(super) const WORTH_A_THREAD: usize = 64 * 1024;
 
-/// A text and the templates in it.
-type ParsedText = (Bytes, Vec<Template>);
+/// A text, the templates in it, and the memory of their trees in bytes.
+pub(super) type ParsedText = (Bytes, Vec<Template>, usize);
 
 /// Templates and values files that are being parsed: by a second thread once there is enough text, and by the caller at the end.
 pub struct Prefetch {
@@ -39,6 +40,8 @@ struct Shared {
     files: Mutex<Receiver<File>>,
     profile: Profile,
     room: Room,
+    /// What is left of the memory for syntax trees. Templates beyond that are parsed by the render, within its own memory.
+    left: AtomicUsize,
     canceled: AtomicBool,
 }
 
@@ -60,8 +63,13 @@ impl Shared {
             file.values.read(&file.data, self.profile, &self.room);
             return None;
         }
-        let templates = template::parse(UNNAMED, &file.data, funcs(self.profile)).ok()?;
-        Some((file.data, templates))
+        let before = self.left.load(Ordering::Relaxed);
+        let mut left = before;
+        let parsed = template::parse_within(UNNAMED, &file.data, funcs(self.profile), &mut left);
+        let taken = before - left;
+        // Two threads may take the same bytes, which makes the bound no more than twice as high.
+        self.left.store(self.left.load(Ordering::Relaxed).saturating_sub(taken), Ordering::Relaxed);
+        Some((file.data, parsed.ok()?, taken))
     }
 }
 
@@ -74,6 +82,7 @@ impl Prefetch {
             files: Mutex::new(files),
             profile,
             room: Room::default(),
+            left: AtomicUsize::new(memory::of_input()),
             canceled: AtomicBool::new(false),
         };
         Self { sender, shared: Arc::new(shared), queued: 0, second: None }

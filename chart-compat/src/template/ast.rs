@@ -1,5 +1,7 @@
 //! The parsed template, and how Go prints its nodes in error messages.
 
+use std::sync::Arc;
+
 use super::func::Func;
 
 /// Byte offset in a template's text.
@@ -60,14 +62,15 @@ pub(super) fn name_text(name: &[u8]) -> &str {
     std::str::from_utf8(name).unwrap_or_default()
 }
 
-/// One parsed template: a file or a `define`.
+/// One parsed template: a file or a `define`. A clone shares its syntax tree.
+#[derive(Clone)]
 pub struct Template {
     pub(super) name: Box<str>,
     /// The file that contains the text.
-    pub(super) file: Box<str>,
+    pub(super) file: Arc<str>,
     /// The whole text of the file, for positions.
     pub(super) text: bytes::Bytes,
-    pub(super) root: Box<[Node]>,
+    pub(super) root: Arc<[Node]>,
     /// The maximal number of variables in scope at once, `$` included.
     pub(super) slots: usize,
     pub(super) blank: bool,

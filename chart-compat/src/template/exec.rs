@@ -127,7 +127,7 @@ impl<'a> Exec<'a> {
             name: "".into(),
             file: "".into(),
             text: bytes::Bytes::new(),
-            root: Box::default(),
+            root: std::sync::Arc::default(),
             slots: 1,
             blank: true,
             whole: false,

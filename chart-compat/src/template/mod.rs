@@ -30,5 +30,5 @@ pub use exec::Exec;
 pub use func::{Func, Funcs, Type};
 pub use limits::Limits;
 pub use outline::{Expr, Outline, Pipeline};
-pub use parse::{TPL, UNNAMED, named, parse};
+pub use parse::{TPL, UNNAMED, named, parse, parse_within};
 pub use set::{Set, TemplateSet};

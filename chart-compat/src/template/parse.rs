@@ -1,8 +1,10 @@
 //! The parser (`text/template/parse/parse.go`). Resolves variables to slots and functions to their code.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use rustc_hash::FxHashMap;
 
 use super::ast::{
     Arg, Call, Control, Decl, Fields, Node, Pipe, Pos, Span, Template, Term, Unquoted, commands,
@@ -15,13 +17,30 @@ use crate::go::strconv;
 
 /// Maximal nesting of parentheses and control structures.
 const MAX_DEPTH: usize = 10_000;
+/// The memory of a syntax tree for each token of its text, at most on average, in bytes.
+const TOKEN: usize = 64;
 
 /// Parses a text under `name`. Returns the template of that name and those that the text defines.
 ///
 /// # Errors
 /// Go's parse error, `template: NAME:LINE: …`.
 pub fn parse(name: &str, text: &Bytes, funcs: &Funcs) -> Result<Vec<Template>, Error> {
+    let mut left = usize::MAX;
+    parse_within(name, text, funcs, &mut left)
+}
+
+/// As [`parse`]; takes the memory of the syntax tree, in bytes, from what is left. If nothing is, that is why it failed.
+///
+/// # Errors
+/// As [`parse`], or the tree takes more than is left.
+pub fn parse_within(
+    name: &str,
+    text: &Bytes,
+    funcs: &Funcs,
+    left: &mut usize,
+) -> Result<Vec<Template>, Error> {
     let mut parser = Parser {
+        left,
         name,
         text,
         lexer: Lexer::new(text),
@@ -37,6 +56,8 @@ pub fn parse(name: &str, text: &Bytes, funcs: &Funcs) -> Result<Vec<Template>, E
         nodes: Vec::new(),
         args: Vec::new(),
         done: Vec::new(),
+        defined: FxHashMap::default(),
+        file: name.into(),
         shared: text.clone(),
     };
     let root = parser.top()?;
@@ -54,8 +75,9 @@ pub const UNNAMED: &str = "\u{10ffff}";
 /// Gives templates that were parsed as [`UNNAMED`] the name of their file.
 #[must_use]
 pub fn named(mut templates: Vec<Template>, name: &str) -> Vec<Template> {
+    let file: Arc<str> = name.into();
     for t in &mut templates {
-        t.file = name.into();
+        t.file = Arc::clone(&file);
         if &*t.name == UNNAMED {
             t.name = name.into();
             t.whole = true;
@@ -87,7 +109,12 @@ struct Parser<'t> {
     /// The same for the arguments of commands.
     args: Vec<Arg>,
     done: Vec<Template>,
+    /// Their indexes, by name.
+    defined: FxHashMap<Box<str>, usize>,
+    file: Arc<str>,
     shared: Bytes,
+    /// What is left of the memory for syntax trees.
+    left: &'t mut usize,
 }
 
 enum Item {
@@ -116,6 +143,12 @@ impl<'t> Parser<'t> {
     fn read(&mut self) -> Token {
         let t = self.lexer.next_token();
         self.last = t.span.start;
+        let text = if t.kind == Kind::Text { 0 } else { t.span.end.saturating_sub(t.span.start) as usize };
+        *self.left = self.left.saturating_sub(TOKEN + text);
+        if *self.left == 0 {
+            self.lexer.error = Some("its syntax tree takes more memory than is left".to_owned());
+            return Token { kind: Kind::Error, ..t };
+        }
         t
     }
 
@@ -283,10 +316,13 @@ impl<'t> Parser<'t> {
     fn add(&mut self, name: Box<str>, root: Box<[Node]>, slots: usize) -> Parsed<()> {
         let blank = blank(&root, self.text);
         let whole = *name == *self.name && self.name != TPL;
-        let new =
-            Template { name, file: self.name.into(), text: self.shared.clone(), root, slots, blank, whole };
-        match self.done.iter_mut().find(|t| t.name == new.name) {
-            None => self.done.push(new),
+        let (file, root) = (Arc::clone(&self.file), root.into());
+        let new = Template { name, file, text: self.shared.clone(), root, slots, blank, whole };
+        match self.defined.get(&new.name).and_then(|at| self.done.get_mut(*at)) {
+            None => {
+                self.defined.insert(new.name.clone(), self.done.len());
+                self.done.push(new);
+            }
             Some(old) if old.blank => *old = new,
             Some(_) if blank => {}
             Some(_) => {
