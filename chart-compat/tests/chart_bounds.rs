@@ -366,3 +366,41 @@ fn many_definitions_take_linear_time() {
     // Half a second where this was built without optimization; minutes if each looks at those before it.
     assert!(before.elapsed() < Duration::from_secs(20), "{:?}", before.elapsed());
 }
+
+#[test]
+fn enumerations_count_by_their_length() {
+    let numbers = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let chart = |count: usize, values: &str| {
+        let schema = format!("{{\"properties\":{{\"l\":{{\"items\":{{\"enum\":[{}]}}}}}}}}", numbers(count));
+        vec![
+            file("Chart.yaml", &metadata("root", "")),
+            file("values.yaml", &format!("l: [{values}]\n")),
+            file("values.schema.json", &schema),
+            file("templates/a.yaml", "kind: ConfigMap\n"),
+        ]
+    };
+    assert_eq!(render(chart(500, &numbers(500)), 64).unwrap().manifests.len(), 1);
+    let bound = "root:\nthe values need more than 2000000 steps to check: simplify the schema";
+    let error = told(chart(10_000, &numbers(10_000)), 64);
+    assert!(error.contains(bound), "{error}");
+    // What is told of values that break it counts, too.
+    let error = told(chart(10_000, &vec!["x"; 10_000].join(",")), 64);
+    assert!(error.contains(bound), "{}", &error[..error.len().min(300)]);
+}
+
+#[test]
+fn schemas_are_checked_until_the_deadline() {
+    let subchart = |n: usize| {
+        let schema = format!("{{\"properties\":{{\"a\":{{\"const\":{n}}}}}}}");
+        [
+            file(&format!("charts/s{n}/Chart.yaml"), &metadata(&format!("s{n}"), "")),
+            file(&format!("charts/s{n}/values.schema.json"), &schema),
+        ]
+    };
+    let mut files = vec![file("Chart.yaml", &metadata("root", ""))];
+    files.extend((0..10).flat_map(subchart));
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+    let error = render_chart(chart, Limits::default(), Duration::ZERO).unwrap_err();
+    assert!(error.contains("s0:\nrender stopped: its time is over"), "{error}");
+    assert!(!error.contains("s1:"), "{error}");
+}

@@ -88,7 +88,7 @@ pub(super) fn validate(
 pub(crate) fn check_schema(schema: &[u8], values: &Map, world: &dyn World) -> Result<(), String> {
     let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
     let program = Compiled::read(schema)?.program(&|url| world.schema_document(url))?;
-    check::value(&program, &value).map_err(|unmet| unmet.text)
+    check::value(&program, &value, &|| world.stopped()).map_err(|unmet| unmet.text)
 }
 
 /// The violations of all schemas.
@@ -98,6 +98,8 @@ struct Found {
     breaches: Vec<Breach>,
     /// URNs of unresolved references.
     unresolved: Vec<String>,
+    /// Whether the check is to stop.
+    stopped: bool,
 }
 
 fn check_chart<'c>(
@@ -108,6 +110,16 @@ fn check_chart<'c>(
     scope: &mut Vec<&'c str>,
     found: &mut Found,
 ) {
+    if found.stopped {
+        return;
+    }
+    if chart.schema.is_some()
+        && let Some(why) = world.stopped()
+    {
+        found.stopped = true;
+        found.text.push_str(&format!("{}:\nrender stopped: {why}\n", chart.name()));
+        return;
+    }
     if let Some(schema) = &chart.schema {
         let checked = schemas.get(schema).map_err(Unmet::from).and_then(|schema| {
             // Such a schema has no unresolved reference.
@@ -121,7 +133,7 @@ fn check_chart<'c>(
                 }
             }
             let value = Json::Map(values.iter().map(|(k, v)| (k.clone(), Json::from_data(v))).collect());
-            check::value(&program, &value)
+            check::value(&program, &value, &|| world.stopped())
         });
         if let Err(why) = checked {
             found.text.push_str(&format!("{}:\n{}", chart.name(), why.text));
@@ -137,23 +149,25 @@ fn check_chart<'c>(
                 check_chart(sub, values, schemas, world, scope, found);
                 scope.pop();
             }
-            Some(other) => {
-                let got = match other {
-                    Data::Bool(_) => "bool",
-                    Data::Int(_) => "int64",
-                    Data::Float(_) => "float64",
-                    Data::String(_) => "string",
-                    Data::List(_) | Data::Map(_) | Data::Null => "[]interface {}",
-                };
-                let name = sub.name();
-                let text = format!("expected object (map), got {got}");
-                let path = Path::default().key(name).below(scope);
-                found.breaches.push(Breach { path, text, properties: Vec::new() });
-                found.text.push_str(&format!(
-                    "{name}:\ninvalid type for values: expected object (map), got {got}\n"
-                ));
-            }
+            Some(other) => found.not_a_map(sub.name(), other, scope),
         }
+    }
+}
+
+impl Found {
+    /// The values of a subchart are no map.
+    fn not_a_map(&mut self, name: &str, values: &Data, scope: &[&str]) {
+        let got = match values {
+            Data::Bool(_) => "bool",
+            Data::Int(_) => "int64",
+            Data::Float(_) => "float64",
+            Data::String(_) => "string",
+            Data::List(_) | Data::Map(_) | Data::Null => "[]interface {}",
+        };
+        let text = format!("expected object (map), got {got}");
+        let path = Path::default().key(name).below(scope);
+        self.breaches.push(Breach { path, text, properties: Vec::new() });
+        self.text.push_str(&format!("{name}:\ninvalid type for values: expected object (map), got {got}\n"));
     }
 }
 
@@ -239,7 +253,7 @@ impl Schema {
             return Ok(());
         }
         let program = self.0.program(&nowhere).map_err(Unmet::from);
-        let checked = program.and_then(|program| check::value(&program, &Json::from_data(values)));
+        let checked = program.and_then(|program| check::value(&program, &Json::from_data(values), &|| None));
         checked.map_err(|unmet| unmet.breaches)
     }
 }

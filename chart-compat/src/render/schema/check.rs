@@ -3,7 +3,7 @@
 //! The order of the checks, and which failures end or replace others, are those of Helm's validator:
 //! they determine the messages. Where that validator iterates over maps in random order, the order here is by key.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::compile::{Id, Program, Schema};
@@ -71,7 +71,7 @@ pub(super) struct Checker<'s> {
     program: &'s Program,
     /// When a schema is checked against its metaschema: its parts that may be of another draft, by pointer.
     resources: Option<&'s BTreeMap<String, Resource>>,
-    work: &'s Work,
+    work: &'s Work<'s>,
 }
 
 /// The maximal number of schemas applied in one check: two schemas with double references to each other take exponential time.
@@ -79,28 +79,65 @@ const MAX_STEPS: u32 = 2_000_000;
 /// The maximal number of schemas within each other. Failures nest as deep, and a chain of references takes the square of its length.
 const MAX_NESTING: usize = 2_500;
 
+/// Values of an `enum` that are compared in a step.
+const COMPARED: usize = 16;
+/// Bytes of a text that is matched or told in a step.
+const BYTES_OF_A_STEP: usize = 64;
+/// Steps between two questions whether to stop.
+const BETWEEN_STOPS: u32 = 256;
+
+/// Why a caller wants a check to stop, if it does.
+pub(super) type Stopped<'s> = dyn Fn() -> Option<String> + 's;
+
 /// What a check may still do.
-struct Work {
+struct Work<'s> {
     /// How many more schemas may be applied.
     steps: Cell<u32>,
+    /// Steps to the next question whether to stop.
+    unasked: Cell<u32>,
+    stopped: &'s Stopped<'s>,
+    /// Why the check stopped.
+    why: RefCell<Option<String>>,
     /// Whether schemas nest too deep.
     too_deep: Cell<bool>,
 }
 
-impl Work {
-    fn new(steps: u32) -> Self {
-        Self { steps: Cell::new(steps), too_deep: Cell::new(false) }
+impl<'s> Work<'s> {
+    fn new(steps: u32, stopped: &'s Stopped<'s>) -> Self {
+        Self {
+            steps: Cell::new(steps),
+            unasked: Cell::new(0),
+            stopped,
+            why: RefCell::default(),
+            too_deep: Cell::new(false),
+        }
     }
 
     /// Takes the steps to a schema, which include the search for a cycle; `false` if there are none left.
-    fn step(&self, scope: &Scope<'_>) -> bool {
+    fn step(&self, scope: &Scope<'_>, value: &Json) -> bool {
         if scope.nesting > MAX_NESTING {
             self.too_deep.set(true);
             self.steps.set(0);
         }
-        let left = self.steps.get();
-        let searched = u32::try_from(scope.of_value / 16).unwrap_or(u32::MAX);
-        self.steps.set(left.saturating_sub(1 + searched));
+        let matched = value.as_str().map_or(0, |text| text.len() / BYTES_OF_A_STEP);
+        self.spend(1 + scope.of_value / 16 + matched)
+    }
+
+    /// Takes steps; `false` if there are none left.
+    fn spend(&self, steps: usize) -> bool {
+        let (left, steps) = (self.steps.get(), u32::try_from(steps).unwrap_or(u32::MAX));
+        self.steps.set(left.saturating_sub(steps));
+        match self.unasked.get().checked_sub(steps) {
+            Some(unasked) => self.unasked.set(unasked),
+            None => {
+                self.unasked.set(BETWEEN_STOPS);
+                if let Some(why) = (self.stopped)() {
+                    self.why.replace(Some(why));
+                    self.steps.set(0);
+                    return false;
+                }
+            }
+        }
         left > 0
     }
 
@@ -110,6 +147,9 @@ impl Work {
             return Some(format!(
                 "a schema applies more than {MAX_NESTING} others within each other: simplify it\n"
             ));
+        }
+        if let Some(why) = &*self.why.borrow() {
+            return Some(format!("render stopped: {why}\n"));
         }
         let exceeded = self.steps.get() == 0;
         exceeded
@@ -136,8 +176,8 @@ pub(super) struct Run<'r, 'v> {
 }
 
 /// Validates a value; the error lists its violations.
-pub(super) fn value(program: &Program, value: &Json) -> Result<(), Unmet> {
-    let work = Work::new(MAX_STEPS);
+pub(super) fn value(program: &Program, value: &Json, stopped: &Stopped<'_>) -> Result<(), Unmet> {
+    let work = Work::new(MAX_STEPS, stopped);
     let checker = Checker { program, resources: None, work: &work };
     let result = checker.whole(0, value, None, &Path::Root, false);
     if let Some(text) = work.exceeded() {
@@ -155,7 +195,7 @@ pub(super) fn form(
     let (program, roots) = meta::program();
     let root = roots[draft as usize];
     // A metaschema needs a number of steps proportional to the schema's size.
-    let work = Work::new(u32::MAX);
+    let work = Work::new(u32::MAX, &|| None);
     let checker = Checker { program, resources: Some(resources), work: &work };
     let result = checker.whole(root, schema, Some(root), &Path::Root, false);
     if let Some(text) = work.exceeded() {
@@ -191,7 +231,7 @@ impl<'s> Checker<'s> {
     /// Validates a value against a schema; returns its unevaluated parts.
     fn run<'v>(self, place: Place<'_>, value: &'v Json, needed: bool) -> Result<Open<'v>, Failure> {
         let Place { scope, path, way, quiet, metaschema } = place;
-        if !self.work.step(scope) {
+        if !self.work.step(scope, value) {
             return Err(Failure::default());
         }
         let schema = &self.program.schemas[scope.schema];
@@ -318,6 +358,7 @@ impl<'r, 'v> Run<'r, 'v> {
             });
         }
         if let Some(values) = &s.enumeration
+            && self.checker.work.spend(values.len() / COMPARED)
             && !values.iter().any(|v| self.value.same(v))
         {
             return Some(if values.iter().any(|v| matches!(v, Json::List(_) | Json::Map(_))) {
@@ -343,7 +384,10 @@ impl<'r, 'v> Run<'r, 'v> {
         if self.quiet {
             return Failure::default();
         }
-        Failure { at: self.path.pointer(), text: text(), ..Failure::default() }
+        let text = text();
+        // Many values may break one long rule.
+        self.checker.work.spend(text.len() / BYTES_OF_A_STEP);
+        Failure { at: self.path.pointer(), text, ..Failure::default() }
     }
 
     pub(super) fn fail(&mut self, text: impl FnOnce() -> String) {

@@ -27,6 +27,8 @@ const MAX_DEPTH: usize = 200;
 
 /// The maximal number of schemas applied to values before the validator, with its own limit, takes over.
 const MAX_STEPS: usize = 500_000;
+/// Values of an `enum` that are compared in a step.
+const COMPARED: usize = 16;
 
 /// The largest list whose items are compared with each other.
 const MAX_DISTINCT: usize = 64;
@@ -357,7 +359,9 @@ impl Check<'_> {
             .accept_data(value),
             ("const", _) => same(value, rule)?,
             ("enum", _) => {
-                for allowed in rule.as_list().into_iter().flatten() {
+                let allowed = rule.as_list().unwrap_or_default();
+                self.steps = self.steps.saturating_sub(allowed.len() / COMPARED);
+                for allowed in allowed {
                     if same(value, allowed)? {
                         return Ok(true);
                     }

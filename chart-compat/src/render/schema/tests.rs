@@ -23,7 +23,7 @@ fn error_text(schema: &str, values: &str) -> String {
         Err(e) => return e,
     };
     let checked = match compiled.program(&super::nowhere) {
-        Ok(program) => check::value(&program, &Json::from_data(&data)).map_err(|unmet| unmet.text),
+        Ok(program) => check::value(&program, &Json::from_data(&data), &|| None).map_err(|unmet| unmet.text),
         Err(text) => Err(text),
     };
     if let Some(fast) = &compiled.fast {
