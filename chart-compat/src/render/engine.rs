@@ -267,9 +267,9 @@ impl CompiledChart {
         let prefetch = self.prefetch.lock().unwrap_or_else(PoisonError::into_inner).take();
         let prefetched = prefetch.map(Prefetch::finish).unwrap_or_default();
         let mut known = self.known();
-        for (address, (text, templates, taken)) in prefetched {
+        for (text, templates, taken) in prefetched {
             known.taken = known.taken.saturating_add(taken);
-            known.texts.insert(address, (text, templates));
+            known.texts.insert(text.as_ptr().addr(), (text, templates));
         }
         drop(known);
         for (path, text) in texts(chart, memory)? {

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
-use rustc_hash::FxHashMap;
 
 use super::engine::funcs;
 use crate::chart::File;
@@ -103,8 +102,8 @@ impl Prefetch {
         }
     }
 
-    /// Parses the remaining files on both threads; returns the templates by the address of their text.
-    pub(super) fn finish(mut self) -> FxHashMap<usize, ParsedText> {
+    /// Parses the remaining files on both threads; returns the templates of each text.
+    pub(super) fn finish(mut self) -> Vec<ParsedText> {
         self.sender = mpsc::channel().0;
         let mut parsed = self.shared.run();
         if let Some(second) = self.second.take() {
@@ -113,7 +112,7 @@ impl Prefetch {
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
-        parsed.into_iter().map(|p| (p.0.as_ptr().addr(), p)).collect()
+        parsed
     }
 }
 
@@ -137,7 +136,8 @@ mod tests {
             let mut prefetch = Prefetch::new(Profile::Helm4);
             files.iter().for_each(|file| prefetch.push(file));
             assert_eq!(1 + usize::from(prefetch.second.is_some()), threads);
-            let mut parsed: Vec<usize> = prefetch.finish().into_keys().collect();
+            let mut parsed: Vec<usize> =
+                prefetch.finish().iter().map(|parsed| parsed.0.as_ptr().addr()).collect();
             parsed.sort_unstable();
             let mut expected: Vec<usize> = files.iter().step_by(2).map(|f| f.data.as_ptr().addr()).collect();
             expected.sort_unstable();
