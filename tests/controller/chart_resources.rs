@@ -327,6 +327,33 @@ async fn a_rollout_stops_at_the_first_object_that_fails_and_says_which() {
     own.end().await;
 }
 
+/// The ChartResource is everybody's to read, and its own passes do not know the secrets of the objects.
+#[tokio::test(flavor = "multi_thread")]
+async fn why_a_rollout_stopped_shows_no_secret_of_the_object() {
+    let mut own = Running::start().await;
+    let password = "password: {type: string, writeOnly: true}";
+    own.chart("0.1.0", password, "");
+    own.resource("web", &json!({}));
+    own.ready("web", "True Registered");
+    own.web("a", &json!({"password": "victims-pass-1234"}));
+    own.wait("it is ready", || own.status("web")["objects"]["ready"] == 1);
+    let fails = "{{ fail (printf \"cannot use the password %s\" .Values.password) }}";
+    own.chart("0.2.0", password, fails);
+    let message = own.ready("web", "False RolloutStopped");
+    assert!(message.contains("cannot use the password ***"), "{message}");
+    let status = own.status("web").to_string();
+    assert!(!status.contains("victims-pass-1234"), "{status}");
+    let name = format!("{}-web", own.ns.name());
+    own.wait("there is an Event", || {
+        let selector = format!("--field-selector=involvedObject.name={name},reason=RolloutStopped");
+        let path = "jsonpath={.items[*].message}";
+        let events = own.cp.kubectl(["get", "events", "-n", "default", &selector, "-o", path]).unwrap();
+        assert!(!events.contains("victims-pass-1234"), "{events}");
+        events.contains("cannot use the password ***")
+    });
+    own.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn definitions_of_others_and_bad_specs_are_refused() {
     let mut own = Running::start().await;

@@ -21,6 +21,7 @@ use super::rechecks::Rechecks;
 use super::release_choice::{ChosenRelease, Claimant};
 use super::served_kind::{ObjectProgress, ServedKind};
 use super::values_object::{ANNOTATIONS, ChartObject};
+use windlass_base::redact::Masked;
 use windlass_cluster::Gvk;
 use windlass_controller::{
     AccountName, BusyReleases, EventNote, EventType, FrontEnd, ImageValues, ReconcileError, ReconcilePass,
@@ -221,7 +222,7 @@ impl FrontEnd for ChartObjects {
         };
         result.inspect_err(|error| {
             if error.disposition() == Disposition::Stall {
-                self.kind.note_failed(&object.key(), &error.to_string());
+                self.kind.note_failed(&object.key(), Masked::for_objects(&error.to_string()));
             }
         })
     }
@@ -341,7 +342,7 @@ impl ChartObjects {
         self.enter(&key, Step::Reconcile);
         let work = ObjectPass { front_end: self, object, key, runner, release, upgrades, recheck };
         if let Some(why) = missing {
-            return work.with_missing_chart(pass, &why).await;
+            return work.with_missing_chart(pass, why.as_str()).await;
         }
         match (chart, values, inputs) {
             (_, Err((step, error)), _) => {
@@ -459,7 +460,7 @@ impl ObjectPass<'_> {
         } else if let Some(attempt) = self.front_end.attempts.of(&self.key, status.failed_attempt.as_ref())
             && attempt.blocks(&digest, self.object.requested_at())
         {
-            self.front_end.kind.note_failed(&self.key, "its upgrade failed");
+            self.front_end.kind.note_failed(&self.key, Masked::for_objects("its upgrade failed"));
             return self.stay(pass).await;
         }
         self.check_rights(pass, &digest).await?;
@@ -493,7 +494,8 @@ impl ObjectPass<'_> {
             let recorded = status.failed_attempt.as_ref();
             let attempt = self.front_end.attempts.note(&self.key, recorded, (&digest, requested_at), error);
             if attempt.is_some_and(|attempt| attempt.stalls()) {
-                self.front_end.kind.note_failed(&self.key, &error.to_string());
+                let why = Masked::for_objects(&error.to_string());
+                self.front_end.kind.note_failed(&self.key, why);
             }
         })?;
         self.front_end.enter(&self.key, Step::Reconcile);
@@ -651,7 +653,7 @@ impl ObjectPass<'_> {
         let failed = unready.iter().any(|one| one.failed);
         if late || failed {
             let text = status.not_ready.as_deref().unwrap_or_default().join("; ");
-            self.front_end.kind.note_failed(&self.key, &text);
+            self.front_end.kind.note_failed(&self.key, Masked::for_objects(&text));
         }
         // A wait for what has failed ends at once.
         let requeue = if late || failed { period } else { Requeue::After(PAUSE) };

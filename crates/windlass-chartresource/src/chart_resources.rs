@@ -24,6 +24,7 @@ use super::override_values::OverrideValues;
 use super::pull_secret;
 use super::registered_kinds::{RegisteredKinds, WantedKind};
 use super::served_kind::ServedKind;
+use windlass_base::redact::Masked;
 use windlass_charts::{Definition, DefinitionOptions, KindNames, Overlay, define};
 use windlass_cluster::{Cluster, DeleteOptions, Gvk, ObjectMeta, ObjectRef, api_now};
 use windlass_controller::{
@@ -265,7 +266,7 @@ fn stalled(why: Option<(&'static str, &str)>) -> Condition {
 /// What is known of a chart that cannot be fetched.
 fn missing_chart(object: &ChartResourceObject, error: &ReconcileError) -> MissingChart {
     let ChartResourceStatus { chart, digest, .. } = &object.status;
-    MissingChart { name: chart.clone(), digest: digest.clone(), why: error.to_string() }
+    MissingChart { name: chart.clone(), digest: digest.clone(), why: Masked::for_objects(&error.to_string()) }
 }
 
 /// What the engine tracks the definition of a ChartResource by.
@@ -348,7 +349,7 @@ fn wanted(
     let max_unavailable =
         spec.rollout.max_unavailable.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
     let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest());
-    let stopped = stopped.map(|stopped| (stopped.object.clone(), stopped.message.clone()));
+    let stopped = stopped.map(|stopped| (stopped.object.clone(), Masked::for_objects(&stopped.message)));
     Ok(WantedKind { settings, chart, max_unavailable, stopped })
 }
 
@@ -558,7 +559,8 @@ impl ChartResources {
             failed: counts.failed,
             updated: counts.updated,
         });
-        status.stopped = kind.stop().map(|(object, message)| StoppedAt { object, message });
+        status.stopped =
+            kind.stop().map(|(object, message)| StoppedAt { object, message: message.to_string() });
         let (ready, reason, message) = match &status.stopped {
             Some(StoppedAt { object, message }) => (
                 Some(false),

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::kind_chart::KindChart;
 use super::loaded_chart::LoadedChart;
+use windlass_base::redact::Masked;
 
 /// The chart of a kind, on its way to the kind's objects.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct ChartRollout {
     /// Objects with another chart.
     waiting: BTreeSet<String>,
     /// The object at which the rollout stopped, with the reason.
-    stopped: Option<(String, String)>,
+    stopped: Option<(String, Masked)>,
 }
 
 /// What an object is to do.
@@ -32,7 +33,7 @@ pub(crate) enum Turn {
     /// To stay at the chart that it has: this one, if this process has it.
     Wait(Option<LoadedChart>),
     /// To stay as it is: the chart cannot be fetched, for this reason.
-    Stay(String),
+    Stay(Masked),
 }
 
 impl ChartRollout {
@@ -49,12 +50,12 @@ impl ChartRollout {
     }
 
     /// The same, stopped at an object as a process before this one has noted it.
-    pub(crate) fn stopped_at(self, stopped: Option<(String, String)>) -> Self {
+    pub(crate) fn stopped_at(self, stopped: Option<(String, Masked)>) -> Self {
         Self { stopped, ..self }
     }
 
     /// The object at which it stopped, with the reason.
-    pub(crate) fn stop(&self) -> Option<&(String, String)> {
+    pub(crate) fn stop(&self) -> Option<&(String, Masked)> {
         self.stopped.as_ref()
     }
 
@@ -111,9 +112,9 @@ impl ChartRollout {
     }
 
     /// The upgrade of an object failed: no others follow. Nothing changes if it was not being upgraded.
-    pub(crate) fn note_failed(&mut self, key: &str, reason: &str) {
+    pub(crate) fn note_failed(&mut self, key: &str, reason: Masked) {
         if self.running.remove(key) && self.stopped.is_none() {
-            self.stopped = Some((key.to_owned(), reason.to_owned()));
+            self.stopped = Some((key.to_owned(), reason));
         }
     }
 
@@ -137,6 +138,10 @@ mod tests {
     use super::*;
     use crate::kind_chart::MissingChart;
 
+    fn masked(text: &str) -> Masked {
+        Masked::for_objects(text)
+    }
+
     fn chart(digest: &str) -> LoadedChart {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join("Chart.yaml"), "apiVersion: v2\nname: web\nversion: 1.0.0\n")
@@ -149,7 +154,7 @@ mod tests {
             Turn::Deploy(chart) => &chart.digest,
             Turn::Wait(Some(_)) => "waits with its chart",
             Turn::Wait(None) => "waits",
-            Turn::Stay(why) => why,
+            Turn::Stay(why) => why.as_str(),
         }
     }
 
@@ -167,7 +172,7 @@ mod tests {
         assert_eq!(rollout.note_ready("a"), ["c"]);
         assert_eq!(digest(&rollout.turn("c", "1")), "2");
         assert_eq!(rollout.note_gone("b"), ["d"]);
-        rollout.note_failed("new", "its own spec");
+        rollout.note_failed("new", masked("its own spec"));
         assert_eq!(
             (digest(&rollout.turn("d", "1")), rollout.stop()),
             ("2", None),
@@ -180,10 +185,10 @@ mod tests {
         let missing = |digest: &str, why: &str| MissingChart {
             name: "web".to_owned(),
             digest: digest.to_owned(),
-            why: why.to_owned(),
+            why: masked(why),
         };
         let mut rollout =
-            ChartRollout::new(missing("1", "no server"), 1).stopped_at(Some(("a".into(), "no".into())));
+            ChartRollout::new(missing("1", "no server"), 1).stopped_at(Some(("a".into(), masked("no"))));
         assert_eq!((rollout.chart.name(), rollout.chart.digest()), ("web", "1"));
         for current in ["", "1", "0"] {
             assert_eq!(digest(&rollout.turn("a", current)), "no server");
@@ -207,22 +212,22 @@ mod tests {
         rollout.replace(chart("2"), 1);
         assert_eq!(digest(&rollout.turn("a", "1")), "2");
         assert_eq!(digest(&rollout.turn("b", "1")), "waits with its chart");
-        rollout.note_failed("b", "not upgraded");
+        rollout.note_failed("b", masked("not upgraded"));
         assert_eq!(rollout.stop(), None);
-        rollout.note_failed("a", "refused");
-        assert_eq!(rollout.stop(), Some(&("a".to_owned(), "refused".to_owned())));
+        rollout.note_failed("a", masked("refused"));
+        assert_eq!(rollout.stop(), Some(&("a".to_owned(), masked("refused"))));
         assert_eq!(rollout.note_gone("c"), [""; 0]);
         assert_eq!(digest(&rollout.turn("b", "1")), "waits with its chart");
         assert_eq!(digest(&rollout.turn("a", "1")), "2", "its own retry goes on");
         assert_eq!(rollout.note_ready("a"), ["b"]);
         // Another chart is another rollout.
         assert_eq!(digest(&rollout.turn("b", "1")), "2");
-        rollout.note_failed("b", "refused");
+        rollout.note_failed("b", masked("refused"));
         rollout.replace(chart("2"), 1);
         assert!(rollout.stop().is_some(), "the same chart goes on");
         rollout.replace(chart("3"), 1);
         assert!(rollout.stop().is_none());
-        let restarted = ChartRollout::new(chart("3"), 1).stopped_at(Some(("a".to_owned(), "no".to_owned())));
+        let restarted = ChartRollout::new(chart("3"), 1).stopped_at(Some(("a".to_owned(), masked("no"))));
         assert!(restarted.stop().is_some());
     }
 }

@@ -1,6 +1,7 @@
 //! The chart of a kind: loaded, or known by what was recorded of it while it cannot be fetched.
 
 use super::loaded_chart::LoadedChart;
+use windlass_base::redact::Masked;
 
 /// A chart that cannot be fetched: its kind's objects are served all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +11,7 @@ pub(crate) struct MissingChart {
     /// The digest that it had.
     pub(crate) digest: String,
     /// Why it cannot be fetched.
-    pub(crate) why: String,
+    pub(crate) why: Masked,
 }
 
 /// The chart of a kind.

@@ -62,7 +62,7 @@ impl ChartObjects {
         // A plan takes no turn in the rollout: it is made for all objects.
         let chart = match self.kind.chart() {
             KindChart::Loaded(chart) => chart,
-            KindChart::Missing(missing) => return Err(ReconcileError::Chart(missing.why)),
+            KindChart::Missing(missing) => return Err(ReconcileError::Chart(missing.why.to_string())),
         };
         let mut values = self.values_of(&object);
         self.set_images(&object, Some(&chart), &mut values);

@@ -14,6 +14,7 @@ use super::chart_rollout::ChartRollout;
 use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
 use super::served_kind::ServedKind;
+use windlass_base::redact::Masked;
 use windlass_controller::{ControllerContext, ControllerOptions};
 
 /// A kind with its running controller.
@@ -32,7 +33,7 @@ pub(crate) struct WantedKind {
     pub(crate) chart: KindChart,
     pub(crate) max_unavailable: usize,
     /// Where a process before this one stopped the rollout of this chart.
-    pub(crate) stopped: Option<(String, String)>,
+    pub(crate) stopped: Option<(String, Masked)>,
 }
 
 /// The kinds of a process, by the names of their ChartResources.

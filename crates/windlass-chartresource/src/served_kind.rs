@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::chart_rollout::{ChartRollout, Turn};
 use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
+use windlass_base::redact::Masked;
 
 /// How far an object is, as its status says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +44,7 @@ pub(crate) struct ServedKind {
 }
 
 /// What whoever registered the kind shows of it: counts, and where the rollout stopped.
-type KindState = (ObjectCounts, Option<(String, String)>);
+type KindState = (ObjectCounts, Option<(String, Masked)>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,7 +116,8 @@ impl ServedKind {
         lock(&self.rollout).chart.name().to_owned()
     }
 
-    pub(crate) fn note_failed(&self, key: &str, reason: &str) {
+    /// The upgrade of an object failed. The reason is for readers of the ChartResource: its secrets are masked in the object's own pass.
+    pub(crate) fn note_failed(&self, key: &str, reason: Masked) {
         lock(&self.rollout).note_failed(key, reason);
         self.request(Vec::new());
     }
@@ -158,7 +160,7 @@ impl ServedKind {
     }
 
     /// The object at which the rollout stopped, with the reason.
-    pub(crate) fn stop(&self) -> Option<(String, String)> {
+    pub(crate) fn stop(&self) -> Option<(String, Masked)> {
         lock(&self.rollout).stop().cloned()
     }
 

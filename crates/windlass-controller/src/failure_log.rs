@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::error::ReconcileError;
+use windlass_base::redact::Masked;
 
 /// The front end of modules, by its name.
 pub const MODULES: &str = "modules";
@@ -71,9 +72,10 @@ impl FailureLog {
         let key = object;
         // Modules are no objects of the cluster; a field without a value is not logged.
         let (object, module) = if controller == MODULES { (None, Some(key)) } else { (Some(key), None) };
+        let masked = Masked::for_log(&error.to_string());
         // One line, whatever the error quotes.
-        let error_text = error.to_string().replace('\n', "; ");
-        let news = self.classify(key, &format!("{reason}: {error_text}"), now);
+        let error_text = masked.as_str().replace('\n', "; ");
+        let news = self.classify(key, (reason, &masked), now);
         match (news, error.is_wait()) {
             (News::Reason, true) => {
                 tracing::info!(controller, object, module, reason, retry_in_s, "waiting: {error_text}");
@@ -117,9 +119,11 @@ impl FailureLog {
         self.reasons.remove(object).is_some()
     }
 
-    /// What a failure of an object is to the log.
-    pub(super) fn classify(&mut self, object: &str, text: &str, now: Instant) -> News {
-        let reason = without_digits(text);
+    /// What a failure of an object is to the log. Its text comes up again in a summary, where the secrets of its pass are not known.
+    /// `reason`: what stands before the text, if anything.
+    pub(super) fn classify(&mut self, object: &str, (reason, text): (&str, &Masked), now: Instant) -> News {
+        let mark = if reason.is_empty() { "" } else { ": " };
+        let reason = without_digits(&format!("{reason}{mark}{}", text.as_str().replace('\n', "; ")));
         if self.reasons.get(object) == Some(&reason) {
             return News::Known;
         }
@@ -201,19 +205,41 @@ fn without_names(text: &str, object: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_base::redact::{self, SecretScope};
+
+    fn classify(log: &mut FailureLog, object: &str, text: &str, now: Instant) -> News {
+        log.classify(object, ("Failed", &Masked::for_log(text)), now)
+    }
+
+    #[test]
+    fn a_summary_shows_no_secret_of_a_pass() {
+        let mut log = FailureLog::default();
+        let start = Instant::now();
+        let error = ReconcileError::Config("the password hunter1-alice2-wonder is refused".to_owned());
+        for i in 0..=OWN_LINES {
+            let failure = PassFailure { error: &error, retry_in: WINDOW, failures: 1 };
+            SecretScope::new().run(|| {
+                redact::add("hunter1-alice2-wonder");
+                log.note("helmreleases", &format!("apps/release-{i}"), &failure, start);
+            });
+        }
+        let summaries = log.due(start + WINDOW);
+        assert_eq!(summaries.len(), 1);
+        assert!(summaries[0].0.ends_with("the password *** is refused"), "{summaries:?}");
+    }
 
     #[test]
     fn an_objects_reason_is_news_once_and_again_after_another_one() {
         let mut log = FailureLog::default();
         let now = Instant::now();
-        let mut note = |text: &str| log.classify("ns/web", text, now);
+        let mut note = |text: &str| classify(&mut log, "ns/web", text, now);
         assert_eq!(note("the gate is shut at 12:30:01"), News::Reason);
         assert_eq!(note("the gate is shut at 12:30:07"), News::Known, "numbers differ from try to try");
         assert_eq!(note("no matches for kind"), News::Reason);
         assert_eq!(note("the gate is shut at 12:31:00"), News::Reason);
         assert!(log.clear("ns/web") && !log.clear("ns/web"));
         assert_eq!(
-            log.classify("ns/web", "no matches for kind", now),
+            classify(&mut log, "ns/web", "no matches for kind", now),
             News::Reason,
             "it succeeded in between"
         );
@@ -224,11 +250,11 @@ mod tests {
         let mut log = FailureLog::default();
         let now = Instant::now();
         let long = "x".repeat(MOST_TEXT);
-        assert_eq!(log.classify("ns/web", &format!("{long}a"), now), News::Reason);
-        assert_eq!(log.classify("ns/web", &format!("{long}b"), now), News::Known);
+        assert_eq!(classify(&mut log, "ns/web", &format!("{long}a"), now), News::Reason);
+        assert_eq!(classify(&mut log, "ns/web", &format!("{long}b"), now), News::Known);
         for length in 1..2 * MOST_CAUSES {
             let text = format!("{}{}", "y".repeat(length / 40), "z".repeat(length % 40));
-            assert_eq!(log.classify("ns/web", &text, now), News::Reason, "{length}");
+            assert_eq!(classify(&mut log, "ns/web", &text, now), News::Reason, "{length}");
         }
         assert_eq!((log.causes.len(), log.reasons.len()), (MOST_CAUSES, 1));
     }
@@ -240,7 +266,7 @@ mod tests {
         let text = |name: &str| format!("HelmChart 'apps/apps-{name}' is not ready: connection refused");
         for i in 0..530 {
             let name = format!("release-{i}");
-            let news = log.classify(&format!("apps/{name}"), &text(&name), start);
+            let news = classify(&mut log, &format!("apps/{name}"), &text(&name), start);
             assert_eq!(news, if i < OWN_LINES { News::Reason } else { News::Shared }, "{i}");
         }
         let due = log.next_summary().unwrap();
@@ -249,7 +275,7 @@ mod tests {
         assert_eq!(summaries.len(), 1);
         assert_eq!(summaries[0].1.len(), 527);
         assert_eq!(log.next_summary(), None);
-        assert_eq!(log.classify("apps/release-5", &text("release-5"), due), News::Known);
-        assert_eq!(log.classify("apps/other-one", "quota exceeded", due), News::Reason);
+        assert_eq!(classify(&mut log, "apps/release-5", &text("release-5"), due), News::Known);
+        assert_eq!(classify(&mut log, "apps/other-one", "quota exceeded", due), News::Reason);
     }
 }

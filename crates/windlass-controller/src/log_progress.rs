@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::failure_log::{FailureLog, News};
+use windlass_base::redact::Masked;
 use windlass_engine::{OperationProgress, ProgressListener};
 
 /// A listener that logs why objects do not become ready, when that changes, and what chart hooks print.
@@ -17,9 +18,10 @@ pub(super) fn log_progress() -> ProgressListener {
         OperationProgress::Diagnosis { object, lines } => {
             let now = Instant::now();
             let mut log = diagnoses.lock().unwrap_or_else(PoisonError::into_inner);
-            let news = log.classify(&object.to_string(), &lines.join("\n"), now);
+            let text = Masked::for_log(&lines.join("\n"));
+            let news = log.classify(&object.to_string(), ("", &text), now);
             for (text, objects) in log.due(now) {
-                let (count, text) = (objects.len(), text.replace('\n', "; "));
+                let count = objects.len();
                 tracing::warn!(count, "more objects are not ready for the same reason: {text}");
             }
             drop(log);

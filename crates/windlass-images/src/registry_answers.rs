@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use windlass_base::backoff;
+use windlass_base::redact;
 use windlass_fetch::http::{Http, Tls};
 use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::{OciError, Registry, RegistryFault};
@@ -326,7 +327,8 @@ impl RegistryAnswers {
             }
             Err(error) => error,
         };
-        let (text, is_denied) = (error.to_string(), error.is_access_denied());
+        // Answers are kept for other passes.
+        let (text, is_denied) = (redact::mask(&error.to_string()).into_owned(), error.is_access_denied());
         let fault = error.fault(image.host());
         let note =
             |fault| failures.note(FailureKey::new(fault, image, login), error.retry_after(), Instant::now());

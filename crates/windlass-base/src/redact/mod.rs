@@ -2,8 +2,10 @@
 //!
 //! Owns the set of secrets of the process and those of passes. Readers of secrets add them; writers of messages mask them. A pass over
 //! a custom resource has a set of its own ([`SecretScope`]): one tenant neither pushes another's secrets out nor learns by a mask what
-//! they are. How texts are found and masked is [`redactor`]'s; [`SecretText`] is a secret that does not print itself.
+//! they are. How texts are found and masked is [`redactor`]'s; [`SecretText`] is a secret that does not print itself, [`Masked`] a text that
+//! may be kept for readers outside of its pass.
 
+mod masked;
 mod redactor;
 mod secret_text;
 
@@ -12,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
+pub use masked::Masked;
 pub use redactor::Redactor;
 pub use secret_text::SecretText;
 
