@@ -1,7 +1,9 @@
 //! What HelmCharts are made of: the layers of their values, when those may come, and inputs that are hostile.
 
 use serde_json::{Value, json};
+use windlass_testing::wait_until;
 
+use super::LIMIT;
 use super::helmcharts::{Running, chart, content};
 
 /// The keys `k1` to `k7` from this one on, with the number of the layer.
@@ -83,6 +85,28 @@ async fn a_configuration_may_come_first_and_each_layer_has_its_place() {
 }
 
 /// A text of YAML that is nested so deeply.
+/// A value of a Secret is no line of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_secrets_are_shown_by_no_status_and_no_event() {
+    let mut running = Running::started().await;
+    let fails = "{{ fail (printf \"cannot use the password %s\" .Values.pw) }}";
+    let package = content(&chart("1.0.0", &[("templates/more.yaml", fails)]));
+    secret(&running, "login", &json!({"pw": "wonderland-rabbit-secret"}));
+    let from = json!([{"name": "login", "keys": ["values", "more"]}]);
+    running.chart("web", &json!({"chartContent": package, "valuesSecrets": from}));
+    running.wait_ready("web", "False RenderFailed");
+    let said = || {
+        let all = [
+            running.get("helmchart", "web", "{.status}"),
+            running.kubectl("get events -o jsonpath={.items[*].message}"),
+        ];
+        Ok(all.iter().all(|text| text.contains("cannot use the password ***")).then(|| all.concat()))
+    };
+    let all = wait_until("status and Event say why", LIMIT, said).unwrap();
+    assert!(!all.contains("wonderland-rabbit-secret"), "{all}");
+    running.stop().await;
+}
+
 fn deep(levels: usize) -> String {
     format!("a: {}1{}", "[".repeat(levels), "]".repeat(levels))
 }

@@ -29,6 +29,7 @@ mod release_cycles;
 mod remote;
 mod scale;
 mod scenarios;
+mod secret_masks;
 mod shards;
 mod source_attempts;
 mod sources;

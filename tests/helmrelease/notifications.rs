@@ -73,7 +73,7 @@ fn publish(files: &Files, versions: &[&str]) {
 }
 
 /// The source `demo` with version 1.0.0 of a chart.
-async fn chart_source(r: &Running) -> Files {
+pub(crate) async fn chart_source(r: &Running) -> Files {
     let files = Files::default();
     let address = files.serve().await;
     publish(&files, &["1.0.0"]);

@@ -14,8 +14,8 @@ use super::error::ReconcileError;
 use super::front_end::References;
 use super::reconcile_pass::ReconcilePass;
 use windlass_cluster::{Cluster, ClusterError};
-use windlass_render::lookup_object;
 use windlass_render::replay::{LookupQuery, answer_digest};
+use windlass_render::{lookup_object, lookup_opaque};
 
 /// The data of a Secret, decoded.
 #[derive(Clone, Default)]
@@ -66,11 +66,33 @@ impl SecretData {
         namespace: &str,
         name: &str,
     ) -> Result<Self, SecretReadError> {
+        Self::look_up(references, (namespace, name), async |query| lookup_object(cluster, query).await).await
+    }
+
+    /// As [`SecretData::read_watched`], for a Secret with a kubeconfig: the caller masks the credentials in it, and names and addresses
+    /// are shown.
+    ///
+    /// # Errors
+    /// As [`SecretData::read`].
+    pub async fn read_kubeconfig(
+        cluster: &Cluster,
+        references: &mut References,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, SecretReadError> {
+        Self::look_up(references, (namespace, name), async |query| lookup_opaque(cluster, query).await).await
+    }
+
+    async fn look_up(
+        references: &mut References,
+        (namespace, name): (&str, &str),
+        look_up: impl AsyncFnOnce(&LookupQuery) -> Result<Option<Data>, ClusterError>,
+    ) -> Result<Self, SecretReadError> {
         if name.is_empty() {
             return Err(SecretReadError::EmptyName);
         }
         let query = LookupQuery::new("v1", "Secret", namespace, name);
-        let object = lookup_object(cluster, &query).await?;
+        let object = look_up(&query).await?;
         references.insert(query, answer_digest(object.as_ref().unwrap_or(&Data::Map(Map::new()))));
         let object = object.ok_or_else(|| SecretReadError::NotFound(name.to_owned()))?;
         let mut values = BTreeMap::new();

@@ -28,9 +28,9 @@ pub use name_template::release_name;
 pub use owner_references::{ObjectOwner, add_owner};
 pub use render_permit::RenderPermit;
 pub use render_request::RenderRequest;
-pub use secrets::note_secrets;
+pub use secrets::{note_document, note_secrets, note_values};
 pub use self_reference::refuse_itself;
-pub use world::lookup_object;
 pub use world::{ClusterLookup, Documents, Lookup, SystemWorld};
+pub use world::{lookup_digest, lookup_object, lookup_opaque};
 
 pub use convert::from_json;

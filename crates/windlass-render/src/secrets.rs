@@ -1,7 +1,10 @@
-//! Values that a chart's schemas mark as secret.
+//! Values of charts that are secret: those that schemas mark, and those that stand in Secrets as YAML or JSON.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use chart_compat::chart::Chart;
 use chart_compat::data::{Data, Map};
+use chart_compat::yaml;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
@@ -13,6 +16,34 @@ pub fn note_secrets(chart: &Chart, user: &Map) {
     if marks(chart) {
         note(chart, vec![to_json(&Data::Map(user.clone()))]);
     }
+}
+
+/// Masks in messages the values of the YAML and JSON in a Secret, or in a list of Secrets. Who reads it as such quotes one of the values,
+/// which is no line of the text.
+pub(super) fn note_secret_documents(object: &Value) {
+    let items = object["items"].as_array().filter(|_| object["kind"] == "SecretList");
+    let of_kind = (object["kind"] == "Secret").then_some(object);
+    for secret in items.into_iter().flatten().chain(of_kind) {
+        let texts = secret["data"].as_object().into_iter().flat_map(|data| data.values());
+        texts.filter_map(|text| STANDARD.decode(text.as_str()?).ok()).for_each(|text| note_document(&text));
+    }
+}
+
+/// Masks in messages the values of a text, if it is a map or a list in YAML or JSON. A text that is none is a secret as a whole, and
+/// known as that.
+pub fn note_document(text: &[u8]) {
+    // Most data of Secrets are passwords, keys and certificates.
+    if !text.iter().any(|byte| matches!(byte, b':' | b'[' | b'-')) || text.starts_with(b"-----BEGIN ") {
+        return;
+    }
+    if let Ok(values @ (Data::Map(_) | Data::List(_))) = yaml::from_slice(text) {
+        note_values(&values);
+    }
+}
+
+/// Masks values in messages that were made of a Secret.
+pub fn note_values(values: &Data) {
+    redact::add_all(&to_json(values));
 }
 
 /// Whether any schema may mark values; most charts have none that does.
@@ -41,5 +72,32 @@ fn note(chart: &Chart, mut layers: Vec<Value>) {
             names.flat_map(|name| layers.iter().filter_map(move |layer| layer.get(name).cloned())).collect();
         below.extend(layers.iter().filter_map(|layer| Some(json!({"global": layer.get("global")?}))));
         note(child, below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_base::redact::SecretScope;
+
+    #[test]
+    fn values_in_secrets_are_known_one_by_one() {
+        let data = |text: &str| json!({"data": {"a": STANDARD.encode(text)}});
+        let mut one = data("pw: wonderland-rabbit-secret\nusers:\n- {token: of-the-first-user}\n");
+        one["kind"] = "Secret".into();
+        let many =
+            json!({"kind": "SecretList", "items": [data(r#"{"n": 731731731731}"#), data("- in-a-list")]});
+        let other = json!({"kind": "ConfigMap", "data": {"a": STANDARD.encode("a: no-secret-at-all")}});
+        SecretScope::new().run(|| {
+            [&one, &many, &other].into_iter().for_each(note_secret_documents);
+            for text in
+                [&b"a: ["[..], b"\xff: a", b"-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n"]
+            {
+                note_document(text);
+            }
+            let text =
+                "wonderland-rabbit-secret, of-the-first-user, 731731731731, in-a-list, no-secret-at-all";
+            assert_eq!(redact::mask(text), "***, ***, ***, ***, no-secret-at-all");
+        });
     }
 }

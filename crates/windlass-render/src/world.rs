@@ -9,9 +9,11 @@ use aws_lc_rs::{rand, rsa, signature};
 use chart_compat::Bytes;
 use chart_compat::data::{Data, Map};
 use chart_compat::world::{KeyKind, Timestamp, World, refused};
+use serde_json::{Value, json};
 
 use super::bounds::Deadline;
-use super::replay::LookupQuery;
+use super::replay::{LookupQuery, answer_digest};
+use super::secrets::note_secret_documents;
 use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, Gvk, MAX_NESTING, ObjectRef, has_omitted_values};
 
@@ -190,32 +192,66 @@ impl ClusterLookup {
 }
 
 /// Looks up an object in a cluster; `None` if there is no such object. Errors of the template may quote a Secret from here on:
-/// its contents are masked in messages.
+/// its contents are masked in messages, and so are the values of the YAML and JSON in it, which a template or `valuesFrom` reads.
 ///
 /// # Errors
 /// The error of the API server; the answer has values that are nested too deeply.
 pub async fn lookup_object(cluster: &Cluster, query: &LookupQuery) -> Result<Option<Data>, ClusterError> {
-    let LookupQuery { api_version, kind, namespace, name } = query;
-    let gvk = Gvk::new(api_version, kind);
-    let namespace = Some(namespace.as_str()).filter(|n| !n.is_empty());
-    let found = if name.is_empty() {
-        let items = cluster.list(&gvk, namespace, "").await?;
-        Some(serde_json::json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items}))
-    } else {
-        cluster.get(&ObjectRef::new(gvk, namespace, name)).await?
-    };
+    find(cluster, query, note_secret_documents).await
+}
+
+/// As [`lookup_object`], for who knows which values of a text in the Secret are secret, and notes them: a kubeconfig has names and
+/// addresses as well.
+///
+/// # Errors
+/// As [`lookup_object`].
+pub async fn lookup_opaque(cluster: &Cluster, query: &LookupQuery) -> Result<Option<Data>, ClusterError> {
+    find(cluster, query, |_| {}).await
+}
+
+async fn find(
+    cluster: &Cluster,
+    query: &LookupQuery,
+    note: fn(&Value),
+) -> Result<Option<Data>, ClusterError> {
+    let found = request(cluster, query).await?;
     if let Some(object) = &found {
         redact::add_secret(object);
+        note(object);
         check_whole(object, query)?;
     }
     Ok(found.map(|value| super::convert::object_data(&value)))
+}
+
+/// The digest of what [`lookup_object`] finds, which is all that a watch wants of it: nothing of a Secret becomes known to masks.
+///
+/// # Errors
+/// As [`lookup_object`].
+pub async fn lookup_digest(cluster: &Cluster, query: &LookupQuery) -> Result<String, ClusterError> {
+    let found = request(cluster, query).await?;
+    if let Some(object) = &found {
+        check_whole(object, query)?;
+    }
+    let empty = || Data::Map(Map::new());
+    Ok(answer_digest(&found.map_or_else(empty, |value| super::convert::object_data(&value))))
+}
+
+async fn request(cluster: &Cluster, query: &LookupQuery) -> Result<Option<Value>, ClusterError> {
+    let LookupQuery { api_version, kind, namespace, name } = query;
+    let gvk = Gvk::new(api_version, kind);
+    let namespace = Some(namespace.as_str()).filter(|n| !n.is_empty());
+    if name.is_empty() {
+        let items = cluster.list(&gvk, namespace, "").await?;
+        return Ok(Some(json!({"apiVersion": api_version, "kind": format!("{kind}List"), "items": items})));
+    }
+    cluster.get(&ObjectRef::new(gvk, namespace, name)).await
 }
 
 /// Refuses an answer of which the client left something out: what is made of it would be something else.
 ///
 /// # Errors
 /// It has values that are nested too deeply. The text names what was asked for.
-fn check_whole(answer: &serde_json::Value, query: &LookupQuery) -> Result<(), ClusterError> {
+fn check_whole(answer: &Value, query: &LookupQuery) -> Result<(), ClusterError> {
     if !has_omitted_values(answer) {
         return Ok(());
     }

@@ -7,19 +7,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use chart_compat::data::{Data, Map};
+use chart_compat::yaml;
 
 use super::chart_artifact::failed;
 use super::digest::sha256;
 use super::remote_identity::{self, Identity};
 use flux_api::helm_release::KubeConfigReference;
-use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError};
 use windlass_controller::{
     AccountName, ReconcileError, References, ReleaseRunner, SecretData, SecretReadError,
 };
 use windlass_engine::{Engine, EngineOptions};
 use windlass_render::replay::{LookupQuery, answer_digest};
-use windlass_render::{lookup_object, parse_manifest};
+use windlass_render::{lookup_object, note_values, parse_manifest};
 
 /// Keys of a Secret that has no key named, in this order.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
@@ -137,7 +137,7 @@ impl OwnNamespace<'_> {
 
     /// The kubeconfig of a Secret; its values are masked from now on.
     async fn kubeconfig(&mut self, name: &str, key: &str) -> Result<String, ReconcileError> {
-        let read = SecretData::read_watched(self.client, self.references, self.namespace, name).await;
+        let read = SecretData::read_kubeconfig(self.client, self.references, self.namespace, name).await;
         let secret = read.map_err(|error| match error {
             SecretReadError::NotFound(_) => self.wrong("secret", name, &"the Secret does not exist"),
             error => self.wrong("secret", name, &error),
@@ -153,11 +153,9 @@ impl OwnNamespace<'_> {
     }
 }
 
-/// Masks the credentials of a kubeconfig in messages.
+/// Masks the credentials of a kubeconfig in messages: all that it says of users.
 fn mask(kubeconfig: &str) {
-    for (field, value) in kubeconfig.lines().map(str::trim).filter_map(|line| line.split_once(": ")) {
-        if matches!(field, "token" | "password" | "client-key-data") {
-            redact::add(value.trim_matches(['"', '\'']));
-        }
-    }
+    let Ok(config) = yaml::from_slice(kubeconfig.as_bytes()) else { return };
+    let users = config.get("users").and_then(Data::as_list).into_iter().flatten();
+    users.filter_map(|user| user.get("user")).for_each(note_values);
 }

@@ -12,8 +12,8 @@ use super::values::{ValuesSource, compose};
 use flux_api::helm_release::{self as api, HelmReleaseSpec};
 use windlass_cluster::Cluster;
 use windlass_controller::{MissingText, ReconcileError, References, ValuesReference, check_values_kind};
-use windlass_render::lookup_object;
 use windlass_render::replay::{LookupQuery, answer_digest};
+use windlass_render::{lookup_object, note_values};
 
 /// The values of a HelmRelease in a namespace. `references` gets what was read, with digests, to be watched.
 ///
@@ -52,9 +52,23 @@ pub(super) async fn resolve(
             read.insert(query.clone(), object);
         }
         let object = read.get(&query).and_then(Option::as_ref);
-        sources.extend(values_source(&reference, *literal, object, namespace)?);
+        let source = values_source(&reference, *literal, object, namespace)?;
+        if kind == "Secret"
+            && let Some(source) = source.as_ref().filter(|source| source.target_path.is_some())
+        {
+            note_secret(source);
+        }
+        sources.extend(source);
     }
     compose(&sources, &inline).map_err(|e| failed("ValuesError", e.into()))
+}
+
+/// Masks in messages what a path makes of a Secret's text: lists and texts without backslashes. What cannot be composed is an error of
+/// all sources together, which quotes nothing of it.
+fn note_secret(source: &ValuesSource) {
+    if let Ok(values) = compose(std::slice::from_ref(source), &Map::new()) {
+        note_values(&Data::Map(values));
+    }
 }
 
 /// The text of a reference; `None` if it is absent and optional. Errors as helm-controller's.

@@ -27,17 +27,18 @@ use self::vault_secrets::VaultSessions;
 use super::error::HelmfileError;
 use super::local_host::SecretStore;
 use super::sops;
+use chart_compat::data::Data;
 use helmfile_compat::document;
 use helmfile_compat::value::{Map, Value};
 use windlass_base::blocking;
-use windlass_base::redact::{self, SecretText};
+use windlass_base::redact::SecretText;
 use windlass_cluster::ConnectOptions;
 use windlass_fetch::AwsSession;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::http::Http;
 use windlass_fetch::location::without_secrets;
 use windlass_fetch::once_map::OnceMap;
-use windlass_render::to_json;
+use windlass_render::{note_document, note_values};
 
 /// Providers that helmfile has and that are not supported here.
 const KNOWN: &[&str] = &[
@@ -211,7 +212,11 @@ impl Secrets {
 impl SecretStore for Secrets {
     fn secret(&self, text: &str, dir: &str) -> Result<Value, HelmfileError> {
         let value = self.value(text, dir)?;
-        redact::add_all(&to_json(&value.to_data()));
+        let data = value.to_data();
+        note_values(&data);
+        if let Data::String(text) = &data {
+            note_document(text.as_bytes());
+        }
         Ok(value)
     }
 
