@@ -251,6 +251,9 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage::end(&Cli::command(), &args, &error),
     };
+    if !matches!(cli.command, Command::Operator(_)) {
+        redact::claim_process();
+    }
     let globals = &cli.globals.with_environment(&environment::process());
     if !storage::is_known(&globals.driver) {
         tell(&slog::line("INFO", &format!("unknown driver {:?}", globals.driver), &[]));

@@ -92,7 +92,7 @@ async fn the_operators_login_is_for_workloads_without_one() {
     let (main, other) = (ScriptedRegistry::start().await, ScriptedRegistry::start().await);
     let (host, elsewhere) = (main.address.to_string(), other.address.to_string());
     let mut own = FollowedImages::prepare(&[&host, &elsewhere]).await;
-    for (name, login) in [("operator", "op:word-1"), ("tenant", "me:word-2")] {
+    for (name, login) in [("operator", "op:correct-horse-8"), ("tenant", "me:word-2")] {
         let auths = json!({"auths": {&host: {"auth": STANDARD.encode(login)}}});
         own.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "type": "kubernetes.io/dockerconfigjson",
             "data": {".dockerconfigjson": STANDARD.encode(auths.to_string())}}));
@@ -107,9 +107,15 @@ async fn the_operators_login_is_for_workloads_without_one() {
         let pod = if name == "own" { json!({"imagePullSecrets": [{"name": "tenant"}]}) } else { json!({}) };
         own.deployment(name, &format!("{address}/{name}:1"), &policy("force"), &pod);
     }
+    // A workload that is checked with the operator's login, and whose failure quotes a guess of it.
+    own.deployment("guess", &format!("{host}/guess:correct-horse-8"), &policy("force"), &json!({}));
     own.start();
     own.records("plain", &digest);
     own.records("own", &digest);
+    own.wait_event("guess ImageCheckFailed: container main:");
+    let events = own.events();
+    let of_guess = events.lines().find(|line| line.starts_with("guess ImageCheckFailed")).unwrap();
+    assert!(of_guess.contains("correct-horse-8") && !of_guess.contains("***"), "{of_guess}");
     own.wait_event("elsewhere ImageCheckFailed: container main:");
     let logins = |registry: &ScriptedRegistry, name: &str| {
         let (seen, asked) = (registry.seen.lock().unwrap(), format!("HEAD /v2/{name}/manifests/1"));
@@ -117,7 +123,7 @@ async fn the_operators_login_is_for_workloads_without_one() {
         of.map(|(_, login)| login.clone()).collect::<std::collections::BTreeSet<_>>()
     };
     let basic = |login: &str| [format!("Basic {}", STANDARD.encode(login))].into();
-    assert_eq!(logins(&main, "plain"), basic("op:word-1"));
+    assert_eq!(logins(&main, "plain"), basic("op:correct-horse-8"));
     assert_eq!(logins(&main, "own"), basic("me:word-2"), "the workload's own comes first");
     assert_eq!(logins(&other, "elsewhere"), [].into());
     own.stop().await;

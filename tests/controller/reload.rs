@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_base::redact::{self, SecretScope};
 use windlass_cluster::{ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::ControllerContext;
 use windlass_reload::{COLLECTION_MANAGER, MANAGER, ReloadOptions};
@@ -384,6 +385,23 @@ async fn collected_configuration_is_mounted_where_it_is_asked_for() {
         "InvalidReloadAnnotation wrong: windlass.dev/collected-configuration: \"drop-ins=config\": the directory is an absolute path",
     ] {
         assert!(events.contains(expected), "{expected}\n{events}");
+    }
+    own.stop().await;
+}
+
+/// What the process knows, whosever it is, masks no text of a workload: a guess would be confirmed by its mask.
+#[tokio::test(flavor = "multi_thread")]
+async fn guesses_in_annotations_are_quoted_as_they_are() {
+    let mut own = Running::prepare().await;
+    let guesses = "dbPassword: correct-horse-8, victim-slack-token-77, correct-horse-9";
+    redact::add("victim-slack-token-77");
+    SecretScope::own().run(|| redact::add("correct-horse-8"));
+    own.deployment("guess", &json!({"windlass.dev/collected-configuration": guesses}));
+    own.start();
+    own.wait_event("guess InvalidReloadAnnotation: ");
+    let events = own.events();
+    for guess in guesses.split(", ") {
+        assert!(events.contains(guess), "{guess}: {events}");
     }
     own.stop().await;
 }

@@ -52,7 +52,8 @@ pub struct EventNote {
     pub reason: &'static str,
     /// What was being done, one CamelCase word.
     pub action: &'static str,
-    /// The message. Secrets are masked here.
+    /// The message. Secrets are masked here: those of the running scope, which is that of the object. Without a scope none is, so that
+    /// nobody learns by a mask what another one's Secrets say.
     pub note: String,
     /// What programs read of it: annotations of the Event.
     pub annotations: BTreeMap<String, String>,
@@ -122,7 +123,7 @@ impl EventRecorder {
     /// Records an Event on an object as the API server answered it, in the background.
     pub fn spawn_for(&self, object: &Value, mut note: EventNote) {
         if let Some(sink) = self.sink.as_ref().filter(|_| note.event_type != EventType::Trace) {
-            note.note = redact::mask(&note.note).into_owned();
+            note.note = SecretScope::current_or_empty().run(|| redact::mask(&note.note).into_owned());
             sink.take(object, &note);
         }
         self.spawn(involved_object(object), note);
@@ -130,13 +131,13 @@ impl EventRecorder {
 
     /// Records an Event on an object as the API server answered it.
     pub async fn record(&self, object: &Value, note: EventNote) {
-        self.write(involved_object(object), note).await;
+        SecretScope::current_or_empty().run_async(self.write(involved_object(object), note)).await;
     }
 
     fn spawn(&self, involved: Value, note: EventNote) {
         let recorder = self.clone();
         let write = async move { recorder.write(involved, note).await };
-        tokio::spawn(SecretScope::current().run_async(write));
+        tokio::spawn(SecretScope::current_or_empty().run_async(write));
     }
 
     /// A failure is logged: nothing depends on an Event.

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use windlass_base::hex::hex;
+use windlass_base::redact;
 use windlass_cluster::{Cluster, Gvk, ObjectRef};
 use windlass_controller::{SecretData, SecretReadError};
 use windlass_fetch::oci::artifact_reference::OciReference;
@@ -119,7 +120,8 @@ async fn login_for(sources: LoginSources<'_>, image: &OciReference) -> Result<Pu
         }
     }
     if let (None, Some(OperatorSecret { namespace, name })) = (&found, operator) {
-        match read(cluster, namespace, name).await.flatten() {
+        // Its logins keep that scope: no text of a workload is masked by them.
+        match redact::own(read(cluster, namespace, name)).await.flatten() {
             Ok(credentials) => found = Some(credentials).filter(|credentials| credentials.has(host)),
             // Its name is not for tenants, and images without a login are asked for all the same.
             Err(note) => {
@@ -130,7 +132,7 @@ async fn login_for(sources: LoginSources<'_>, image: &OciReference) -> Result<Pu
     }
     let fingerprint = match &found {
         Some(credentials) => fingerprint(credentials, host).await?,
-        None => match cloud.login(host).await {
+        None => match redact::own(cloud.login(host)).await {
             Ok(login) => {
                 found = login;
                 // The tokens of one identity have the same rights.

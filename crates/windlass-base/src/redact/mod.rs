@@ -1,15 +1,19 @@
 //! Secrets in messages: who knows which, and where they are masked.
 //!
-//! Owns the set of secrets of the process and those of passes. Readers of secrets add them; writers of messages mask them. A pass over
-//! a custom resource has a set of its own ([`SecretScope`]): one tenant neither pushes another's secrets out nor learns by a mask what
-//! they are. How texts are found and masked is [`redactor`]'s; [`SecretText`] is a secret that does not print itself, [`Masked`] a text that
-//! may be kept for readers outside of its pass.
+//! Owns the sets of secrets. Readers of secrets add them; writers of messages mask them. There is one set for each pass over a custom
+//! resource ([`SecretScope::new`]): one tenant neither pushes another's secrets out nor learns by a mask what they are. Another one has
+//! what the operator reads for itself, and what a command reads ([`SecretScope::own`]): whoever wants it names it. What is read in no scope
+//! is masked in the log, and in no text for an object, unless the process serves nobody but its user ([`claim_process`]).
+//!
+//! How texts are found and masked is [`redactor`]'s; [`SecretText`] is a secret that does not print itself, [`Masked`] a text that may be
+//! kept for readers outside of its pass.
 
 mod masked;
 mod redactor;
 mod secret_text;
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
@@ -23,50 +27,74 @@ tokio::task_local! {
     static SCOPE: Arc<Redactor>;
 }
 
-/// The secrets outside of passes: of commands, and of what the operator reads for itself.
-static PROCESS: LazyLock<Arc<Redactor>> = LazyLock::new(Arc::default);
+/// The secrets of the operator itself, or of a command.
+static OWN: LazyLock<Arc<Redactor>> = LazyLock::new(Arc::default);
 
-fn current() -> Arc<Redactor> {
-    SCOPE.try_with(Arc::clone).unwrap_or_else(|_| Arc::clone(&PROCESS))
+/// What was read in no scope. It may be anybody's.
+static UNSCOPED: LazyLock<Redactor> = LazyLock::new(Redactor::default);
+
+/// Whether what is read in no scope is the process's own.
+static CLAIMED: AtomicBool = AtomicBool::new(false);
+
+/// What is read in no scope is the process's own from now on: it has one user, and no objects of others. Commands do that, an operator
+/// does not.
+pub fn claim_process() {
+    CLAIMED.store(true, Ordering::Release);
+}
+
+/// Adds to the set of the running task.
+fn add_by(add: impl FnOnce(&Redactor)) {
+    match SCOPE.try_with(Arc::clone) {
+        Ok(scope) => add(&scope),
+        Err(_) => add(&UNSCOPED),
+    }
 }
 
 /// Adds a secret text: verbatim, each line, as base64, and as JSON and logs quote it.
 pub fn add(text: &str) {
-    current().add(text);
+    add_by(|secrets| secrets.add(text));
 }
 
 /// Adds every text and number in a value.
 pub fn add_all(value: &Value) {
-    current().add_all(value);
+    add_by(|secrets| secrets.add_all(value));
 }
 
 /// Adds the data of an object that is a Secret, or a list of Secrets.
 pub fn add_secret(object: &Value) {
-    current().add_secret(object);
+    add_by(|secrets| secrets.add_secret(object));
 }
 
 /// Adds the values that a JSON schema marks as secret ([`Redactor::add_marked`]).
 pub fn add_marked(schema: &Value, value: &Value) {
-    current().add_marked(schema, value);
+    add_by(|secrets| secrets.add_marked(schema, value));
 }
 
-/// A message for the readers of an object, with each secret masked: in a pass with those of the pass, elsewhere with those of the
-/// process.
+/// A message for the readers of an object, with each secret masked: in a scope with those of the scope, elsewhere with the process's own.
 #[must_use]
 pub fn mask(text: &str) -> Cow<'_, str> {
     match SCOPE.try_with(Arc::clone) {
-        Ok(scope) => Cow::Owned(scope.mask(text).into_owned()),
-        Err(_) => PROCESS.mask(text),
+        Ok(scope) => scope.mask(text),
+        Err(_) if CLAIMED.load(Ordering::Acquire) => and_then(OWN.mask(text), |text| UNSCOPED.mask(text)),
+        Err(_) => OWN.mask(text),
     }
 }
 
-/// A line of the log, with each secret masked: those of the process, and of the running pass.
+/// A line of the log, with each secret masked: those of the process, whosever they are, and of the running scope.
 #[must_use]
 pub fn mask_log(text: &str) -> Cow<'_, str> {
-    let masked = PROCESS.mask(text);
+    let masked = and_then(OWN.mask(text), |text| UNSCOPED.mask(text));
     match SCOPE.try_with(Arc::clone) {
-        Ok(scope) => Cow::Owned(scope.mask(&masked).into_owned()),
+        Ok(scope) => and_then(masked, |text| scope.mask(text)),
         Err(_) => masked,
+    }
+}
+
+/// A masked text, masked once more.
+fn and_then<'t>(text: Cow<'t, str>, mask: impl for<'a> FnOnce(&'a str) -> Cow<'a, str>) -> Cow<'t, str> {
+    match text {
+        Cow::Borrowed(text) => mask(text),
+        Cow::Owned(text) => Cow::Owned(mask(&text).into_owned()),
     }
 }
 
@@ -79,6 +107,18 @@ impl SecretScope {
     #[must_use]
     pub fn new() -> Self {
         Self(Some(Arc::new(Redactor::bounded())))
+    }
+
+    /// The secrets of the operator itself, or of a command. A text for somebody else's object is never masked by them.
+    #[must_use]
+    pub fn own() -> Self {
+        Self(Some(Arc::clone(&OWN)))
+    }
+
+    /// That of the running task; without one, a set without secrets: for texts of objects that may be anybody's.
+    #[must_use]
+    pub fn current_or_empty() -> Self {
+        SCOPE.try_with(Arc::clone).map_or_else(|_| Self::new(), |scope| Self(Some(scope)))
     }
 
     /// That of the running task. Work on another thread or in another task must be run in it.
@@ -104,6 +144,16 @@ impl SecretScope {
     }
 }
 
+/// Does work of the operator itself, or of a command: the secrets that it reads are [`SecretScope::own`].
+pub fn own<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+    SecretScope::own().run_async(work)
+}
+
+/// Work for another task, in the scope of the caller.
+pub fn in_scope<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+    SecretScope::current().run_async(work)
+}
+
 /// Does work that blocks on a thread for that, in the scope of the caller.
 pub fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -118,7 +168,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_pass_knows_its_own_secrets_only() {
-        add("password-of-all");
+        SecretScope::own().run(|| add("password-of-all"));
+        add("key-read-by-nobody");
         let (one, other) = (SecretScope::new(), SecretScope::new());
         one.clone()
             .run_async(async {
@@ -126,7 +177,7 @@ mod tests {
                 spawn_blocking(|| add("another-secret-of-one")).await.unwrap();
                 assert_eq!(mask("secret-of-one, another-secret-of-one"), "***, ***");
                 assert_eq!(mask("password-of-all"), "password-of-all", "a guess in a spec");
-                assert_eq!(mask_log("secret-of-one, password-of-all"), "***, ***");
+                assert_eq!(mask_log("secret-of-one, password-of-all, key-read-by-nobody"), "***, ***, ***");
             })
             .await;
         other
@@ -139,5 +190,17 @@ mod tests {
             .await;
         one.run(|| assert_eq!(mask("secret-of-one"), "***"));
         assert_eq!(mask("password-of-all secret-of-one"), "*** secret-of-one");
+    }
+
+    #[tokio::test]
+    async fn nothing_shows_by_a_mask_what_was_read_in_no_scope() {
+        add("text-read-in-no-scope");
+        own(async { add("secret-of-the-operator") }).await;
+        let text = "text-read-in-no-scope, secret-of-the-operator";
+        assert_eq!(mask("text-read-in-no-scope"), "text-read-in-no-scope");
+        assert_eq!(mask_log(text), "***, ***");
+        SecretScope::current_or_empty().run(|| assert_eq!(mask(text), text));
+        let shown = own(async { SecretScope::current_or_empty().run(|| mask(text).into_owned()) }).await;
+        assert_eq!(shown, "text-read-in-no-scope, ***");
     }
 }

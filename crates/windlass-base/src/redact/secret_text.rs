@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer};
 
 /// A password, a token, or a key. It has no `Display` and is not serialized; [`SecretText::expose`] is the only way to its text. It is known
-/// to the masks of the running pass, or of the process, from its creation.
+/// to the masks of the running scope, and of the log, from its creation.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretText(String);
 

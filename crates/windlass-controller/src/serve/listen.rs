@@ -26,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::shares::{Shares, Stage};
+use windlass_base::redact;
 
 /// The maximal size of a request head, in bytes; also the read-ahead of a body.
 const MAX_HEAD: usize = 32 << 10;
@@ -227,7 +228,8 @@ pub async fn serve<L: Listen>(
         let number = connection.number;
         let client = Client { address, local: addresses.map(|(_, local)| local), connection };
         let acceptor = tls.as_ref().map(|config| TlsAcceptor::from(Arc::clone(&config.borrow())));
-        let work = one(stream, acceptor, client, routes.clone(), stopped.clone());
+        // In the scope of the server: the operator's own, or none.
+        let work = redact::in_scope(one(stream, acceptor, client, routes.clone(), stopped.clone()));
         let task = tasks.spawn(work);
         let mut locked = lock(&table);
         if locked.shares.has(number) {

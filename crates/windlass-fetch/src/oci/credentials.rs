@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::super::atomic_files;
 use super::super::helm_paths::user_home;
 use windlass_base::child_process::{self, ChildError, Group, Limits};
-use windlass_base::redact::SecretText;
+use windlass_base::redact::{SecretScope, SecretText};
 
 /// Size limit of a configuration.
 const MAX_FILE: u64 = 16 << 20;
@@ -90,8 +90,9 @@ pub enum Credentials {
         /// Docker's file.
         docker: PathBuf,
     },
-    /// In the text of a file of Docker's, out of Secrets. No credential helper runs.
-    Config(Map<String, Value>),
+    /// In the text of a file of Docker's, out of Secrets. No credential helper runs. Whoever takes a login out of it, the scope that it was
+    /// read in knows it: the operator's own passwords mask no text of a tenant.
+    Config(Map<String, Value>, SecretScope),
 }
 
 impl Credentials {
@@ -106,7 +107,7 @@ impl Credentials {
     /// No credentials.
     #[must_use]
     pub fn none() -> Self {
-        Self::Config(Map::new())
+        Self::Config(Map::new(), SecretScope::default())
     }
 
     /// The credentials of a Secret of type `kubernetes.io/dockerconfigjson`.
@@ -115,7 +116,7 @@ impl Credentials {
     /// The text is not in Docker's format; the error does not quote it.
     pub fn of_config(text: &[u8]) -> Result<Self, ConfigTextError> {
         match serde_json::from_slice(text) {
-            Ok(Value::Object(top)) => Ok(Self::Config(top)),
+            Ok(Value::Object(top)) => Ok(Self::Config(top, SecretScope::current())),
             Ok(_) => Err(ConfigTextError::NotObject),
             Err(e) => Err(ConfigTextError::NotJson { line: e.line(), column: e.column() }),
         }
@@ -126,13 +127,13 @@ impl Credentials {
     pub fn of_login(registry: &str, user: &str, password: &str) -> Self {
         let entry = json!({ "username": user, "password": password });
         let auths = json!({ key(registry): entry });
-        Self::Config(Map::from_iter([("auths".to_owned(), auths)]))
+        Self::Config(Map::from_iter([("auths".to_owned(), auths)]), SecretScope::current())
     }
 
     /// The same with those of another text; credentials in files are left as they are.
     #[must_use]
     pub fn with(mut self, other: &Self) -> Self {
-        if let (Self::Config(own), Self::Config(other)) = (&mut self, other)
+        if let (Self::Config(own, _), Self::Config(other, _)) = (&mut self, other)
             && let Some(Value::Object(auths)) = other.get("auths")
             && let Value::Object(all) = own.entry("auths").or_insert_with(|| json!({}))
         {
@@ -144,7 +145,7 @@ impl Credentials {
     /// Whether there are credentials for a registry in the text of a Secret.
     #[must_use]
     pub fn has(&self, registry: &str) -> bool {
-        matches!(self, Self::Config(top) if plain(top, registry).is_some())
+        matches!(self, Self::Config(top, scope) if scope.run(|| plain(top, registry)).is_some())
     }
 
     /// Whether they are in the user's files, which `registry login` writes.
@@ -156,7 +157,7 @@ impl Credentials {
     fn own(&self) -> Result<&Path, CredentialsError> {
         match self {
             Self::Files { own, .. } => Ok(own),
-            Self::Config(_) => Err(CredentialsError::NotLoggedIn),
+            Self::Config(..) => Err(CredentialsError::NotLoggedIn),
         }
     }
 
@@ -166,7 +167,7 @@ impl Credentials {
     /// A file or a credential helper fails.
     pub async fn get(&self, registry: &str) -> Result<Option<Login>, CredentialsError> {
         let (own, docker) = match self {
-            Self::Config(top) => return Ok(plain(top, registry)),
+            Self::Config(top, scope) => return Ok(scope.run(|| plain(top, registry))),
             Self::Files { own, docker } => (own, docker),
         };
         for path in [own, docker] {

@@ -23,6 +23,7 @@ use super::message_filter::MessageFilters;
 use super::provider_settings::{admits, unsupported};
 use flux_api::alert::AlertSpec;
 use flux_api::provider::ProviderSpec;
+use windlass_base::redact::SecretScope;
 use windlass_cluster::{Gvk, ObjectRef};
 use windlass_controller::{ControllerContext, EventNote, EventType, RelatedWatch};
 use windlass_fetch::http::Http;
@@ -204,7 +205,8 @@ impl Dispatcher {
         let event = alert_matching::for_alert(event, spec, problems);
         let (context, http) = (self.context.clone(), self.http.clone());
         let (name, alert) = (name.clone(), Arc::clone(alert));
-        self.sending.spawn(async move {
+        // The Secrets of the Provider are known to what is said of this delivery, and to nothing else.
+        self.sending.spawn(SecretScope::new().run_async(async move {
             let client = context.runner.engine().operator_client();
             let sent = deliver(client, http, (&namespace, &object, &alert), &provider, &event).await;
             if let Err(error) = sent {
@@ -212,7 +214,7 @@ impl Dispatcher {
                 warn(&context, &name, &alert, (DISPATCH_FAILED, text));
             }
             drop(places);
-        });
+        }));
         Ok(())
     }
 

@@ -21,6 +21,7 @@ use flux_api::common::CrossNamespaceObjectReference;
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY};
 use windlass_base::cel_expression::off_runtime;
+use windlass_base::redact::SecretScope;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::serve::body::{self, Budget};
 use windlass_controller::serve::listen::Client;
@@ -78,15 +79,28 @@ async fn answer(
         Ok(read) => read,
         Err(error) => return error.status(),
     };
-    match webhooks.handle(&path, &receiver, &parts.headers, &bytes).await {
-        Ok(about) => {
-            tracing::info!(%receiver, about, "a webhook was called");
-            StatusCode::OK
-        }
-        Err(error) => {
-            let status = error.status();
-            tracing::warn!(%receiver, status = status.as_u16(), "a webhook request was refused: {error}");
-            status
+    // The token of a Receiver is its tenant's.
+    SecretScope::new().run_async(webhooks.serve(&path, &receiver, &parts.headers, &bytes)).await
+}
+
+impl Webhooks {
+    async fn serve(
+        &self,
+        path: &str,
+        receiver: &ObjectRef,
+        headers: &http::HeaderMap,
+        body: &[u8],
+    ) -> StatusCode {
+        match self.handle(path, receiver, headers, body).await {
+            Ok(about) => {
+                tracing::info!(%receiver, about, "a webhook was called");
+                StatusCode::OK
+            }
+            Err(error) => {
+                let status = error.status();
+                tracing::warn!(%receiver, status = status.as_u16(), "a webhook request was refused: {error}");
+                status
+            }
         }
     }
 }

@@ -94,7 +94,7 @@ impl DebugApi {
             return Answer::text(404, "404 page not found\n");
         };
         let shows_values = question.shows_values();
-        let answer = match self.content(question).await {
+        let answer = match redact::own(self.content(question)).await {
             Ok(content) if shows_values => return written(content, format),
             Ok(content) => written(content, format),
             Err(answer) => answer,

@@ -37,6 +37,7 @@ use super::{debug, reload, status};
 use crate::shell_hooks::HookEnvironment;
 use converge::Cycle;
 use settings_verdicts::SettingsChecks;
+use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, ObjectEvent};
 use windlass_controller::serve::State;
 use windlass_controller::serve::runtime_config::LOG_CONFIG_MAP;
@@ -193,6 +194,15 @@ pub async fn run(
     options: Options,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
+    // Modules are the operator's own, and so is all that they read.
+    redact::own(operate(context, options, stop)).await
+}
+
+async fn operate(
+    context: ControllerContext,
+    options: Options,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ClusterError> {
     let started = Instant::now();
     let ControllerContext { runner, events, state, release_settings, .. } = context;
     let cluster = runner.engine().cluster().clone();
@@ -200,7 +210,7 @@ pub async fn run(
     let (unnumbered, profile) = (options.directories.unnumbered_order, options.releases.profile);
     let global = options.directories.global_hooks.clone();
     let source = Source { roots: roots.clone(), global: global.clone(), unnumbered, profile };
-    let found = tokio::task::spawn_blocking(move || {
+    let found = redact::spawn_blocking(move || {
         // First the times of the files, then what is in them: what changes in between is read again.
         let scan = Scan::take(&roots, global.as_deref());
         let mut modules = Modules::discover(&roots, unnumbered, profile);
@@ -556,12 +566,16 @@ impl Operator {
         let state = Arc::clone(&self.state);
         let activation = self.module_states.get(&name).map_or("", |w| w.activation);
         let module = name.clone();
-        self.workers.spawn(name, job, async move {
-            let began = Instant::now();
-            let result = work.await;
-            converge_metrics::job(&state, &module, job, activation, began, result.is_ok());
-            result
-        });
+        self.workers.spawn(
+            name,
+            job,
+            redact::own(async move {
+                let began = Instant::now();
+                let result = work.await;
+                converge_metrics::job(&state, &module, job, activation, began, result.is_ok());
+                result
+            }),
+        );
     }
 }
 

@@ -17,6 +17,7 @@ use super::binding_context::Item;
 use super::config::{Kubernetes, WatchEvent};
 pub use state::Changes;
 use state::State;
+use windlass_base::redact;
 use windlass_cluster::Cluster;
 use windlass_controller::serve::addon_operator_metrics::Measures;
 
@@ -84,7 +85,7 @@ impl Monitor {
             sink,
         });
         let mut tasks = JoinSet::new();
-        tasks.spawn(watch::all(cluster.clone(), Arc::clone(&shared)));
+        tasks.spawn(redact::own(watch::all(cluster.clone(), Arc::clone(&shared))));
         Self { shared, _tasks: tasks }
     }
 

@@ -17,6 +17,7 @@ use tokio::task::AbortHandle;
 use super::Hook;
 use super::binding_context::{self, Context};
 pub use queue_dump::{OperatorTasks, dump_all, dump_main};
+use windlass_base::redact;
 
 /// With more runs than that in a queue those of a hook are one, also where others are between them.
 const LONG: usize = 100;
@@ -208,12 +209,12 @@ impl Queues {
         let content = Arc::new(Mutex::new(Content::default()));
         let wake = Arc::new(Notify::new());
         let runner = Arc::clone(&self.runner);
-        let worker = tokio::spawn(work(
+        let worker = tokio::spawn(redact::own(work(
             Arc::clone(&content),
             (Arc::clone(&wake), Arc::clone(&self.failed)),
             runner,
             self.pause,
-        ));
+        )));
         Line { content, wake, worker: worker.abort_handle() }
     }
 

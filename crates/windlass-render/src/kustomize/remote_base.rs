@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use windlass_base::blocking;
+use windlass_base::redact;
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::git::copies::GitCopies;
 use windlass_fetch::git::remote::{GitAccess, GitRemote, GitRevision};
@@ -113,7 +114,7 @@ impl RemoteBases {
         // The error is that of the step that needs the copy.
         let Ok(fetcher) = self.fetcher() else { return };
         let (shared, repository) = (Arc::clone(&fetcher.shared), repository.clone());
-        let task = fetcher.runtime.spawn(async move { shared.fetch(&repository).await });
+        let task = fetcher.runtime.spawn(redact::in_scope(async move { shared.fetch(&repository).await }));
         running.insert(key, task);
     }
 

@@ -17,6 +17,7 @@ use crate::shell_hooks::apply_operations::apply_operations;
 use crate::shell_hooks::binding_context::{self, Context, ContextKind, Include, Snapshots};
 use crate::shell_hooks::operations::{Operation, Patch};
 use crate::shell_hooks::{About, HookError, Input, Output, ReadinessProbe, next_tick};
+use windlass_base::redact;
 
 /// The binding of a probe in its context.
 const BINDING: &str = "schedule";
@@ -59,7 +60,7 @@ impl Hooks {
         }
         let (hooks, owner) = (Arc::downgrade(self), Arc::downgrade(module));
         let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
+        tasks.spawn(redact::own(async move {
             let mut early = EARLY_TRIES;
             let mut last: Option<Readiness> = None;
             loop {
@@ -81,7 +82,7 @@ impl Hooks {
                     return;
                 }
             }
-        });
+        }));
         *running = Some(tasks);
     }
 

@@ -18,6 +18,7 @@ use crate::addon::module_name::ModuleName;
 use crate::addon::values::GLOBAL;
 use crate::shell_hooks::Moment;
 use windlass_base::backoff;
+use windlass_base::redact;
 use windlass_controller::Job;
 
 /// How often in a row changes by `afterAll` hooks may start another converge.
@@ -108,10 +109,10 @@ impl Operator {
             return self.converge(false);
         }
         let hooks = Arc::clone(&self.hooks);
-        self.cycle.steps.spawn(async move {
+        self.cycle.steps.spawn(redact::own(async move {
             hooks.start_global().await;
             Step::Started
-        });
+        }));
     }
 
     /// Whether the ConfigMap's global section has been broken since the start; if so, this is what is waited for. Hooks and
@@ -174,7 +175,7 @@ impl Operator {
         let modules: Vec<_> =
             self.modules.modules.iter().map(|m| (m.name.clone(), m.path.clone(), m.flag)).collect();
         let (before, reasons) = (self.scripts.verdicts.clone(), self.scripts.reasons.clone());
-        self.cycle.steps.spawn(async move {
+        self.cycle.steps.spawn(redact::own(async move {
             hooks.run_global(Moment::BeforeAll, None).await;
             if !scripts {
                 return Step::Before(Verdicts::default());
@@ -193,7 +194,7 @@ impl Operator {
             };
             let candidates: Vec<Candidate> = modules.into_iter().map(candidate).collect();
             Step::Before(hooks.ask_scripts(&candidates).await)
-        });
+        }));
     }
 
     /// Applies the verdicts of scripts; failed scripts are retried with backoff.
@@ -303,9 +304,9 @@ impl Operator {
                 let hooks = Arc::clone(&self.hooks);
                 self.cycle.leave_after.send_replace(false);
                 let leave = self.cycle.leave_after.subscribe();
-                self.cycle
-                    .steps
-                    .spawn(async move { Step::After(hooks.run_global(Moment::AfterAll, Some(leave)).await) });
+                self.cycle.steps.spawn(redact::own(async move {
+                    Step::After(hooks.run_global(Moment::AfterAll, Some(leave)).await)
+                }));
             }
         }
         if self.cycle.phase == Phase::Idle {

@@ -9,6 +9,7 @@ use futures::StreamExt as _;
 
 use super::Operator;
 use super::converge::{Phase, Step};
+use windlass_base::redact;
 use windlass_controller::ReleaseTarget;
 
 /// How many modules' CRDs are applied at a time.
@@ -38,7 +39,7 @@ impl Operator {
         }
         self.cycle.phase = Phase::Crds { all, again: false };
         let releases = self.releases.clone();
-        self.cycle.steps.spawn(async move {
+        self.cycle.steps.spawn(redact::own(async move {
             let one = |(name, target, crds): (String, ReleaseTarget, Vec<Crd>)| {
                 // As the module's own ServiceAccount, if it has one.
                 let releases = releases.at(&target);
@@ -53,6 +54,6 @@ impl Operator {
             };
             futures::stream::iter(found.into_iter().map(one)).buffer_unordered(AT_ONCE).count().await;
             Step::Crds
-        });
+        }));
     }
 }

@@ -13,6 +13,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet};
 use super::Operator;
 use crate::addon::module_name::ModuleName;
 use windlass_base::backoff;
+use windlass_base::redact;
 
 /// What becomes of a section.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,11 +104,11 @@ impl Operator {
         let (module, key, checked) = (name.name.clone(), name.key.clone(), settings.clone());
         let pause = if failures == 0 { Duration::ZERO } else { backoff::delay(failures) };
         let refusal = self.settings_checks.pending.remove(&name.key).and_then(|known| known.refusal);
-        let task = self.settings_checks.tasks.spawn(async move {
+        let task = self.settings_checks.tasks.spawn(redact::own(async move {
             tokio::time::sleep(pause).await;
             let result = hooks.check_settings(&module, &checked).await;
             EndedCheck { key, settings: checked, result }
-        });
+        }));
         // A refusal stays until the next try has another result.
         let files = self.hooks.loaded_files(&name.name);
         let pending =

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::status_writer::{LONG_PAUSE, OPERATOR, PAUSE, back_off};
 use super::{Phase, Status, Statuses};
 use crate::addon::Options;
+use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::{Condition, STATUS_MANAGER, register_absent_kind, set_conditions};
 use windlass_render::parse_manifest;
@@ -35,7 +36,7 @@ pub(super) fn start(cluster: Cluster, options: &Options, statuses: watch::Receiv
         reported: String::new(),
         foreign: BTreeSet::new(),
     };
-    tokio::spawn(writer.run(statuses));
+    tokio::spawn(redact::own(writer.run(statuses)));
 }
 
 struct Writer {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{Phase, Status, Statuses};
+use windlass_base::redact;
 use windlass_cluster::{
     ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, Validation,
 };
@@ -43,7 +44,7 @@ pub(super) fn start(
         since: BTreeMap::new(),
         reported: String::new(),
     };
-    tokio::spawn(writer.work(statuses));
+    tokio::spawn(redact::own(writer.work(statuses)));
 }
 
 /// Waits after a failure. Statuses that come meanwhile are written after that. Breaks off if the operator stops.

@@ -42,7 +42,7 @@ fn start(cluster: &Cluster, shared: &Arc<Shared>, namespace: &str, tasks: &mut J
     for name in names {
         let part = (namespace.to_owned(), name.clone());
         shared.state(|s| s.add_part(&part));
-        tasks.spawn(one(cluster.clone(), Arc::clone(shared), part));
+        tasks.spawn(redact::own(one(cluster.clone(), Arc::clone(shared), part)));
     }
 }
 

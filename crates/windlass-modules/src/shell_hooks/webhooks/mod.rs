@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use super::Hook;
 use super::queues::Run;
 use windlass_base::backoff;
+use windlass_base::redact;
 use windlass_cluster::Cluster;
 use windlass_controller::serve::State;
 
@@ -163,7 +164,7 @@ impl Webhooks {
 
     /// Starts something that ends with this value.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(redact::own(task));
     }
 
     /// Starts to serve an owner's hooks; when this returns they are registered with the API server. An absent CRD gets its conversion
