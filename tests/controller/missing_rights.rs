@@ -9,7 +9,8 @@ use chart_compat::data::Map;
 use chart_compat::profile::Profile;
 use windlass_cluster::{Cluster, ConnectOptions};
 use windlass_controller::{
-    ChartArguments, MissingRights, ReleaseRunner, ReleaseSpec, ReleaseTarget, ServiceAccountRef, crd_files,
+    ChartArguments, MissingRights, ReleaseActor, ReleaseRunner, ReleaseSpec, ReleaseTarget,
+    ServiceAccountRef, crd_files,
 };
 use windlass_engine::{Engine, EngineOptions, ReleaseId, ReleaseOptions};
 use windlass_render::{RenderBounds, parse_manifest};
@@ -26,7 +27,7 @@ async fn an_account_learns_all_rights_that_it_lacks_and_how_to_get_them() {
     let client = Cluster::connect(&ConnectOptions { kubeconfig, ..ConnectOptions::default() }).await.unwrap();
     let engine = Engine::new(client, parse_manifest, EngineOptions::once("test"));
     let account = ServiceAccountRef { namespace: Some(n.to_owned()), name: "deployer".to_owned() };
-    let target = ReleaseTarget { namespace: None, service_account: Some(account) };
+    let target = ReleaseTarget { namespace: None, actor: ReleaseActor::Account(account) };
     let runner = ReleaseRunner::new(engine, RenderBounds::default(), false).acting_for(&target, n).unwrap();
     let spec = ReleaseSpec {
         id: ReleaseId::new(n, "plants"),

@@ -17,7 +17,9 @@ use windlass_controller::{
     Condition, Dependencies, EventNote, EventType, FrontEnd, ReconcileError, ReconcilePass, Reconciled,
     ReleaseSpec, ReleaseTarget, Report, ValuesReference, crd_files, resolve_values, set_conditions,
 };
-use windlass_engine::{Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, RevisionOptions};
+use windlass_engine::{
+    Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseKey, ReleaseOptions, RevisionOptions,
+};
 
 /// The definition of the kind.
 pub(crate) const CRD: &str = r#"
@@ -109,8 +111,8 @@ impl FrontEnd for ReleaseSamples {
         "test.windlass.dev/release"
     }
 
-    fn releases(&self, object: &ReleaseSample) -> BTreeSet<ReleaseId> {
-        [object.release()].into()
+    fn releases(&self, object: &ReleaseSample) -> BTreeSet<ReleaseKey> {
+        [ReleaseKey::at_home(&object.release())].into()
     }
 
     fn target(&self, object: &ReleaseSample) -> Result<ReleaseTarget, ReconcileError> {

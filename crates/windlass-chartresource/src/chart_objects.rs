@@ -29,8 +29,8 @@ use windlass_controller::{
 };
 use windlass_engine::record::Record;
 use windlass_engine::{
-    CheckedObjects, Disposition, DriftMode, EngineError, ReconcileTrigger, ReleaseId, ReleaseOptions,
-    Unready, Wait,
+    CheckedObjects, Disposition, DriftMode, EngineError, ReconcileTrigger, ReleaseId, ReleaseKey,
+    ReleaseOptions, Unready, Wait,
 };
 
 /// The finalizer of objects, as operator-sdk has it.
@@ -157,9 +157,11 @@ impl FrontEnd for ChartObjects {
         &ANNOTATIONS
     }
 
-    fn releases(&self, object: &ChartObject) -> BTreeSet<ReleaseId> {
+    fn releases(&self, object: &ChartObject) -> BTreeSet<ReleaseKey> {
         let id = object.namespace.as_deref().zip(self.known_release(object));
-        id.map(|(namespace, name)| ReleaseId::new(namespace, name)).into_iter().collect()
+        id.map(|(namespace, name)| ReleaseKey::at_home(&ReleaseId::new(namespace, name)))
+            .into_iter()
+            .collect()
     }
 
     fn note_observed(&self, key: &str, object: &ChartObject) {
@@ -338,7 +340,7 @@ impl ChartObjects {
         let release = claimant
             .choose(runner.engine(), namespace, self.known_release(object), &self.options.releases)
             .await?;
-        pass.claim_release(&release.id)?;
+        pass.claim_release(&ReleaseKey::at_home(&release.id))?;
         self.enter(&key, Step::Reconcile);
         let work = ObjectPass { front_end: self, object, key, runner, release, upgrades, recheck };
         if let Some(why) = missing {
@@ -406,7 +408,8 @@ impl ChartObjects {
         let status = &object.status;
         let memo = pass.memo.clone();
         let same = memo.as_ref().is_some_and(|memo| digest.is_some_and(|digest| memo["digest"] == digest));
-        let (Some(id), true, true) = (self.releases(object).into_iter().next(), same, status.is_ready())
+        let (Some(ReleaseKey { id, .. }), true, true) =
+            (self.releases(object).into_iter().next(), same, status.is_ready())
         else {
             return Ok(None);
         };

@@ -32,7 +32,9 @@ use windlass_controller::{
     ReconcileError, ReconcilePass, Reconciled, References, ReleaseTarget, Report, Requeue, SecretData,
     jittered, set_conditions,
 };
-use windlass_engine::{Adoption, CrdFile, Disposition, OwnershipOptions, ReleaseId, ReleaseOptions};
+use windlass_engine::{
+    Adoption, CrdFile, Disposition, OwnershipOptions, ReleaseId, ReleaseKey, ReleaseOptions,
+};
 
 /// Name of the front end, and the owner of the definitions that it tracks.
 pub(crate) const NAME: &str = "charts";
@@ -153,9 +155,9 @@ impl FrontEnd for ChartResources {
         FINALIZER
     }
 
-    fn releases(&self, object: &ChartResourceObject) -> std::collections::BTreeSet<ReleaseId> {
+    fn releases(&self, object: &ChartResourceObject) -> std::collections::BTreeSet<ReleaseKey> {
         // Not a release: what the engine tracks the definition by.
-        [definition_id(&object.name)].into()
+        [ReleaseKey::at_home(&definition_id(&object.name))].into()
     }
 
     fn target(&self, _object: &ChartResourceObject) -> Result<ReleaseTarget, ReconcileError> {

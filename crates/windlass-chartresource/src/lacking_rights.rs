@@ -100,7 +100,7 @@ impl ChartObjects {
             Some(account) => MissingRights {
                 missing: &missing,
                 account,
-                operator_kind: target.service_account.is_none().then_some(&flags[..]),
+                operator_kind: target.service_account(namespace).is_none().then_some(&flags[..]),
                 chart: &chart.arguments,
                 namespace,
                 pull_secrets: named.is_some(),

@@ -27,8 +27,8 @@ use windlass_controller::{
 };
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{
-    Disposition, DriftMode, Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseOptions, ReleaseRequest,
-    RenderedRelease, RevisionOptions,
+    Disposition, DriftMode, Mode, OwnershipOptions, ReleaseAction, ReleaseId, ReleaseKey, ReleaseOptions,
+    ReleaseRequest, RenderedRelease, RevisionOptions,
 };
 use windlass_render::{RenderBounds, RenderPermit, finished_chart, finished_release, object_data};
 
@@ -185,7 +185,7 @@ impl ConfigMapSources {
         let source = object.source(spec);
         check_source_namespace(&source, &object.namespace, self.options.no_cross_namespace_refs)?;
         let is_own = source.namespace.as_ref() == Some(&object.namespace);
-        if !is_own && self.target(object)?.service_account.is_some() {
+        if !is_own && self.target(object)?.service_account(&object.namespace).is_some() {
             match runner.engine().cluster().get(&source).await {
                 Err(error) if error.is_forbidden() => {
                     let text = format!("spec.sourceRef: {error}");
@@ -288,8 +288,8 @@ impl FrontEnd for ConfigMapSources {
         "windlass.dev/configmap-source"
     }
 
-    fn releases(&self, object: &ConfigMapSourceObject) -> BTreeSet<ReleaseId> {
-        [object.release()].into()
+    fn releases(&self, object: &ConfigMapSourceObject) -> BTreeSet<ReleaseKey> {
+        [ReleaseKey::at_home(&object.release())].into()
     }
 
     fn target(&self, object: &ConfigMapSourceObject) -> Result<ReleaseTarget, ReconcileError> {

@@ -12,7 +12,7 @@ use super::reconcile_pass::ReconcilePass;
 use super::release_runner::{ReleaseRunner, RenderInputs};
 use super::target::ReleaseTarget;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
-use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseOutcome, ReleaseRequest};
+use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseKey, ReleaseOutcome, ReleaseRequest};
 use windlass_render::replay::LookupQuery;
 
 /// A kind of custom resource. An object of it may stand for a release.
@@ -54,7 +54,7 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
 
     /// The releases of an object: their drift and their records trigger a reconcile, and no other object may have them. They may
     /// come from its status.
-    fn releases(&self, _object: &Self::Object) -> BTreeSet<ReleaseId> {
+    fn releases(&self, _object: &Self::Object) -> BTreeSet<ReleaseKey> {
         BTreeSet::new()
     }
 
@@ -184,8 +184,8 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         object: &Self::Object,
     ) -> impl Future<Output = Result<(), ReconcileError>> + Send {
         async move {
-            for id in self.releases(object) {
-                pass.uninstall_release(self, object, &id).await?;
+            for release in self.releases(object) {
+                pass.uninstall_release(self, object, &release.id).await?;
             }
             Ok(())
         }
@@ -249,7 +249,7 @@ pub struct Reconciled {
     pub ready: bool,
     /// When it is reconciled again.
     pub requeue: Requeue,
-    /// What drift of each release is corrected with. Drift of others triggers a whole pass.
+    /// What drift of each release is corrected with, of those with their records in their own namespace. Drift of others triggers a whole pass.
     pub requests: Vec<Arc<ReleaseRequest>>,
     /// What of the render must be watched; `None`: what was watched before.
     pub inputs: Option<RenderInputs>,

@@ -87,7 +87,7 @@ pub use release_settings::{AllReleaseSettings, ChangedSettings, ReleaseSettings,
 pub use render_revision::RevisionView;
 pub use rights::{RBAC_GROUP, Right, RightScope, RightSet};
 pub use secret_data::{SecretData, SecretReadError};
-pub use target::{ReleaseTarget, ServiceAccountRef, is_dns_label};
+pub use target::{ReleaseActor, ReleaseTarget, ServiceAccountRef, is_dns_label};
 pub use tenant_account::{AccountName, TenantAccount};
 pub use values_from::{
     MissingText, ResolvedValues, ValuesReference, check_kind as check_values_kind, resolve as resolve_values,

@@ -28,7 +28,7 @@ use super::workers::{WorkerEvent, Workers, until};
 use windlass_base::backoff;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{Cluster, ClusterError, ObjectEvent, ObjectMeta, ObjectRef};
-use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseRequest};
+use windlass_engine::{ReconcileTrigger, ReleaseKey, ReleaseRequest};
 
 /// How often dependencies that are not watched are read, as helm-controller's `--requeue-dependency`.
 pub const DEPENDENCY_INTERVAL: Duration = Duration::from_secs(30);
@@ -107,12 +107,12 @@ struct ObjectFacts {
 struct ObservedObject {
     object: CompactObject,
     fingerprint: Fingerprint,
-    releases: BTreeSet<ReleaseId>,
+    releases: BTreeSet<ReleaseKey>,
     facts: ObjectFacts,
     /// What was last rendered of each release, unless it is out of date.
-    requests: BTreeMap<ReleaseId, Arc<ReleaseRequest>>,
+    requests: BTreeMap<ReleaseKey, Arc<ReleaseRequest>>,
     /// Releases that may have drifted since the last job.
-    drifted: BTreeSet<ReleaseId>,
+    drifted: BTreeSet<ReleaseKey>,
     /// What the last pass left.
     memo: Option<Arc<Value>>,
     readiness: Readiness,
@@ -279,7 +279,7 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// The releases of an object, and what else the loop needs of it.
-    fn read(&self, key: &str, object: &Value) -> (BTreeSet<ReleaseId>, ObjectFacts) {
+    fn read(&self, key: &str, object: &Value) -> (BTreeSet<ReleaseKey>, ObjectFacts) {
         let meta = ObjectMeta::of(object);
         let object = self.front_end.read(object);
         self.front_end.note_observed(key, &object);
@@ -338,7 +338,7 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// Notes the releases of an object, and claims them for it. Releases that it does not have any more go to others that claim them.
-    fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseId>) {
+    fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseKey>) {
         let ended = self.claims.keep(key, &releases);
         self.context.release_settings.end_releases(&self.reference(key), &ended.iter().cloned().collect());
         for release in &releases {
@@ -365,7 +365,7 @@ impl<F: FrontEnd> Controller<F> {
     fn tell_former_owners(&mut self) {
         for former in self.claims.take_former_owners() {
             // The next pass says what it still has.
-            self.context.release_settings.forget(&self.reference(&former));
+            self.context.release_settings.leave(&self.reference(&former));
             // An operation that waits would hold the release for as long as its objects take to become ready.
             self.workers.cancel_wait(&former);
             self.reconcile(&former, "an object in the namespace of its release claims it");
@@ -455,7 +455,7 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// Objects or records of a release were written from outside.
-    fn take_trigger(&mut self, id: &ReleaseId, trigger: &ReconcileTrigger) {
+    fn take_trigger(&mut self, id: &ReleaseKey, trigger: &ReconcileTrigger) {
         let Some(key) = self.claims.owner(id) else { return };
         let Some(known) = self.objects.get_mut(&key).filter(|known| !known.fingerprint.deleted) else {
             return;
@@ -492,7 +492,7 @@ impl<F: FrontEnd> Controller<F> {
             let drifted = std::mem::take(&mut known.drifted);
             let requests: Option<Vec<_>> = drifted.iter().map(|id| known.requests.get(id).cloned()).collect();
             let Some(known) = self.objects.get(&key) else { continue };
-            let owned = |id: &ReleaseId| self.claims.owner(id).is_none_or(|owner| owner == key);
+            let owned = |id: &ReleaseKey| self.claims.owner(id).is_none_or(|owner| owner == key);
             let owned = known.releases.is_empty() || known.releases.iter().any(owned);
             let object = known.object.value();
             let task = match (job, requests) {
@@ -510,6 +510,7 @@ impl<F: FrontEnd> Controller<F> {
             let mut pass = ReconcilePass {
                 context: self.context.clone(),
                 reference: self.reference(&key),
+                generation: ObjectMeta::of(&object).generation(),
                 object,
                 failures: self.workers.queue.failures(&key),
                 related: self.related.select(&known.facts.related),
@@ -637,7 +638,7 @@ impl<F: FrontEnd> Controller<F> {
             Finished::Reconciled(Reconciled { ready, requeue, requests, inputs, memo, failure }) => {
                 // A later generation that came meanwhile is not ready yet.
                 known.readiness = if ready && !busy { Readiness::Ready } else { Readiness::Pending };
-                known.requests = requests.into_iter().map(|request| (request.id.clone(), request)).collect();
+                known.requests = keyed(requests);
                 known.memo = memo;
                 if let Some(inputs) = inputs {
                     self.workers.watch_inputs(key, inputs);
@@ -702,4 +703,9 @@ impl<F: FrontEnd> Controller<F> {
             tracing::info!(controller = self.front_end.name(), object = key, "reconciled after failures");
         }
     }
+}
+
+/// What drift of each release is corrected with.
+fn keyed(requests: Vec<Arc<ReleaseRequest>>) -> BTreeMap<ReleaseKey, Arc<ReleaseRequest>> {
+    requests.into_iter().map(|request| (ReleaseKey::at_home(&request.id), request)).collect()
 }

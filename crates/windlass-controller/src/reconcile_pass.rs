@@ -27,7 +27,7 @@ use windlass_cluster::{
 };
 use windlass_engine::record::RecordHead;
 use windlass_engine::{
-    ReleaseId, ReleaseOutcome, ReleaseRequest, UninstallRequest, Uninstalled, WaitListener as _,
+    ReleaseId, ReleaseKey, ReleaseOutcome, ReleaseRequest, UninstallRequest, Uninstalled, WaitListener as _,
 };
 
 /// How long an uninstall waits for hooks.
@@ -76,6 +76,8 @@ pub struct ReconcilePass {
     pub reference: ObjectRef,
     /// The object as it was last read or written.
     pub object: Value,
+    /// The generation that the pass began with: what it works on, whatever a write answers.
+    pub(super) generation: i64,
     /// Failures in a row before this pass.
     pub failures: u32,
     /// The related objects that the object refers to, as far as they exist.
@@ -128,15 +130,15 @@ impl ReconcilePass {
         task: Task,
     ) -> Result<Finished, ReconcileError> {
         if front_end.belongs_elsewhere(object) {
-            self.context.release_settings.forget(&self.reference);
+            self.context.release_settings.leave(&self.reference);
             return Ok(Finished::Suspended);
         }
         let deletes = matches!(task, Task::Uninstall | Task::RemoveFinalizer);
         if deletes || matches!(task, Task::Refuse(_)) {
-            self.context.release_settings.forget(&self.reference);
+            self.context.release_settings.leave(&self.reference);
         }
         if !deletes && front_end.is_suspended(object) {
-            self.context.release_settings.forget(&self.reference);
+            self.context.release_settings.leave(&self.reference);
             self.report(front_end, object, &Report::Suspended).await?;
             return Ok(Finished::Suspended);
         }
@@ -206,7 +208,7 @@ impl ReconcilePass {
             reconciled.requeue = Requeue::After(retry_in);
         }
         if reconciled.ready {
-            self.note_settings(front_end, object, &reconciled.requests)?;
+            self.note_settings(front_end, &reconciled.requests);
         }
         let failed = reconciled.failure.as_mut().and_then(ReconcileError::take_inputs);
         let rendered = [reconciled.inputs.take(), failed].into_iter().flatten().reduce(RenderInputs::merged);
@@ -216,14 +218,14 @@ impl ReconcilePass {
 
     /// From now on the object's settings count for the workloads of its releases: of those that the pass asked for, or else of those that
     /// it has.
-    fn note_settings<F: FrontEnd>(
-        &mut self,
-        front_end: &F,
-        object: &F::Object,
-        requests: &[Arc<ReleaseRequest>],
-    ) -> Result<(), ReconcileError> {
-        let meta = ObjectMeta::of(&self.object);
-        let mut releases: BTreeSet<ReleaseId> = requests.iter().map(|request| request.id.clone()).collect();
+    fn note_settings<F: FrontEnd>(&mut self, front_end: &F, requests: &[Arc<ReleaseRequest>]) {
+        let (meta, generation) = (ObjectMeta::of(&self.object), self.generation);
+        if meta.generation() != generation {
+            // Its releases are those of another spec, over which the next pass is.
+            return;
+        }
+        let mut releases: BTreeSet<ReleaseKey> =
+            requests.iter().map(|request| ReleaseKey::at_home(&request.id)).collect();
         if releases.is_empty() {
             // The pass may have chosen one just now, which the status has.
             releases = front_end.releases(&front_end.read(&self.object));
@@ -233,13 +235,11 @@ impl ReconcilePass {
         let images = self.image_values.take();
         // An object without a release here may name images that cannot be followed, which is said by who follows images.
         if releases.is_empty() && images.as_ref().is_none_or(|images| images.errors.is_empty()) {
-            self.context.release_settings.forget(&self.reference);
-            return Ok(());
+            self.context.release_settings.leave(&self.reference);
+            return;
         }
-        let target = front_end.target(object)?;
-        let passed = PassedObject { releases, target, images };
-        self.context.release_settings.note_pass(&self.reference, meta, passed);
-        Ok(())
+        let passed = PassedObject { generation, releases, images };
+        self.context.release_settings.note_pass(&self.reference, passed);
     }
 
     /// What renders have looked up, and the references, as inputs to watch.
@@ -387,7 +387,7 @@ impl ReconcilePass {
         let target = front_end.target(object)?;
         let own = self.reference.namespace.clone().unwrap_or_default();
         let release = front_end.releases(object).into_iter().next();
-        let namespace = release.map_or(own, |id| id.namespace);
+        let namespace = release.map_or(own, |key| key.id.namespace);
         Ok(self.adopt_runner(self.context.runner.acting_for(&target, &namespace)?))
     }
 
@@ -425,7 +425,7 @@ impl ReconcilePass {
     ///
     /// # Errors
     /// It belongs to another object.
-    pub fn claim_release(&self, release: &ReleaseId) -> Result<(), ReconcileError> {
+    pub fn claim_release(&self, release: &ReleaseKey) -> Result<(), ReconcileError> {
         self.claims.claim(release, &ObjectMeta::of(&self.object).namespaced_name())
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::error::ReconcileError;
-use windlass_engine::ReleaseId;
+use windlass_engine::ReleaseKey;
 
 /// The owners of releases, by the keys of objects (`NAMESPACE/NAME`). Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct ReleaseClaims(Arc<Mutex<Claims>>);
 
 #[derive(Debug, Default)]
 struct Claims {
-    owners: BTreeMap<ReleaseId, String>,
+    owners: BTreeMap<ReleaseKey, String>,
     /// Objects that lost a release to another one, and were not told yet.
     former: BTreeSet<String>,
 }
@@ -26,8 +26,8 @@ impl ReleaseClaims {
     ///
     /// # Errors
     /// The release belongs to another object.
-    pub(super) fn claim(&self, release: &ReleaseId, key: &str) -> Result<(), ReconcileError> {
-        let at_home = |key: &str| key.split_once('/').is_some_and(|(own, _)| own == release.namespace);
+    pub(super) fn claim(&self, release: &ReleaseKey, key: &str) -> Result<(), ReconcileError> {
+        let at_home = |key: &str| key.split_once('/').is_some_and(|(own, _)| own == release.storage);
         let mut claims = self.lock();
         match claims.owners.get(release) {
             Some(owner) if owner == key => return Ok(()),
@@ -41,21 +41,21 @@ impl ReleaseClaims {
     }
 
     /// The owner of a release.
-    pub(super) fn owner(&self, release: &ReleaseId) -> Option<String> {
+    pub(super) fn owner(&self, release: &ReleaseKey) -> Option<String> {
         self.lock().owners.get(release).cloned()
     }
 
     /// The error of an object whose release belongs to another one.
-    pub(super) fn refusal(&self, release: &ReleaseId, key: &str) -> Option<ReconcileError> {
+    pub(super) fn refusal(&self, release: &ReleaseKey, key: &str) -> Option<ReconcileError> {
         let owner = self.owner(release).filter(|owner| owner != key)?;
         Some(refused(release, &owner))
     }
 
     /// Ends the claims of an object on all releases but these. Returns those that have no owner any more.
-    pub(super) fn keep(&self, key: &str, kept: &BTreeSet<ReleaseId>) -> Vec<ReleaseId> {
+    pub(super) fn keep(&self, key: &str, kept: &BTreeSet<ReleaseKey>) -> Vec<ReleaseKey> {
         let mut claims = self.lock();
         let ended = claims.owners.iter().filter(|(id, owner)| *owner == key && !kept.contains(*id));
-        let ended: Vec<ReleaseId> = ended.map(|(id, _)| id.clone()).collect();
+        let ended: Vec<ReleaseKey> = ended.map(|(id, _)| id.clone()).collect();
         ended.iter().for_each(|id| drop(claims.owners.remove(id)));
         ended
     }
@@ -70,18 +70,19 @@ impl ReleaseClaims {
     }
 }
 
-fn refused(release: &ReleaseId, owner: &str) -> ReconcileError {
+fn refused(release: &ReleaseKey, owner: &str) -> ReconcileError {
     ReconcileError::Config(format!("release {release} belongs to {owner} already: choose another name"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use windlass_engine::ReleaseId;
 
     #[test]
     fn the_first_object_has_a_release_unless_another_is_at_home() {
         let claims = ReleaseClaims::default();
-        let web = ReleaseId::new("shop", "web");
+        let web = ReleaseKey::at_home(&ReleaseId::new("shop", "web"));
         assert!(claims.claim(&web, "ops/a").is_ok());
         assert!(claims.claim(&web, "ops/a").is_ok());
         let told = claims.claim(&web, "ops/b").unwrap_err().to_string();

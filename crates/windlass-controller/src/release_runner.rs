@@ -113,6 +113,8 @@ pub struct ReleaseRunner {
     /// One permit for each render that may run now.
     pub(super) renders: Arc<Semaphore>,
     crds_as_operator: bool,
+    /// The engine is one of another cluster than the operator's own.
+    is_elsewhere: bool,
     /// Loads documents that schemas of values refer to; `None` refuses them.
     pub(super) documents: Option<Arc<dyn Documents>>,
     /// The custom resource that releases are deployed for.
@@ -131,6 +133,7 @@ impl ReleaseRunner {
             bounds,
             renders,
             crds_as_operator,
+            is_elsewhere: false,
             documents: None,
             object: None,
         }
@@ -140,6 +143,12 @@ impl ReleaseRunner {
     #[must_use]
     pub fn with_renders(self, renders: Arc<Semaphore>) -> Self {
         Self { renders, ..self }
+    }
+
+    /// The same runner, whose engine is one of another cluster than the operator's own.
+    #[must_use]
+    pub fn of_other_cluster(self) -> Self {
+        Self { is_elsewhere: true, ..self }
     }
 
     /// The same runner for schemas of values that refer to other documents, with what loads these.
@@ -157,11 +166,12 @@ impl ReleaseRunner {
     /// The same runner for a release in `namespace`, acting as the target's ServiceAccount if there is one.
     ///
     /// # Errors
-    /// The impersonating client cannot be built.
+    /// As [`Self::actor_client`].
     pub fn acting_for(&self, target: &ReleaseTarget, namespace: &str) -> Result<Self, ClusterError> {
         let mut own = self.clone();
-        if target.service_account.is_some() {
-            own.engine = own.engine.acting_as(self.actor_client(target, namespace)?);
+        let client = self.actor_client(target, namespace)?;
+        if target.service_account(namespace).is_some() {
+            own.engine = own.engine.acting_as(client);
             if self.crds_as_operator {
                 own.engine = own.engine.with_crds_as_operator();
             }
@@ -172,9 +182,12 @@ impl ReleaseRunner {
     /// The client with whose rights a release in `namespace` is applied: the target's ServiceAccount's, or the operator's own.
     ///
     /// # Errors
-    /// The impersonating client cannot be built.
+    /// The impersonating client cannot be built, or the release is on another cluster than the engine's: nobody acts for it here.
     pub fn actor_client(&self, target: &ReleaseTarget, namespace: &str) -> Result<Cluster, ClusterError> {
         let operator = self.engine.operator_client();
+        if target.is_on_other_cluster() != self.is_elsewhere {
+            return Err(ClusterError::Other("nobody acts for the release on this cluster".to_owned()));
+        }
         match target.service_account(namespace) {
             Some(account) => self.impersonation.client(operator, account),
             None => Ok(operator.clone()),

@@ -1,13 +1,14 @@
 //! Annotations of custom resources that count for the workloads of their releases.
 //!
 //! Owns which object a release is of, as the passes of this process have found it, and on whose behalf its settings are followed. Knows
-//! neither the settings nor who follows them. A release has no entry until a pass over its object was through.
+//! neither the settings nor who follows them. A release has no entry until a pass over its object was through, and what such a pass has found
+//! counts only as long as the watch shows the generation that it was a pass over: account, spec and releases are always of one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 
 use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef};
-use windlass_engine::ReleaseId;
+use windlass_engine::{ReleaseId, ReleaseKey};
 
 use super::image_values::{IMAGE_OVERRIDES, ImageValues};
 use super::release_runner::ReleaseRunner;
@@ -29,7 +30,7 @@ pub struct ReleaseSettings {
     /// The images that its values name, as the last pass that was through has composed them; `None`: none are followed there.
     pub images: Option<Arc<ImageValues>>,
     /// The release.
-    pub release: ReleaseId,
+    pub release: ReleaseKey,
     /// On whose behalf the release is reconciled, as the object says now.
     target: ReleaseTarget,
 }
@@ -38,9 +39,9 @@ impl ReleaseSettings {
     /// The client with the rights that the object's release is applied with: what follows from its settings must not need more.
     ///
     /// # Errors
-    /// The impersonating client cannot be built.
+    /// The impersonating client cannot be built, or the release is on another cluster.
     pub fn client(&self, runner: &ReleaseRunner) -> Result<Cluster, ClusterError> {
-        runner.actor_client(&self.target, &self.release.namespace)
+        runner.actor_client(&self.target, &self.release.id.namespace)
     }
 
     /// Whether newer images go into the values of the release, and not into its workloads.
@@ -52,7 +53,9 @@ impl ReleaseSettings {
 
 /// An object with releases, or one that may have some after its first pass.
 struct SettingsObject {
-    releases: BTreeSet<ReleaseId>,
+    /// The generation that the watch has shown last.
+    generation: i64,
+    releases: BTreeSet<ReleaseKey>,
     annotations: BTreeMap<String, String>,
     target: ReleaseTarget,
     images: Option<Arc<ImageValues>>,
@@ -61,8 +64,8 @@ struct SettingsObject {
 }
 
 impl SettingsObject {
-    fn new(annotations: BTreeMap<String, String>, target: ReleaseTarget) -> Self {
-        Self { releases: BTreeSet::new(), annotations, target, images: None, is_active: false }
+    fn new(generation: i64, annotations: BTreeMap<String, String>, target: ReleaseTarget) -> Self {
+        Self { generation, releases: BTreeSet::new(), annotations, target, images: None, is_active: false }
     }
 
     /// Whether images in its values are followed, or one that was may have to be taken back.
@@ -70,7 +73,7 @@ impl SettingsObject {
         self.images.is_some() || self.annotations.contains_key(IMAGE_OVERRIDES)
     }
 
-    fn settings(&self, object: &ObjectRef, release: &ReleaseId) -> ReleaseSettings {
+    fn settings(&self, object: &ObjectRef, release: &ReleaseKey) -> ReleaseSettings {
         ReleaseSettings {
             object: object.clone(),
             annotations: self.annotations.clone(),
@@ -87,7 +90,7 @@ pub struct ValueSettings {
     /// The images that its values name, as the last pass that was through has composed them; `None`: none was through yet.
     pub images: Option<Arc<ImageValues>>,
     /// The release, once a pass was through.
-    pub release: Option<ReleaseId>,
+    pub release: Option<ReleaseKey>,
     target: ReleaseTarget,
 }
 
@@ -97,7 +100,7 @@ impl ValueSettings {
     /// # Errors
     /// The impersonating client cannot be built.
     pub fn client(&self, runner: &ReleaseRunner) -> Result<Option<Cluster>, ClusterError> {
-        let namespace = self.release.as_ref().map(|release| release.namespace.as_str());
+        let namespace = self.release.as_ref().map(|release| release.id.namespace.as_str());
         namespace.map(|namespace| runner.actor_client(&self.target, namespace)).transpose()
     }
 }
@@ -113,8 +116,9 @@ pub struct ChangedSettings {
 
 /// What a pass over an object has found that was through.
 pub(super) struct PassedObject {
-    pub(super) releases: BTreeSet<ReleaseId>,
-    pub(super) target: ReleaseTarget,
+    /// The generation that it began with.
+    pub(super) generation: i64,
+    pub(super) releases: BTreeSet<ReleaseKey>,
     /// The images that its values name; `None`: they were not composed anew.
     pub(super) images: Option<ImageValues>,
 }
@@ -123,7 +127,7 @@ pub(super) struct PassedObject {
 #[derive(Default)]
 struct State {
     objects: BTreeMap<ObjectRef, SettingsObject>,
-    owners: BTreeMap<ReleaseId, ObjectRef>,
+    owners: BTreeMap<ReleaseKey, ObjectRef>,
     /// What has changed since it was taken last.
     changed: ChangedSettings,
 }
@@ -133,12 +137,18 @@ struct State {
 pub struct AllReleaseSettings(SharedChanges<State>);
 
 impl AllReleaseSettings {
-    /// The settings of a release; `None`: no object is known to have it.
+    /// The settings of the releases of a name and namespace, as marks of objects name them: the one with records there first, and those with
+    /// records elsewhere. Which of them has an object, its records say.
     #[must_use]
-    pub fn of(&self, release: &ReleaseId) -> Option<ReleaseSettings> {
+    pub fn of(&self, release: &ReleaseId) -> Vec<ReleaseSettings> {
         let state = self.0.lock();
-        let object = state.owners.get(release)?;
-        Some(state.objects.get(object)?.settings(object, release))
+        let owners = state.owners.range(ReleaseKey::new(release, "")..);
+        let owners = owners.take_while(|(key, _)| key.id == *release);
+        let settings =
+            |(key, object): (&ReleaseKey, &ObjectRef)| Some(state.objects.get(object)?.settings(object, key));
+        let mut all: Vec<ReleaseSettings> = owners.filter_map(settings).collect();
+        all.sort_by_key(|found| found.release.storage != release.namespace);
+        all
     }
 
     /// What an object says of images in values; `None`: nothing, it is left alone, or it has several releases and no error.
@@ -147,7 +157,7 @@ impl AllReleaseSettings {
         let state = self.0.lock();
         let known = state.objects.get(object).filter(|known| known.is_active && known.has_values())?;
         let own = known.releases.iter().filter(|release| state.owners.get(*release) == Some(object));
-        let own: Vec<&ReleaseId> = own.take(2).collect();
+        let own: Vec<&ReleaseKey> = own.take(2).collect();
         let release = (own.len() == 1).then(|| own[0].clone());
         let has_errors = |images: &Arc<ImageValues>| !images.errors.is_empty();
         let images = known.images.clone().filter(|images| release.is_some() || has_errors(images));
@@ -174,38 +184,35 @@ impl AllReleaseSettings {
     /// The settings of a release that is of no custom resource, before it is deployed. `object`: what stands for it.
     pub fn note_chart(&self, object: &ObjectRef, annotations: &[(String, String)], target: ReleaseTarget) {
         let annotations = annotations.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        self.note_settings(object, settings_of(annotations), target);
+        self.note_settings(object, 0, settings_of(annotations), target);
     }
 
     /// The release of [`Self::note_chart`] is deployed: its settings count from now on.
     pub fn note_deployed(&self, object: &ObjectRef, release: &ReleaseId) {
-        let releases = BTreeSet::from([release.clone()]);
-        let passed = PassedObject { releases, target: ReleaseTarget::default(), images: None };
-        self.note_through(object, BTreeMap::new(), passed);
+        let releases = BTreeSet::from([ReleaseKey::at_home(release)]);
+        self.note_pass(object, PassedObject { generation: 0, releases, images: None });
     }
 
-    /// A pass over an object was through: it has these releases, unless another object has.
-    pub(super) fn note_pass(&self, object: &ObjectRef, meta: ObjectMeta<'_>, passed: PassedObject) {
-        self.note_through(object, settings_of(meta.annotations()), passed);
-    }
-
-    fn note_through(&self, object: &ObjectRef, annotations: BTreeMap<String, String>, passed: PassedObject) {
-        let PassedObject { releases, target, images } = passed;
+    /// A pass over an object was through: it has these releases, unless another object has. Nothing counts of a pass over another generation
+    /// than the watch has shown last, nor over an object that is gone: its account may be another one, or nobody on this cluster.
+    pub(super) fn note_pass(&self, object: &ObjectRef, passed: PassedObject) {
+        let PassedObject { generation, releases, images } = passed;
         let mut state = self.0.lock();
-        let before = state.objects.get(object).map(|known| known.releases.clone()).unwrap_or_default();
+        let Some(known) = state.objects.get(object).filter(|known| known.generation == generation) else {
+            return;
+        };
+        let releases = if known.target.is_on_other_cluster() { BTreeSet::new() } else { releases };
+        let (before, was_active) = (known.releases.clone(), known.is_active);
         for ended in before.difference(&releases) {
             state.end(object, ended);
         }
         for new in &releases {
             if !state.owners.contains_key(new) {
                 state.owners.insert(new.clone(), object.clone());
-                state.changed.releases.insert(new.clone());
+                state.changed.releases.insert(new.id.clone());
             }
         }
-        let is_new = !state.objects.contains_key(object);
-        // What the watch has shown is newer than what the pass began with.
-        let unseen = || SettingsObject::new(annotations, target);
-        let known = state.objects.entry(object.clone()).or_insert_with(unseen);
+        let Some(known) = state.objects.get_mut(object) else { return };
         (known.releases, known.is_active) = (releases, true);
         let differs = images.is_some_and(|images| {
             let images = (!images.is_empty()).then(|| Arc::new(images));
@@ -213,7 +220,7 @@ impl AllReleaseSettings {
             known.images = images;
             differs
         });
-        if is_new || differs {
+        if !was_active || differs {
             state.note_changed(object);
         }
         self.wake(state);
@@ -228,7 +235,10 @@ impl AllReleaseSettings {
         target: Option<ReleaseTarget>,
     ) {
         match target {
-            Some(target) => self.note_settings(object, settings_of(meta.annotations()), target),
+            Some(target) => {
+                let annotations = settings_of(meta.annotations());
+                self.note_settings(object, meta.generation(), annotations, target);
+            }
             None => self.forget(object),
         }
     }
@@ -236,23 +246,28 @@ impl AllReleaseSettings {
     fn note_settings(
         &self,
         object: &ObjectRef,
+        generation: i64,
         annotations: BTreeMap<String, String>,
         target: ReleaseTarget,
     ) {
         let mut state = self.0.lock();
         let Some(known) = state.objects.get_mut(object) else {
-            state.objects.insert(object.clone(), SettingsObject::new(annotations, target));
+            state.objects.insert(object.clone(), SettingsObject::new(generation, annotations, target));
             return;
         };
+        known.generation = generation;
         if known.annotations != annotations || known.target != target {
             (known.annotations, known.target) = (annotations, target);
             state.note_changed(object);
+            if state.objects.get(object).is_some_and(|known| known.target.is_on_other_cluster()) {
+                state.end_all(object);
+            }
             self.wake(state);
         }
     }
 
     /// An object does not have these releases any more.
-    pub(super) fn end_releases(&self, object: &ObjectRef, ended: &BTreeSet<ReleaseId>) {
+    pub(super) fn end_releases(&self, object: &ObjectRef, ended: &BTreeSet<ReleaseKey>) {
         let mut state = self.0.lock();
         for release in ended {
             state.end(object, release);
@@ -260,17 +275,21 @@ impl AllReleaseSettings {
         self.wake(state);
     }
 
-    /// An object is gone, suspended, being deleted, or has lost a release to another one: nothing of it counts any more.
+    /// An object is suspended, being deleted, or has lost a release to another one: nothing of it counts until another pass was through.
+    pub(super) fn leave(&self, object: &ObjectRef) {
+        let mut state = self.0.lock();
+        state.end_all(object);
+        if let Some(known) = state.objects.get_mut(object) {
+            (known.is_active, known.images) = (false, None);
+        }
+        self.wake(state);
+    }
+
+    /// An object is gone: nothing of it counts any more.
     pub fn forget(&self, object: &ObjectRef) {
         let mut state = self.0.lock();
-        let Some(known) = state.objects.remove(object) else { return };
-        match known.has_values() {
-            true => state.changed.objects.insert(object.clone()),
-            false => state.changed.objects.remove(object),
-        };
-        for release in &known.releases {
-            state.end(object, release);
-        }
+        state.end_all(object);
+        state.objects.remove(object);
         self.wake(state);
     }
 
@@ -287,15 +306,27 @@ impl State {
     fn note_changed(&mut self, object: &ObjectRef) {
         let Some(known) = self.objects.get(object) else { return };
         let own = known.releases.iter().filter(|id| self.owners.get(*id) == Some(object));
-        self.changed.releases.extend(own.cloned());
+        self.changed.releases.extend(own.map(|key| key.id.clone()));
         self.changed.objects.insert(object.clone());
     }
 
+    /// Ends what an object says of all its releases, and of the images in its values.
+    fn end_all(&mut self, object: &ObjectRef) {
+        let Some(known) = self.objects.get_mut(object) else { return };
+        let (releases, has_values) = (std::mem::take(&mut known.releases), known.has_values());
+        if has_values {
+            self.changed.objects.insert(object.clone());
+        }
+        for release in &releases {
+            self.end(object, release);
+        }
+    }
+
     /// Ends what an object says of a release.
-    fn end(&mut self, object: &ObjectRef, release: &ReleaseId) {
+    fn end(&mut self, object: &ObjectRef, release: &ReleaseKey) {
         if self.owners.get(release) == Some(object) {
             self.owners.remove(release);
-            self.changed.releases.insert(release.clone());
+            self.changed.releases.insert(release.id.clone());
             if self.objects.get(object).is_some_and(SettingsObject::has_values) {
                 self.changed.objects.insert(object.clone());
             }
@@ -311,7 +342,7 @@ fn settings_of<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> BTr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::target::ServiceAccountRef;
+    use crate::target::{ReleaseActor, ServiceAccountRef};
     use serde_json::{Value, json};
     use windlass_cluster::Gvk;
 
@@ -327,17 +358,20 @@ mod tests {
         json!({"metadata": {"annotations": {"windlass.dev/image-policy": text, "note": "x"}}})
     }
 
-    fn note(all: &AllReleaseSettings, name: &str, releases: &[&str], text: &str) {
-        pass(all, name, releases, text, "");
+    fn keys(names: &[&str]) -> BTreeSet<ReleaseKey> {
+        ids(names).iter().map(ReleaseKey::at_home).collect()
     }
 
     fn account(name: &str) -> ReleaseTarget {
-        ReleaseTarget { namespace: None, service_account: ServiceAccountRef::parse(name) }
+        let account = ServiceAccountRef::parse(name);
+        ReleaseTarget {
+            namespace: None,
+            actor: account.map_or(ReleaseActor::Operator, ReleaseActor::Account),
+        }
     }
 
-    fn pass(all: &AllReleaseSettings, name: &str, releases: &[&str], text: &str, of: &str) {
-        let passed = PassedObject { releases: ids(releases), target: account(of), images: None };
-        all.note_pass(&object(name), ObjectMeta::of(&policy(text)), passed);
+    fn note(all: &AllReleaseSettings, name: &str, releases: &[&str]) {
+        all.note_pass(&object(name), PassedObject { generation: 0, releases: keys(releases), images: None });
     }
 
     fn see(all: &AllReleaseSettings, name: &str, text: &str, of: &str) {
@@ -345,7 +379,7 @@ mod tests {
     }
 
     fn of(all: &AllReleaseSettings, release: &str) -> Option<(String, Vec<String>)> {
-        let found = all.of(&ReleaseId::new("shop", release))?;
+        let found = all.of(&ReleaseId::new("shop", release)).pop()?;
         Some((found.object.name, found.annotations.into_values().collect()))
     }
 
@@ -356,30 +390,36 @@ mod tests {
         // Before a pass nothing counts, whatever the object claims.
         see(&all, "a", "force", "");
         assert_eq!(of(&all, "web"), None);
-        note(&all, "a", &["web", "db"], "force");
-        note(&all, "b", &["web"], "all");
+        note(&all, "a", &["web", "db"]);
+        see(&all, "b", "all", "");
+        note(&all, "b", &["web"]);
         assert_eq!((of(&all, "web"), of(&all, "db")), (pair("a", "force"), pair("a", "force")));
         assert_eq!(all.changed().await.releases, ids(&["web", "db"]));
-        note(&all, "a", &["web", "db"], "force");
+        note(&all, "a", &["web", "db"]);
         see(&all, "a", "force", "");
         assert!(all.0.lock().changed == ChangedSettings::default(), "nothing has changed");
         see(&all, "a", "digest", "");
         assert_eq!(all.changed().await.releases, ids(&["web", "db"]));
         assert_eq!(of(&all, "db"), pair("a", "digest"));
-        note(&all, "a", &["web"], "digest");
+        note(&all, "a", &["web"]);
         assert_eq!((of(&all, "db"), of(&all, "web")), (None, pair("a", "digest")));
         // A pass that began before an edit does not undo it.
         see(&all, "a", "never", "");
-        note(&all, "a", &["web"], "digest");
+        note(&all, "a", &["web"]);
         assert_eq!(of(&all, "web"), pair("a", "never"));
-        all.end_releases(&object("b"), &ids(&["web"]));
+        all.end_releases(&object("b"), &keys(&["web"]));
         assert_eq!(of(&all, "web"), pair("a", "never"), "it is not that of b");
-        all.end_releases(&object("a"), &ids(&["web"]));
+        all.end_releases(&object("a"), &keys(&["web"]));
         assert_eq!(of(&all, "web"), None);
-        note(&all, "a", &["web"], "digest");
-        all.forget(&object("a"));
+        note(&all, "a", &["web"]);
+        all.leave(&object("a"));
         assert_eq!((all.changed().await.releases, of(&all, "web")), (ids(&["web", "db"]), None));
-        note(&all, "b", &["web"], "all");
+        note(&all, "a", &["web"]);
+        assert_eq!(of(&all, "web"), pair("a", "never"));
+        all.forget(&object("a"));
+        note(&all, "a", &["web"]);
+        assert_eq!((all.changed().await.releases, of(&all, "web")), (ids(&["web"]), None), "it is gone");
+        note(&all, "b", &["web"]);
         assert_eq!((all.changed().await.releases, of(&all, "web")), (ids(&["web"]), pair("b", "all")));
     }
 
@@ -388,24 +428,18 @@ mod tests {
     async fn the_account_is_that_of_the_spec_and_not_of_the_last_pass() {
         let all = AllReleaseSettings::default();
         let account_of = |all: &AllReleaseSettings| {
-            let found = all.of(&ReleaseId::new("shop", "web"))?;
-            found.target.service_account.map(|account| account.name)
+            let found = all.of(&ReleaseId::new("shop", "web")).pop()?;
+            found.target.service_account("shop").map(|(_, name)| name.to_owned())
         };
         see(&all, "a", "force", "one");
         assert_eq!(account_of(&all), None, "before a pass nothing counts");
-        pass(&all, "a", &["web"], "force", "one");
+        note(&all, "a", &["web"]);
         assert_eq!((account_of(&all).as_deref(), all.changed().await.releases), (Some("one"), ids(&["web"])));
         see(&all, "a", "force", "two");
         assert_eq!((account_of(&all).as_deref(), all.changed().await.releases), (Some("two"), ids(&["web"])));
         // A pass that began before does not undo it.
-        pass(&all, "a", &["web"], "force", "one");
+        note(&all, "a", &["web"]);
         assert_eq!(account_of(&all).as_deref(), Some("two"));
-        // Nor does the first one of a process.
-        see(&all, "b", "force", "two");
-        pass(&all, "b", &["db"], "all", "one");
-        let found = all.of(&ReleaseId::new("shop", "db")).unwrap();
-        assert_eq!(found.target, account("two"));
-        assert_eq!(found.annotations.values().collect::<Vec<_>>(), ["force"]);
         // A module: the chart says it, once its release is deployed.
         let chart = [
             ("windlass.dev/image-policy".to_owned(), "minor".to_owned()),
@@ -415,10 +449,58 @@ mod tests {
         assert_eq!(of(&all, "m"), None);
         all.note_deployed(&object("m"), &ReleaseId::new("shop", "m"));
         assert_eq!(of(&all, "m"), Some(("m".to_owned(), vec!["minor".to_owned()])));
-        assert_eq!(all.of(&ReleaseId::new("shop", "m")).unwrap().target, account("three"));
+        assert_eq!(all.of(&ReleaseId::new("shop", "m"))[0].target, account("three"));
         // An account that is no name is nobody's.
         all.note_object(&object("a"), ObjectMeta::of(&policy("force")), None);
-        assert!(all.of(&ReleaseId::new("shop", "web")).is_none());
+        assert!(all.of(&ReleaseId::new("shop", "web")).is_empty());
+    }
+
+    /// What was found of an earlier spec, and with the account of that, does not count for a later one.
+    #[test]
+    fn a_pass_over_another_generation_than_the_watch_shows_counts_for_nothing() {
+        let (all, squatter) = (AllReleaseSettings::default(), object("squatter"));
+        let victim = ReleaseId::new("victim", "late2");
+        let key = ReleaseKey::new(&victim, "shop");
+        let seen = |generation: i64, target: ReleaseTarget| {
+            let mut object = policy("force");
+            object["metadata"]["generation"] = generation.into();
+            all.note_object(&squatter, ObjectMeta::of(&object), Some(target));
+        };
+        let through = |generation: i64| {
+            let releases = BTreeSet::from([key.clone()]);
+            all.note_pass(&squatter, PassedObject { generation, releases, images: None });
+        };
+        seen(1, account("tenant"));
+        through(1);
+        let found = all.of(&victim);
+        assert_eq!((found.len(), &found[0].release), (1, &key));
+        // On another cluster nobody acts on this one, before the loop has ended the claim and while a pass runs on.
+        seen(2, account("").on_other_cluster());
+        assert!(all.of(&victim).is_empty());
+        through(1);
+        assert!(all.of(&victim).is_empty(), "the pass was one over the former spec");
+        through(2);
+        assert!(all.of(&victim).is_empty(), "it has no release on this cluster");
+        seen(3, account("other"));
+        through(2);
+        assert!(all.of(&victim).is_empty());
+        through(3);
+        assert_eq!(all.of(&victim)[0].target, account("other"));
+    }
+
+    #[test]
+    fn releases_of_one_name_with_records_in_two_namespaces_have_settings_each() {
+        let all = AllReleaseSettings::default();
+        for (name, storage) in [("a-squatter", "evil"), ("web", "shop")] {
+            see(&all, name, name, "");
+            let releases = BTreeSet::from([ReleaseKey::new(&ReleaseId::new("shop", "web"), storage)]);
+            all.note_pass(&object(name), PassedObject { generation: 0, releases, images: None });
+        }
+        let found = all.of(&ReleaseId::new("shop", "web"));
+        let found: Vec<_> =
+            found.iter().map(|one| (one.object.name.as_str(), &*one.release.storage)).collect();
+        assert_eq!(found, [("web", "shop"), ("a-squatter", "evil")]);
+        assert!(all.of(&ReleaseId::new("shop", "we")).is_empty());
     }
 
     #[test]
@@ -432,15 +514,14 @@ mod tests {
         assert!(found.images.is_none() && found.release.is_none());
         let named = ImageValues { errors: vec!["x".to_owned()], ..ImageValues::default() };
         let through = |images: Option<&ImageValues>, releases: &[&str]| {
-            let (releases, images) = (ids(releases), images.cloned());
-            let passed = PassedObject { releases, target: account(""), images };
-            all.note_pass(&web, ObjectMeta::of(&overridden), passed);
+            let (releases, images) = (keys(releases), images.cloned());
+            all.note_pass(&web, PassedObject { generation: 0, releases, images });
             all.of_object(&web)
         };
-        let follows = || all.of(&ReleaseId::new("shop", "web")).is_some_and(|found| found.follows_values());
+        let follows = || all.of(&ReleaseId::new("shop", "web")).iter().any(ReleaseSettings::follows_values);
         for images in [Some(&named), None] {
             let found = through(images, &["web"]).unwrap();
-            assert_eq!((found.images.as_deref(), found.release), (Some(&named), ids(&["web"]).pop_first()));
+            assert_eq!((found.images.as_deref(), found.release), (Some(&named), keys(&["web"]).pop_first()));
             assert!(follows());
         }
         let found = through(Some(&ImageValues::default()), &["web"]).unwrap();

@@ -15,8 +15,21 @@ use windlass_cluster::{Cluster, ClusterError};
 pub struct ReleaseTarget {
     /// Namespace of the release; `None`: the front end's default.
     pub namespace: Option<String>,
-    /// The ServiceAccount to impersonate; `None`: the operator's own rights.
-    pub service_account: Option<ServiceAccountRef>,
+    /// With whose rights its objects are applied.
+    pub actor: ReleaseActor,
+}
+
+/// With whose rights the objects of a release are applied, and on which cluster. That nobody is named on another cluster does not mean the
+/// operator on this one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReleaseActor {
+    /// The operator's own rights, on its own cluster.
+    #[default]
+    Operator,
+    /// Those of a ServiceAccount of its own cluster.
+    Account(ServiceAccountRef),
+    /// Those of the credentials of another cluster, or of a ServiceAccount there. On the operator's own cluster there is nobody who acts.
+    OtherCluster(Option<ServiceAccountRef>),
 }
 
 /// A ServiceAccount by name.
@@ -52,13 +65,45 @@ impl ReleaseTarget {
         default: Option<&AccountName>,
     ) -> Result<Self, ReconcileError> {
         let account = TenantAccount::of(object_namespace, wanted, default)?;
-        Ok(Self { namespace: None, service_account: account.map(Into::into) })
+        let actor = account.map_or(ReleaseActor::Operator, |account| ReleaseActor::Account(account.into()));
+        Ok(Self { namespace: None, actor })
     }
 
-    /// Namespace and name of the ServiceAccount that applies a release in `namespace`.
+    /// The same on another cluster.
+    #[must_use]
+    pub fn on_other_cluster(self) -> Self {
+        let account = self.account().cloned();
+        Self { actor: ReleaseActor::OtherCluster(account), ..self }
+    }
+
+    /// Whether the release is on another cluster.
+    #[must_use]
+    pub fn is_on_other_cluster(&self) -> bool {
+        matches!(self.actor, ReleaseActor::OtherCluster(_))
+    }
+
+    /// The same without impersonation: whoever connects acts.
+    #[must_use]
+    pub fn without_account(self) -> Self {
+        let actor = match self.actor {
+            ReleaseActor::Operator | ReleaseActor::Account(_) => ReleaseActor::Operator,
+            ReleaseActor::OtherCluster(_) => ReleaseActor::OtherCluster(None),
+        };
+        Self { actor, ..self }
+    }
+
+    fn account(&self) -> Option<&ServiceAccountRef> {
+        match &self.actor {
+            ReleaseActor::Operator => None,
+            ReleaseActor::Account(account) => Some(account),
+            ReleaseActor::OtherCluster(account) => account.as_ref(),
+        }
+    }
+
+    /// Namespace and name of the ServiceAccount that applies a release in `namespace`, on the cluster of the release.
     #[must_use]
     pub fn service_account<'a>(&'a self, namespace: &'a str) -> Option<(&'a str, &'a str)> {
-        let account = self.service_account.as_ref()?;
+        let account = self.account()?;
         Some((account.namespace.as_deref().unwrap_or(namespace), &account.name))
     }
 }
@@ -150,8 +195,23 @@ mod tests {
             let found = found.as_ref().map(|a| (a.namespace.as_deref(), a.name.as_str()));
             assert_eq!(found, expected, "{text}");
         }
-        let target = ReleaseTarget { namespace: None, service_account: ServiceAccountRef::parse("deployer") };
+        let account = ServiceAccountRef::parse("deployer").unwrap();
+        let target = ReleaseTarget { namespace: None, actor: ReleaseActor::Account(account) };
         assert_eq!(target.service_account("web"), Some(("web", "deployer")));
+    }
+
+    #[test]
+    fn nobody_on_another_cluster_is_not_the_operator_on_this_one() {
+        let nobody = ReleaseTarget::of_tenant(Some("apps"), None, None).unwrap();
+        assert_eq!(nobody, ReleaseTarget::default());
+        let elsewhere = nobody.on_other_cluster();
+        assert!(elsewhere.is_on_other_cluster() && elsewhere != ReleaseTarget::default());
+        assert_eq!(elsewhere.service_account("apps"), None);
+        assert_eq!(elsewhere.clone().without_account(), elsewhere);
+        let named =
+            ReleaseTarget::of_tenant(Some("apps"), Some("deployer"), None).unwrap().on_other_cluster();
+        assert_eq!(named.service_account("x"), Some(("apps", "deployer")));
+        assert_eq!(named.without_account(), elsewhere);
     }
 
     #[test]

@@ -26,14 +26,33 @@ impl fmt::Display for ReleaseId {
 
 /// A release, and the namespace of its records: two releases with one name in one namespace may have records in two.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ReleaseKey {
-    pub(crate) id: ReleaseId,
-    pub(crate) storage: String,
+pub struct ReleaseKey {
+    pub id: ReleaseId,
+    /// The namespace of its records.
+    pub storage: String,
 }
 
 impl ReleaseKey {
-    pub(crate) fn new(id: &ReleaseId, storage: &str) -> Self {
+    #[must_use]
+    pub fn new(id: &ReleaseId, storage: &str) -> Self {
         Self { id: id.clone(), storage: storage.to_owned() }
+    }
+
+    /// A release whose records are in its own namespace.
+    #[must_use]
+    pub fn at_home(id: &ReleaseId) -> Self {
+        Self::new(id, &id.namespace)
+    }
+}
+
+impl fmt::Display for ReleaseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)?;
+        if self.storage == self.id.namespace {
+            Ok(())
+        } else {
+            write!(f, " with records in {}", self.storage)
+        }
     }
 }
 

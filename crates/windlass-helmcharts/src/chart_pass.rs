@@ -29,8 +29,8 @@ use windlass_controller::{
 };
 use windlass_engine::record::ReleaseStatus;
 use windlass_engine::{
-    CheckedObjects, Disposition, EngineError, Immutable, Mode, ReleaseAction, ReleaseOptions, ReleaseRequest,
-    Wait,
+    CheckedObjects, Disposition, EngineError, Immutable, Mode, ReleaseAction, ReleaseKey, ReleaseOptions,
+    ReleaseRequest, Wait,
 };
 
 /// A release whose objects are not ready is looked at again after this time.
@@ -278,7 +278,7 @@ impl HelmCharts {
     ) -> Result<Reconciled, ReconcileError> {
         self.owners.note_deployed(&done.request.id, &chart.key());
         // Its triggers are for this object. One that had the release before loses it with its next event.
-        drop(pass.claim_release(&done.request.id));
+        drop(pass.claim_release(&ReleaseKey::at_home(&done.request.id)));
         let outcome = &done.outcome;
         pass.note_outcome(outcome);
         let revision = outcome.revision;

@@ -15,7 +15,7 @@ use windlass_controller::{
     AccountName, Dependencies, EventNote, FrontEnd, ReconcileError, ReconcilePass, Reconciled, ReleaseRunner,
     ReleaseTarget, Report,
 };
-use windlass_engine::{DriftPolicy, ReleaseId};
+use windlass_engine::{DriftPolicy, ReleaseId, ReleaseKey};
 
 /// The name in the annotation of charts that k3s manages.
 pub const DEFAULT_MANAGER: &str = "helm-controller";
@@ -147,10 +147,11 @@ impl FrontEnd for HelmCharts {
     }
 
     /// What the object has deployed: until then it keeps nobody from it, and afterwards the record's mark does.
-    fn releases(&self, chart: &ManagedChart) -> BTreeSet<ReleaseId> {
+    fn releases(&self, chart: &ManagedChart) -> BTreeSet<ReleaseKey> {
         let ours = matches!(chart.management, Management::Ours | Management::Unclaimed);
         let release = chart.release();
-        Some(release).filter(|release| ours && self.owners.has(release, &chart.key())).into_iter().collect()
+        let deployed = ours && self.owners.has(&release, &chart.key());
+        deployed.then(|| ReleaseKey::at_home(&release)).into_iter().collect()
     }
 
     fn note_gone(&self, key: &str) {

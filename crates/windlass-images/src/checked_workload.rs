@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_cluster::{Cluster, ClusterError, ObjectMeta, ObjectRef};
-use windlass_engine::{REQUESTED_IMAGES, ReleaseId};
+use windlass_controller::ReleaseSettings;
+use windlass_engine::{REQUESTED_IMAGES, ReleaseKey};
 
 use super::flux_policy;
 use super::image_annotations::{ImageRequest, ReleaseAnnotations};
@@ -43,18 +44,30 @@ impl CheckContext {
         reference: &ObjectRef,
         workload: ObjectMeta<'_>,
     ) -> Result<Inherited, ClusterError> {
-        let Some(known) = release_of(workload).and_then(|release| self.settings.of(&release)) else {
-            return Ok(Inherited::default());
-        };
-        // What goes into the values of the release reaches its workloads as well.
-        if known.annotations.is_empty() || known.follows_values() {
-            return Ok(Inherited { is_known: true, ..Inherited::default() });
+        let all = release_of(workload).map(|release| self.settings.of(&release)).unwrap_or_default();
+        let mut nobodys = Inherited::default();
+        for known in all {
+            // What goes into the values of the release reaches its workloads as well.
+            let says_nothing = known.annotations.is_empty() || known.follows_values();
+            // Whoever writes to a namespace may write marks of any release, and whoever has a release may call it as another one.
+            match self.is_object_of(&known.release, reference).await {
+                Some(true) if says_nothing => {
+                    return Ok(Inherited { is_known: true, ..Inherited::default() });
+                }
+                Some(true) => return self.inherited_of(known),
+                found => {
+                    // One that is called so is no reason not to wait for the one whose object it is.
+                    let is_home = known.release.storage == known.release.id.namespace;
+                    nobodys.is_known |= is_home && found.is_some();
+                    nobodys.may_join |= !says_nothing;
+                }
+            }
         }
-        // Whoever writes to a namespace may write marks of any release.
-        let is_object = self.is_object_of(&known.release, reference).await;
-        if is_object != Some(true) {
-            return Ok(Inherited { is_known: is_object.is_some(), may_join: true, ..Inherited::default() });
-        }
+        Ok(nobodys)
+    }
+
+    /// What a workload has of the object of its release, with the rights of that.
+    fn inherited_of(&self, known: ReleaseSettings) -> Result<Inherited, ClusterError> {
         let writer = Some(known.client(&self.runner)?);
         let name = match &known.object.namespace {
             Some(namespace) => format!("{namespace}/{}", known.object.name),
@@ -67,8 +80,9 @@ impl CheckContext {
     }
 
     /// Whether a workload is an object of a release; `None`: that is not known now.
-    async fn is_object_of(&self, release: &ReleaseId, workload: &ObjectRef) -> Option<bool> {
-        let found = self.runner.engine().records().has_object(release, workload).await;
+    async fn is_object_of(&self, release: &ReleaseKey, workload: &ObjectRef) -> Option<bool> {
+        let runner = self.runner.clone().with_storage_namespace(&release.storage, false);
+        let found = runner.engine().records().has_object(&release.id, workload).await;
         found.unwrap_or_else(|error| {
             tracing::warn!(object = %workload, %release, "whether it is an object of the release is not known: {error}");
             None

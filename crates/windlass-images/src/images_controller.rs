@@ -225,13 +225,13 @@ impl ImageFollower {
 
     /// Whether the images of a workload are followed.
     fn is_followed(&self, reference: &ObjectRef, workload: &WatchedWorkload) -> bool {
-        let settings =
-            workload.release.as_ref().and_then(|release| self.context.release_settings.of(release));
+        let known = &self.context.release_settings;
+        let settings = workload.release.as_ref().map(|release| known.of(release)).unwrap_or_default();
         // What goes into the values of the release reaches its workloads as well.
-        let inherits = |settings: ReleaseSettings| {
+        let inherits = |settings: &ReleaseSettings| {
             settings.annotations.contains_key(POLICY[0]) && !settings.follows_values()
         };
-        let asks = workload.asks || settings.is_some_and(inherits);
+        let asks = workload.asks || settings.iter().any(inherits);
         let foreign = &self.options.foreign_namespaces;
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         let may = workload.release.is_some() || foreign.contains("*") || foreign.contains(namespace);

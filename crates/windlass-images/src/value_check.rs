@@ -190,7 +190,7 @@ impl ValueCheck<'_> {
         (reader, state): (&Cluster, &mut ValueState<'_>),
         result: &mut CheckResult,
     ) -> Result<(), Failure> {
-        let home = self.settings.release.as_ref().map_or("", |release| &release.namespace);
+        let home = self.settings.release.as_ref().map_or("", |release| &release.id.namespace);
         let of_block = value.pull_secret.as_deref();
         let of_block = of_block.map(|name| NamedSecret { reader, namespace: home, name });
         let named = request.pull_secret.as_ref().map(|secret| NamedSecret::of(secret, reader, home));

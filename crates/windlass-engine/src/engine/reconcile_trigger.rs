@@ -53,22 +53,23 @@ impl Engine {
     /// Waits for the next release with a trigger: a changed or deleted object, or a record written by others. Needs
     /// watches; covers the releases that this engine reconciled.
     pub async fn next_trigger(&self) -> (ReleaseId, ReconcileTrigger) {
-        next(&self.context, None).await
+        let (key, trigger) = next(&self.context, None).await;
+        (key.id, trigger)
     }
 
     /// As [`Engine::next_trigger`], for releases of these owners only (`ReleaseRequest::owner`): several front ends share one
     /// engine.
-    pub async fn next_trigger_for(&self, owners: &BTreeSet<String>) -> (ReleaseId, ReconcileTrigger) {
+    pub async fn next_trigger_for(&self, owners: &BTreeSet<String>) -> (ReleaseKey, ReconcileTrigger) {
         next(&self.context, Some(owners)).await
     }
 }
 
-async fn next(context: &Context, owners: Option<&BTreeSet<String>>) -> (ReleaseId, ReconcileTrigger) {
+async fn next(context: &Context, owners: Option<&BTreeSet<String>>) -> (ReleaseKey, ReconcileTrigger) {
     loop {
         let (key, pending) = context.state.next_pending(owners).await;
         if let Some(trigger) = trigger_of(context, &key, &pending) {
             tracing::info!(release = %key.id, reason = %trigger, "reconcile triggered");
-            return (key.id, trigger);
+            return (key, trigger);
         }
     }
 }

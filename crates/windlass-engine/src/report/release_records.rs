@@ -43,12 +43,13 @@ impl<'a> ReleaseRecords<'a> {
     }
 
     /// Whether an object is one of a release: as this process has applied it last, or else as the newest record says. Marks on the object
-    /// itself, which whoever writes it may set, are no proof. `None`: there is no record either.
+    /// itself, which whoever writes it may set, are no proof, nor are records of this name in other namespaces than this engine's. `None`:
+    /// there is no record either.
     ///
     /// # Errors
     /// The record cannot be read.
     pub async fn has_object(&self, id: &ReleaseId, object: &ObjectRef) -> Result<Option<bool>> {
-        if let Some(known) = self.context.state.has_object(id, &object.key()) {
+        if let Some(known) = self.context.state.has_object(&self.context.key(id), &object.key()) {
             return Ok(Some(known));
         }
         let Some(newest) = self.newest(id).await? else { return Ok(None) };

@@ -225,11 +225,10 @@ impl EngineState {
         inner.known.remove(key);
     }
 
-    /// Whether an object is one that a release has applied, whatever namespace its records are in; `None`: nothing is known of the release.
-    pub(crate) fn has_object(&self, id: &ReleaseId, object: &ObjectKey) -> Option<bool> {
-        let inner = self.lock();
-        let known: Vec<_> = inner.named(id).iter().filter_map(|key| inner.known.get(key)).collect();
-        (!known.is_empty()).then(|| known.iter().any(|release| release.expected.contains_key(object)))
+    /// Whether an object is one that a release has applied; `None`: nothing is known of the release. Another release of this name, with
+    /// records elsewhere, is no proof.
+    pub(crate) fn has_object(&self, key: &ReleaseKey, object: &ObjectKey) -> Option<bool> {
+        self.lock().known.get(key).map(|release| release.expected.contains_key(object))
     }
 
     /// Takes an event of the objects' watches.
@@ -503,16 +502,21 @@ mod tests {
             None,
         );
         let state = EngineState::default();
-        let (own, other) = (ReleaseId::new("shop", "web"), ReleaseId::new("shop", "other"));
+        // One of the same name has its records elsewhere.
+        let id = ReleaseId::new("shop", "web");
+        let (own, squatter) = (ReleaseKey::new(&id, "tenant"), ReleaseKey::new(&id, "evil"));
+        let other = ReleaseKey::at_home(&ReleaseId::new("shop", "other"));
         assert_eq!(state.has_object(&own, &web.key()), None);
         let applied = CachedRelease { expected: [(web.key(), expected)].into(), ..known(1, "1") };
-        // Its records are elsewhere.
-        state.set(&ReleaseKey::new(&own, "tenant"), applied);
-        state.set(&ReleaseKey::new(&other, "shop"), known(1, "1"));
+        state.set(&own, applied);
+        state.set(&other, known(1, "1"));
         assert_eq!(state.has_object(&own, &web.key()), Some(true));
         assert_eq!(state.has_object(&own, &object("forged").key()), Some(false));
         assert_eq!(state.has_object(&other, &web.key()), Some(false));
-        state.forget(&ReleaseKey::new(&own, "tenant"));
+        assert_eq!(state.has_object(&squatter, &web.key()), None);
+        state.set(&squatter, known(1, "1"));
+        assert_eq!(state.has_object(&squatter, &web.key()), Some(false), "the other's record is no proof");
+        state.forget(&own);
         assert_eq!(state.has_object(&own, &web.key()), None);
     }
 

@@ -24,7 +24,7 @@ use windlass_controller::{
     Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue,
 };
 use windlass_engine::record::RecordHead;
-use windlass_engine::{Disposition, Engine, EngineError, ReleaseId};
+use windlass_engine::{Disposition, Engine, EngineError, ReleaseId, ReleaseKey};
 
 /// The kind.
 pub const KIND: (&str, &str) = ("helm.toolkit.fluxcd.io/v2", "HelmRelease");
@@ -99,10 +99,10 @@ impl FrontEnd for HelmReleases {
         &[REQUESTED_AT]
     }
 
-    fn releases(&self, object: &HelmReleaseObject) -> BTreeSet<ReleaseId> {
+    fn releases(&self, object: &HelmReleaseObject) -> BTreeSet<ReleaseKey> {
         // Releases of other clusters have no watch, and share no names with those of this one.
         let spec = object.spec().ok().filter(|spec| spec.kube_config.is_none());
-        spec.map(|spec| object.release_id(spec)).into_iter().collect()
+        spec.map(|spec| object.release_key(spec)).into_iter().collect()
     }
 
     fn target(&self, object: &HelmReleaseObject) -> Result<ReleaseTarget, ReconcileError> {
@@ -111,7 +111,9 @@ impl FrontEnd for HelmReleases {
         let default = self.options.default_service_account.as_ref();
         let default = default.filter(|_| spec.kube_config.is_none());
         // An account of the object's own namespace, wherever the release is.
-        ReleaseTarget::of_tenant(Some(&object.namespace), spec.service_account_name.as_deref(), default)
+        let own = spec.service_account_name.as_deref();
+        let target = ReleaseTarget::of_tenant(Some(&object.namespace), own, default)?;
+        Ok(if spec.kube_config.is_some() { target.on_other_cluster() } else { target })
     }
 
     fn dependencies(&self, object: &HelmReleaseObject) -> Dependencies {

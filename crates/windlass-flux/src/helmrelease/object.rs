@@ -12,7 +12,7 @@ use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
 use windlass_cluster::{Gvk, ObjectMeta, ObjectRef};
 use windlass_controller::{ImageAnnotations, ReconcileError};
-use windlass_engine::ReleaseId;
+use windlass_engine::{ReleaseId, ReleaseKey};
 
 /// A HelmRelease.
 #[derive(Clone, Debug)]
@@ -65,6 +65,11 @@ impl HelmReleaseObject {
     /// Where the records of the release are.
     pub(super) fn storage_namespace(&self, spec: &HelmReleaseSpec) -> String {
         names::storage_namespace(&self.namespace, spec)
+    }
+
+    /// The release of its spec with the namespace of its records.
+    pub(super) fn release_key(&self, spec: &HelmReleaseSpec) -> ReleaseKey {
+        ReleaseKey::new(&self.release_id(spec), &self.storage_namespace(spec))
     }
 
     /// The source that has the chart: its kind and name.

@@ -15,9 +15,7 @@ use flux_api::helm_release::HelmReleaseSpec;
 use flux_api::helm_release_status::HelmReleaseStatus;
 use windlass_artifacts::check_source_namespace;
 use windlass_cluster::ObjectRef;
-use windlass_controller::{
-    FrontEnd as _, ImageValues, ReconcileError, References, ReleaseRunner, ReleaseTarget,
-};
+use windlass_controller::{FrontEnd as _, ImageValues, ReconcileError, References, ReleaseRunner};
 use windlass_engine::record::Record;
 use windlass_engine::{Engine, ReleaseId};
 
@@ -98,7 +96,8 @@ impl HelmReleases {
         let values = values_lookup::resolve(client, &object.namespace, spec, references).await?;
         let id = object.release_id(spec);
         let runner = self.runner_on_cluster((object, spec), operator, references).await?;
-        let target = if impersonates { self.target(object)? } else { ReleaseTarget::default() };
+        let target = self.target(object)?;
+        let target = if impersonates { target } else { target.without_account() };
         Ok(PassInputs {
             runner: runner.acting_for(&target, &id.namespace)?,
             storage: object.storage_namespace(spec),

@@ -102,6 +102,7 @@ impl RemoteClusters {
         // Without watches: drift of remote objects is found at the interval.
         let engine = Engine::new(cluster, parse_manifest, EngineOptions::once(&holder));
         let runner = ReleaseRunner::new(engine, operator.render_bounds(), false)
+            .of_other_cluster()
             .with_renders(operator.render_permits());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_CONNECTIONS {

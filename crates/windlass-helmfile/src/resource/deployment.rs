@@ -15,7 +15,7 @@ use windlass_base::redact;
 use windlass_cluster::ClusterError;
 use windlass_controller::{Done, FrontEnd as _, ReconcileError, ReconcilePass, ReleaseSpec, RenderInputs};
 use windlass_engine::record::{Record, RecordHead, ReleaseStatus as RecordStatus};
-use windlass_engine::{ChangeVerb, Disposition, ReleaseId, ReleaseRequest, UninstallRequest};
+use windlass_engine::{ChangeVerb, Disposition, ReleaseId, ReleaseKey, ReleaseRequest, UninstallRequest};
 
 /// Releases of one object that are deployed at a time.
 const AT_ONCE: usize = 8;
@@ -246,7 +246,7 @@ impl Deployment<'_> {
         let is_unchanged = runner.engine().unchanged_revision(id, spec.options.drift.mode).is_some();
         if is_unchanged && self.known.iter().any(|known| id_of(known) == *id) {
             // This process has deployed it, and nobody has written its record since.
-            return self.pass.claim_release(id);
+            return self.pass.claim_release(&ReleaseKey::at_home(id));
         }
         if let Ownership::Unmarked = self.claim(id).await? {
             spec.options.revisions.skip_unchanged = false;
@@ -258,7 +258,7 @@ impl Deployment<'_> {
     /// from it. A release that does not exist counts as the object's.
     async fn claim(&self, id: &ReleaseId) -> Result<Ownership, ReconcileError> {
         let ownership = self.ownership_of(id).await?;
-        self.pass.claim_release(id)?;
+        self.pass.claim_release(&ReleaseKey::at_home(id))?;
         Ok(ownership)
     }
 

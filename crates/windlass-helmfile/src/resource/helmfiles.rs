@@ -22,7 +22,7 @@ use windlass_controller::{
     AccountName, EventNote, EventType, FrontEnd, ImageAnnotations, Phase, ReadyState, ReconcileError,
     ReconcilePass, Reconciled, ReleaseRunner, ReleaseTarget, Report, Requeue, jittered, set_conditions,
 };
-use windlass_engine::{Disposition, ReleaseId};
+use windlass_engine::{Disposition, ReleaseId, ReleaseKey};
 use windlass_render::RenderBounds;
 
 /// How often a source is read, unless the object says otherwise.
@@ -241,8 +241,8 @@ impl FrontEnd for Helmfiles {
         "windlass.dev/helmfile"
     }
 
-    fn releases(&self, object: &HelmfileObject) -> BTreeSet<ReleaseId> {
-        object.releases.clone()
+    fn releases(&self, object: &HelmfileObject) -> BTreeSet<ReleaseKey> {
+        object.releases.iter().map(ReleaseKey::at_home).collect()
     }
 
     fn target(&self, object: &HelmfileObject) -> Result<ReleaseTarget, ReconcileError> {

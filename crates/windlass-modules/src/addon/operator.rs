@@ -45,7 +45,7 @@ use windlass_controller::{
     ControllerContext, Done, FailureLog, Gate, Job, MODULES, ReconcileError as Error, WorkQueue, WorkerEvent,
     Workers, until,
 };
-use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseRequest};
+use windlass_engine::{ReconcileTrigger, ReleaseId, ReleaseKey, ReleaseRequest};
 
 /// How often the loop shows that it lives.
 const TICK: Duration = Duration::from_secs(10);
@@ -392,7 +392,7 @@ impl Operator {
                     Some(Err(error)) => return Err(error),
                     None => return Err(ClusterError::Other("the watch of the ConfigMap ended".to_owned())),
                 },
-                (id, touched) = engine.next_trigger_for(&owners) => {
+                (ReleaseKey { id, .. }, touched) = engine.next_trigger_for(&owners) => {
                     if id == self.release_of(&id.name) {
                         self.on_trigger(&id.name, &touched);
                     }

@@ -1,6 +1,6 @@
 //! Where a module's release is installed and on whose behalf: the annotations of its chart that say so.
 
-use windlass_controller::{ReleaseTarget, ServiceAccountRef, is_dns_label};
+use windlass_controller::{ReleaseActor, ReleaseTarget, ServiceAccountRef, is_dns_label};
 
 /// Annotation of a module's chart: namespace of its release, instead of the operator's.
 const NAMESPACE: &str = "windlass.dev/namespace";
@@ -22,7 +22,7 @@ pub(super) fn of_chart(annotations: Option<&[(String, String)]>) -> Result<Relea
             SERVICE_ACCOUNT => {
                 let account = ServiceAccountRef::parse(text);
                 let wrong = || format!("{} NAME or NAMESPACE/NAME of a ServiceAccount", wrong());
-                target.service_account = Some(account.ok_or_else(wrong)?);
+                target.actor = ReleaseActor::Account(account.ok_or_else(wrong)?);
             }
             _ => {}
         }
