@@ -33,6 +33,7 @@ mod secret_masks;
 mod shards;
 mod source_attempts;
 mod sources;
+mod squatting;
 mod support;
 mod target_namespace;
 mod tenants;

@@ -183,6 +183,19 @@ impl Running {
         self.start_with(None, 4).await;
     }
 
+    /// Starts the front end for the objects of the namespace and of others.
+    pub(crate) async fn start_beside(&mut self, others: &[&str]) -> ControllerContext {
+        let context = self.context(self.cp.kubeconfig().to_owned()).await;
+        let controller = ControllerOptions {
+            namespace: Some(self.ns.name().to_owned()),
+            further_namespaces: others.iter().map(|name| (*name).to_owned()).collect(),
+            concurrency: 4,
+            ..ControllerOptions::default()
+        };
+        self.task = Some(self.spawn(context.clone(), HelmReleaseOptions::default(), controller));
+        context
+    }
+
     /// Starts the front ends of sources and of HelmReleases for the objects of the namespace. `storage`: the directory of
     /// artifacts.
     pub(crate) async fn start_with_sources(&mut self, storage: &Path) {

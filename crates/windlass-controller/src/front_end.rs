@@ -52,8 +52,8 @@ pub trait FrontEnd: Send + Sync + Sized + 'static {
         &["windlass.dev/requested-at"]
     }
 
-    /// The releases of an object: their drift and their records trigger a reconcile, and no other object may have them. They may
-    /// come from its status.
+    /// The releases of an object: their drift and their records trigger a reconcile. They may come from its status. No other object may
+    /// have them once a pass over this one was through ([`ReconcilePass::claim_release`]: or before).
     fn releases(&self, _object: &Self::Object) -> BTreeSet<ReleaseKey> {
         BTreeSet::new()
     }

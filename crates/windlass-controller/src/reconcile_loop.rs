@@ -337,13 +337,12 @@ impl<F: FrontEnd> Controller<F> {
         self.wake_dependents(key);
     }
 
-    /// Notes the releases of an object, and claims them for it. Releases that it does not have any more go to others that claim them.
+    /// Notes the releases that an object asks for. Releases that it does not have any more go to others that ask for them.
     fn set_releases(&mut self, key: &str, releases: BTreeSet<ReleaseKey>) {
         let ended = self.claims.keep(key, &releases);
         self.context.release_settings.end_releases(&self.reference(key), &ended.iter().cloned().collect());
         for release in &releases {
-            // The next pass reports a claim by another object.
-            drop(self.claims.claim(release, key));
+            self.claims.note_wish(release, key);
         }
         self.tell_former_owners();
         if let Some(known) = self.objects.get_mut(key) {
@@ -355,7 +354,7 @@ impl<F: FrontEnd> Controller<F> {
                 *other != key && known.releases.contains(&release)
             };
             if let Some(other) = self.objects.iter().find(waits).map(|(other, _)| other.clone()) {
-                drop(self.claims.claim(&release, &other));
+                self.claims.note_wish(&release, &other);
                 self.reconcile(&other, "its release has no other owner any more");
             }
         }
@@ -492,7 +491,7 @@ impl<F: FrontEnd> Controller<F> {
             let drifted = std::mem::take(&mut known.drifted);
             let requests: Option<Vec<_>> = drifted.iter().map(|id| known.requests.get(id).cloned()).collect();
             let Some(known) = self.objects.get(&key) else { continue };
-            let owned = |id: &ReleaseKey| self.claims.owner(id).is_none_or(|owner| owner == key);
+            let owned = |id: &ReleaseKey| self.claims.refusal(id, &key).is_none();
             let owned = known.releases.is_empty() || known.releases.iter().any(owned);
             let object = known.object.value();
             let task = match (job, requests) {

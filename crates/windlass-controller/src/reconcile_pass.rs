@@ -231,7 +231,8 @@ impl ReconcilePass {
             releases = front_end.releases(&front_end.read(&self.object));
         }
         let key = meta.namespaced_name();
-        releases.retain(|id| self.claims.owner(id).is_none_or(|owner| owner == key));
+        // The pass was through: it has written the records, or found its own.
+        releases.retain(|release| self.claims.claim(release, &key).is_ok());
         let images = self.image_values.take();
         // An object without a release here may name images that cannot be followed, which is said by who follows images.
         if releases.is_empty() && images.as_ref().is_none_or(|images| images.errors.is_empty()) {
@@ -421,12 +422,20 @@ impl ReconcilePass {
         done
     }
 
-    /// Claims a release for the object, in whose status it is not yet.
+    /// Claims a release for the object, which may write its record, or has.
     ///
     /// # Errors
     /// It belongs to another object.
     pub fn claim_release(&self, release: &ReleaseKey) -> Result<(), ReconcileError> {
         self.claims.claim(release, &ObjectMeta::of(&self.object).namespaced_name())
+    }
+
+    /// Refuses the object a release that another object has claimed.
+    ///
+    /// # Errors
+    /// It belongs to another object.
+    pub fn check_release(&self, release: &ReleaseKey) -> Result<(), ReconcileError> {
+        self.claims.refusal(release, &ObjectMeta::of(&self.object).namespaced_name()).map_or(Ok(()), Err)
     }
 
     /// The runner that acts as the operator itself.

@@ -1,7 +1,7 @@
 //! Which object each release of a front end belongs to.
 //!
-//! Owns who gets a release that several objects claim. Knows no cluster: claims last as long as the process; front ends read the
-//! marks of records for what was before.
+//! Owns who gets a release that several objects claim: who has written its record, and nobody by asking for it alone. Knows no cluster:
+//! claims last as long as the process; front ends read the marks of records for what was before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,46 +15,63 @@ pub(super) struct ReleaseClaims(Arc<Mutex<Claims>>);
 
 #[derive(Debug, Default)]
 struct Claims {
-    owners: BTreeMap<ReleaseKey, String>,
+    owners: BTreeMap<ReleaseKey, Owner>,
     /// Objects that lost a release to another one, and were not told yet.
     former: BTreeSet<String>,
 }
 
+#[derive(Debug)]
+struct Owner {
+    key: String,
+    /// It has written the record of the release, or could have: it keeps others from it.
+    is_proven: bool,
+}
+
 impl ReleaseClaims {
-    /// Gives a release to an object: the first one that claims it has it, unless it is in another namespace than the release and
-    /// this one is not. Who may write objects in one namespace cannot occupy the names of another.
+    /// Notes that an object asks for a release, whose triggers it gets as long as nobody has more. It keeps nobody from it: who may write
+    /// objects in one namespace may name releases of another, without any right there.
+    pub(super) fn note_wish(&self, release: &ReleaseKey, key: &str) {
+        let wish = || Owner { key: key.to_owned(), is_proven: false };
+        self.lock().owners.entry(release.clone()).or_insert_with(wish);
+    }
+
+    /// Gives a release to an object that has operated on it, or may: the first one has it, unless it is in another namespace than the
+    /// records and this one is not. Who may write objects in one namespace cannot occupy the names of another.
     ///
     /// # Errors
     /// The release belongs to another object.
     pub(super) fn claim(&self, release: &ReleaseKey, key: &str) -> Result<(), ReconcileError> {
         let at_home = |key: &str| key.split_once('/').is_some_and(|(own, _)| own == release.storage);
         let mut claims = self.lock();
-        match claims.owners.get(release) {
-            Some(owner) if owner == key => return Ok(()),
-            Some(owner) if at_home(owner) || !at_home(key) => return Err(refused(release, owner)),
-            _ => {}
+        let owner = Owner { key: key.to_owned(), is_proven: true };
+        match claims.owners.get(release).filter(|owner| owner.is_proven && owner.key != key) {
+            Some(owner) if at_home(&owner.key) || !at_home(key) => return Err(refused(release, &owner.key)),
+            Some(former) => {
+                let former = former.key.clone();
+                claims.former.insert(former);
+            }
+            None => {}
         }
-        if let Some(former) = claims.owners.insert(release.clone(), key.to_owned()) {
-            claims.former.insert(former);
-        }
+        claims.owners.insert(release.clone(), owner);
         Ok(())
     }
 
-    /// The owner of a release.
+    /// The object that gets the triggers of a release.
     pub(super) fn owner(&self, release: &ReleaseKey) -> Option<String> {
-        self.lock().owners.get(release).cloned()
+        self.lock().owners.get(release).map(|owner| owner.key.clone())
     }
 
     /// The error of an object whose release belongs to another one.
     pub(super) fn refusal(&self, release: &ReleaseKey, key: &str) -> Option<ReconcileError> {
-        let owner = self.owner(release).filter(|owner| owner != key)?;
-        Some(refused(release, &owner))
+        let claims = self.lock();
+        let owner = claims.owners.get(release).filter(|owner| owner.is_proven && owner.key != key)?;
+        Some(refused(release, &owner.key))
     }
 
     /// Ends the claims of an object on all releases but these. Returns those that have no owner any more.
     pub(super) fn keep(&self, key: &str, kept: &BTreeSet<ReleaseKey>) -> Vec<ReleaseKey> {
         let mut claims = self.lock();
-        let ended = claims.owners.iter().filter(|(id, owner)| *owner == key && !kept.contains(*id));
+        let ended = claims.owners.iter().filter(|(id, owner)| owner.key == key && !kept.contains(*id));
         let ended: Vec<ReleaseKey> = ended.map(|(id, _)| id.clone()).collect();
         ended.iter().for_each(|id| drop(claims.owners.remove(id)));
         ended
@@ -96,5 +113,31 @@ mod tests {
         assert_eq!(claims.keep("shop/c", &BTreeSet::from([web.clone()])), []);
         assert_eq!(claims.keep("shop/c", &BTreeSet::new()), std::slice::from_ref(&web));
         assert_eq!(claims.owner(&web), None);
+    }
+
+    #[test]
+    fn who_only_asks_for_a_release_keeps_nobody_from_it() {
+        let claims = ReleaseClaims::default();
+        let prom = ReleaseId::new("victim", "prom");
+        let (own, there) = (ReleaseKey::new(&prom, "flux-system"), ReleaseKey::new(&prom, "apps-evil"));
+        claims.note_wish(&own, "apps-evil/squat");
+        claims.note_wish(&own, "flux-system/prom");
+        assert_eq!(claims.owner(&own).as_deref(), Some("apps-evil/squat"));
+        assert!(claims.refusal(&own, "flux-system/prom").is_none());
+        assert!(claims.claim(&own, "flux-system/prom").is_ok());
+        assert_eq!(
+            (claims.owner(&own).as_deref(), claims.take_former_owners()),
+            (Some("flux-system/prom"), BTreeSet::new())
+        );
+        claims.note_wish(&own, "apps-evil/squat");
+        let told = claims.refusal(&own, "apps-evil/squat").unwrap().to_string();
+        assert_eq!(told, claims.claim(&own, "apps-evil/squat").unwrap_err().to_string());
+        assert!(
+            told.contains("victim/prom with records in flux-system belongs to flux-system/prom"),
+            "{told}"
+        );
+        // Records in another namespace are another release.
+        assert!(claims.claim(&there, "apps-evil/squat").is_ok());
+        assert!(claims.refusal(&own, "flux-system/prom").is_none());
     }
 }

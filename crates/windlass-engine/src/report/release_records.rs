@@ -6,7 +6,7 @@ use crate::{
     objects::desired_objects,
     observe::observed_objects::kinds_for,
     record::{Record, RecordHead},
-    request::ReleaseId,
+    request::{ReleaseId, ReleaseKey},
 };
 use windlass_cluster::{Gvk, ObjectRef};
 
@@ -55,6 +55,13 @@ impl<'a> ReleaseRecords<'a> {
         let Some(newest) = self.newest(id).await? else { return Ok(None) };
         let key = object.key();
         Ok(Some(self.objects_of(&newest).await?.iter().any(|one| one.key() == key)))
+    }
+
+    /// Another release of the same name and namespace, with records elsewhere, that has applied objects in that namespace as far as this
+    /// process knows: the owner of their objects would be the same, and each would take them from the other.
+    #[must_use]
+    pub fn rival_of(&self, id: &ReleaseId) -> Option<ReleaseKey> {
+        self.context.state.rival_of(&self.context.key(id))
     }
 
     /// Newest revision of each release, in a namespace or everywhere, by namespace and name: their labels only.

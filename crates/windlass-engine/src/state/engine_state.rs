@@ -231,6 +231,16 @@ impl EngineState {
         self.lock().known.get(key).map(|release| release.expected.contains_key(object))
     }
 
+    /// Another release of the name that has applied objects in its namespace, with its records elsewhere.
+    pub(crate) fn rival_of(&self, key: &ReleaseKey) -> Option<ReleaseKey> {
+        let inner = self.lock();
+        let is_there = |object: &ObjectKey| object.namespace.as_ref() == Some(&key.id.namespace);
+        let has_objects = |other: &ReleaseKey| {
+            inner.known.get(other).is_some_and(|release| release.expected.keys().any(is_there))
+        };
+        inner.named(&key.id).into_iter().find(|other| other != key && has_objects(other))
+    }
+
     /// Takes an event of the objects' watches.
     pub(crate) fn on_object_event(&self, change: &CacheEvent) {
         let (CacheEvent::Present(object, seen) | CacheEvent::Gone(object, seen)) = change;
@@ -516,8 +526,10 @@ mod tests {
         assert_eq!(state.has_object(&squatter, &web.key()), None);
         state.set(&squatter, known(1, "1"));
         assert_eq!(state.has_object(&squatter, &web.key()), Some(false), "the other's record is no proof");
+        // Their objects would have the same owner. Who has none there keeps nobody from the name.
+        assert_eq!((state.rival_of(&own), state.rival_of(&squatter)), (None, Some(own.clone())));
         state.forget(&own);
-        assert_eq!(state.has_object(&own, &web.key()), None);
+        assert_eq!((state.has_object(&own, &web.key()), state.rival_of(&squatter)), (None, None));
     }
 
     #[tokio::test]

@@ -57,6 +57,8 @@ pub(super) struct ReleasePass<'a> {
     pub(super) oci_digest: String,
     pub(super) status: HelmReleaseStatus,
     pub(super) force: bool,
+    /// The history, if the pass has just read it.
+    pub(super) begun: Option<History>,
     /// The newest record, if this pass has just written it: the release is as applied.
     pub(super) written: Option<Arc<Record>>,
     /// Why an action of this pass failed.
@@ -130,7 +132,10 @@ impl ReleasePass<'_> {
             let (newest, two_deployed) = match &self.written {
                 Some(record) => (Some(Arc::clone(record)), false),
                 None => {
-                    let history = self.history().await?;
+                    let history = match self.begun.take() {
+                        Some(begun) => begun,
+                        None => self.history().await?,
+                    };
                     (history.newest().cloned().map(Arc::new), history.has_two_deployed())
                 }
             };

@@ -11,6 +11,7 @@ use super::chart_artifact::{self, failed};
 use super::object::{HelmReleaseObject, read_status, status_of};
 use super::pass_inputs::{PassInputs, forget_release, note_attempt, preserved, target_changed};
 use super::release_conditions::{READY, RECONCILING, STALLED, Truth};
+use super::release_ownership::ReleaseNames;
 use super::remote_cluster::RemoteClusters;
 use super::{chart_object, dependency, options, record_repair, remediation, unrecorded};
 use crate::gotk_metrics;
@@ -50,6 +51,7 @@ pub struct HelmReleases {
     pub(super) remotes: RemoteClusters,
     /// Releases whose records were checked in this process: cluster, namespace of the records, and release.
     checked: Mutex<BTreeSet<String>>,
+    names: ReleaseNames,
 }
 
 impl HelmReleases {
@@ -61,6 +63,7 @@ impl HelmReleases {
             options,
             remotes: RemoteClusters::default(),
             checked: Mutex::default(),
+            names: ReleaseNames::default(),
         }
     }
 
@@ -103,6 +106,14 @@ impl FrontEnd for HelmReleases {
         // Releases of other clusters have no watch, and share no names with those of this one.
         let spec = object.spec().ok().filter(|spec| spec.kube_config.is_none());
         spec.map(|spec| object.release_key(spec)).into_iter().collect()
+    }
+
+    fn note_observed(&self, key: &str, object: &HelmReleaseObject) {
+        self.names.note(key, object);
+    }
+
+    fn note_gone(&self, key: &str) {
+        self.names.forget(key);
     }
 
     fn target(&self, object: &HelmReleaseObject) -> Result<ReleaseTarget, ReconcileError> {
@@ -198,9 +209,11 @@ impl FrontEnd for HelmReleases {
         let chart = chart_artifact::load(&self.artifacts, &artifact).await?;
         pass.note_image_values(inputs.set_images(object, spec, &chart)?);
         self.check_records(pass, runner.engine(), (&inputs.id, &inputs.storage), &mut status).await?;
+        let mut begun = self.names.claim(pass, &runner, (object, spec)).await?;
         if let Some(changed) = target_changed(&status, spec, &inputs, chart.chart().name()) {
             tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");
             self.uninstall_current(pass, object, spec, &status).await?;
+            begun = None;
             forget_release(&mut status);
             pass.replace_status(&status).await?;
         }
@@ -231,6 +244,7 @@ impl FrontEnd for HelmReleases {
             config_digest,
             status,
             force,
+            begun,
             written: None,
             failure: None,
         };
@@ -392,6 +406,12 @@ impl HelmReleases {
         let runner = self.runner_for(pass, object, spec, &storage).await?;
         let shown = !only_own && !status.history.is_empty();
         if !shown && !unrecorded::is_released(&runner, &id, (object, status), only_own).await? {
+            return Ok(());
+        }
+        if spec.kube_config.is_none()
+            && self.names.is_of_another(&runner, &ReleaseKey::new(&id, &storage), object).await
+        {
+            tracing::info!(object = %pass.reference, release = %id, "not uninstalled: the release is another object's");
             return Ok(());
         }
         let is_own = |head: &RecordHead| unrecorded::is_own_record(head, (object, status), only_own);

@@ -19,6 +19,7 @@ mod pass_inputs;
 mod record_repair;
 mod release_conditions;
 mod release_inputs;
+mod release_ownership;
 mod release_plan;
 mod release_state;
 mod remediation;

@@ -60,6 +60,11 @@ fn uid_labels(object: &HelmReleaseObject) -> BTreeMap<String, String> {
     uid.map(|uid| (OBJECT_UID.to_owned(), uid.clone())).into_iter().collect()
 }
 
+/// The UID of the object that a record was made for, by its labels.
+pub(super) fn uid_of(labels: &BTreeMap<String, String>) -> Option<&str> {
+    labels.get(OBJECT_UID).map(String::as_str)
+}
+
 /// Whether a record was made for this very object, not for an earlier one of its name.
 pub(super) fn is_made_for(record: &Record, object: &HelmReleaseObject) -> bool {
     has_uid(&record.labels, object)
@@ -87,6 +92,11 @@ pub(super) fn is_cause_of(cause: &str, object: &HelmReleaseObject) -> bool {
     generation.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
+/// Namespace and name of the object that a revision with this cause was made for.
+pub(super) fn object_of_cause(cause: &str) -> Option<(&str, &str)> {
+    cause.strip_prefix("generation ")?.split_once(" of HelmRelease ")?.1.split_once('/')
+}
+
 fn cause_suffix(object: &HelmReleaseObject) -> String {
     format!(" of HelmRelease {}/{}", object.namespace, object.name)
 }
@@ -111,6 +121,8 @@ mod tests {
         let object = json!({"metadata": {"namespace": "apps", "name": "web", "generation": 3}});
         let object = HelmReleaseObject::read(&object);
         assert_eq!(cause_of(&object), "generation 3 of HelmRelease apps/web");
+        assert_eq!(object_of_cause(&cause_of(&object)), Some(("apps", "web")));
+        assert_eq!(object_of_cause("remediates revision 2"), None);
         for (cause, own) in [
             ("generation 3 of HelmRelease apps/web", true),
             ("generation 12 of HelmRelease apps/web", true),
