@@ -19,6 +19,7 @@ use super::output::{self, Format};
 use super::release_flags::{ReleaseFlags, Revisions};
 use super::status::{self, Shown};
 use super::{Failure, plan_helmrelease, plan_markdown, print, tell, with_engine};
+use windlass_base::bounded_json;
 use windlass_base::bounded_read;
 use windlass_engine::{ChangeVerb, Mode, Preview, ReleaseRequest};
 use windlass_render::replay::{GeneratedValues, store};
@@ -332,9 +333,11 @@ fn save(path: &Path, saved: &Saved) -> Result<(), Failure> {
 fn load(path: &Path) -> Result<Saved, Failure> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: not a plan of windlass: {e}", path.display());
     let bytes = bounded_read::read_file(path, LARGEST).map_err(|e| format!("{}: {e}", path.display()))?;
-    let version = serde_json::from_slice::<Value>(&bytes).map_err(|e| failed(&e))?["windlass_plan"].as_u64();
+    let version =
+        bounded_json::from_slice_within::<Value>(&bytes, u64::MAX).map_err(|e| failed(&e))?["windlass_plan"]
+            .as_u64();
     if version != Some(VERSION) {
         return Err(failed(&"it is of another version"));
     }
-    serde_json::from_slice(&bytes).map_err(|e| failed(&e))
+    bounded_json::from_slice_within(&bytes, u64::MAX).map_err(|e| failed(&e))
 }

@@ -2,6 +2,7 @@
 
 use percent_encoding::utf8_percent_encode;
 use serde::{Deserialize, Serialize};
+use windlass_base::bounded_json;
 
 use super::fetch;
 use super::flags::Globals;
@@ -133,7 +134,7 @@ pub(super) fn run(globals: &Globals, args: &Args) -> Result<(), Failure> {
         if globals.debug { format!("{text}: {reason}") } else { text }
     };
     let answer = block_on(http.fetch(Request::get(url, &tls, MAX_ANSWER)))?.map_err(|e| failed(&e))?;
-    let answer: Answer = serde_json::from_slice(&answer).map_err(|e| failed(&e))?;
+    let answer: Answer = bounded_json::from_slice(&answer).map_err(|e| failed(&e))?;
     let found: Vec<Found> = answer.data.into_iter().map(|hit| Found::of(hit, &args.endpoint)).collect();
     if found.is_empty() && args.fail_on_no_result {
         return Err("no results found".to_owned());

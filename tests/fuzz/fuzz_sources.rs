@@ -8,7 +8,8 @@ use std::path::Path;
 use chart_compat::tar_reader::{TarBounds, read_tar};
 use helmfile_compat::paths;
 use windlass_artifacts::{FileBounds, files_below, inner_path};
-use windlass_fetch::address_guard::{Server, is_local};
+use windlass_base::local_address::is_local;
+use windlass_fetch::address_guard::Server;
 use windlass_fetch::archive::{ArchiveKind, unpack};
 use windlass_fetch::byte_budget::ByteBudget;
 use windlass_fetch::chart_reference::ChartReference;
@@ -99,6 +100,10 @@ fn archives_of_sources() {
     });
     let mut archives: Vec<Vec<u8>> = tars.iter().map(|tar| packed(tar)).collect();
     archives.push(zipped());
+    let bundle = tempfile::tempdir().unwrap();
+    fs::create_dir(bundle.path().join("files")).unwrap();
+    fs::write(bundle.path().join("files/helmfile.yaml"), "releases: []\n").unwrap();
+    archives.push(bundle_archive::pack(bundle.path()).unwrap());
     fuzz("source archives, outside", &archives, &[], unpacked);
 }
 

@@ -2,11 +2,13 @@
 //!
 //! Owns Go's escapes, number formats and error texts. Knows no value type except `Data`.
 
+mod parsed_size;
 mod read;
 mod write;
 
 use std::borrow::Cow;
 
+pub use parsed_size::ParsedSize;
 pub use read::{Error, first_value, from_slice, from_slice_list, from_slice_map};
 pub(crate) use read::{Tree, first_tree, type_name, wrong_type};
 pub use write::{Unsupported, Writer};

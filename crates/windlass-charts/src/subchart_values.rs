@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chart_compat::chart::Chart;
 use chart_compat::data::Data;
+use chart_compat::json::ParsedSize;
 use chart_compat::{json, memory};
 use serde_json::{Value, json};
 
@@ -148,7 +149,16 @@ pub(crate) fn spec_schema(
     Ok(spec)
 }
 
+/// What a schema may take once it is read, in bytes.
+const SCHEMA: u64 = 64 << 20;
+
 fn declared(chart: &Chart, text: &[u8]) -> Result<Value, DefinitionError> {
+    if ParsedSize::of(text).parsed > SCHEMA {
+        let error =
+            serde::de::Error::custom(format_args!("it takes more than {} MiB once it is read", SCHEMA >> 20));
+        return Err(DefinitionError::Schema { chart: chart.name().to_owned(), error });
+    }
+    #[expect(clippy::disallowed_methods, reason = "within the limit")]
     serde_json::from_slice(text)
         .map_err(|error| DefinitionError::Schema { chart: chart.name().to_owned(), error })
 }

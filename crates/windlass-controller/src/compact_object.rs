@@ -30,6 +30,7 @@ impl CompactObject {
 
     /// The object.
     pub(super) fn value(&self) -> Value {
+        #[expect(clippy::disallowed_methods, reason = "written from a value")]
         serde_json::from_slice(&self.text).unwrap_or_default()
     }
 

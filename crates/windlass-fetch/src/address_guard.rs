@@ -4,17 +4,12 @@
 //! connected to. Who connects, connects to those: the HTTP client by its resolver, git by a list of addresses. Addresses of the cluster's
 //! network are not refused: charts come from services there, too.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::location::without_secrets;
-
-/// Metadata services of Alibaba Cloud, Oracle Cloud and Azure's wire server, whose addresses are not link-local.
-const METADATA: [Ipv4Addr; 3] =
-    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(192, 0, 0, 192), Ipv4Addr::new(168, 63, 129, 16)];
-/// Metadata services of AWS (`fd00:ec2::254`, `fd00:ec2::23`) and Google Cloud (`fd20:ce::254`): each has a network of its own.
-const METADATA_NETWORKS: [[u16; 2]; 2] = [[0xfd00, 0xec2], [0xfd20, 0xce]];
+use windlass_base::local_address::{NotConnected, is_local, resolve};
 
 /// Why a server is not connected to.
 #[derive(Debug, thiserror::Error)]
@@ -35,40 +30,12 @@ pub enum AddressError {
     Unresolved(String, std::io::Error),
 }
 
-/// Whether an address is of this machine, its link or its cloud's metadata service.
-#[must_use]
-pub fn is_local(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(ip) => {
-            ip.is_loopback()
-                || ip.is_link_local()
-                // `this network`, whose first address is this machine.
-                || ip.octets()[0] == 0
-                || ip.is_multicast()
-                || ip.is_broadcast()
-                || METADATA.contains(&ip)
+impl From<NotConnected> for AddressError {
+    fn from(why: NotConnected) -> Self {
+        match why {
+            NotConnected::Local(name) => Self::Local(name),
+            NotConnected::Unresolved(name, error) => Self::Unresolved(name, error),
         }
-        IpAddr::V6(ip) => {
-            let parts = ip.segments();
-            ip.is_loopback()
-                || ip.is_unicast_link_local()
-                || ip.is_unspecified()
-                || ip.is_multicast()
-                || METADATA_NETWORKS.iter().any(|network| parts.starts_with(network))
-                || embedded(ip).is_some_and(|ip| is_local(ip.into()))
-        }
-    }
-}
-
-/// The IPv4 address that a gateway would send packets of an IPv6 address to: of NAT64, 6to4, and the form that IPv4-mapped addresses
-/// replaced.
-fn embedded(ip: Ipv6Addr) -> Option<Ipv4Addr> {
-    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match ip.segments() {
-        [0x64, 0xff9b, 0 | 1, _, _, _, high, low]
-        | [0, 0, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => Some(v4(high, low)),
-        _ => None,
     }
 }
 
@@ -158,25 +125,9 @@ impl Server {
         self.check_text()?;
         match self.address() {
             Some(address) => Ok(vec![address]),
-            None => resolve(&self.host).await,
+            None => Ok(resolve(&self.host).await?),
         }
     }
-}
-
-/// The addresses of a name, none of which is local.
-async fn resolve(name: &str) -> Result<Vec<IpAddr>, AddressError> {
-    let found = tokio::net::lookup_host((name, 0)).await;
-    let found = found.map_err(|error| AddressError::Unresolved(name.to_owned(), error))?;
-    let mut all: Vec<IpAddr> = Vec::new();
-    for address in found.map(|address| address.ip()) {
-        if is_local(address) {
-            return Err(AddressError::Local(format!("{name} ({address})")));
-        }
-        if !all.contains(&address) {
-            all.push(address);
-        }
-    }
-    Ok(all)
 }
 
 /// Resolves names to addresses that are not local.
@@ -185,7 +136,7 @@ pub(super) struct NoLocalAddresses;
 impl Resolve for NoLocalAddresses {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found = resolve(name.as_str()).await?;
+            let found = resolve(name.as_str()).await.map_err(AddressError::from)?;
             Ok(Box::new(found.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
@@ -194,41 +145,6 @@ impl Resolve for NoLocalAddresses {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn local_addresses_are_known_in_all_their_forms() {
-        for (text, local) in [
-            ("127.0.0.1", true),
-            ("127.1.2.3", true),
-            ("::1", true),
-            ("::ffff:127.0.0.1", true),
-            ("::127.0.0.1", true),
-            ("0.0.0.0", true),
-            ("0.1.2.3", true),
-            ("169.254.169.254", true),
-            ("::ffff:169.254.169.254", true),
-            ("64:ff9b::a9fe:a9fe", true),
-            ("64:ff9b:1::7f00:1", true),
-            ("2002:7f00:1::", true),
-            ("fe80::1", true),
-            ("fd00:ec2::254", true),
-            ("fd00:ec2::23", true),
-            ("fd20:ce::254", true),
-            ("100.100.100.200", true),
-            ("192.0.0.192", true),
-            ("168.63.129.16", true),
-            ("10.0.0.1", false),
-            ("192.168.1.1", false),
-            ("fd00::1", false),
-            ("fd20::1", false),
-            ("64:ff9b::808:808", false),
-            ("2002:808:808::1", false),
-            ("2606:4700::1111", false),
-            ("1.1.1.1", false),
-        ] {
-            assert_eq!(is_local(text.parse().unwrap()), local, "{text}");
-        }
-    }
 
     /// Of each URL the server that it names, or how it is refused.
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
+use windlass_base::bounded_json;
 use windlass_base::hex::hex;
 
 use http::header;
@@ -139,7 +140,7 @@ pub async fn update(
 /// The validators of the cached index, if they belong to it.
 fn known(directory: &Path, name: &str, url: &str) -> Option<Seen> {
     let bytes = atomic_files::read(&seen_path(directory, name), 64 << 10).ok()??;
-    let seen: Seen = serde_json::from_slice(&bytes).ok()?;
+    let seen: Seen = bounded_json::from_slice(&bytes).ok()?;
     if seen.url != url || digest_of(&index_path(directory, name)).ok()? != seen.digest {
         return None;
     }

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use windlass_base::bounded_json;
 use windlass_base::hex::hex;
 use windlass_base::redact;
 use windlass_cluster::{Cluster, Gvk, ObjectRef};
@@ -203,7 +204,7 @@ pub(crate) fn registry_logins(secret: &SecretData) -> Result<Credentials, String
 /// Docker's old form: what is `auths` of today's.
 fn of_old_config(text: &[u8]) -> Result<Credentials, String> {
     let auths: Map<String, Value> =
-        serde_json::from_slice(text).map_err(|error| format!("line {}: it is not JSON", error.line()))?;
+        bounded_json::from_slice(text).map_err(|error| format!("line {}: it is not JSON", error.line()))?;
     Credentials::of_config(json!({"auths": auths}).to_string().as_bytes()).map_err(|error| error.to_string())
 }
 

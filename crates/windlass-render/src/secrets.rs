@@ -8,13 +8,14 @@ use chart_compat::yaml;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
+use windlass_base::bounded_json::{self, JsonError};
 use windlass_base::redact;
 
 /// Masks in messages the values that `values.schema.json` of the chart or of a subchart marks `writeOnly` or `x-sensitive`: those of
 /// the user and the defaults of charts.
 pub fn note_secrets(chart: &Chart, user: &Map) {
     if marks(chart) {
-        note(chart, vec![to_json(&Data::Map(user.clone()))]);
+        note(chart, &[&to_json(&Data::Map(user.clone()))], &[]);
     }
 }
 
@@ -56,22 +57,31 @@ fn marks(chart: &Chart) -> bool {
     own || chart.dependencies.iter().any(marks)
 }
 
-/// `layers`: the values that parents and the user set for the chart, each unmerged: no layer hides another one's values.
-fn note(chart: &Chart, mut layers: Vec<Value>) {
-    layers.push(to_json(&Data::Map(chart.values.as_ref().clone())));
-    // An invalid schema fails the render.
-    let schema = chart.schema.as_ref().and_then(|bytes| serde_json::from_slice(bytes).ok());
-    if let Some(schema) = schema.as_ref().filter(|schema: &&Value| schema.is_object()) {
-        layers.iter().for_each(|layer| redact::add_marked(schema, layer));
+/// What the schema of a chart may take once it is read, in bytes.
+const SCHEMA: u64 = 64 << 20;
+
+/// `layers`: the values that parents and the user set for the chart, each unmerged: no layer hides another one's values. `globals`: layers of
+/// the charts above with nothing but their global values, which are those of this chart, too.
+fn note(chart: &Chart, layers: &[&Value], globals: &[&Value]) {
+    let own = to_json(&Data::Map(chart.values.as_ref().clone()));
+    let layers: Vec<&Value> = layers.iter().copied().chain([&own]).collect();
+    let all = || layers.iter().chain(globals);
+    match chart.schema.as_ref().map(|bytes| bounded_json::from_slice_within::<Value>(bytes, SCHEMA)) {
+        Some(Ok(schema)) if schema.is_object() => all().for_each(|layer| redact::add_marked(&schema, layer)),
+        // What it marks is not known.
+        Some(Err(JsonError::TooLarge(_))) => all().for_each(|layer| redact::add_all(layer)),
+        // An invalid schema fails the render.
+        _ => {}
     }
+    let own_globals: Vec<Value> =
+        layers.iter().filter_map(|layer| Some(json!({"global": layer.get("global")?}))).collect();
+    let globals: Vec<&Value> = globals.iter().copied().chain(&own_globals).collect();
     for child in &chart.dependencies {
         let declared = chart.metadata.dependencies.iter().flatten().filter(|d| d.name == child.name());
-        let layers = &layers;
         let names = declared.map(|d| d.alias.as_str()).chain([child.name()]);
-        let mut below: Vec<Value> =
-            names.flat_map(|name| layers.iter().filter_map(move |layer| layer.get(name).cloned())).collect();
-        below.extend(layers.iter().filter_map(|layer| Some(json!({"global": layer.get("global")?}))));
-        note(child, below);
+        let below: Vec<&Value> =
+            names.flat_map(|name| layers.iter().filter_map(move |layer| layer.get(name))).collect();
+        note(child, &below, &globals);
     }
 }
 

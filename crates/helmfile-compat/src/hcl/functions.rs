@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
+use chart_compat::json::ParsedSize;
 use chart_compat::memory;
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
 use hcl::{Map, Number, Value};
@@ -113,7 +114,12 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         bounded(parts.iter().map(String::len).sum(), parts.len(), between.len())?;
         text(&parts.join(&between))
     }),
-    ("jsondecode", |a| serde_json::from_str(&Args(a).text(0)?).map_err(|error| error.to_string())),
+    ("jsondecode", |a| {
+        let json = Args(a).text(0)?;
+        // Before it is made: its maps take much more than their text.
+        count_made(usize::try_from(ParsedSize::of(json.as_bytes()).parsed).unwrap_or(usize::MAX))?;
+        serde_json::from_str(&json).map_err(|error| error.to_string())
+    }),
     ("jsonencode", |a| {
         serde_json::to_string(&sorted(Args(a).get(0)?)).map(Value::from).map_err(|e| e.to_string())
     }),

@@ -4,6 +4,7 @@
 
 use crate::record::{Record, RecordError, RecordExtension, SYSTEM_LABELS};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use chart_compat::json::ParsedSize;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,6 +13,7 @@ use std::{
     io::{Read as _, Write as _},
     time::{SystemTime, UNIX_EPOCH},
 };
+use windlass_base::bounded_json;
 use windlass_base::hex::hex;
 use windlass_base::machine::memory_limit;
 use windlass_cluster::ObjectMeta;
@@ -210,6 +212,7 @@ pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
     if digest(&packed) != record.extension.parts_digest {
         return None;
     }
+    #[expect(clippy::disallowed_methods, reason = "within the limit of a record")]
     let heavy: Heavy = serde_json::from_slice(&unpack(packed.as_bytes()).ok()?).ok()?;
     record.chart = heavy.chart;
     record.config = heavy.config;
@@ -267,60 +270,19 @@ fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
     if packed.starts_with(&[0x1f, 0x8b, 0x08]) {
         return inflate(&packed, limit);
     }
-    let mut size = ParsedSize::default();
-    size.add(&packed);
-    size.check(limit)?;
+    check(&ParsedSize::of(&packed), limit)?;
     Ok(packed)
 }
 
-/// The memory of a JSON object with members, in bytes: a node of its map.
-const OBJECT: u64 = 640;
-/// The memory of each further value, in bytes.
-const VALUE: u64 = 64;
-
-/// The most memory that a JSON document takes once it is parsed, counted as its bytes come. Most of a record are texts, in which no
-/// character counts more than itself.
-#[derive(Default)]
-struct ParsedSize {
-    /// Of the document itself, in bytes.
-    bytes: u64,
-    /// Of it and of its values, in bytes.
-    parsed: u64,
-    in_text: bool,
-    escaped: bool,
-    opened: bool,
-}
-
-impl ParsedSize {
-    fn add(&mut self, json: &[u8]) {
-        self.bytes += json.len() as u64;
-        self.parsed += json.len() as u64;
-        for byte in json {
-            // An object has members if something else than its end follows.
-            if std::mem::take(&mut self.opened) && *byte != b'}' {
-                self.parsed += OBJECT;
-            }
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' if self.in_text => self.escaped = true,
-                b'"' => self.in_text = !self.in_text,
-                _ if self.in_text => {}
-                b'{' => self.opened = true,
-                b',' | b'[' | b':' => self.parsed += VALUE,
-                _ => {}
-            }
-        }
+/// Refuses a record that takes more than `limit` bytes, packed out or parsed. Most of it are texts.
+fn check(size: &ParsedSize, limit: u64) -> Result<(), String> {
+    if size.bytes > limit {
+        return Err(format!("it unpacks to more than {limit} bytes"));
     }
-
-    fn check(&self, limit: u64) -> Result<(), String> {
-        if self.bytes > limit {
-            return Err(format!("it unpacks to more than {limit} bytes"));
-        }
-        if self.parsed > limit {
-            return Err(format!("its values take more than {limit} bytes"));
-        }
-        Ok(())
+    if size.parsed > limit {
+        return Err(format!("its values take more than {limit} bytes"));
     }
+    Ok(())
 }
 
 /// What a record unpacks to. It is measured piece by piece before it takes memory: one that is too large costs none.
@@ -333,7 +295,7 @@ fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
             break;
         }
         size.add(&piece[..read]);
-        size.check(limit)?;
+        check(&size, limit)?;
     }
     let mut json = Vec::with_capacity(usize::try_from(size.bytes).unwrap_or(0));
     #[expect(clippy::disallowed_methods, reason = "measured above")]
@@ -357,6 +319,7 @@ pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordE
     }
     let inner = form.text(entry).ok_or_else(|| failed("data.release is not base64"))?;
     let json = unpack(&inner).map_err(|e| failed(&e))?;
+    #[expect(clippy::disallowed_methods, reason = "within the limit of a record")]
     let mut record: Record = serde_json::from_slice(&json).map_err(|e| failed(&e.to_string()))?;
     if let Some(labels) = secret["metadata"]["labels"].as_object() {
         let custom = labels.iter().filter(|(key, _)| !SYSTEM_LABELS.contains(&key.as_str()));
@@ -370,7 +333,7 @@ pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordE
     }
     record.extension = form
         .text(&secret["data"][MEMORY])
-        .and_then(|text| serde_json::from_slice(&text).ok())
+        .and_then(|text| bounded_json::from_slice(&text).ok())
         .unwrap_or_default();
     read_stub(&record.manifest, &mut record.extension);
     Ok(record)
@@ -455,17 +418,6 @@ mod tests {
         assert_eq!(inflate(&gzip.finish().unwrap(), 2 << 20).unwrap().len(), (1 << 20) + 1);
         assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
         // Small texts of large values are refused before they are parsed; texts of a manifest are texts.
-        for (json, size) in [
-            (r#"{}"#, 2),
-            (r#"{"a": "{[,:\"{,"}"#, 17 + OBJECT + VALUE),
-            (r#"[{"a":1},{"a":[]}]"#, 18 + 2 * OBJECT + 5 * VALUE),
-        ] {
-            let mut whole = ParsedSize::default();
-            whole.add(json.as_bytes());
-            let mut pieces = ParsedSize::default();
-            json.as_bytes().iter().for_each(|byte| pieces.add(&[*byte]));
-            assert_eq!((whole.parsed, pieces.parsed), (size, size), "{json}");
-        }
         let maps = format!("[{}0]", r#"{"a":1},"#.repeat(500_000));
         let told = unpack(STANDARD.encode(maps).as_bytes()).unwrap_err();
         assert!(told.starts_with("its values take more than"), "{told}");

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::PoisonError;
+use windlass_base::bounded_json;
 
 use http::{HeaderName, Method, header};
 use reqsign_aws_v4::{
@@ -308,7 +309,7 @@ impl Chain<'_> {
         let mut request = Request { confined: true, ..Request::get(location, &tls, MAX_CREDENTIALS) };
         request.credentials = token.map(|t| Credentials::Signed(vec![(header::AUTHORIZATION, t)]));
         let answer = self.http.fetch(request).await?;
-        let answer: Value = serde_json::from_slice(&answer).map_err(|_| no_keys(url))?;
+        let answer: Value = bounded_json::from_slice(&answer).map_err(|_| no_keys(url))?;
         let part = |name: &str| answer[name].as_str().filter(|v| !v.is_empty()).map(str::to_owned);
         let (id, secret) = part("AccessKeyId").zip(part("SecretAccessKey")).ok_or_else(|| no_keys(url))?;
         Ok(credential(id, secret, part("Token")))

@@ -3,6 +3,7 @@
 use http::{HeaderName, Method, header};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use windlass_base::bounded_json;
 use windlass_base::hex::hex;
 
 use super::super::http::{Http, MAX_CREDENTIALS, Request, Tls};
@@ -51,12 +52,12 @@ pub(super) async fn call(
     let answer = http.send(request).await?;
     let status = answer.status;
     if !status.is_success() {
-        let why: Option<Value> = serde_json::from_slice(&answer.complaint().await).ok();
+        let why: Option<Value> = bounded_json::from_slice(&answer.complaint().await).ok();
         let kind = why.as_ref().and_then(|why| why["__type"].as_str()).unwrap_or_default();
         let kind = kind.rsplit('#').next().unwrap_or_default();
         return Err(BucketError::Refused { place: place.to_owned(), status, kind: kind.to_owned() });
     }
     // The parser's error would quote the answer.
     let malformed = |_| BucketError::Answer(format!("{place} did not answer with JSON"));
-    serde_json::from_slice(&answer.bytes().await?).map_err(malformed)
+    bounded_json::from_slice(&answer.bytes().await?).map_err(malformed)
 }

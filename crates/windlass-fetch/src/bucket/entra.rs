@@ -17,6 +17,7 @@ use super::super::location::{Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
 use super::environment::{read, variable};
 use super::{BucketError, EntraApplication, EntraProof};
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 
 /// The authority of the public cloud.
@@ -122,14 +123,14 @@ async fn of_answer(http: &Http, request: Request<'_>, place: &str) -> Result<Sec
     let status = answer.status;
     if !status.is_success() {
         // Entra says why, in a text that has no secret.
-        let why: Option<Value> = serde_json::from_slice(&answer.complaint().await).ok();
+        let why: Option<Value> = bounded_json::from_slice(&answer.complaint().await).ok();
         let why = why.as_ref().and_then(|why| why["error_description"].as_str()).unwrap_or_default();
         let line = why.lines().next().unwrap_or_default();
         return Err(BucketError::Answer(
             format!("{place} answered {status}: {line}").trim_end_matches(": ").to_owned(),
         ));
     }
-    let answer: Option<Value> = serde_json::from_slice(&answer.bytes().await?).ok();
+    let answer: Option<Value> = bounded_json::from_slice(&answer.bytes().await?).ok();
     let token = answer.as_ref().and_then(|a| a["access_token"].as_str()).filter(|t| !t.is_empty());
     token
         .map(SecretText::from)

@@ -17,6 +17,7 @@ use super::super::location::Location;
 use super::super::signed_jwt::{self, Algorithm};
 use super::environment::{key, read, variable};
 use super::{BucketError, GOOGLE_STORAGE, ObjectCredentials};
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 
 /// The token server, unless the credentials name another.
@@ -107,7 +108,7 @@ pub(super) async fn exchange(
 ) -> Result<SecretText, BucketError> {
     // The parser's error would quote the file.
     let credentials: Credentials =
-        serde_json::from_slice(text).map_err(|_| malformed(path, "not credentials as JSON"))?;
+        bounded_json::from_slice(text).map_err(|_| malformed(path, "not credentials as JSON"))?;
     let place = if credentials.token_uri.is_empty() { TOKENS } else { &credentials.token_uri };
     let signed;
     let fields = match credentials.kind.as_str() {
@@ -148,7 +149,7 @@ async fn metadata(http: &Http, host: &str) -> Result<SecretText, BucketError> {
 }
 
 fn of_answer(place: &str, answer: &[u8]) -> Result<SecretText, BucketError> {
-    let answer: Option<Value> = serde_json::from_slice(answer).ok();
+    let answer: Option<Value> = bounded_json::from_slice(answer).ok();
     let token = answer.as_ref().and_then(|a| a["access_token"].as_str()).filter(|t| !t.is_empty());
     token
         .map(SecretText::from)

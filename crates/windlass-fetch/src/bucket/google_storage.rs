@@ -9,6 +9,7 @@ use super::super::http::Credentials;
 use super::super::location::{Location, SEGMENT};
 use super::BucketError;
 use super::object_bucket::{Authorized, BucketObject, Page, StorageApi};
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 
 /// The API with a token.
@@ -69,7 +70,7 @@ impl StorageApi for GoogleApi {
 fn page(body: &[u8]) -> Result<Page, BucketError> {
     // serde would take an array for the fields in their order.
     let list: Map<String, Value> =
-        serde_json::from_slice(body).map_err(|e| BucketError::List(e.to_string()))?;
+        bounded_json::from_slice(body).map_err(|e| BucketError::List(e.to_string()))?;
     let list: List = serde_json::from_value(list.into()).map_err(|e| BucketError::List(e.to_string()))?;
     let object = |item: Item| {
         let size =

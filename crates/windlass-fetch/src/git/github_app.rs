@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::super::http::{Credentials, Http, HttpError, MAX_CREDENTIALS, Request, Tls};
 use super::super::location::{BadLocation, Location, SEGMENT};
 use super::super::signed_jwt::{self, Algorithm};
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 
 /// The API of GitHub itself.
@@ -229,12 +230,12 @@ impl GitHubApp {
             return Ok(None);
         }
         if !status.is_success() {
-            let why: Value = serde_json::from_slice(&answer.complaint().await).unwrap_or_default();
+            let why: Value = bounded_json::from_slice(&answer.complaint().await).unwrap_or_default();
             let reason = why["message"].as_str().unwrap_or_default().trim_end_matches(": ").to_owned();
             return Err(Refusal::Status { url: shown, status, reason });
         }
         let bytes = answer.bytes().await?;
-        serde_json::from_slice(&bytes).map(Some).map_err(|_| Refusal::Answer(shown, "JSON"))
+        bounded_json::from_slice(&bytes).map(Some).map_err(|_| Refusal::Answer(shown, "JSON"))
     }
 }
 

@@ -3,7 +3,6 @@
 //! Owns the rules over reqwest's client: what goes to which origin, and errors in Helm's words. Knows nothing of
 //! charts.
 
-mod body_memory;
 mod client;
 mod client_tls;
 mod error;
@@ -21,13 +20,13 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-use self::body_memory::BodyMemory;
 pub use self::client::Proxy;
 pub use self::client_tls::{Pem, Tls, TlsError};
 use self::error::Reason;
 pub use self::error::{FailureKind, HttpError};
 use super::address_guard::{AddressError, Server};
 use super::location::{BadLocation, Location};
+use windlass_base::body_memory::BodyMemory;
 use windlass_base::machine::input_limit;
 use windlass_base::redact::SecretText;
 

@@ -41,6 +41,9 @@ pub enum IndexError {
     /// It has no API version.
     #[error("no API version specified")]
     NoApiVersion,
+    /// An entry takes more memory than it may.
+    #[error("a version of a chart takes more than 16 MiB once it is read")]
+    TooLarge,
     /// It is neither YAML nor JSON, or an entry is malformed.
     #[error("{0}")]
     Wrong(String),
@@ -68,7 +71,8 @@ pub fn visit(
     warn: &mut dyn FnMut(String),
 ) -> Result<(), IndexError> {
     let source = path.display().to_string();
-    let mut gather = Gather { name: None, versions: Vec::new(), wanted, each, warn, source: &source };
+    let mut gather =
+        Gather { name: None, versions: Vec::new(), wanted, each, warn, source: &source, skipped: 0 };
     walk(path, &mut gather)?;
     gather.finish();
     Ok(())
@@ -215,7 +219,12 @@ struct Gather<'g> {
     each: &'g mut dyn FnMut(&str, Vec<ChartVersion>),
     warn: &'g mut dyn FnMut(String),
     source: &'g str,
+    /// Entries that were left out.
+    skipped: usize,
 }
+
+/// Entries that are left out with a line each; of more there is one.
+const MOST_WARNINGS: usize = 100;
 
 impl Gather<'_> {
     fn finish(&mut self) {
@@ -243,7 +252,14 @@ impl Items for Gather<'_> {
     fn item(&mut self, item: &Data) -> Result<(), IndexError> {
         match ChartVersion::read(item)? {
             Item::Version(version) => self.versions.push(*version),
+            Item::Skipped(_) if self.skipped > MOST_WARNINGS => {}
             Item::Skipped(reason) => {
+                self.skipped += 1;
+                if self.skipped > MOST_WARNINGS {
+                    let text = "skipping loading further invalid entries";
+                    (self.warn)(slog::line("WARN", text, &[("source", self.source)]));
+                    return Ok(());
+                }
                 let version = item.get("version").and_then(Data::as_str).unwrap_or_default();
                 let name = self.name.as_deref().unwrap_or_default();
                 let text = "skipping loading invalid entry for chart";

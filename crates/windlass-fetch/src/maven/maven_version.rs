@@ -163,6 +163,9 @@ pub struct VersionRange {
     upper: Option<(MavenVersion, bool)>,
 }
 
+/// The most ranges of a wish.
+const MOST_RANGES: usize = 16;
+
 /// A text is no version and no range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -188,6 +191,9 @@ impl VersionWish {
         let mut ranges = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
+            if ranges.len() == MOST_RANGES {
+                return Err(invalid());
+            }
             let end = rest.find([']', ')']).ok_or_else(invalid)?;
             let (range, after) = rest.split_at_checked(end + 1).ok_or_else(invalid)?;
             ranges.push(range_of(range).ok_or_else(invalid)?);
@@ -210,9 +216,11 @@ impl VersionWish {
                 Self::Exact(wanted) => version == wanted,
                 Self::Latest => true,
                 Self::Release => is_release,
-                Self::Ranges(ranges) => {
-                    is_release && ranges.iter().any(|range| range.contains(&MavenVersion::parse(version)))
+                Self::Ranges(ranges) if is_release => {
+                    let version = MavenVersion::parse(version);
+                    ranges.iter().any(|range| range.contains(&version))
                 }
+                Self::Ranges(_) => false,
             }
         };
         versions.filter(fits).max_by_key(|version| MavenVersion::parse(version))

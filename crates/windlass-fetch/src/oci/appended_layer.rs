@@ -5,6 +5,7 @@
 //! that the same base and layer are the same image.
 
 use std::collections::BTreeMap;
+use windlass_base::bounded_json;
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -131,7 +132,7 @@ impl Append<'_> {
     }
 
     fn document(&self, bytes: &[u8]) -> Result<Map<String, Value>, AppendError> {
-        serde_json::from_slice(bytes)
+        bounded_json::from_slice(bytes)
             .map_err(|error| self.unusable(format!("its manifest is malformed: {error}")))
     }
 

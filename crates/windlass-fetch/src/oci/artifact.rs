@@ -6,6 +6,7 @@ use chart_compat::json;
 use chart_compat::profile::Profile;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use windlass_base::bounded_json;
 
 use super::artifact_reference::OciReference;
 use super::{OciError, Registry, sha256};
@@ -101,7 +102,7 @@ impl Manifest {
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, OciError> {
-        serde_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("manifest: {e}")))
+        bounded_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("manifest: {e}")))
     }
 
     fn layer(&self, media: &str) -> Option<&Descriptor> {

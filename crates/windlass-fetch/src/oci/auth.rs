@@ -10,6 +10,7 @@ use super::super::http::{Credentials as Header, Http, MAX_CREDENTIALS, Request, 
 use super::super::location::Location;
 use super::OciError;
 use super::credentials::Login;
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 
 /// A registry's challenge (`WWW-Authenticate`).
@@ -128,7 +129,7 @@ pub(super) async fn answer(
             http.fetch(request).await
         }
     };
-    let answer: Answer = serde_json::from_slice(&bytes?)
+    let answer: Answer = bounded_json::from_slice(&bytes?)
         .map_err(|_| OciError::Answer("its token server sent no token".into()))?;
     let token = if answer.token.is_empty() { answer.access_token } else { answer.token };
     if token.is_empty() {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::bucket::{AZURE_REGISTRIES, BucketError, CloudCredentials, GOOGLE_PLATFORM};
 use super::super::http::{Http, Request, Tls};
 use super::super::location::{Location, is_host_label};
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 
 /// User of Azure's registries whose password is a token.
@@ -126,7 +127,7 @@ async fn exchange(http: &Http, registry: &Location, token: &SecretText) -> Resul
     let fields =
         [("grant_type", "access_token"), ("service", &registry.host), ("access_token", token.expose())];
     let answer = http.fetch(Request::form(url, &tls, &fields)).await?;
-    let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let answer: Value = bounded_json::from_slice(&answer).unwrap_or_default();
     let token = answer["refresh_token"].as_str().filter(|token| !token.is_empty()).map(SecretText::from);
     token.ok_or_else(|| BucketError::Answer(format!("{place} answered without a token")))
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::atomic_files;
 use super::super::helm_paths::user_home;
+use windlass_base::bounded_json;
 use windlass_base::child_process::{self, ChildError, Group, Limits};
 use windlass_base::redact::{SecretScope, SecretText};
 
@@ -115,7 +116,7 @@ impl Credentials {
     /// # Errors
     /// The text is not in Docker's format; the error does not quote it.
     pub fn of_config(text: &[u8]) -> Result<Self, ConfigTextError> {
-        match serde_json::from_slice(text) {
+        match bounded_json::from_slice(text) {
             Ok(Value::Object(top)) => Ok(Self::Config(top, SecretScope::current())),
             Ok(_) => Err(ConfigTextError::NotObject),
             Err(e) => Err(ConfigTextError::NotJson { line: e.line(), column: e.column() }),
@@ -240,7 +241,7 @@ impl Config {
         let top = match atomic_files::read(path, MAX_FILE).map_err(failed)? {
             None => Map::new(),
             // Omits the parser's error, which might quote a secret.
-            Some(bytes) => match serde_json::from_slice(&bytes) {
+            Some(bytes) => match bounded_json::from_slice(&bytes) {
                 Ok(Value::Object(top)) => top,
                 Ok(_) => return Err(wrong("it is not an object".to_owned())),
                 Err(e) => return Err(wrong(format!("line {}, column {}", e.line(), e.column()))),
@@ -305,7 +306,7 @@ fn plain(top: &Map<String, Value>, registry: &str) -> Option<Login> {
 
 async fn from_helper(helper: &str, registry: &str) -> Result<Option<Login>, CredentialsError> {
     let Some(answer) = ask(helper, "get", key(registry)).await? else { return Ok(None) };
-    let answer: BTreeMap<String, Value> = serde_json::from_slice(&answer).map_err(|_| {
+    let answer: BTreeMap<String, Value> = bounded_json::from_slice(&answer).map_err(|_| {
         CredentialsError::Helper { helper: helper.to_owned(), reason: "its answer is not JSON".to_owned() }
     })?;
     let text = |name: &str| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

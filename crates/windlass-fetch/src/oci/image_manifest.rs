@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderName, Method, StatusCode, header};
 use serde::Deserialize;
+use windlass_base::bounded_json;
 
 use super::artifact_reference::{OciReference, is_digest};
 use super::{Ask, MAX_MANIFEST, OciError, Registry, sha256};
@@ -96,7 +97,7 @@ impl Registry<'_> {
 /// The digests of an index. What is no digest is that of no image.
 fn platforms(index: &[u8]) -> Result<Vec<String>, OciError> {
     let index: Index =
-        serde_json::from_slice(index).map_err(|e| OciError::Answer(format!("manifest: {e}")))?;
+        bounded_json::from_slice(index).map_err(|e| OciError::Answer(format!("manifest: {e}")))?;
     let digests = index.manifests.into_iter().map(|platform| platform.digest);
     Ok(digests.filter(|digest| is_digest(digest)).take(MAX_PLATFORMS).collect())
 }

@@ -35,6 +35,7 @@ use self::credentials::{Credentials, CredentialsError, Login};
 pub use self::image_layer::{ImageLayer, LayerError, check_image_path};
 use super::http::{Credentials as Header, FailureKind, Http, HttpError, Request, Response, Tls, status_text};
 use super::location::{BadLocation, Location};
+use windlass_base::bounded_json;
 use windlass_base::hex::hex;
 use windlass_base::redact::SecretText;
 
@@ -432,7 +433,7 @@ fn reason(body: &[u8]) -> String {
         #[serde(default)]
         message: String,
     }
-    let Ok(answer) = serde_json::from_slice::<Answer>(body) else { return String::new() };
+    let Ok(answer) = bounded_json::from_slice::<Answer>(body) else { return String::new() };
     let all = answer
         .errors
         .into_iter()

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::artifact::{Descriptor, MANIFEST, Manifest, descriptor};
 use super::artifact_reference::OciReference;
 use super::{MAX_MANIFEST, OciError, Registry, sha256};
+use windlass_base::bounded_json;
 use windlass_base::bounded_read;
 
 /// The size limit of a config and of a layer, in bytes: that of all blobs.
@@ -104,7 +105,7 @@ impl PackedArtifact {
             files.get(path).ok_or_else(|| OciError::NoArtifact(format!("image layout: {path} is missing")))
         };
         file(LAYOUT)?;
-        let index: Index = serde_json::from_slice(file(INDEX)?)
+        let index: Index = bounded_json::from_slice(file(INDEX)?)
             .map_err(|e| OciError::NoArtifact(format!("image layout: {INDEX}: {e}")))?;
         let [manifest] = index.manifests.as_slice() else {
             let count = index.manifests.len();

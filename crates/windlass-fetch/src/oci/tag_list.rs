@@ -3,6 +3,7 @@
 //! Owns how much of a list is read: pages, bytes and tags. What is no tag is dropped where it is read.
 
 use std::fmt;
+use windlass_base::bounded_json;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
@@ -130,7 +131,7 @@ fn too_many(reference: &OciReference, what: &str) -> OciError {
 }
 
 fn page(bytes: &[u8]) -> Result<PageTags, OciError> {
-    let page: Page = serde_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("tags: {e}")))?;
+    let page: Page = bounded_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("tags: {e}")))?;
     Ok(page.tags.unwrap_or(PageTags { tags: Vec::new(), texts: 0 }))
 }
 

@@ -8,6 +8,7 @@ use super::super::error::FluxError;
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_requests::Post;
 use super::provider_settings::Settings;
+use windlass_base::bounded_json;
 use windlass_base::cel_expression;
 use windlass_fetch::http::Credentials;
 use windlass_fetch::location::{Location, SEGMENT};
@@ -35,7 +36,7 @@ enum Duplicate {
 impl StatusUpdate {
     /// Whether the list has the status.
     pub(super) fn is_listed(&self, answer: &[u8]) -> bool {
-        let list: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let list: Value = bounded_json::from_slice(answer).unwrap_or_default();
         let mut all = list.as_array().into_iter().flatten();
         match &self.duplicate {
             Duplicate::GitHub { context, state, description } => {

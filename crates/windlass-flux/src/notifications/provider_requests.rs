@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::error::FluxError;
 use super::flux_event::{FluxEvent, Severity};
 use super::provider_settings::Settings;
+use windlass_base::bounded_json;
 use windlass_base::hex::hex;
 use windlass_fetch::http::Credentials;
 
@@ -62,7 +63,7 @@ pub(super) fn check_answer(settings: &Settings, body: &[u8]) -> Result<(), FluxE
     if settings.provider_type != "slack" || settings.address != "https://slack.com/api/chat.postMessage" {
         return Ok(());
     }
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let answer: Value = bounded_json::from_slice(body).unwrap_or_default();
     match answer["ok"] == true {
         true => Ok(()),
         false => {

@@ -4,6 +4,7 @@
 //! of these forms names none: a Receiver takes requests of others, too.
 
 use std::collections::BTreeSet;
+use windlass_base::bounded_json;
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ const MAX_PATH: usize = 255;
 
 /// The paths of the repositories that a request says something was pushed to, such as `team/web`.
 pub(super) fn pushed_repositories(body: &[u8]) -> BTreeSet<String> {
-    let payload = (body.len() <= MAX_BODY).then(|| serde_json::from_slice::<Value>(body).ok()).flatten();
+    let payload = (body.len() <= MAX_BODY).then(|| bounded_json::from_slice::<Value>(body).ok()).flatten();
     let Some(payload) = payload else { return BTreeSet::new() };
     let named = distribution(&payload).chain(others(&payload)).filter_map(path_of);
     named.take(MAX_REPOSITORIES).collect()

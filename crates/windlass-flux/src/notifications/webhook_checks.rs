@@ -3,6 +3,7 @@
 use aws_lc_rs::{constant_time, hmac};
 use http::HeaderMap;
 use serde::Deserialize;
+use windlass_base::bounded_json;
 
 use flux_api::receiver::ReceiverSpec;
 
@@ -109,12 +110,12 @@ pub(super) fn check(
             false => Err("the Harbor Authorization header value does not match the receiver token".into()),
         },
         "dockerhub" => {
-            let payload: DockerHub = serde_json::from_slice(body)
+            let payload: DockerHub = bounded_json::from_slice(body)
                 .map_err(|_| "cannot decode DockerHub webhook payload".to_owned())?;
             Ok(format!("{}:{}", payload.repository.repo_url, payload.push_data.tag))
         }
         "quay" => {
-            let payload: Quay = serde_json::from_slice(body)
+            let payload: Quay = bounded_json::from_slice(body)
                 .map_err(|e| format!("cannot decode Quay webhook payload: {e}"))?;
             Ok(format!("{}: {} tags", payload.docker_url, payload.updated_tags.len()))
         }
@@ -125,13 +126,13 @@ pub(super) fn check(
             }
             check_digest(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, signature, token, body)
                 .map_err(|_| "invalid Nexus signature".to_owned())?;
-            let payload: Nexus = serde_json::from_slice(body)
+            let payload: Nexus = bounded_json::from_slice(body)
                 .map_err(|e| format!("cannot decode Nexus webhook payload: {e}"))?;
             Ok(payload.repository_name)
         }
         // As with DockerHub and Quay, the path is the secret.
         "acr" => {
-            let AzureRegistry { target } = serde_json::from_slice(body)
+            let AzureRegistry { target } = bounded_json::from_slice(body)
                 .map_err(|e| format!("cannot decode ACR webhook payload: {e}"))?;
             Ok(format!("{}:{}", target.repository, target.tag))
         }

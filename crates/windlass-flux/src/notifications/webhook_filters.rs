@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use flux_api::receiver::ReceiverSpec;
+use windlass_base::bounded_json;
 use windlass_base::cel_expression::{check_over, holds};
 use windlass_cluster::ObjectRef;
 
@@ -51,7 +52,7 @@ impl Filters {
         let used = expressions.iter().any(|own| !own.is_empty());
         if used && is_json(content_type) {
             let failed = |why: String| FluxError::within("failed to parse request body as JSON", why);
-            match serde_json::from_slice(body).map_err(|e| failed(e.to_string()))? {
+            match bounded_json::from_slice(body).map_err(|e| failed(e.to_string()))? {
                 Value::Null => {}
                 object @ Value::Object(_) => request = object,
                 _ => return Err(failed("it is not an object".to_owned())),

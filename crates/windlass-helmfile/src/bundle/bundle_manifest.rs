@@ -3,6 +3,7 @@
 //! Owns the format and the check of its paths. Paths are below the root of the bundle's files, with `/`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use windlass_base::bounded_json;
 
 use serde::{Deserialize, Serialize};
 
@@ -104,14 +105,14 @@ impl BundleManifest {
             version: u32,
         }
         let wrong =
-            |error: serde_json::Error| HelmfileError::Bundle(format!("the bundle's manifest: {error}"));
-        let Head { version } = serde_json::from_slice(json).map_err(wrong)?;
+            |error: bounded_json::JsonError| HelmfileError::Bundle(format!("the bundle's manifest: {error}"));
+        let Head { version } = bounded_json::from_slice_within(json, u64::MAX).map_err(wrong)?;
         if version != VERSION {
             return Err(HelmfileError::Bundle(format!(
                 "the bundle has version {version} of the format, and this program reads version {VERSION}: bundle again"
             )));
         }
-        let manifest: Self = serde_json::from_slice(json).map_err(wrong)?;
+        let manifest: Self = bounded_json::from_slice_within(json, u64::MAX).map_err(wrong)?;
         let inputs = manifest.inputs.values().map(|input| &input.path);
         for path in inputs.chain(std::iter::once(&manifest.directory)) {
             check_path(path)?;

@@ -4,6 +4,7 @@
 //! of all of them.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use windlass_base::bounded_json;
 
 use super::secret_reference::Reference;
 use super::{Document, Remote};
@@ -56,7 +57,7 @@ pub(super) async fn read(remote: &Remote, reference: &Reference) -> Result<Docum
         ..Request::get(url.with_query("api-version=7.4".to_owned()), &tls, MAX_CREDENTIALS)
     };
     let answer = remote.http.fetch(request).await.map_err(HelmfileError::cause)?;
-    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let answer: serde_json::Value = bounded_json::from_slice(&answer).unwrap_or_default();
     let text = answer["value"]
         .as_str()
         .ok_or_else(|| HelmfileError::Secret(format!("{url} answered without a secret")))?;

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chart_compat::go::parse_bool;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use windlass_base::bounded_json;
 
 use super::secret_reference::Reference;
 use super::{Document, Remote};
@@ -79,7 +80,7 @@ async fn access(
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(HelmfileError::cause(error)),
     };
-    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let answer: serde_json::Value = bounded_json::from_slice(&answer).unwrap_or_default();
     let bytes = answer["payload"]["data"].as_str().and_then(|data| STANDARD.decode(data).ok());
     let bytes = bytes.ok_or_else(|| HelmfileError::Secret(format!("{url} answered without a secret")))?;
     String::from_utf8(bytes)

@@ -17,6 +17,7 @@ use super::{Document, Remote, local_secrets};
 use crate::error::HelmfileError;
 use helmfile_compat::document;
 use helmfile_compat::value::Value;
+use windlass_base::bounded_json;
 use windlass_base::redact::SecretText;
 use windlass_fetch::helm_paths::known_home;
 use windlass_fetch::http::{Credentials, Http, Pem, Request, Tls};
@@ -299,11 +300,11 @@ impl Session {
             StatusCode::OK => {
                 let bytes = answer.bytes().await.map_err(HelmfileError::cause)?;
                 // The parser's error would quote the answer.
-                let json = serde_json::from_slice(&bytes);
+                let json = bounded_json::from_slice(&bytes);
                 json.map(Some).map_err(|_| HelmfileError::Secret(format!("{url} did not answer with JSON")))
             }
             status => {
-                let why: Json = serde_json::from_slice(&answer.complaint().await).unwrap_or_default();
+                let why: Json = bounded_json::from_slice(&answer.complaint().await).unwrap_or_default();
                 let why = why["errors"][0].as_str().unwrap_or_default().trim().to_owned();
                 let text = format!("{url} answered {status}: {why}");
                 Err(HelmfileError::Secret(text.trim_end_matches(": ").to_owned()))

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use windlass_base::bounded_json;
 
 use super::GeneratedValues;
 use windlass_cluster::{ApplyOptions, Cluster, ClusterError, DeleteOptions, Gvk, ObjectRef, Validation};
@@ -37,7 +38,7 @@ pub async fn load(cluster: &Cluster, namespace: &str, release: &str) -> Result<G
     };
     let text = secret["data"][KEY].as_str().ok_or_else(broken)?;
     let bytes = STANDARD.decode(text).map_err(|_| broken())?;
-    serde_json::from_slice(&bytes).map_err(|_| broken())
+    bounded_json::from_slice(&bytes).map_err(|_| broken())
 }
 
 /// Saves the generated values of a release.

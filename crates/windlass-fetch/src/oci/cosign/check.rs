@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
+use windlass_base::bounded_json;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -233,7 +234,7 @@ impl Checks {
         let log = log.ok_or(SignatureError::Missing("it has no entry of a transparency log"))?;
         let log: LogEntry = serde_json::from_str(log).map_err(malformed("log entry"))?;
         let body = STANDARD.decode(&log.payload.body).map_err(malformed("log entry"))?;
-        let head: EntryHead = serde_json::from_slice(&body).map_err(malformed("log entry"))?;
+        let head: EntryHead = bounded_json::from_slice(&body).map_err(malformed("log entry"))?;
         let id = log_id(&log.payload.log_id);
         let id = id.ok_or_else(|| malformed("log entry")("the log's id is wrong"))?;
         let (kind, material) = match self.trusted {
@@ -289,7 +290,7 @@ fn signed_by(
 
 /// Checks that a signed statement signs an artifact; statements of provenance or content do not.
 fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), SignatureError> {
-    let statement: Statement = serde_json::from_slice(payload).map_err(malformed("statement"))?;
+    let statement: Statement = bounded_json::from_slice(payload).map_err(malformed("statement"))?;
     if statement.type_ != Statement::TYPE_V1 || statement.predicate_type != SIGNED {
         return Err(SignatureError::Predicate(statement.predicate_type));
     }
@@ -298,7 +299,7 @@ fn check_statement(payload: &[u8], artifact: &Sha256Hash) -> Result<(), Signatur
 
 /// Checks that a signed payload of a `.sig` tag names an artifact.
 fn check_payload(payload: &[u8], digest: &str) -> Result<(), SignatureError> {
-    let payload: Payload = serde_json::from_slice(payload).map_err(malformed("payload"))?;
+    let payload: Payload = bounded_json::from_slice(payload).map_err(malformed("payload"))?;
     if payload.critical.kind != "cosign container image signature" {
         return Err(SignatureError::PayloadType(payload.critical.kind));
     }

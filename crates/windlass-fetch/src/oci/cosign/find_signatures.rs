@@ -6,6 +6,7 @@
 use http::{Method, StatusCode, header};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use windlass_base::bounded_json;
 
 use super::super::artifact::{Descriptor, Manifest};
 use super::super::artifact_reference::OciReference;
@@ -137,6 +138,9 @@ impl Registry<'_> {
             }
             let next = response.header(header::LINK).and_then(next_page).map(str::to_owned);
             out.extend(read_index(&response.bytes().await?)?);
+            if out.len() >= MAX_SIGNATURES {
+                break;
+            }
             match next {
                 Some(next) => {
                     let page = url.join(&next)?;
@@ -155,7 +159,6 @@ impl Registry<'_> {
                 Err(e) => return Err(e),
             }
         }
-        out.retain(Referrer::may_sign);
         out.truncate(MAX_SIGNATURES);
         Ok(out)
     }
@@ -198,8 +201,9 @@ impl Registry<'_> {
     }
 }
 
+/// Those entries of an index that may be signatures, so many of them as are looked at.
 fn read_index(bytes: &[u8]) -> Result<Vec<Referrer>, OciError> {
     let index: Index =
-        serde_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("referrers: {e}")))?;
-    Ok(index.manifests)
+        bounded_json::from_slice(bytes).map_err(|e| OciError::Answer(format!("referrers: {e}")))?;
+    Ok(index.manifests.into_iter().filter(Referrer::may_sign).take(MAX_SIGNATURES).collect())
 }

@@ -20,6 +20,7 @@ impl Review {
     /// # Errors
     /// It is not JSON, of another kind, or has no request with a UID.
     pub(super) fn read(bytes: &[u8], kind: &str) -> Result<Self, String> {
+        #[expect(clippy::disallowed_methods, reason = "within the memory of all requests")]
         let mut body: Value =
             serde_json::from_slice(bytes).map_err(|e| format!("the body is not JSON: {e}"))?;
         if body["kind"] != kind || !body["apiVersion"].is_string() {

@@ -1,15 +1,15 @@
 //! The memory of answers that are read whole, over all requests of the process.
 //!
 //! Owns how much of it large answers have at a time, so that many objects with large charts do not take the memory of a small Pod
-//! together. Small answers take none of it: they do not wait for large ones. Does not know what an answer is.
+//! together. Small answers take none of it: they do not wait for large ones. Does not know what an answer is, and who asked.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::machine::input_limit;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
-use windlass_base::machine::input_limit;
 
 /// An answer up to this size, in bytes, takes nothing of the shared memory.
 const SMALL: u64 = 1 << 20;
@@ -27,14 +27,14 @@ static PROCESS: LazyLock<BodyMemory> = LazyLock::new(|| BodyMemory::new(input_li
 
 /// Memory that large answers share. Clones share it, too.
 #[derive(Clone)]
-pub(super) struct BodyMemory {
+pub struct BodyMemory {
     units: Arc<Semaphore>,
     /// All units there are.
     total: u32,
 }
 
 /// An answer, as far as it has been read.
-pub(super) struct BodyBuffer {
+pub struct BodyBuffer {
     memory: BodyMemory,
     bytes: Vec<u8>,
     /// The bytes that the answer has at most.
@@ -50,19 +50,21 @@ impl BodyMemory {
     }
 
     /// The memory of this process.
-    pub(super) fn of_process() -> Self {
+    #[must_use]
+    pub fn of_process() -> Self {
         PROCESS.clone()
     }
 
     /// A buffer for an answer of at most `limit` bytes, which the caller enforces.
-    pub(super) fn buffer(self, limit: u64) -> BodyBuffer {
+    #[must_use]
+    pub fn buffer(self, limit: u64) -> BodyBuffer {
         BodyBuffer { memory: self, bytes: Vec::new(), limit, share: None }
     }
 }
 
 impl BodyBuffer {
     /// Appends bytes. Waits for memory when the answer becomes a large one.
-    pub(super) async fn push(&mut self, data: &[u8]) {
+    pub async fn push(&mut self, data: &[u8]) {
         let large = self.bytes.len() as u64 + data.len() as u64 > SMALL;
         if large && self.share.is_none() {
             let units = u32::try_from(self.limit.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.memory.total);
@@ -74,13 +76,15 @@ impl BodyBuffer {
     }
 
     /// When the next bytes must have come; `None` while the answer is a small one.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
         let (_, since) = self.share.as_ref()?;
         Some(*since + GRACE + Duration::from_secs(self.bytes.len() as u64 / MIN_RATE))
     }
 
     /// The answer. It keeps its share of the memory until its last clone is dropped.
-    pub(super) fn finish(self) -> Bytes {
+    #[must_use]
+    pub fn finish(self) -> Bytes {
         let Some((mut share, _)) = self.share else { return self.bytes.into() };
         let used = usize::try_from((self.bytes.len() as u64).div_ceil(UNIT)).unwrap_or(usize::MAX);
         drop(share.split(share.num_permits().saturating_sub(used)));
