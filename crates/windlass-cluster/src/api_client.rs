@@ -7,13 +7,13 @@ use super::{
     discovery::Discovery,
     error::{ApiStatus, ClusterError, Result},
     kubeconfig_list, nesting_bound,
+    request_limits::RequestLimits,
     request_metrics::{RequestMetrics, RequestObserver},
     retry::{self, RequestFailure, Throttle},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper_util::{
     client::legacy::connect::HttpConnector,
     rt::{TokioExecutor, TokioTimer},
@@ -36,10 +36,6 @@ use windlass_base::bounded_read;
 use windlass_base::causes::chain;
 use windlass_base::redact::SecretText;
 
-/// An API server ends a request after 60 s.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(70);
-/// Bytes of the largest answer. Lists are read in pages of 500 objects; a page of Secrets of half a MiB each still fits.
-const MAX_ANSWER: usize = 256 << 20;
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 /// The attempt after which throttling is logged.
 const SLOW: u32 = 5;
@@ -72,8 +68,7 @@ pub struct Cluster {
 
 struct Inner {
     config: Config,
-    /// Time limit of an answer.
-    request_timeout: Duration,
+    limits: RequestLimits,
     requests: Client,
     watches: Mutex<WatchClients>,
     discovery: Arc<Discovery>,
@@ -116,9 +111,7 @@ impl Cluster {
     /// Reads the configuration and prepares connections; sends nothing yet.
     pub async fn connect(options: &ConnectOptions) -> Result<Self> {
         let config = load_config(options).await?;
-        let request_timeout =
-            options.request_timeout.filter(|time| !time.is_zero()).unwrap_or(REQUEST_TIMEOUT);
-        Self::with_config(config, request_timeout)
+        Self::with_config(config, RequestLimits::own(options.request_timeout))
     }
 
     /// The cluster that Kubernetes' clients use without any configuration: port 8080 of this machine.
@@ -126,30 +119,32 @@ impl Cluster {
     /// # Errors
     /// No client can be made.
     pub fn of_this_machine() -> Result<Self> {
-        Self::of_config(Config::new(http::Uri::from_static("http://localhost:8080")))
+        let config = Config::new(http::Uri::from_static("http://localhost:8080"));
+        Self::of_config(config, RequestLimits::own(None))
     }
 
     /// The cluster of a configuration that is complete.
-    pub(super) fn of_config(mut config: Config) -> Result<Self> {
+    pub(super) fn of_config(mut config: Config, limits: RequestLimits) -> Result<Self> {
         name_agent(&mut config);
-        Self::with_config(config, REQUEST_TIMEOUT)
+        Self::with_config(config, limits)
     }
 
-    fn with_config(config: Config, request_timeout: Duration) -> Result<Self> {
-        Self::with_shared(config, request_timeout, Arc::default(), Arc::default())
+    fn with_config(config: Config, limits: RequestLimits) -> Result<Self> {
+        limits.check_host(config.cluster_url.host().unwrap_or_default())?;
+        Self::with_shared(config, limits, Arc::default(), Arc::default())
     }
 
     fn with_shared(
         config: Config,
-        request_timeout: Duration,
+        limits: RequestLimits,
         observer: Arc<OnceLock<RequestObserver>>,
         discovery: Arc<Discovery>,
     ) -> Result<Self> {
-        let requests = new_client(&config, &observer, None)?;
+        let requests = new_client(&config, &limits, &observer, None)?;
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
-                request_timeout,
+                limits,
                 requests,
                 watches: Mutex::default(),
                 discovery,
@@ -170,7 +165,7 @@ impl Cluster {
         config.auth_info.impersonate = Some(user.to_owned());
         config.auth_info.impersonate_groups = None;
         let (observer, discovery) = (Arc::clone(&self.inner.observer), Arc::clone(&self.inner.discovery));
-        let made = Self::with_shared(config, self.inner.request_timeout, observer, discovery)?;
+        let made = Self::with_shared(config, self.inner.limits, observer, discovery)?;
         made.inner.reached.store(self.inner.reached.load(Ordering::Relaxed), Ordering::Relaxed);
         Ok(made)
     }
@@ -211,8 +206,8 @@ impl Cluster {
         let client = match &watches.current {
             Some(client) => client.clone(),
             None => {
-                let Inner { config, observer, request_timeout, .. } = &*self.inner;
-                watches.current.insert(new_client(config, observer, Some(*request_timeout))?).clone()
+                let Inner { config, observer, limits, .. } = &*self.inner;
+                watches.current.insert(new_client(config, limits, observer, Some(limits.timeout))?).clone()
             }
         };
         watches.used += 1;
@@ -221,8 +216,10 @@ impl Cluster {
 
     /// Sends a request, with retries where those are safe, and parses the answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<ApiResponse> {
-        let (body, warnings) = self.call_text(&call).await?;
-        let value = serde_json::from_str(&body)
+        // A large answer keeps its share of the memory while it is parsed.
+        let (body, warnings) = self.call_bytes(&call).await?;
+        #[expect(clippy::disallowed_methods, reason = "within the limits of the request")]
+        let value = serde_json::from_slice(&body)
             .map_err(|e| ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() })?;
         Ok(ApiResponse { value, warnings })
     }
@@ -249,7 +246,9 @@ impl Cluster {
                 true => began.get_or_insert_with(Instant::now).elapsed().max(self.throttled()),
                 false => Duration::ZERO,
             };
-            let Some(pause) = failure.and_then(|f| retry::pause(&call.method, f, attempt, waited)) else {
+            let Some(pause) = failure
+                .and_then(|f| retry::pause(&call.method, f, (attempt, self.inner.limits.attempts), waited))
+            else {
                 return Err(match error {
                     ClusterError::Api(status) if throttled => ClusterError::Throttled {
                         request: format!("{} {}", call.method, call.path),
@@ -290,12 +289,12 @@ impl Cluster {
         let exchange = async {
             let response = self.inner.requests.send(request).await?;
             let (parts, body) = response.into_parts();
-            Ok::<_, kube::Error>((parts, collect(body, MAX_ANSWER).await?))
+            Ok::<_, kube::Error>((parts, self.inner.limits.collect(body).await?))
         };
-        let (parts, bytes) = match tokio::time::timeout(self.inner.request_timeout, exchange).await {
+        let (parts, bytes) = match tokio::time::timeout(self.inner.limits.timeout, exchange).await {
             Ok(Ok((parts, Some(bytes)))) => (parts, bytes),
             Ok(Ok((_, None))) => {
-                return Err(unexpected(format!("more than {} MiB", MAX_ANSWER >> 20)));
+                return Err(unexpected(format!("more than {}", self.inner.limits.largest())));
             }
             Ok(Err(error)) => {
                 let reached = self.inner.reached.load(Ordering::Relaxed);
@@ -310,7 +309,7 @@ impl Cluster {
             }
             Err(_) => {
                 let request = format!("{} {}", call.method, call.path);
-                let error = ClusterError::Timeout { request, seconds: self.inner.request_timeout.as_secs() };
+                let error = ClusterError::Timeout { request, seconds: self.inner.limits.timeout.as_secs() };
                 return Err((Some(RequestFailure::NoAnswer), error));
             }
         };
@@ -321,6 +320,7 @@ impl Cluster {
         if parts.status.is_success() {
             return Ok((bytes, warnings(&parts.headers)));
         }
+        #[expect(clippy::disallowed_methods, reason = "within the limits of the request")]
         let mut status: ApiStatus = serde_json::from_slice(&bytes).unwrap_or_default();
         status.code = parts.status.as_u16();
         if status.message.is_empty() {
@@ -419,6 +419,7 @@ fn pem(certificate: &[u8]) -> String {
 /// time limit until an answer begins, where nothing else sets one.
 fn new_client(
     config: &Config,
+    limits: &RequestLimits,
     observer: &Arc<OnceLock<RequestObserver>>,
     begins: Option<Duration>,
 ) -> Result<Client> {
@@ -430,7 +431,7 @@ fn new_client(
         let bound = tower::util::MapResponseLayer::new(nesting_bound::bounded);
         return Ok(ClientBuilder::try_from(config).map_err(failed)?.with_layer(&bound).build());
     }
-    let mut tcp = HttpConnector::new();
+    let mut tcp = HttpConnector::new_with_resolver(limits.resolver());
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_connect_timeout(Some(config.connect_timeout.unwrap_or(Duration::from_secs(30))));
@@ -470,31 +471,8 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
     headers.get_all(header::WARNING).iter().filter_map(text).collect()
 }
 
-/// The bytes of a body; `None` if there are more than `limit`.
-async fn collect(body: Body, limit: usize) -> std::result::Result<Option<Bytes>, kube::Error> {
-    #[expect(clippy::disallowed_methods, reason = "within the limit")]
-    let collected = Limited::new(body, limit).collect();
-    match collected.await {
-        Ok(collected) => Ok(Some(collected.to_bytes())),
-        Err(e) if e.is::<LengthLimitError>() => Ok(None),
-        Err(e) => Err(kube::Error::Service(e)),
-    }
-}
-
 /// Whether no connection was established.
 fn is_connect(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn an_answer_is_bounded() {
-        let body = || Body::from(vec![0; 1000]);
-        assert_eq!(collect(body(), 1000).await.unwrap().map(|bytes| bytes.len()), Some(1000));
-        assert_eq!(collect(body(), 999).await.unwrap(), None);
-    }
 }

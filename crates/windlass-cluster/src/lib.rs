@@ -26,6 +26,7 @@ mod object_stream;
 mod object_write;
 mod observed_meta;
 mod remote_kubeconfig;
+mod request_limits;
 mod request_metrics;
 mod retry;
 mod service_proxy;

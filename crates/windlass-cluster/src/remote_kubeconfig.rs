@@ -8,21 +8,23 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::api_client::Cluster;
 use super::error::{ClusterError, Result};
+use super::request_limits::RequestLimits;
 use windlass_base::causes::chain;
 
 /// The largest kubeconfig, in bytes.
 const MAX_TEXT: usize = 1 << 20;
 
 impl Cluster {
-    /// Connects to the cluster of a kubeconfig's current context; sends nothing yet.
+    /// Connects to the cluster of a kubeconfig's current context; sends nothing yet. `allows_local`: whether its server may be this machine.
     ///
     /// # Errors
-    /// The text is no kubeconfig, or refers to programs or files of this machine. The error quotes no credentials.
-    pub async fn of_kubeconfig(text: &str) -> Result<Self> {
+    /// The text is no kubeconfig, or refers to programs, files or an address of this machine. The error quotes no credentials.
+    pub async fn of_kubeconfig(text: &str, allows_local: bool) -> Result<Self> {
         let kubeconfig = read(text).map_err(ClusterError::Config)?;
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-        Self::of_config(config.map_err(|e| ClusterError::Config(chain(&e)))?)
+        let config = config.map_err(|e| ClusterError::Config(chain(&e)))?;
+        Self::of_config(config, RequestLimits::foreign(allows_local))
     }
 }
 
@@ -60,6 +62,7 @@ fn read(text: &str) -> std::result::Result<Kubeconfig, String> {
                 own.certificate_authority.is_some(),
             ),
             ("insecure-skip-tls-verify is not allowed", own.insecure_skip_tls_verify == Some(true)),
+            ("proxy-url is not supported", own.proxy_url.is_some()),
             (
                 "server is not an https URL",
                 own.server.as_ref().is_some_and(|url| !url.starts_with("https://")),
@@ -95,6 +98,7 @@ mod tests {
             (server, "auth-provider: {name: gcp, config: {}}", "auth-provider"),
             ("server: 'https://h', certificate-authority: /etc/x", "", "certificate-authority-data"),
             ("server: 'https://h', insecure-skip-tls-verify: true", "", "insecure-skip-tls-verify"),
+            ("server: 'https://h', proxy-url: 'http://p:1'", "", "proxy-url"),
             ("server: 'http://h'", "", "https"),
         ] {
             let error = read(&config(cluster, user)).unwrap_err();

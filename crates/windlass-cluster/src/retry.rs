@@ -27,19 +27,20 @@ pub(crate) enum RequestFailure {
     NotSent,
 }
 
-/// The pause before the next attempt, or `None` to give up. `attempt` counts from 1; `throttled` is how long the
-/// server has been throttling.
+/// The pause before the next attempt, or `None` to give up. `attempt` counts from 1, and has the most attempts of a request without an
+/// answer beside it; `throttled` is how long the server has been throttling.
 pub(crate) fn pause(
     method: &http::Method,
     failure: RequestFailure,
-    attempt: u32,
+    (attempt, attempts): (u32, u32),
     throttled: Duration,
 ) -> Option<Duration> {
     let most = match failure {
         RequestFailure::NotSent => ATTEMPTS_NOT_SENT,
         // Limited by time: the server decides how many attempts there are.
         RequestFailure::Status(429, _) => u32::MAX,
-        RequestFailure::Status(..) | RequestFailure::NoAnswer => ATTEMPTS,
+        RequestFailure::Status(..) => ATTEMPTS,
+        RequestFailure::NoAnswer => attempts,
     };
     if attempt >= most {
         return None;
@@ -120,7 +121,7 @@ mod tests {
             (Method::GET, RequestFailure::Status(503, None), ATTEMPTS, None),
         ];
         for (method, failure, attempt, expected) in cases {
-            let found = pause(&method, failure, attempt, Duration::ZERO);
+            let found = pause(&method, failure, (attempt, ATTEMPTS), Duration::ZERO);
             assert_eq!(found, expected, "{method} {failure:?} attempt {attempt}");
         }
     }
@@ -140,14 +141,17 @@ mod tests {
             (Some(1), 1, ms(59_001), None),
             (None, 1, second(60), None),
         ] {
-            let found = pause(&Method::POST, RequestFailure::Status(429, after), attempt, throttled);
+            let found =
+                pause(&Method::POST, RequestFailure::Status(429, after), (attempt, ATTEMPTS), throttled);
             assert_eq!(found, expected, "{after:?} attempt {attempt} after {throttled:?}");
         }
         // All pauses of one request together.
         for after in [None, Some(0), Some(1), Some(3600)] {
             let mut waited = Duration::ZERO;
             let mut attempt = 1;
-            while let Some(next) = pause(&Method::GET, RequestFailure::Status(429, after), attempt, waited) {
+            while let Some(next) =
+                pause(&Method::GET, RequestFailure::Status(429, after), (attempt, ATTEMPTS), waited)
+            {
                 (waited, attempt) = (waited + next, attempt + 1);
             }
             assert!(waited > second(50) && waited <= THROTTLED, "{after:?}: {waited:?}");

@@ -60,8 +60,8 @@ impl HelmReleases {
     pub fn new(options: HelmReleaseOptions) -> Self {
         Self {
             artifacts: ArtifactClient::new(options.no_local_addresses),
+            remotes: RemoteClusters::new(!options.no_local_addresses),
             options,
-            remotes: RemoteClusters::default(),
             checked: Mutex::default(),
             names: ReleaseNames::default(),
         }

@@ -30,8 +30,11 @@ const MAX_CONNECTIONS: usize = 64;
 type Connection = (ReleaseRunner, Option<Instant>);
 
 /// Connections to remote clusters, by the digest of what they are made of.
-#[derive(Default)]
-pub(super) struct RemoteClusters(Mutex<BTreeMap<String, Connection>>);
+pub(super) struct RemoteClusters {
+    connections: Mutex<BTreeMap<String, Connection>>,
+    /// Whether their servers may be this machine.
+    allows_local: bool,
+}
 
 /// Reads what a HelmRelease refers to in its own namespace.
 pub(super) struct OwnNamespace<'a> {
@@ -46,6 +49,11 @@ pub(super) struct OwnNamespace<'a> {
 }
 
 impl RemoteClusters {
+    /// No connections yet.
+    pub(super) fn new(allows_local: bool) -> Self {
+        Self { connections: Mutex::default(), allows_local }
+    }
+
     /// The runner for the cluster of a reference.
     ///
     /// # Errors
@@ -62,7 +70,7 @@ impl RemoteClusters {
                 if let Some(runner) = self.known(&digest) {
                     return Ok(runner);
                 }
-                let cluster = Cluster::of_kubeconfig(&text).await;
+                let cluster = Cluster::of_kubeconfig(&text, self.allows_local).await;
                 let cluster = cluster.map_err(|e| own.wrong("secret", &secret.name, &e))?;
                 Ok(self.keep(digest, cluster, None, own.operator))
             }
@@ -74,7 +82,7 @@ impl RemoteClusters {
                 if let Some(runner) = self.known(&digest) {
                     return Ok(runner);
                 }
-                let connected = remote_identity::connect(own.client, &identity).await;
+                let connected = remote_identity::connect(own.client, &identity, self.allows_local).await;
                 let (cluster, until) =
                     connected.map_err(|e: ClusterError| own.wrong("configmap", &config_map.name, &e))?;
                 Ok(self.keep(digest, cluster, Some(until), own.operator))
@@ -86,7 +94,7 @@ impl RemoteClusters {
     }
 
     fn known(&self, digest: &str) -> Option<ReleaseRunner> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let (runner, until) = all.get(digest)?;
         until.is_none_or(|until| Instant::now() < until).then(|| runner.clone())
     }
@@ -104,7 +112,7 @@ impl RemoteClusters {
         let runner = ReleaseRunner::new(engine, operator.render_bounds(), false)
             .of_other_cluster()
             .with_renders(operator.render_permits());
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_CONNECTIONS {
             all.clear();
         }

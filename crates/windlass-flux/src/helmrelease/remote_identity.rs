@@ -102,13 +102,14 @@ fn server_of(address: &str) -> Result<String, FluxError> {
     Ok(format!("https://{}:{port}", name.to_lowercase()))
 }
 
-/// Connects with a token, and says until when it is good for operations to come.
+/// Connects with a token, and says until when it is good for operations to come. `allows_local`: whether the server may be this machine.
 ///
 /// # Errors
 /// There is no such ServiceAccount, its token may not be requested, or the authority is no certificate.
 pub(super) async fn connect(
     client: &Cluster,
     identity: &Identity,
+    allows_local: bool,
 ) -> Result<(Cluster, Instant), ClusterError> {
     let body = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
@@ -132,7 +133,7 @@ pub(super) async fn connect(
     });
     // An operation that begins at the last moment has as long again.
     let half = Duration::from_secs(u64::try_from(left).unwrap_or_default() / 2);
-    Ok((Cluster::of_kubeconfig(&kubeconfig.to_string()).await?, Instant::now() + half))
+    Ok((Cluster::of_kubeconfig(&kubeconfig.to_string(), allows_local).await?, Instant::now() + half))
 }
 
 #[cfg(test)]
