@@ -142,7 +142,8 @@ pub async fn run<F: FrontEnd>(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ClusterError> {
     let client = context.runner.engine().operator_client();
-    let workers = Workers::new(WorkQueue::new(Gate::Open, options.concurrency)).with_kinds_of(client);
+    let queue = WorkQueue::new(Gate::Open, options.concurrency).with_spare_places();
+    let workers = Workers::new(queue).with_kinds_of(client);
     let related = RelatedWatch::start(client, options.namespace.as_deref(), front_end.related_kinds()).await;
     let controller = Controller {
         front_end: Arc::new(front_end),

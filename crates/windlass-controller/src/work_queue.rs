@@ -1,13 +1,13 @@
 //! The order of jobs. Pure: it is given the time and says what may start.
 //!
 //! One job of a key at a time; a job that waits is replaced by a later one. Among jobs that may start, lower orders come
-//! first, then those that have waited longest. A key that depends on others waits until they have succeeded, and nothing
+//! first, then those that have waited longest. A namespace that has no place finds one where others take all of them. A key that depends on others waits until they have succeeded, and nothing
 //! waits for it meanwhile but what depends on it. A retry blocks nothing.
 //!
 //! With [`Gate::Tried`] and [`Gate::Succeeded`], keys of one order run side by side, those of the next order start when each
 //! of the lower ones was tried once (or has succeeded), and uninstalls come before all reconciles, in reverse order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::dependencies::Dependencies;
@@ -69,6 +69,10 @@ impl Slot {
     fn owes(&self) -> Option<Job> {
         if self.tried { None } else { self.waiting.or(self.running) }
     }
+
+    fn has_place(&self) -> bool {
+        self.running.is_some() && !self.parked
+    }
 }
 
 /// All keys with something to do, running or done.
@@ -79,6 +83,8 @@ pub struct WorkQueue {
     gate: Gate,
     /// Jobs that may run at a time.
     max_running: usize,
+    /// Jobs that may run beside them, each of a namespace that has no place.
+    spare_places: usize,
     turns: u64,
     /// Failed jobs and when they are tried again.
     retries: BTreeMap<String, (Instant, Job)>,
@@ -93,9 +99,17 @@ impl WorkQueue {
             dependencies: Dependencies::new(),
             gate,
             max_running,
+            spare_places: 0,
             turns: 0,
             retries: BTreeMap::new(),
         }
+    }
+
+    /// The same queue, whose keys are `NAMESPACE/NAME`, with spare places for namespaces that have none: whatever takes all the others, one
+    /// job of each further namespace goes on, a quarter as many of them as there are places.
+    #[must_use]
+    pub fn with_spare_places(self) -> Self {
+        Self { spare_places: self.max_running.div_ceil(4), ..self }
     }
 
     /// Sets which keys depend on which. There must be no cycles ([`super::dependencies::resolve`]).
@@ -215,9 +229,8 @@ impl WorkQueue {
         let mut ready: Vec<(u32, u64, String)> =
             ready.map(|(key, slot)| (slot.order, slot.turn, key.clone())).collect();
         ready.sort();
-        ready.truncate(self.max_running.saturating_sub(self.placed()));
         let mut started = Vec::new();
-        for (.., key) in ready {
+        for key in self.with_a_place(ready.into_iter().map(|(.., key)| key)) {
             if let Some(slot) = self.slots.get_mut(&key)
                 && let Some(job) = slot.waiting.take()
             {
@@ -226,6 +239,36 @@ impl WorkQueue {
             }
         }
         started
+    }
+
+    /// Those of the keys that get a place now, in this order.
+    fn with_a_place(&self, keys: impl Iterator<Item = String>) -> Vec<String> {
+        let mut placed = self.placed();
+        let mut namespaces: Option<BTreeSet<String>> = None;
+        let mut chosen = Vec::new();
+        for key in keys {
+            if placed >= self.max_running.saturating_add(self.spare_places) {
+                break;
+            }
+            if placed >= self.max_running {
+                let namespaces = namespaces.get_or_insert_with(|| {
+                    let started = chosen.iter().map(|key: &String| namespace_of(key).to_owned());
+                    self.namespaces_with_places().into_iter().chain(started).collect()
+                });
+                if !namespaces.insert(namespace_of(&key).to_owned()) {
+                    continue;
+                }
+            }
+            placed += 1;
+            chosen.push(key);
+        }
+        chosen
+    }
+
+    /// The namespaces of jobs that have a place.
+    fn namespaces_with_places(&self) -> BTreeSet<String> {
+        let placed = self.slots.iter().filter(|(_, slot)| slot.has_place());
+        placed.map(|(key, _)| namespace_of(key).to_owned()).collect()
     }
 
     /// Starts the drift corrections among keys that `may`, whatever the gate; otherwise as [`Self::start`].
@@ -249,7 +292,10 @@ impl WorkQueue {
 
     /// Gives a parked job a place again. Returns whether there is one; a job that is not parked has one.
     pub fn resume(&mut self, key: &str) -> bool {
-        let free = self.placed() < self.max_running;
+        let placed = self.placed();
+        let free = placed < self.max_running
+            || placed < self.max_running.saturating_add(self.spare_places)
+                && !self.namespaces_with_places().contains(namespace_of(key));
         match self.slots.get_mut(key) {
             Some(slot) if slot.parked && !free => false,
             Some(slot) => {
@@ -370,8 +416,13 @@ impl WorkQueue {
 
     /// How many of them have a place.
     fn placed(&self) -> usize {
-        self.slots.values().filter(|s| s.running.is_some() && !s.parked).count()
+        self.slots.values().filter(|slot| slot.has_place()).count()
     }
+}
+
+/// The namespace of a key; empty for one without.
+fn namespace_of(key: &str) -> &str {
+    key.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
 #[cfg(test)]
@@ -610,5 +661,30 @@ mod tests {
         q.request("a", 0, Job::Reconcile);
         q.start();
         assert_eq!(q.done("a", false), 1);
+    }
+
+    #[test]
+    fn a_namespace_without_a_place_finds_a_spare_one() {
+        let mut q = WorkQueue::new(Gate::Open, 4).with_spare_places();
+        for n in 0..6 {
+            q.request(&format!("a/{n}"), 0, Job::Reconcile);
+        }
+        assert_eq!(names(&q.start()), ["a/0", "a/1", "a/2", "a/3"], "one alone has all but the spare place");
+        for key in ["b/0", "b/1", "c/0"] {
+            q.request(key, 0, Job::Reconcile);
+        }
+        assert_eq!(names(&q.start()), ["b/0"]);
+        q.done("b/0", true);
+        assert_eq!(names(&q.start()), ["b/1"], "its next one, though those of a have waited longer");
+        q.park("b/1");
+        assert_eq!(names(&q.start()), ["c/0"]);
+        assert!(!q.resume("b/1"), "c has the spare place");
+        q.done("c/0", true);
+        assert!(q.resume("b/1"));
+        q.park("a/0");
+        assert_eq!(names(&q.start()), [""; 0], "four run, and a has places");
+        q.done("a/1", true);
+        assert_eq!(names(&q.start()), ["a/4"], "four run, of which one is of b");
+        assert!(!q.resume("a/0"), "a has places, and no other is free");
     }
 }

@@ -152,12 +152,10 @@ impl<T: Send + 'static> Workers<T> {
 
     /// Lets jobs whose wait is over go on, as far as there are places for them.
     pub fn resume(&mut self) {
-        while let Some((key, granted)) = self.resuming.pop_front() {
+        for (key, granted) in std::mem::take(&mut self.resuming) {
             if !self.queue.resume(&key) {
-                self.resuming.push_front((key, granted));
-                break;
-            }
-            if granted.send(()).is_err() {
+                self.resuming.push_back((key, granted));
+            } else if granted.send(()).is_err() {
                 tracing::debug!(key, "the job ended during its wait");
             }
         }
