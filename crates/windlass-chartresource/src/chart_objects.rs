@@ -223,6 +223,9 @@ impl FrontEnd for ChartObjects {
             done => done,
         };
         result.inspect_err(|error| {
+            if self.step_of(&object.key()).precedes_release() {
+                self.kind.yield_turn(&object.key());
+            }
             if error.disposition() == Disposition::Stall {
                 self.kind.note_failed(&object.key(), Masked::for_objects(&error.to_string()));
             }
@@ -348,6 +351,7 @@ impl ChartObjects {
         }
         match (chart, values, inputs) {
             (_, Err((step, error)), _) => {
+                self.kind.yield_turn(&work.key);
                 work.keep_beside_failure(pass).await;
                 self.enter(&work.key, step);
                 Err(*error)

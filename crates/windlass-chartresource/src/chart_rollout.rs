@@ -118,6 +118,12 @@ impl ChartRollout {
         }
     }
 
+    /// A pass over an object failed before its release was touched, by what its own spec, annotations and rights say: its turn goes to others
+    /// until it tries again. Returns the objects whose turn it is.
+    pub(crate) fn yield_turn(&mut self, key: &str) -> Vec<String> {
+        if self.running.remove(key) { self.next() } else { Vec::new() }
+    }
+
     /// An object does not exist any more. Returns the objects whose turn it is.
     pub(crate) fn note_gone(&mut self, key: &str) -> Vec<String> {
         self.note_ready(key)
@@ -178,6 +184,21 @@ mod tests {
             ("2", None),
             "a new object holds up nobody"
         );
+    }
+
+    /// Whoever may write an object may break it: that does not hold up the objects of others.
+    #[test]
+    fn an_object_that_cannot_be_upgraded_yields_its_turn() {
+        let mut rollout = ChartRollout::new(chart("1"), 1);
+        rollout.replace(chart("2"), 1);
+        assert_eq!(digest(&rollout.turn("a", "1")), "2");
+        assert_eq!(digest(&rollout.turn("b", "1")), "waits with its chart");
+        assert_eq!(rollout.yield_turn("a"), ["b"]);
+        rollout.note_failed("a", masked("its annotations"));
+        assert_eq!((digest(&rollout.turn("b", "1")), rollout.stop()), ("2", None));
+        assert_eq!(rollout.yield_turn("a"), [""; 0], "it has no turn to yield");
+        assert_eq!(digest(&rollout.turn("a", "1")), "waits with its chart", "it tries again behind b");
+        assert_eq!(rollout.note_ready("b"), ["a"]);
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl Step {
         }
     }
 
+    /// Whether a failure in it leaves the release as it was.
+    pub(crate) fn precedes_release(self) -> bool {
+        matches!(self, Self::Client | Self::Rights | Self::Values | Self::PullSecret | Self::ReleaseState)
+    }
+
     /// The reason of its failure.
     pub(crate) fn reason(self) -> &'static str {
         self.failure().1

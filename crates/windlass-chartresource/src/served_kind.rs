@@ -122,6 +122,12 @@ impl ServedKind {
         self.request(Vec::new());
     }
 
+    /// A pass over an object failed before its release was touched.
+    pub(crate) fn yield_turn(&self, key: &str) {
+        let next = lock(&self.rollout).yield_turn(key);
+        self.request(next);
+    }
+
     /// Takes what the status of an object says.
     pub(crate) fn note_observed(&self, key: &str, progress: &ObjectProgress) {
         let before = lock(&self.objects).insert(key.to_owned(), progress.clone());
