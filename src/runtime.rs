@@ -264,6 +264,16 @@ async fn run_controllers(
 mod tests {
     use super::*;
 
+    /// The engine hands a trigger to the first front end that asks by the name in the record.
+    #[test]
+    fn no_two_front_ends_have_one_name() {
+        use windlass_flux::sources::SourceKind;
+        let sources = SourceKind::ALL.map(SourceKind::controller);
+        let others = [windlass_helmcharts::NAME, "helmreleases", "helmfiles", "charts", "receivers"];
+        let names: BTreeSet<&str> = sources.into_iter().chain(others).collect();
+        assert_eq!(names.len(), sources.len() + others.len(), "{names:?}");
+    }
+
     #[test]
     fn controllers_are_chosen_by_name() {
         let modules = Controllers([Controller::Modules].into());

@@ -17,6 +17,9 @@ use windlass_controller::{
 };
 use windlass_engine::{DriftPolicy, ReleaseId, ReleaseKey};
 
+/// The name of the front end, which is in the labels of its records.
+pub const NAME: &str = "helmcharts";
+
 /// The name in the annotation of charts that k3s manages.
 pub const DEFAULT_MANAGER: &str = "helm-controller";
 
@@ -125,7 +128,7 @@ impl FrontEnd for HelmCharts {
     }
 
     fn name(&self) -> &'static str {
-        "helmcharts"
+        NAME
     }
 
     fn kind(&self) -> Gvk {

@@ -33,4 +33,4 @@ mod release_owners;
 
 pub use chart_address::STABLE_REPOSITORY;
 pub use chart_plan::{ChartDifference, ChartPlanInputs, PlannedChart, differences};
-pub use helm_charts::{DEFAULT_MANAGER, HelmChartOptions, HelmCharts, ReinstallMode};
+pub use helm_charts::{DEFAULT_MANAGER, HelmChartOptions, HelmCharts, NAME, ReinstallMode};

@@ -61,11 +61,14 @@ impl SourceKind {
         }
     }
 
-    fn controller(self) -> &'static str {
+    /// The name of its front end.
+    #[must_use]
+    pub fn controller(self) -> &'static str {
         match self {
             Self::Bucket => "buckets",
             Self::GitRepository => "gitrepositories",
-            Self::HelmChart => "helmcharts",
+            // Triggers are told apart by the names of front ends, and that of k3s is in the records of its releases.
+            Self::HelmChart => "source-helmcharts",
             Self::HelmRepository => "helmrepositories",
             Self::OciRepository => "ocirepositories",
         }
