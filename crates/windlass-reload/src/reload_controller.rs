@@ -426,7 +426,7 @@ impl Reloader {
                     tracing::info!(controller = NAME, object = key, "written after failures");
                 }
                 let (digests, reloads) = match what {
-                    Write::Rollout(decision) => (decision.digests, reloads + 1),
+                    Write::Rollout(decision) => (decision.digests, reloads.saturating_add(1)),
                     Write::Record(digests) => (digests, reloads),
                     Write::Resume => return,
                     Write::Collect(volumes) => {

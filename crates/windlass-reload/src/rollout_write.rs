@@ -130,7 +130,7 @@ fn record_patch(workload: &Workload, digests: &Digests) -> Value {
 
 /// The same patch with the number of the rollout.
 fn numbered(mut patch: Value, workload: &Workload) -> Value {
-    patch["metadata"]["annotations"][RELOADS] = (workload.reloads + 1).to_string().into();
+    patch["metadata"]["annotations"][RELOADS] = workload.reloads.saturating_add(1).to_string().into();
     patch
 }
 
@@ -280,7 +280,7 @@ fn job_again(mut job: Value, workload: &Workload, decision: &Decision) -> Value 
         }
     }
     meta["annotations"][RECORD] = record_text(&decision.digests).into();
-    meta["annotations"][RELOADS] = (workload.reloads + 1).to_string().into();
+    meta["annotations"][RELOADS] = workload.reloads.saturating_add(1).to_string().into();
     meta["annotations"][RELOADED_FROM] = names(&decision.changed).into();
     if let Some(job) = job.as_object_mut() {
         job.remove("status");
