@@ -75,7 +75,7 @@ READERS = {
     "records, outside": RECORDS,
     "repository index": [FETCH + "index/"],
     "maven": [FETCH + "maven/maven_version.rs"],
-    "hook configurations": [MODULES + "shell_hooks/config.rs", MODULES + "shell_hooks/config/"],
+    "hook configurations": [MODULES + "shell_hooks/config/"],
     "hook outputs": [MODULES + "shell_hooks/operations.rs", MODULES + "shell_hooks/metrics_file.rs", MODULES + "shell_hooks/values_patch.rs"],
     "source archives, inside": ARCHIVES,
     "source archives, outside": ARCHIVES,
@@ -101,7 +101,8 @@ def output(*command, environment=None):
 
 def targets(executable, wanted):
     """Each target and the test that it is in."""
-    environment = {**os.environ, "FUZZ_TARGET": "", "CARGO_MANIFEST_DIR": str(ROOT / "tests/fuzz")}
+    directory = str(ROOT / "tests/fuzz")
+    environment = {**os.environ, "FUZZ_TARGET": "", "CARGO_MANIFEST_DIR": directory, "LLVM_PROFILE_FILE": os.devnull}
     listed = subprocess.run([executable, "--test-threads", "1"], env=environment, capture_output=True, text=True, check=True).stderr
     found = {name: test for test, name in (line.split("\t") for line in listed.splitlines() if "\t" in line)}
     unknown = [name for name in wanted if name not in found]

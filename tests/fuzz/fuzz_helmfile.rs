@@ -124,7 +124,9 @@ fn state_files() {
 
 #[test]
 fn documents_of_state_files() {
-    let seeds = texts("yaml/documents", &|_| true);
+    let mut seeds = texts("yaml/documents", &|_| true);
+    seeds.push(b"version: 1.8.0\ndependencies:\n- {name: web, repository: https://h/r, version: 1.2.3}\n- name: db\n  version: 2.0.0-rc.1\ndigest: sha256:00\n".to_vec());
+    seeds.push(b"name=web,tier!=db, namespace=n".to_vec());
     fuzz("state documents", &seeds, &[Family::Yaml], |text| {
         let told = String::from_utf8_lossy(text);
         drop(document::documents(&told));

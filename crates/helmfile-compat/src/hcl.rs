@@ -280,7 +280,9 @@ fn from_hcl(value: &hcl::Value) -> Result<Value, String> {
         hcl::Value::Bool(value) => Value::Bool(*value),
         // Numbers pass through JSON, where Go has floats only.
         hcl::Value::Number(number) => {
-            Value::Float(number.as_f64().ok_or_else(|| format!("{number} is too large"))?)
+            // A division by zero is infinite in HCL, too, and JSON has no such number.
+            let finite = number.as_f64().filter(|number| number.is_finite());
+            Value::Float(finite.ok_or_else(|| format!("{number} is no number that JSON has"))?)
         }
         hcl::Value::String(text) => Value::String(text.clone()),
         hcl::Value::Array(items) => Value::List(items.iter().map(from_hcl).collect::<Result<_, _>>()?),
@@ -298,6 +300,15 @@ mod tests {
 
     fn evaluated(text: &str) -> Result<Map, String> {
         evaluate(&[("values.hcl".to_owned(), text.to_owned())])
+    }
+
+    #[test]
+    fn what_json_cannot_hold_is_refused() {
+        for text in ["1 / 0", "0 / 0", "5 % 0", "-1 / 0", "1e308 * 10"] {
+            let told = evaluated(&format!("values {{\n a = [{text}]\n}}\n")).unwrap_err();
+            assert!(told.contains("is no number that JSON has"), "{text}: {told}");
+        }
+        assert!(evaluated("values {\n a = 1 / 0 > 5\n}\n").is_ok());
     }
 
     #[test]
