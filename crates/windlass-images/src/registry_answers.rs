@@ -4,11 +4,12 @@
 //! image and the same login; the others wait for it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use windlass_base::backoff;
+use windlass_base::machine::input_limit;
 use windlass_base::redact;
 use windlass_fetch::http::{Http, Tls};
 use windlass_fetch::oci::artifact_reference::OciReference;
@@ -21,8 +22,10 @@ use super::pull_logins::{OriginLogins, PullLogin};
 const MAX_ANSWERS: usize = 10_000;
 /// The most tags of a repository.
 const MAX_TAGS: usize = 50_000;
-/// The most tags and digests that are kept of all answers.
-const MAX_KEPT: usize = 2_000_000;
+/// The most memory that the tags and digests of all answers take that are kept, in bytes; with less memory, half of what one input may take.
+const MAX_KEPT: u64 = 128 << 20;
+/// The memory of a tag beside its text, in bytes.
+const TAG: usize = 32;
 /// The most failures that are remembered.
 const MAX_FAILURES: usize = 10_000;
 /// How long a failure is remembered after its time, and how often those that are over are dropped.
@@ -158,7 +161,7 @@ pub(crate) struct RegistryAnswers {
     answers: Mutex<HashMap<AnswerKey, Arc<tokio::sync::Mutex<Option<Answer>>>>>,
     failures: Mutex<Failures>,
     /// Tags and digests of answers since they were dropped last.
-    kept: AtomicUsize,
+    kept: AtomicU64,
 }
 
 impl RegistryAnswers {
@@ -169,7 +172,7 @@ impl RegistryAnswers {
             mirrors,
             answers: Mutex::default(),
             failures: Mutex::default(),
-            kept: AtomicUsize::new(0),
+            kept: AtomicU64::new(0),
         }
     }
 
@@ -254,7 +257,9 @@ impl RegistryAnswers {
         let known = kept.as_ref().and_then(|answer| answer.result.as_ref().ok()?.first().cloned());
         let asked = self.ask(image, question, login, known.as_deref()).await;
         let result = self.note(image, login, asked);
-        self.kept.fetch_add(result.as_ref().map_or(0, |answer| answer.len()), Ordering::Relaxed);
+        let taken =
+            |answer: &Arc<Vec<String>>| answer.iter().map(|tag| tag.len() + TAG).sum::<usize>() as u64;
+        self.kept.fetch_add(result.as_ref().map_or(0, taken), Ordering::Relaxed);
         *kept = Some(Answer { at: Instant::now(), result: result.clone() });
         result
     }
@@ -275,7 +280,7 @@ impl RegistryAnswers {
     fn cell(&self, key: AnswerKey) -> Arc<tokio::sync::Mutex<Option<Answer>>> {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = answers.len() >= MAX_ANSWERS && !answers.contains_key(&key);
-        if is_full || self.kept.load(Ordering::Relaxed) > MAX_KEPT {
+        if is_full || self.kept.load(Ordering::Relaxed) > MAX_KEPT.min(input_limit() / 2) {
             self.kept.store(0, Ordering::Relaxed);
             // Asked again when they are needed; what is being asked now stays.
             answers.retain(|_, cell| Arc::strong_count(cell) > 1);
