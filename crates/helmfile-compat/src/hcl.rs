@@ -3,6 +3,7 @@
 //! Owns the blocks that helmfile knows (`values`, `locals`), their references, the order of evaluation, and its bound: how many bytes
 //! all values have, and all copies of them. The language itself is the crate's; its functions are in `functions`.
 
+mod arithmetic;
 mod cidr_functions;
 mod csv_functions;
 mod date_functions;
@@ -304,11 +305,19 @@ mod tests {
 
     #[test]
     fn what_json_cannot_hold_is_refused() {
-        for text in ["1 / 0", "0 / 0", "5 % 0", "-1 / 0", "1e308 * 10"] {
-            let told = evaluated(&format!("values {{\n a = [{text}]\n}}\n")).unwrap_err();
+        let one = |text: &str| evaluated(&format!("values {{\n a = [{text}]\n}}\n"));
+        for text in ["1 / 0", "-1 / 0", "1e308 * 10", "[for x in [0] : 1 / x]", "\"${1 / 0}\""] {
+            let told = one(text).unwrap_err();
             assert!(told.contains("is no number that JSON has"), "{text}: {told}");
         }
-        assert!(evaluated("values {\n a = 1 / 0 > 5\n}\n").is_ok());
+        assert!(one("0 / 0").unwrap_err().contains("can't divide zero by zero"));
+        // Also in the arguments that are evaluated later.
+        for (text, number) in [("5 % 0", 5.0), ("try(1 / 0, 7 % 0)", 7.0), ("try(try(2 % 0 + 1), 0)", 3.0)] {
+            let values = one(text).unwrap();
+            assert_eq!(values.get("a"), Some(&Value::List(vec![Value::Float(number)])), "{text}");
+        }
+        let chain = vec!["1"; 100].join(" + ");
+        assert!(one(&format!("{chain}, try({chain})")).is_ok());
     }
 
     #[test]

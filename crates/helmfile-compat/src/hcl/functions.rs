@@ -8,8 +8,10 @@ use std::collections::HashSet;
 use chart_compat::json::ParsedSize;
 use chart_compat::memory;
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
+use hcl::expr::BinaryOperator;
 use hcl::{Map, Number, Value};
 
+use super::arithmetic;
 use super::cidr_functions::Network;
 use super::date_functions::{add_time, format_date};
 use super::rewritten_expression::{self, COUNTED, READ};
@@ -24,6 +26,16 @@ pub(super) fn declare(context: &mut Context<'_>) {
             FuncDef::builder().variadic_param(ParamType::nullable(ParamType::Any)).build(*function);
         context.declare_func(*name, definition);
     }
+}
+
+/// The function of an operator.
+macro_rules! arithmetic {
+    ($operator:ident, $name:literal) => {
+        ($name, |a| {
+            let args = Args(a);
+            arithmetic::result(BinaryOperator::$operator, &args.get(0)?, &args.get(1)?)
+        })
+    };
 }
 
 /// Functions by name. They check their arguments themselves.
@@ -241,6 +253,11 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         count_made(super::size(&value).saturating_add(items.saturating_mul(per_item)))?;
         Ok(value)
     }),
+    arithmetic!(Plus, "windlass_add"),
+    arithmetic!(Minus, "windlass_subtract"),
+    arithmetic!(Mul, "windlass_multiply"),
+    arithmetic!(Div, "windlass_divide"),
+    arithmetic!(Mod, "windlass_modulo"),
     (READ, |a| {
         let value = Args(a).get(0)?;
         count_read(super::size(&value))?;

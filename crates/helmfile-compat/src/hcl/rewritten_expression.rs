@@ -3,7 +3,8 @@
 //! Owns what is rewritten before an evaluation. The crate evaluates arguments before a call and ends with the first error: each argument
 //! of such a call becomes its text, after an object of the variables that it may name; the functions evaluate the texts. The crate counts
 //! nothing that loops make or read: what they go through and each part of a result goes through the function [`COUNTED`], and each
-//! variable that they name through [`READ`].
+//! variable that they name through [`READ`]. Its arithmetic is not ours: operators become calls of the functions that [`OPERATORS`] names, in a text
+//! when it is read again.
 
 use std::str::FromStr as _;
 
@@ -14,6 +15,7 @@ use hcl::expr::{
 use hcl::template::{Directive, Element, Template};
 use hcl::{Identifier, Value};
 
+use super::arithmetic::OPERATORS;
 use super::functions;
 
 /// The maximal size of an argument as a text, in bytes: each call around it nearly doubles the escapes of a call.
@@ -36,7 +38,7 @@ pub(super) const READ: &str = "windlass_read";
 pub(super) fn rewritten(expression: &Expression, variables: &[&str]) -> Result<Expression, String> {
     let mut out = expression.clone();
     let variables = variables.iter().map(|name| Identifier::sanitized(*name)).collect();
-    Scope { variables, printed: false, loops: false }.expression(&mut out)?;
+    Scope { variables, form: Form::Evaluated, loops: false }.expression(&mut out)?;
     Ok(out)
 }
 
@@ -60,7 +62,8 @@ fn evaluated(scope: &Value, argument: &Value) -> Result<Value, String> {
     let (Value::Object(variables), Value::String(text)) = (scope, argument) else {
         return Err("an argument is no expression".to_owned());
     };
-    let expression = Expression::from_str(text).map_err(|error| error.to_string())?;
+    let mut expression = Expression::from_str(text).map_err(|error| error.to_string())?;
+    Scope { variables: Vec::new(), form: Form::ReadAgain, loops: false }.expression(&mut expression)?;
     let mut context = Context::new();
     functions::declare(&mut context);
     for (name, value) in variables {
@@ -69,12 +72,22 @@ fn evaluated(scope: &Value, argument: &Value) -> Result<Value, String> {
     expression.evaluate(&context).map_err(|error| error.to_string())
 }
 
+/// What an expression is rewritten for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// It is evaluated.
+    Evaluated,
+    /// It becomes a text: the crate prints the literals of templates as they are, without the escapes of a quoted template.
+    Printed,
+    /// It was such a text, and is evaluated: all is rewritten but its operators.
+    ReadAgain,
+}
+
 /// Where an expression stands.
 struct Scope {
     /// The variables that it may name.
     variables: Vec<Identifier>,
-    /// Whether it becomes a text: the crate prints the literals of templates as they are, without the escapes of a quoted template.
-    printed: bool,
+    form: Form,
     /// Whether it is evaluated once for each item of a loop.
     loops: bool,
 }
@@ -88,7 +101,7 @@ impl Scope {
                 variables.push(name.clone());
             }
         }
-        Self { variables, printed: self.printed, loops: true }
+        Self { variables, form: self.form, loops: true }
     }
 
     fn expression(&self, expression: &mut Expression) -> Result<(), String> {
@@ -125,7 +138,7 @@ impl Scope {
                     _ => Ok(()),
                 })
             }
-            Expression::Variable(_) if self.loops => {
+            Expression::Variable(_) if self.loops && self.form != Form::ReadAgain => {
                 let value = std::mem::replace(expression, Expression::Null);
                 *expression = FuncCall::builder(READ).arg(value).build().into();
                 Ok(())
@@ -137,21 +150,34 @@ impl Scope {
                 self.expression(&mut choice.true_expr)?;
                 self.expression(&mut choice.false_expr)
             }
-            Expression::Operation(operation) => match &mut **operation {
-                Operation::Unary(unary) => self.expression(&mut unary.expr),
-                Operation::Binary(binary) => {
-                    self.expression(&mut binary.lhs_expr)?;
-                    self.expression(&mut binary.rhs_expr)
-                }
-            },
+            Expression::Operation(operation) => {
+                let called = match &mut **operation {
+                    Operation::Unary(unary) => return self.expression(&mut unary.expr),
+                    Operation::Binary(binary) => {
+                        self.expression(&mut binary.lhs_expr)?;
+                        self.expression(&mut binary.rhs_expr)?;
+                        let own = OPERATORS.iter().find(|(operator, _)| *operator == binary.operator);
+                        let Some((_, name)) = own.filter(|_| self.form != Form::Printed) else {
+                            return Ok(());
+                        };
+                        let side = |side: &mut Expression| std::mem::replace(side, Expression::Null);
+                        let (left, right) = (side(&mut binary.lhs_expr), side(&mut binary.rhs_expr));
+                        FuncCall::builder(*name).arg(left).arg(right).build()
+                    }
+                };
+                *expression = called.into();
+                Ok(())
+            }
             Expression::ForExpr(each) => {
                 self.expression(&mut each.collection_expr)?;
                 let inner = self.within(each.key_var.as_ref(), &each.value_var);
                 let parts = [each.key_expr.as_mut(), Some(&mut each.value_expr), each.cond_expr.as_mut()];
                 parts.into_iter().flatten().try_for_each(|part| inner.expression(part))?;
-                // With a literal body, what the loop goes through bounds what it makes.
-                count(&mut each.collection_expr, 0);
-                count(&mut each.value_expr, 0);
+                if self.form != Form::ReadAgain {
+                    // With a literal body, what the loop goes through bounds what it makes.
+                    count(&mut each.collection_expr, 0);
+                    count(&mut each.value_expr, 0);
+                }
                 Ok(())
             }
             _ => Ok(()),
@@ -160,7 +186,7 @@ impl Scope {
 
     fn call(&self, call: &mut FuncCall) -> Result<(), String> {
         let name = call.name.to_string();
-        if !matches!(name.as_str(), "can" | "try") {
+        if !matches!(name.as_str(), "can" | "try") || self.form == Form::ReadAgain {
             return call.args.iter_mut().try_for_each(|argument| self.expression(argument));
         }
         match (name.as_str(), call.args.len()) {
@@ -171,7 +197,7 @@ impl Scope {
             ("can", count) => return Err(format!("can takes one argument, and has {count}")),
             _ => return Err("try needs an argument".to_owned()),
         }
-        let printed = Self { variables: self.variables.clone(), printed: true, loops: self.loops };
+        let printed = Self { variables: self.variables.clone(), form: Form::Printed, loops: self.loops };
         for argument in &mut call.args {
             printed.expression(argument)?;
             let text = argument.to_string();
@@ -194,14 +220,14 @@ impl Scope {
     fn template(&self, template: &mut Template) -> Result<(), String> {
         template.elements_mut().iter_mut().try_for_each(|element| match element {
             Element::Literal(text) => {
-                if self.printed {
+                if self.form == Form::Printed {
                     *text = escaped(text);
                 }
                 Ok(())
             }
             Element::Interpolation(interpolation) => {
                 self.expression(&mut interpolation.expr)?;
-                if self.loops {
+                if self.loops && self.form != Form::ReadAgain {
                     count(&mut interpolation.expr, 0);
                 }
                 Ok(())
@@ -215,7 +241,9 @@ impl Scope {
                 Directive::For(each) => {
                     self.expression(&mut each.collection_expr)?;
                     self.within(each.key_var.as_ref(), &each.value_var).template(&mut each.template)?;
-                    count(&mut each.collection_expr, literal_bytes(&each.template));
+                    if self.form != Form::ReadAgain {
+                        count(&mut each.collection_expr, literal_bytes(&each.template));
+                    }
                     Ok(())
                 }
             },
