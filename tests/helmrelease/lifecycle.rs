@@ -208,8 +208,9 @@ async fn a_name_belongs_to_the_namespace_of_the_release() {
         Ok((condition(&object, "Ready") == "True InstallSucceeded").then_some(()))
     };
     wait_until("the owner's release", LIMIT, ready).unwrap();
-    let loses = |o: &serde_json::Value| o["status"]["conditions"].to_string().contains("belongs to");
-    running.wait("refused for good", loses, "squatter");
+    // Who has no right to it is refused for that, whoever has it.
+    let refused = |o: &serde_json::Value| condition(o, "Ready").starts_with("False");
+    running.wait("still refused", refused, "squatter");
     running.cp.kubectl(["delete", "helmrelease", "web", "-n", &home, "--timeout=30s"]).unwrap();
     running.end().await;
 }

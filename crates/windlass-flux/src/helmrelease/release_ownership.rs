@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::object::HelmReleaseObject;
 use super::release_inputs::{has_uid, is_made_for, object_of_cause, uid_of};
 use flux_api::helm_release::HelmReleaseSpec;
+use serde_json::Value;
 use windlass_cluster::ObjectRef;
 use windlass_controller::{ReconcileError, ReconcilePass, ReleaseRunner};
 use windlass_engine::record::{Record, ReleaseStatus};
@@ -66,7 +67,9 @@ impl ReleaseNames {
         let newest = history.newest().filter(|newest| newest.info.status != ReleaseStatus::Uninstalled);
         let Some(newest) = newest else {
             pass.check_release(&release)?;
-            if let Some(rival) = runner.engine().records().rival_of(&release.id) {
+            let rival = runner.engine().records().rival_of(&release.id);
+            // What the object has deployed itself, and moves now, goes before its successor is installed.
+            if let Some(rival) = rival.filter(|rival| !is_deployed_by(&pass.object["status"], rival)) {
                 let text = format!("release {rival} has objects there: choose another name");
                 return Err(ReconcileError::Config(text));
             }
@@ -103,6 +106,14 @@ impl ReleaseNames {
     }
 }
 
+/// Whether a status says that its object has deployed a release last.
+fn is_deployed_by(status: &Value, release: &ReleaseKey) -> bool {
+    let current = &status["history"][0];
+    status["storageNamespace"] == release.storage.as_str()
+        && current["namespace"] == release.id.namespace.as_str()
+        && current["name"] == release.id.name.as_str()
+}
+
 /// The other object that a record was made for, if this process does not watch it, or has not seen it yet, and it is there.
 async fn living_owner(
     pass: &ReconcilePass,
@@ -124,6 +135,16 @@ async fn living_owner(
 mod tests {
     use super::*;
     use serde_json::json;
+    use windlass_engine::ReleaseId;
+
+    #[test]
+    fn what_an_object_has_deployed_is_no_rival_of_what_it_moves_to() {
+        let status = json!({"storageNamespace": "a", "history": [{"namespace": "b", "name": "web"}]});
+        let key = |storage: &str, name: &str| ReleaseKey::new(&ReleaseId::new("b", name), storage);
+        assert!(is_deployed_by(&status, &key("a", "web")));
+        assert!(!is_deployed_by(&status, &key("c", "web")) && !is_deployed_by(&status, &key("a", "db")));
+        assert!(!is_deployed_by(&Value::Null, &key("", "")));
+    }
 
     #[test]
     fn a_release_is_of_the_object_that_its_record_was_made_for_and_that_names_it() {
