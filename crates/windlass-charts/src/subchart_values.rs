@@ -150,7 +150,7 @@ pub(crate) fn spec_schema(
 }
 
 /// What a schema may take once it is read, in bytes.
-const SCHEMA: u64 = 64 << 20;
+const SCHEMA: u64 = 128 << 20;
 
 fn declared(chart: &Chart, text: &[u8]) -> Result<Value, DefinitionError> {
     if ParsedSize::of(text).parsed > SCHEMA {
