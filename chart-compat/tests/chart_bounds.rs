@@ -383,7 +383,7 @@ fn enumerations_count_by_their_length() {
     let bound = "root:\nthe values need more than 2000000 steps to check: simplify the schema";
     let error = told(chart(10_000, &numbers(10_000)), 64);
     assert!(error.contains(bound), "{error}");
-    // What is told of values that break it counts, too.
+    // The error texts of invalid values count, too.
     let error = told(chart(10_000, &vec!["x"; 10_000].join(",")), 64);
     assert!(error.contains(bound), "{}", &error[..error.len().min(300)]);
 }

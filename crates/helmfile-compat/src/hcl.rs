@@ -283,7 +283,7 @@ fn from_hcl(value: &hcl::Value) -> Result<Value, String> {
         hcl::Value::Number(number) => {
             // A division by zero is infinite in HCL, too, and JSON has no such number.
             let finite = number.as_f64().filter(|number| number.is_finite());
-            Value::Float(finite.ok_or_else(|| format!("{number} is no number that JSON has"))?)
+            Value::Float(finite.ok_or_else(|| format!("{number} is not a valid JSON number"))?)
         }
         hcl::Value::String(text) => Value::String(text.clone()),
         hcl::Value::Array(items) => Value::List(items.iter().map(from_hcl).collect::<Result<_, _>>()?),
@@ -308,7 +308,7 @@ mod tests {
         let one = |text: &str| evaluated(&format!("values {{\n a = [{text}]\n}}\n"));
         for text in ["1 / 0", "-1 / 0", "1e308 * 10", "[for x in [0] : 1 / x]", "\"${1 / 0}\""] {
             let told = one(text).unwrap_err();
-            assert!(told.contains("is no number that JSON has"), "{text}: {told}");
+            assert!(told.contains("is not a valid JSON number"), "{text}: {told}");
         }
         assert!(one("0 / 0").unwrap_err().contains("can't divide zero by zero"));
         // Also in the arguments that are evaluated later.

@@ -50,7 +50,7 @@ pub(super) fn result(operator: BinaryOperator, left: &Value, right: &Value) -> R
         _ => f64::NAN,
     };
     let number = Number::from_f64(made);
-    number.map(Value::Number).ok_or_else(|| format!("{a} {operator} {b} is no number that JSON has"))
+    number.map(Value::Number).ok_or_else(|| format!("{a} {operator} {b} is not a valid JSON number"))
 }
 
 fn whole(number: &Number) -> Option<i128> {
@@ -86,7 +86,7 @@ mod tests {
             ("5 % 0", "5"),
             ("2.5 % 0", "2.5"),
             ("-9223372036854775808 % -1", "0"),
-            ("1 / 0", "1 / 0 is no number that JSON has"),
+            ("1 / 0", "1 / 0 is not a valid JSON number"),
             ("0 / 0", "can't divide zero by zero or infinity by infinity"),
         ] {
             let parts: Vec<&str> = question.split(' ').collect();
