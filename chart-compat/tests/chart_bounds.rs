@@ -13,45 +13,11 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release, Rendered};
 use chart_compat::template::Limits;
 use chart_compat::values::strvals;
-use chart_compat::world::{KeyKind, Timestamp, World};
 use chart_compat::yaml::Room;
 
-/// Nothing random and no cluster; a render has so much time.
-struct Hourglass(Instant);
+mod still_world;
 
-impl World for Hourglass {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: 0, nanos: 0 }
-    }
-
-    fn local_zone(&self) -> String {
-        "UTC".to_owned()
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-
-    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
-        Err("no keys".to_owned())
-    }
-
-    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
-        Err("no keys".to_owned())
-    }
-
-    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
-        Err("no cluster".to_owned())
-    }
-
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-
-    fn stopped(&self) -> Option<String> {
-        (Instant::now() > self.0).then(|| "its time is over".to_owned())
-    }
-}
+use still_world::StillWorld;
 
 fn file(name: &str, text: &str) -> File {
     File::new(name.to_owned(), text.as_bytes().to_vec())
@@ -69,7 +35,7 @@ fn render_chart(chart: Chart, limits: Limits, time: Duration) -> Result<Rendered
         subchart_notes: false,
         limits,
     };
-    let world = Hourglass(Instant::now() + time);
+    let world = StillWorld(Some(Instant::now() + time));
     let compiled = CompiledChart::new(chart, Profile::Helm4);
     compiled.render(&Map::new(), &options, &world, &mut |_| {}).map_err(|e| e.to_string())
 }

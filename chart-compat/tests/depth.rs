@@ -10,41 +10,11 @@ use chart_compat::profile::Profile;
 use chart_compat::render::{Capabilities, CompiledChart, Options, Release, Schema};
 use chart_compat::template::Limits;
 use chart_compat::values::strvals;
-use chart_compat::world::{KeyKind, Timestamp, World};
 use chart_compat::{json, kyaml, yaml};
 
-/// Nothing random, and no cluster.
-struct Nothing;
+mod still_world;
 
-impl World for Nothing {
-    fn now(&self) -> Timestamp {
-        Timestamp { seconds: 0, nanos: 0 }
-    }
-
-    fn local_zone(&self) -> String {
-        "UTC".to_owned()
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-
-    fn make_key(&self, _: KeyKind) -> Result<Vec<u8>, String> {
-        Err("no keys".to_owned())
-    }
-
-    fn sign(&self, _: &[u8], _: &[u8]) -> Result<Vec<u8>, String> {
-        Err("no keys".to_owned())
-    }
-
-    fn lookup(&self, _: &str, _: &str, _: &str, _: &str) -> Result<Data, String> {
-        Err("no cluster".to_owned())
-    }
-
-    fn resolve(&self, _: &str) -> String {
-        String::new()
-    }
-}
+use still_world::StillWorld;
 
 /// Runs on a stack as small as those of the threads that readers run on.
 fn small<T: Send>(run: impl FnOnce() -> T + Send) -> T {
@@ -72,7 +42,7 @@ fn render(template: &str) -> Result<(), String> {
         limits: Limits::within(256 << 20),
     };
     let compiled = CompiledChart::new(chart, Profile::Helm4);
-    let rendered = compiled.render(&Map::new(), &options, &Nothing, &mut |_| {});
+    let rendered = compiled.render(&Map::new(), &options, &StillWorld(None), &mut |_| {});
     rendered.map(drop).map_err(|e| e.to_string())
 }
 

@@ -1,8 +1,9 @@
 //! The order of jobs. Pure: it is given the time and says what may start.
 //!
 //! One job of a key at a time; a job that waits is replaced by a later one. Among jobs that may start, lower orders come
-//! first, then those that have waited longest. A namespace that has no place finds one where others take all of them. A key that depends on others waits until they have succeeded, and nothing
-//! waits for it meanwhile but what depends on it. A retry blocks nothing.
+//! first, then those that have waited longest. A namespace that has no place finds one where others take all of them. A key that
+//! depends on others waits until they have succeeded, and nothing waits for it meanwhile but what depends on it. A retry blocks
+//! nothing.
 //!
 //! With [`Gate::Tried`] and [`Gate::Succeeded`], keys of one order run side by side, those of the next order start when each
 //! of the lower ones was tried once (or has succeeded), and uninstalls come before all reconciles, in reverse order.

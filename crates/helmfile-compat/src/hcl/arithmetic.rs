@@ -3,23 +3,31 @@
 //! Owns what `+`, `-`, `*`, `/` and `%` make of two numbers, as cty does, as far as JSON has the result: numbers pass through it. The crate's
 //! own operators wrap around at 64 bits, and panic on a remainder of zero.
 
+use hcl::eval::Func;
 use hcl::expr::BinaryOperator;
 use hcl::{Number, Value};
 
-/// The operators, and the names of the functions that stand for them.
-pub(super) const OPERATORS: [(BinaryOperator, &str); 5] = [
-    (BinaryOperator::Plus, "windlass_add"),
-    (BinaryOperator::Minus, "windlass_subtract"),
-    (BinaryOperator::Mul, "windlass_multiply"),
-    (BinaryOperator::Div, "windlass_divide"),
-    (BinaryOperator::Mod, "windlass_modulo"),
+/// The operators, and the functions that stand for them.
+pub(super) const OPERATORS: [(BinaryOperator, &str, Func); 5] = [
+    (BinaryOperator::Plus, "windlass_add", |sides| called(BinaryOperator::Plus, &sides)),
+    (BinaryOperator::Minus, "windlass_subtract", |sides| called(BinaryOperator::Minus, &sides)),
+    (BinaryOperator::Mul, "windlass_multiply", |sides| called(BinaryOperator::Mul, &sides)),
+    (BinaryOperator::Div, "windlass_divide", |sides| called(BinaryOperator::Div, &sides)),
+    (BinaryOperator::Mod, "windlass_modulo", |sides| called(BinaryOperator::Mod, &sides)),
 ];
+
+fn called(operator: BinaryOperator, sides: &[Value]) -> Result<Value, String> {
+    match sides {
+        [left, right] => result(operator, left, right),
+        _ => Err(format!("operator `{operator}` has two sides, and not {}", sides.len())),
+    }
+}
 
 /// What an operator makes of two values.
 ///
 /// # Errors
 /// They are no numbers, or the result is infinite or none.
-pub(super) fn result(operator: BinaryOperator, left: &Value, right: &Value) -> Result<Value, String> {
+fn result(operator: BinaryOperator, left: &Value, right: &Value) -> Result<Value, String> {
     let (Value::Number(a), Value::Number(b)) = (left, right) else {
         return Err(format!("binary operator `{operator}` is not applicable to `{left}` and `{right}`"));
     };
@@ -90,7 +98,7 @@ mod tests {
             ("0 / 0", "can't divide zero by zero or infinity by infinity"),
         ] {
             let parts: Vec<&str> = question.split(' ').collect();
-            let operator = OPERATORS.iter().find(|(one, _)| one.as_str() == parts[1]).unwrap().0;
+            let operator = OPERATORS.iter().find(|(one, ..)| one.as_str() == parts[1]).unwrap().0;
             let told = match result(operator, &number(parts[0]), &number(parts[2])) {
                 Ok(Value::Number(number)) => number.to_string(),
                 Ok(other) => other.to_string(),

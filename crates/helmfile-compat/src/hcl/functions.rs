@@ -8,10 +8,9 @@ use std::collections::HashSet;
 use chart_compat::json::ParsedSize;
 use chart_compat::memory;
 use hcl::eval::{Context, FuncArgs, FuncDef, ParamType};
-use hcl::expr::BinaryOperator;
 use hcl::{Map, Number, Value};
 
-use super::arithmetic;
+use super::arithmetic::OPERATORS;
 use super::cidr_functions::Network;
 use super::date_functions::{add_time, format_date};
 use super::rewritten_expression::{self, COUNTED, READ};
@@ -21,21 +20,12 @@ type Out = Result<Value, String>;
 
 /// Declares every function.
 pub(super) fn declare(context: &mut Context<'_>) {
-    for (name, function) in TABLE {
+    let operators = OPERATORS.iter().map(|(_, name, function)| (name, function));
+    for (name, function) in TABLE.iter().map(|(name, function)| (name, function)).chain(operators) {
         let definition =
             FuncDef::builder().variadic_param(ParamType::nullable(ParamType::Any)).build(*function);
         context.declare_func(*name, definition);
     }
-}
-
-/// The function of an operator.
-macro_rules! arithmetic {
-    ($operator:ident, $name:literal) => {
-        ($name, |a| {
-            let args = Args(a);
-            arithmetic::result(BinaryOperator::$operator, &args.get(0)?, &args.get(1)?)
-        })
-    };
 }
 
 /// Functions by name. They check their arguments themselves.
@@ -253,11 +243,6 @@ const TABLE: &[(&str, hcl::eval::Func)] = &[
         count_made(super::size(&value).saturating_add(items.saturating_mul(per_item)))?;
         Ok(value)
     }),
-    arithmetic!(Plus, "windlass_add"),
-    arithmetic!(Minus, "windlass_subtract"),
-    arithmetic!(Mul, "windlass_multiply"),
-    arithmetic!(Div, "windlass_divide"),
-    arithmetic!(Mod, "windlass_modulo"),
     (READ, |a| {
         let value = Args(a).get(0)?;
         count_read(super::size(&value))?;

@@ -156,8 +156,8 @@ impl Scope {
                     Operation::Binary(binary) => {
                         self.expression(&mut binary.lhs_expr)?;
                         self.expression(&mut binary.rhs_expr)?;
-                        let own = OPERATORS.iter().find(|(operator, _)| *operator == binary.operator);
-                        let Some((_, name)) = own.filter(|_| self.form != Form::Printed) else {
+                        let own = OPERATORS.iter().find(|(operator, ..)| *operator == binary.operator);
+                        let Some((_, name, _)) = own.filter(|_| self.form != Form::Printed) else {
                             return Ok(());
                         };
                         let side = |side: &mut Expression| std::mem::replace(side, Expression::Null);
