@@ -3,8 +3,8 @@
 //! Owns what is rewritten before an evaluation. The crate evaluates arguments before a call and ends with the first error: each argument
 //! of such a call becomes its text, after an object of the variables that it may name; the functions evaluate the texts. The crate counts
 //! nothing that loops make or read: what they go through and each part of a result goes through the function [`COUNTED`], and each
-//! variable that they name through [`READ`]. Its arithmetic is not ours: operators become calls of the functions that [`OPERATORS`] names, in a text
-//! when it is read again.
+//! variable that they name through [`READ`]. Its arithmetic is not ours: operators become calls of the functions that [`OPERATORS`] names,
+//! in a text when it is read again.
 
 use std::str::FromStr as _;
 
@@ -38,7 +38,7 @@ pub(super) const READ: &str = "windlass_read";
 pub(super) fn rewritten(expression: &Expression, variables: &[&str]) -> Result<Expression, String> {
     let mut out = expression.clone();
     let variables = variables.iter().map(|name| Identifier::sanitized(*name)).collect();
-    Scope { variables, form: Form::Evaluated, loops: false }.expression(&mut out)?;
+    Scope { variables, form: Form::Evaluated, loops: false, in_template: false }.expression(&mut out)?;
     Ok(out)
 }
 
@@ -63,7 +63,8 @@ fn evaluated(scope: &Value, argument: &Value) -> Result<Value, String> {
         return Err("an argument is no expression".to_owned());
     };
     let mut expression = Expression::from_str(text).map_err(|error| error.to_string())?;
-    Scope { variables: Vec::new(), form: Form::ReadAgain, loops: false }.expression(&mut expression)?;
+    Scope { variables: Vec::new(), form: Form::ReadAgain, loops: false, in_template: false }
+        .expression(&mut expression)?;
     let mut context = Context::new();
     functions::declare(&mut context);
     for (name, value) in variables {
@@ -90,6 +91,8 @@ struct Scope {
     form: Form,
     /// Whether it is evaluated once for each item of a loop.
     loops: bool,
+    /// Whether it stands in a template. A template is printed when its expressions are rewritten, and read again by the crate.
+    in_template: bool,
 }
 
 impl Scope {
@@ -101,7 +104,12 @@ impl Scope {
                 variables.push(name.clone());
             }
         }
-        Self { variables, form: self.form, loops: true }
+        Self { variables, form: self.form, loops: true, in_template: self.in_template }
+    }
+
+    /// The scope of the expressions of a template.
+    fn in_template(&self) -> Self {
+        Self { variables: self.variables.clone(), form: self.form, loops: self.loops, in_template: true }
     }
 
     fn expression(&self, expression: &mut Expression) -> Result<(), String> {
@@ -197,7 +205,7 @@ impl Scope {
             ("can", count) => return Err(format!("can takes one argument, and has {count}")),
             _ => return Err("try needs an argument".to_owned()),
         }
-        let printed = Self { variables: self.variables.clone(), form: Form::Printed, loops: self.loops };
+        let printed = Self { form: Form::Printed, ..self.in_template() };
         for argument in &mut call.args {
             printed.expression(argument)?;
             let text = argument.to_string();
@@ -218,15 +226,16 @@ impl Scope {
     }
 
     fn template(&self, template: &mut Template) -> Result<(), String> {
+        let expressions = self.in_template();
         template.elements_mut().iter_mut().try_for_each(|element| match element {
             Element::Literal(text) => {
-                if self.form == Form::Printed {
+                if self.form == Form::Printed || self.in_template {
                     *text = escaped(text);
                 }
                 Ok(())
             }
             Element::Interpolation(interpolation) => {
-                self.expression(&mut interpolation.expr)?;
+                expressions.expression(&mut interpolation.expr)?;
                 if self.loops && self.form != Form::ReadAgain {
                     count(&mut interpolation.expr, 0);
                 }
@@ -234,12 +243,12 @@ impl Scope {
             }
             Element::Directive(directive) => match &mut **directive {
                 Directive::If(choice) => {
-                    self.expression(&mut choice.cond_expr)?;
+                    expressions.expression(&mut choice.cond_expr)?;
                     self.template(&mut choice.true_template)?;
                     choice.false_template.as_mut().map_or(Ok(()), |template| self.template(template))
                 }
                 Directive::For(each) => {
-                    self.expression(&mut each.collection_expr)?;
+                    expressions.expression(&mut each.collection_expr)?;
                     self.within(each.key_var.as_ref(), &each.value_var).template(&mut each.template)?;
                     if self.form != Form::ReadAgain {
                         count(&mut each.collection_expr, literal_bytes(&each.template));
