@@ -21,6 +21,8 @@ const MAX_EXPRESSIONS: usize = 20;
 const MAX_PATTERN: usize = 253;
 /// The largest automaton of a pattern, in bytes: the operator searches with it for each object of a namespace.
 const MAX_AUTOMATON: usize = 16 << 10;
+/// The most memory of a workload's regular expressions, in bytes. They are kept as long as the workload, and searches keep as much again.
+const MAX_AUTOMATA: usize = 128 << 10;
 /// Follow all that the Pods use.
 const AUTO: &str = "reloader.stakater.com/auto";
 /// Follow what the Pods use and what has [`MATCH`].
@@ -139,6 +141,8 @@ pub(crate) struct ReloadRequest {
     pub(crate) pause: Option<Duration>,
     /// Annotations that cannot be used; the texts name them with their values.
     pub(crate) errors: Vec<String>,
+    /// Memory of the regular expressions, in bytes.
+    automata: usize,
 }
 
 /// What an object of configuration says of itself.
@@ -277,6 +281,16 @@ impl ReloadRequest {
                     ));
                 }
                 Ok(pattern) => {
+                    let memory = pattern.expression.as_ref().map_or(0, |expression| expression.memory());
+                    if self.automata + memory > MAX_AUTOMATA {
+                        self.errors.push(format!(
+                            "{name}: {:?}: the regular expressions of the workload take more than {} KiB: this one is not followed",
+                            pattern.text,
+                            MAX_AUTOMATA >> 10
+                        ));
+                        continue;
+                    }
+                    self.automata += memory;
                     expressions += usize::from(pattern.expression.is_some());
                     out.push(pattern);
                 }
@@ -409,6 +423,10 @@ mod tests {
                 "more than 20 regular expressions",
             ),
             (json!({"configmap.reloader.stakater.com/reload": "[\\pL\\pN]{900}"}), "reload: \"[\\\\pL"),
+            (
+                json!({"configmap.reloader.stakater.com/reload": "a.,".repeat(20), "secret.reloader.stakater.com/reload": "b.,c.,d.,e.,f."}),
+                "\"f.\": the regular expressions of the workload take more than 128 KiB",
+            ),
             (
                 json!({"reloader.stakater.com/rollout-strategy": "no"}),
                 "\"no\" is neither rollout nor restart",
