@@ -325,6 +325,63 @@ fn aliases_take_so_much_memory() {
     }
 }
 
+/// Both Helms render a chart, and we refuse it with these words.
+#[track_caller]
+fn is_refused(chart: &Chart, args: &[&str], rendered: &str, told: &str) {
+    for said in [chart.helm4(args), chart.helm3(args)] {
+        assert!(said.contains(rendered), "Helm no longer renders it:\n{}", &said[..said.len().min(1000)]);
+    }
+    for said in [chart.ours(args), chart.ours3(args)] {
+        assert!(said.contains(told), "{}", &said[..said.len().min(1000)]);
+    }
+}
+
+#[test]
+fn dependencies_are_imported_and_copied_within_bounds() {
+    let chart = |metadata: &str| {
+        let metadata = format!("apiVersion: v2\nname: demo\nversion: 1.0.0\ndependencies:\n{metadata}");
+        Chart::new(&[
+            ("Chart.yaml", metadata.as_str()),
+            ("templates/a.yaml", "a: 1000"),
+            ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
+            ("charts/sub/values.yaml", "a: {x: 1}\n"),
+        ])
+    };
+    let sub = "- name: sub\n  version: 1.0.0\n";
+    let import = "  - {child: a, parent: b}\n".repeat(1_001);
+    let many = chart(&format!("{sub}  import-values:\n{import}"));
+    is_refused(&many, &[], "a: 1000", "import-values has 1001 entries, more than 1000");
+    let long = chart(&format!("{sub}  import-values: [{{child: a, parent: {}}}]\n", ["b"; 501].join(".")));
+    is_refused(&long, &[], "a: 1000", "more than 500");
+    let aliases: String = (0..10_001).map(|n| format!("{sub}  alias: s{n}\n")).collect();
+    is_refused(&chart(&aliases), &[], "a: 1000", "10000");
+}
+
+#[test]
+fn lists_are_filled_up_within_a_bound() {
+    let chart = Chart::new(&[("templates/a.yaml", "a: {{ len .Values.k39 }}")]);
+    let set: Vec<String> = (0..40).map(|n| format!("k{n}[65535]=1")).collect();
+    is_refused(
+        &chart,
+        &["--set", &set.join(",")],
+        "a: 65536",
+        "lists that indexes fill up take more than 32 MiB",
+    );
+}
+
+#[test]
+fn a_schema_is_checked_in_so_many_steps() {
+    let schema =
+        format!(r#"{{"properties": {{"l": {{"items": {{"allOf": [{}]}}}}}}}}"#, ["{}"; 2_000].join(","));
+    let values = format!("l: [{}]\n", ["1"; 1_001].join(","));
+    let files = [
+        ("values.yaml", values.as_str()),
+        ("values.schema.json", schema.as_str()),
+        ("templates/a.yaml", "a: {{ len .Values.l }}"),
+    ];
+    is_refused(&Chart::new(&files), &[], "a: 1001", "2000000");
+}
+
 #[test]
 fn an_archive_has_so_many_files() {
     let mut archive =
