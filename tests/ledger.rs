@@ -358,6 +358,27 @@ fn dependencies_are_imported_and_copied_within_bounds() {
 }
 
 #[test]
+fn errors_show_so_much_of_a_name() {
+    let name = "n".repeat(3_000);
+    let text = format!(
+        "{{{{ define \"{name}\" }}}}{{{{ fail \"so\" }}}}{{{{ end }}}}{{{{ include \"{name}\" . }}}}"
+    );
+    let chart = Chart::new(&[("templates/a.yaml", text.as_str())]);
+    is_refused(&chart, &[], &name, &format!("executing \"{}...\"", "n".repeat(2 << 10)));
+}
+
+#[test]
+fn json_nests_ten_thousand_deep() {
+    let text =
+        "{{ $d := dict }}{{ range until 12000 }}{{ $d = dict \"a\" $d }}{{ end }}a: {{ len (toJson $d) }}";
+    let chart = Chart::new(&[("templates/a.yaml", text)]);
+    is_refused(&chart, &[], "a: 72002", "a: 0");
+    let text = text.replace("toJson", "mustToJson");
+    let chart = Chart::new(&[("templates/a.yaml", text.as_str())]);
+    is_refused(&chart, &[], "a: 72002", "nested deeper than 10000");
+}
+
+#[test]
 fn lists_are_filled_up_within_a_bound() {
     let chart = Chart::new(&[("templates/a.yaml", "a: {{ len .Values.k39 }}")]);
     let set: Vec<String> = (0..40).map(|n| format!("k{n}[65535]=1")).collect();

@@ -370,3 +370,67 @@ fn schemas_are_checked_until_the_deadline() {
     assert!(error.contains("s0:\nrender stopped: its time is over"), "{error}");
     assert!(!error.contains("s1:"), "{error}");
 }
+
+/// The error of a template in a chart, within so many MiB.
+fn template_error(text: &str, mib: usize) -> String {
+    let text = format!("kind: ConfigMap\nsaid: {text}\n");
+    told(vec![file("Chart.yaml", &metadata("root", "")), file("templates/a.yaml", &text)], mib)
+}
+
+#[test]
+fn what_a_call_makes_is_reserved_before() {
+    for text in [
+        "{{ $s := repeat 2000000 \"a\" }}{{ len (printf (repeat 200 \"%[1]s\") $s) }}",
+        "{{ $k := repeat 10000 \"k\" }}{{ $d := dict \"v\" 1 }}{{ range until 900 }}{{ $d = dict \"a\" 1 $k $d }}{{ end }}{{ len (mustToToml $d) }}",
+        "{{ $s := repeat 2000000 (b64dec \"AQ==\") }}{{ $l := list $s $s $s $s }}{{ len (toJson (list $l $l)) }}",
+        "{{ $s := repeat 1000000 \"a\\n\" }}{{ $d := dict \"a\" $s }}{{ range until 100 }}{{ $d = dict \"a\" $d }}{{ end }}{{ len (toYaml $d) }}",
+        "{{ $s := repeat 4000000 (b64dec \"/w==\") }}{{ regexMatch \"z\" $s }}",
+    ] {
+        let error = template_error(text, 64);
+        assert!(error.contains("MiB"), "{text}: {error}");
+    }
+    let printed = template_error("{{ len (printf (repeat 20 \"%[1]s\") (repeat 1000 \"a\")) }}", 64);
+    assert_eq!(printed, "no error");
+}
+
+#[test]
+fn errors_of_includes_repeat_so_much_of_their_names() {
+    let name = "n".repeat(50_000);
+    let include = format!("{{{{ include \"{name}\" . }}}}");
+    let error = template_error(&format!("{{{{ define \"{name}\" }}}}{include}{{{{ end }}}}{include}"), 512);
+    assert!(error.len() < 8 << 20, "{}", error.len());
+}
+
+#[test]
+fn reading_texts_counts_as_work() {
+    let text =
+        "{{ $s := repeat 20000000 \"a\" }}{{ range until 100000 }}{{ $_ := contains \"b\" $s }}{{ end }}";
+    let files =
+        vec![file("Chart.yaml", &metadata("root", "")), file("templates/a.yaml", &format!("said: {text}\n"))];
+    let chart = load_files(files, Profile::Helm4, &mut |_| {}).unwrap();
+    let error = render_chart(chart, Limits::default(), Duration::from_secs(1)).unwrap_err();
+    assert!(error.contains("render stopped: "), "{error}");
+}
+
+/// Each of these took minutes before.
+#[test]
+fn functions_of_long_texts_take_linear_time() {
+    for text in [
+        "{{ len (trimAll (print (repeat 400000 \"a\") \"b\") (repeat 400000 \"b\")) }}",
+        "{{ len (split \"\" (repeat 400000 \"a\")) }}",
+        "{{ len (printf (repeat 400000 \"%[\")) }}",
+    ] {
+        assert_eq!(template_error(text, 2048), "no error", "{text}");
+    }
+}
+
+#[test]
+fn values_are_written_to_a_depth() {
+    for function in ["mustToJson", "mustToYaml", "mustToRawJson"] {
+        let text = format!(
+            "{{{{ $d := dict }}}}{{{{ range until 40000 }}}}{{{{ $d = dict \"a\" $d }}}}{{{{ end }}}}{{{{ len ({function} $d) }}}}"
+        );
+        let error = template_error(&text, 2048);
+        assert!(error.contains("nested deeper than 10000"), "{function}: {error}");
+    }
+}

@@ -245,6 +245,7 @@ impl<'o> Printer<'o> {
 
     fn format(&mut self, format: &[u8], args: &[Value<'_>]) {
         let (mut i, mut next, mut reordered_any) = (0, 0usize, false);
+        let last_bracket = memchr::memrchr(b']', format);
         while i < format.len() {
             let lit = format[i..].iter().position(|&c| c == b'%').map_or(format.len(), |n| i + n);
             self.out.extend_from_slice(&format[i..lit]);
@@ -271,7 +272,8 @@ impl<'o> Printer<'o> {
                     return false;
                 }
                 *reordered = true;
-                let Some(end) = format[*i..].iter().position(|&c| c == b']') else {
+                let closed = last_bracket.is_some_and(|last| last > *i);
+                let Some(end) = format[*i..].iter().position(|&c| c == b']').filter(|_| closed) else {
                     *good = false;
                     *i += 1;
                     return false;

@@ -145,7 +145,7 @@ fn copied<'a>(arena: &'a Arena, v: Value<'a>, depth: usize) -> Out<'a> {
             "deepCopy error: the value is nested deeper than {MAX_DEPTH}, or contains itself"
         ));
     }
-    stacker::maybe_grow(32 * 1024, 1024 * 1024, || match v {
+    stacker::maybe_grow(128 * 1024, 1024 * 1024, || match v {
         Value::List(l) if !l.nil => {
             let items: Result<Vec<_>, Error> = l.items.iter().map(|i| copied(arena, *i, depth + 1)).collect();
             Ok(Value::typed_list(arena, l.elem, &items?))

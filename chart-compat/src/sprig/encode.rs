@@ -124,10 +124,13 @@ impl<const PRETTY: bool> Output for Yaml<'_, PRETTY> {
 
 /// The depth from which a walk checks for maps that contain themselves (`encoding/json`'s `startDetectCyclesAfter`).
 const SUSPECT: usize = 1000;
+/// The maximal depth of a value.
+const MAX_DEPTH: usize = 10_000;
 
 struct Walk<'a> {
     arena: &'a Arena,
     open: Vec<&'a Map<'a>>,
+    depth: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -174,7 +177,13 @@ impl<'a> Walk<'a> {
     }
 
     fn deeper<O: Output>(&mut self, out: &mut O, value: Value<'a>) -> Result<(), String> {
-        stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.value(out, value))
+        if self.depth > MAX_DEPTH {
+            return Err(format!("json: unsupported value: it is nested deeper than {MAX_DEPTH}"));
+        }
+        self.depth += 1;
+        let done = stacker::maybe_grow(128 * 1024, 1024 * 1024, || self.value(out, value));
+        self.depth -= 1;
+        done
     }
 
     fn entries<O: Output>(
@@ -275,7 +284,7 @@ fn fields<'a>(s: &Struct<'a>, view: View) -> Vec<(Cow<'a, str>, Value<'a>)> {
 }
 
 fn walk<'a, O: Output>(arena: &'a Arena, out: &mut O, value: Value<'a>) -> Result<(), String> {
-    Walk { arena, open: Vec::new() }.value(out, value)
+    Walk { arena, open: Vec::new(), depth: 0 }.value(out, value)
 }
 
 /// The format of JSON.

@@ -22,7 +22,7 @@ fn equal<'a>(arena: &'a Arena, a: Value<'a>, b: Value<'a>, depth: usize) -> bool
     if depth > DEEP {
         return true;
     }
-    stacker::maybe_grow(32 * 1024, 1024 * 1024, || match (a, b) {
+    stacker::maybe_grow(128 * 1024, 1024 * 1024, || match (a, b) {
         (Value::Nil | Value::NilInterface, Value::Nil | Value::NilInterface) => true,
         (Value::Bool(x), Value::Bool(y)) => x == y,
         (Value::Int(x), Value::Int(y)) | (Value::Int64(x), Value::Int64(y)) => x == y,

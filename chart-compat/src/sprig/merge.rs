@@ -74,7 +74,7 @@ fn merge<'a>(
             }
             Value::Map(from) => match old {
                 Some(Value::Map(into)) if !into.is_nil() => {
-                    stacker::maybe_grow(32 * 1024, 1024 * 1024, || {
+                    stacker::maybe_grow(128 * 1024, 1024 * 1024, || {
                         merge(x, into, from, overwrite, depth + 1)
                     })?;
                 }

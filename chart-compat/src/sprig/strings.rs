@@ -2,6 +2,8 @@
 //!
 //! Like Go's, they work on bytes, so a cut can split a character. Letter case is in `case`.
 
+use std::collections::HashSet;
+
 use super::args::{Out, bytes, fail, int, items, strval, strval_in};
 use crate::go::{Arena, Elem, Map, MapKind, Value, fmt, strconv, trim};
 use crate::template::{Error, Exec, Func, Type};
@@ -141,7 +143,7 @@ fn repeat(s: &[u8], count: i64) -> Result<Vec<u8>, Error> {
 }
 
 fn trim_all<'a>(_: &mut Exec<'a>, a: &[Value<'a>]) -> Out<'a> {
-    let cut: Vec<char> = super::args::runes(bytes(a[0])).collect();
+    let cut: HashSet<char> = super::args::runes(bytes(a[0])).collect();
     Ok(Value::Str(trim::runes(bytes(a[1]), |c| cut.contains(&c))))
 }
 
@@ -309,8 +311,12 @@ fn split<'a>(s: &'a [u8], separator: &[u8], n: i64) -> Vec<&'a [u8]> {
 /// A map with the keys `_0`, `_1`, …
 fn numbered<'a>(arena: &'a Arena, parts: Vec<&'a [u8]>) -> Value<'a> {
     let map = Map::with_capacity(arena, MapKind::Strings, parts.len());
-    for (i, part) in parts.into_iter().enumerate() {
-        map.insert(arena.alloc_slice_copy(format!("_{i}").as_bytes()), Value::Str(part));
+    let mut entries: Vec<_> =
+        parts.into_iter().enumerate().map(|(i, part)| (format!("_{i}"), part)).collect();
+    // In the order of the map: to insert before others takes linear time.
+    entries.sort_unstable();
+    for (key, part) in entries {
+        map.insert(arena.alloc_slice_copy(key.as_bytes()), Value::Str(part));
     }
     Value::Map(map)
 }

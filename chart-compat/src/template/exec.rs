@@ -88,6 +88,17 @@ pub struct Exec<'a> {
     spare: Vec<Vec<u8>>,
 }
 
+/// The most bytes of a name or an expression in an error. Each level of `include` repeats both.
+const MAX_SHOWN: usize = 2 << 10;
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_SHOWN {
+        text.truncate(text.floor_char_boundary(MAX_SHOWN));
+        text.push_str("...");
+    }
+    text
+}
+
 /// Whether the items of a loop have the static type `interface {}`. Those of typed lists and maps do not.
 fn hands_out_slots(value: Value<'_>) -> bool {
     match value {
@@ -333,8 +344,8 @@ impl<'a> Exec<'a> {
             file: self.template.file.to_string(),
             line,
             column,
-            template: self.template.name.to_string(),
-            node,
+            template: shortened(self.template.name.to_string()),
+            node: shortened(node),
             source: Source(self.template.text.clone()),
             message: String::new(),
             used: Vec::new(),

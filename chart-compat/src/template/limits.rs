@@ -45,6 +45,12 @@ impl Default for Limits {
 const SMALL: usize = 64 << 10;
 /// Added text up to this many bytes is not checked at once.
 const LITTLE: usize = 4 << 10;
+/// Bytes of text in the arguments of a call that count as a step.
+const BYTES_OF_A_STEP: usize = 64;
+/// The most bytes that an escape makes of one byte beyond it, as `\u0001`.
+const ESCAPE: usize = 5;
+/// Memory of a text that is not UTF-8 while a regular expression is searched in it, for each of its bytes.
+const REPLACED_TEXT: usize = 24;
 /// Steps between two calls of `World::stopped`.
 const BETWEEN_STOPS: u64 = 1 << 12;
 /// Estimated memory of a parsed template for each byte of its text.
@@ -200,6 +206,13 @@ fn text_of(value: Value<'_>) -> &[u8] {
         Value::Str(s) | Value::Bytes(s) => s,
         _ => b"",
     }
+}
+
+/// How many bytes of a text have escapes in JSON, YAML or TOML, or belong to an invalid character.
+fn escaped_bytes(text: &[u8]) -> usize {
+    text.iter()
+        .filter(|b| **b < 0x20 || **b >= 0x7f || matches!(b, b'"' | b'\\' | b'<' | b'>' | b'&'))
+        .count()
 }
 
 fn number_of(value: Value<'_>) -> i128 {
@@ -367,9 +380,21 @@ impl<'a> Exec<'a> {
             self.check_work()?;
         }
         let texts: usize = args.iter().map(|v| text_of(*v).len()).sum();
+        // A call takes at least the time to read its texts.
+        self.count_steps(texts / BYTES_OF_A_STEP)?;
         let mut bytes = texts.saturating_mul(growth);
-        if walks {
-            bytes = bytes.saturating_add(self.weigh(args)?);
+        let tree = if walks { self.weigh(args)? } else { 0 };
+        bytes = bytes.saturating_add(tree);
+        if f.name == "printf" && args.first().is_some_and(|format| text_of(*format).contains(&b'[')) {
+            // Each verb may print any argument.
+            let verbs = memchr::memchr_iter(b'%', text_of(args[0])).count();
+            let each = args[1..].iter().map(|v| text_of(*v).len()).max().unwrap_or(0).saturating_add(tree);
+            bytes = bytes.saturating_add(verbs.saturating_mul(each.saturating_mul(2)));
+        }
+        let is_text = |v: &Value<'_>| std::str::from_utf8(text_of(*v)).is_ok();
+        if texts.saturating_mul(REPLACED_TEXT) > SMALL && f.name.contains("egex") && !args.iter().all(is_text)
+        {
+            bytes = bytes.saturating_add(texts.saturating_mul(REPLACED_TEXT));
         }
         if makes {
             bytes = bytes.saturating_add(result_size(f.name, args).saturating_mul(2));
@@ -393,7 +418,11 @@ impl<'a> Exec<'a> {
         let (mut bytes, mut nodes) = (0usize, 0u64);
         let mut left: Vec<(Value<'a>, usize)> = values.iter().map(|v| (*v, 0)).collect();
         while let Some((value, indent)) = left.pop() {
-            bytes = bytes.saturating_add(NODE / 2 + indent + text_of(value).len());
+            let text = text_of(value);
+            // A text of several lines is indented at each.
+            let lines = if text.is_empty() { 1 } else { 1 + memchr::memchr_iter(b'\n', text).count() };
+            bytes = bytes.saturating_add(NODE / 2 + text.len() + ESCAPE * escaped_bytes(text));
+            bytes = bytes.saturating_add(lines.saturating_mul(2 * indent));
             nodes += 1;
             if bytes > room {
                 self.check_memory(bytes)?;
@@ -403,7 +432,7 @@ impl<'a> Exec<'a> {
                 Value::List(list) => left.extend(list.items.iter().map(|item| (*item, indent + 2))),
                 Value::Map(map) => {
                     for (key, item) in &*map.entries() {
-                        bytes = bytes.saturating_add(key.len());
+                        bytes = bytes.saturating_add(key.len() + ESCAPE * escaped_bytes(key));
                         left.push((*item, indent + 2));
                     }
                 }

@@ -10,6 +10,8 @@ use crate::error::Error;
 
 /// The most nodes that the `copy` operations of a patch may add: each can double the document.
 const MAX_COPIED: usize = 1_000_000;
+/// The most bytes of texts and keys in them.
+const MAX_COPIED_TEXT: usize = 32 << 20;
 
 /// A parsed patch.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +50,7 @@ impl JsonPatch {
     /// # Errors
     /// An operation that does not apply, in the library's words.
     pub fn apply(&self, document: &mut Data) -> Result<(), Error> {
-        let mut room = MAX_COPIED;
+        let mut room = Room { nodes: MAX_COPIED, bytes: MAX_COPIED_TEXT };
         self.0.iter().try_for_each(|operation| apply(document, operation, &mut room).map_err(Error::Patch))
     }
 }
@@ -68,7 +70,29 @@ fn text<'o>(operation: &'o Map, key: &str) -> Result<&'o str, String> {
     }
 }
 
-fn apply(document: &mut Data, operation: &Map, room: &mut usize) -> Result<(), String> {
+/// What the `copy` operations of a patch may still add.
+struct Room {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn take(&mut self, copied: &Data) -> Result<(), String> {
+        let (nodes, bytes) = size(copied);
+        self.nodes = self
+            .nodes
+            .checked_sub(nodes)
+            .ok_or_else(|| format!("copy operations add more than {MAX_COPIED} nodes"))?;
+        let mib = MAX_COPIED_TEXT >> 20;
+        self.bytes = self
+            .bytes
+            .checked_sub(bytes)
+            .ok_or_else(|| format!("copy operations add more than {mib} MiB of text"))?;
+        Ok(())
+    }
+}
+
+fn apply(document: &mut Data, operation: &Map, room: &mut Room) -> Result<(), String> {
     let kind = operation.get("op").and_then(Data::as_str).unwrap_or("unknown");
     let value = || operation.get("value").cloned();
     let path = text(operation, "path");
@@ -118,11 +142,9 @@ fn apply(document: &mut Data, operation: &Map, room: &mut usize) -> Result<(), S
             let (parent, key) = find(document, from).ok_or_else(|| {
                 format!("copy operation does not apply: doc is missing from path: {from}: missing value")
             })?;
-            let copied =
-                get(parent, &key).map_err(|e| format!("error in copy for from: '{from}': {e}"))?.cloned();
-            *room = room
-                .checked_sub(copied.as_ref().map_or(0, count))
-                .ok_or_else(|| format!("copy operations add more than {MAX_COPIED} nodes"))?;
+            let copied = get(parent, &key).map_err(|e| format!("error in copy for from: '{from}': {e}"))?;
+            copied.map_or(Ok(()), |copied| room.take(copied))?;
+            let copied = copied.cloned();
             let path = path.map_err(|_| "copy operation failed to decode path: missing value")?;
             let (parent, key) = find(document, path).ok_or_else(|| {
                 format!(
@@ -141,11 +163,14 @@ fn apply(document: &mut Data, operation: &Map, room: &mut usize) -> Result<(), S
     }
 }
 
-fn count(data: &Data) -> usize {
-    1 + match data {
-        Data::List(items) => items.iter().map(count).sum(),
-        Data::Map(map) => map.values().map(count).sum(),
-        _ => 0,
+/// Nodes of a value, and bytes of its texts and keys.
+fn size(data: &Data) -> (usize, usize) {
+    let add = |(nodes, bytes): (usize, usize), more: (usize, usize)| (nodes + more.0, bytes + more.1);
+    match data {
+        Data::List(items) => items.iter().map(size).fold((1, 0), add),
+        Data::Map(map) => map.iter().map(|(key, value)| add((0, key.len()), size(value))).fold((1, 0), add),
+        Data::String(text) => (1, text.len()),
+        _ => (1, 0),
     }
 }
 

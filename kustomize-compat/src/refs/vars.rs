@@ -199,6 +199,7 @@ fn replace(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Res
 fn expand(text: &str, values: &Values, used: &mut BTreeSet<String>) -> Value {
     let mut out = String::new();
     let mut rest = text;
+    let last_bracket = text.rfind(')').unwrap_or(0);
     // A text that is too long is refused by the caller.
     while let Some(at) = rest.find('$').filter(|_| out.len() <= MAX_TEXT) {
         let (before, after) = rest.split_at(at);
@@ -208,7 +209,8 @@ fn expand(text: &str, values: &Values, used: &mut BTreeSet<String>) -> Value {
         }
         out.push_str(before);
         if let Some(inner) = after.strip_prefix('(') {
-            let Some((name, behind)) = inner.split_once(')') else {
+            let closed = text.len() - inner.len() <= last_bracket;
+            let Some((name, behind)) = closed.then(|| inner.split_once(')')).flatten() else {
                 out.push_str("$(");
                 rest = inner;
                 continue;

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::{at_mut, lookup};
 use crate::fieldspec::path_match::{Found, find};
 use crate::fieldspec::split_dotted;
+use crate::resource::growth;
 use crate::resource::node::is_empty;
 use crate::resource::shared::{sync, without_marks};
 use crate::resource::{Gvk, Id, Objects, Resource};
@@ -279,6 +280,9 @@ impl Target {
     }
 
     fn set(&self, field: &mut Node, value: &Node) -> Result<(), Error> {
+        let is_joined = self.options.as_ref().is_some_and(|options| !options.delimiter.is_empty());
+        let kept = if is_joined { field.memory() } else { 0 };
+        growth::change(field.memory(), kept.saturating_add(value.memory()))?;
         let mut value = value.clone();
         if let Some(FieldOptions { delimiter, index, .. }) =
             self.options.as_ref().filter(|options| !options.delimiter.is_empty())

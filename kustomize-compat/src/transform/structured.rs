@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::{at_mut, places};
 use crate::fieldspec::path_match::{Found, find};
 use crate::format::value_to_json;
+use crate::resource::growth;
 
 /// Sets a field below a text on the path.
 ///
@@ -33,6 +34,7 @@ pub(super) fn set_in_text(
         if let Found::Place(places) = one
             && let Some(place) = at_mut(root, &places)
         {
+            growth::change(place.memory(), value.memory())?;
             if place.kind == Kind::Scalar {
                 place.value.clone_from(&value.value);
             } else {

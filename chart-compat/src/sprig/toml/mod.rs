@@ -11,7 +11,7 @@ use Type::{Any, String as Str};
 
 pub(super) const FUNCS: &[Func] = &[
     Func::new("toToml", &[Any], |x, a| {
-        let text = match write::to_toml(a[0]) {
+        let text = match write::to_toml(a[0], x.room() / 2) {
             Ok(text) => text,
             // A panic of the library fails the render; an error is the function's result.
             Err(write::Failure::Panic(e)) => return Err(Error::new(e)),
@@ -30,7 +30,8 @@ pub(super) const FUNCS: &[Func] = &[
 ];
 
 /// The functions that exist only in Helm 4.
-pub(super) const HELM4: &[Func] = &[Func::new("mustToToml", &[Any], |x, a| match write::to_toml(a[0]) {
-    Ok(text) => Ok(Value::str(x.arena, text)),
-    Err(write::Failure::Panic(e) | write::Failure::Error(e)) => Err(Error::new(e)),
-})];
+pub(super) const HELM4: &[Func] =
+    &[Func::new("mustToToml", &[Any], |x, a| match write::to_toml(a[0], x.room() / 2) {
+        Ok(text) => Ok(Value::str(x.arena, text)),
+        Err(write::Failure::Panic(e) | write::Failure::Error(e)) => Err(Error::new(e)),
+    })];

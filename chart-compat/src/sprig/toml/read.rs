@@ -454,11 +454,11 @@ impl<'a> Reader<'a, '_> {
             None => return self.unexpected("unexpected EOF; expected value"),
             Some('[') => {
                 self.at += 1;
-                stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.array(depth))?
+                stacker::maybe_grow(128 * 1024, 1024 * 1024, || self.array(depth))?
             }
             Some('{') => {
                 self.at += 1;
-                let table = stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.inline_table(depth))?;
+                let table = stacker::maybe_grow(128 * 1024, 1024 * 1024, || self.inline_table(depth))?;
                 return Ok(Node::Table(table));
             }
             Some('"') => {

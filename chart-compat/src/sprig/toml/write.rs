@@ -16,8 +16,8 @@ type Done = Result<(), Failure>;
 /// Maximal nesting of tables. A deeper map contains itself.
 const MAX_DEPTH: usize = 1000;
 
-/// Encodes a value as a document.
-pub(super) fn to_toml(value: Value<'_>) -> Result<Vec<u8>, Failure> {
+/// Encodes a value as a document. `most`: the most bytes that it may have, since each table has its whole path in its header.
+pub(super) fn to_toml(value: Value<'_>, most: usize) -> Result<Vec<u8>, Failure> {
     if value.is_nil() {
         return Err(Failure::Panic("reflect: call of reflect.Value.Type on zero Value".to_owned()));
     }
@@ -26,7 +26,7 @@ pub(super) fn to_toml(value: Value<'_>) -> Result<Vec<u8>, Failure> {
     {
         return Ok(b"[]".to_vec());
     }
-    let mut out = Writer { out: Vec::new() };
+    let mut out = Writer { out: Vec::new(), most };
     out.encode(&mut Vec::new(), value)?;
     Ok(out.out)
 }
@@ -115,6 +115,7 @@ fn entries(v: Value<'_>) -> Vec<Entry<'_>> {
 
 struct Writer {
     out: Vec<u8>,
+    most: usize,
 }
 
 impl Writer {
@@ -142,6 +143,10 @@ impl Writer {
     }
 
     fn encode<'a>(&mut self, key: &mut Vec<&'a [u8]>, value: Value<'a>) -> Done {
+        if self.out.len() > self.most {
+            let mib = self.most >> 20;
+            return Err(Failure::Error(format!("toml: the document takes more than {mib} MiB")));
+        }
         if key.len() > MAX_DEPTH {
             return Err(Failure::Error(format!("toml: tables are nested deeper than {MAX_DEPTH}")));
         }
@@ -186,7 +191,7 @@ impl Writer {
         let (plain, tables) = split(value)?;
         for (name, v) in plain.into_iter().chain(tables) {
             key.push(name);
-            stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.encode(key, v))?;
+            stacker::maybe_grow(128 * 1024, 1024 * 1024, || self.encode(key, v))?;
             key.pop();
         }
         Ok(())
@@ -244,7 +249,7 @@ impl Writer {
             if i > 0 {
                 self.out.extend_from_slice(b", ");
             }
-            stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.element(item, depth + 1))?;
+            stacker::maybe_grow(128 * 1024, 1024 * 1024, || self.element(item, depth + 1))?;
         }
         self.out.push(b']');
         Ok(())
@@ -261,7 +266,7 @@ impl Writer {
             }
             push_key(&mut self.out, name);
             self.out.extend_from_slice(b" = ");
-            stacker::maybe_grow(32 * 1024, 1024 * 1024, || self.element(v, depth + 1))?;
+            stacker::maybe_grow(128 * 1024, 1024 * 1024, || self.element(v, depth + 1))?;
             if i + 1 != count && (i + 1 != first || count > first) {
                 self.out.extend_from_slice(b", ");
             }
