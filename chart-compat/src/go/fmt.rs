@@ -273,7 +273,8 @@ impl<'o> Printer<'o> {
                 }
                 *reordered = true;
                 let closed = last_bracket.is_some_and(|last| last > *i);
-                let Some(end) = format[*i..].iter().position(|&c| c == b']').filter(|_| closed) else {
+                let end = closed.then(|| memchr::memchr(b']', &format[*i..])).flatten();
+                let Some(end) = end else {
                     *good = false;
                     *i += 1;
                     return false;
