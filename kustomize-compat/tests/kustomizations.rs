@@ -190,7 +190,38 @@ fn builds_are_bounded() {
         format!("-- b{at}/m.yaml --\n{many}-- b{at}/kustomization.yaml --\n{text}")
     };
     let bases: String = (0..4).map(base).collect();
-    let table: [((String, String), &str); 14] = [
+    // Each doubles what was there; a text of 200 kB goes to 20,000 places.
+    let copied: String = (0..15).map(|n| format!("- {{op: copy, from: /m, path: /m/c{n}}}\n")).collect();
+    let text = "x".repeat(200_000);
+    let doubled = format!(
+        "-- m.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\nm: {{t: {text}}}\n-- p.yaml --\n{copied}"
+    );
+    let places = "{v: 1}, ".repeat(20_000);
+    let json = "{\"v\": 1}, ".repeat(20_000);
+    let spread = |path: &str, target: &str| {
+        let source = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: s}}\ndata: {{t: {text}}}\n");
+        let target = format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: t}}\n{target}");
+        (
+            format!(
+                "resources: [m.yaml]\nreplacements: [{{source: {{kind: ConfigMap, fieldPath: data.t}}, targets: [{{select: {{kind: \
+                 Secret}}, fieldPaths: [{path}]}}]}}]\n"
+            ),
+            format!("-- m.yaml --\n{source}---\n{target}"),
+        )
+    };
+    let table: [((String, String), &str); 17] = [
+        (
+            (
+                "resources: [m.yaml]\npatches: [{path: p.yaml, target: {kind: ConfigMap}}]\n".to_owned(),
+                doubled,
+            ),
+            "copy operations add more than 32 MiB of text",
+        ),
+        (spread("spec.l.*.v", &format!("spec: {{l: [{places}]}}\n")), large),
+        (
+            spread("spec.j.l.*.v", &format!("spec: {{j: '{{\"l\": [{}]}}'}}\n", json.trim_end_matches(", "))),
+            large,
+        ),
         of_many(format!("namePrefix: {long}")),
         of_many(format!("commonLabels: {{a: {long}}}")),
         of_many(format!("commonAnnotations: {{a: {long}}}")),
