@@ -84,6 +84,10 @@ impl Server {
             Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse::<u16>().ok()?)),
             _ => (host, None),
         };
+        // ssh compares the host of an address with that of its configuration by case, and would resolve another one again.
+        if scheme == "ssh" && name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return None;
+        }
         let name = name.to_ascii_lowercase();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         let is_plain = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
@@ -183,6 +187,7 @@ mod tests {
             ("http://127.0.0.1./r", plain),
             ("ssh://evil?x@127.0.0.1/r", plain),
             ("ssh://evil#@127.0.0.1/r", plain),
+            ("ssh://git@EVIL.example/r", plain),
             ("ssh://evil\\@127.0.0.1/r", plain),
             ("ssh://a@b@127.0.0.1/r", plain),
             ("ssh://-oProxyCommand=x/r", plain),

@@ -70,7 +70,8 @@ impl ReleaseNames {
             let rival = runner.engine().records().rival_of(&release.id);
             // What the object has deployed itself, and moves now, goes before its successor is installed.
             if let Some(rival) = rival.filter(|rival| !is_deployed_by(&pass.object["status"], rival)) {
-                let text = format!("release {rival} has objects there: choose another name");
+                // Where its records are is nobody else's to know.
+                let text = format!("another release {} has objects there: choose another name", rival.id);
                 return Err(ReconcileError::Config(text));
             }
             return Ok(Some(history));

@@ -161,6 +161,17 @@ impl Dispatcher {
         }
         for (name, object, spec) in concerned {
             let mut problems = Vec::new();
+            let own = name.namespace.as_deref().unwrap_or_default();
+            let of = &queued.event.involved_object;
+            if self.options.no_cross_namespace_refs && of.namespace != own {
+                // Before the filters: whether a message matches one would tell what is in it.
+                let text = format!(
+                    "alert '{own}/{}' can't process events of namespace '{}', cross-namespace references have been blocked",
+                    name.name, of.namespace
+                );
+                self.warn(&name, &object, (DISPATCH_FAILED, text));
+                continue;
+            }
             let admitted = self.filters.of(&name, &spec).await.admits(&queued.event.message, &mut problems);
             if admitted && let Err(error) = self.notify((&name, &object), &spec, &queued.event, &mut problems)
             {
@@ -183,12 +194,6 @@ impl Dispatcher {
         problems: &mut Vec<Problem>,
     ) -> Result<(), FluxError> {
         let namespace = name.namespace.clone().unwrap_or_default();
-        if self.options.no_cross_namespace_refs && event.involved_object.namespace != namespace {
-            return Err(format!(
-                "alert '{namespace}/{}' can't process event from '{}', cross-namespace references have been blocked",
-                name.name, event.involved_object
-            ).into());
-        }
         let reference = ObjectRef::new(kind("Provider"), Some(&namespace), &spec.provider_ref.name);
         let provider = self.watch.get(&reference);
         let provider = provider.ok_or_else(|| {
