@@ -361,7 +361,7 @@ fn dependencies_are_imported_and_copied_within_bounds() {
 fn errors_show_so_much_of_a_name() {
     let name = "n".repeat(3_000);
     let text = format!(
-        "{{{{ define \"{name}\" }}}}{{{{ fail \"so\" }}}}{{{{ end }}}}{{{{ include \"{name}\" . }}}}"
+        "{{{{ define \"{name}\" }}}}{{{{ .Values.a.b }}}}{{{{ end }}}}{{{{ include \"{name}\" . }}}}"
     );
     let chart = Chart::new(&[("templates/a.yaml", text.as_str())]);
     is_refused(&chart, &[], &name, &format!("executing \"{}...\"", "n".repeat(2 << 10)));
