@@ -12,6 +12,7 @@
 //! - [`hex`]: bytes as hexadecimal digits
 //! - [`local_address`]: addresses where tenants' servers may not be
 //! - [`machine`]: how much memory the process may take
+//! - [`namespace_semaphores`]: what one namespace may take of what all share
 //! - [`redact`]: secrets, and their masks in messages
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -28,4 +29,5 @@ pub mod cron;
 pub mod hex;
 pub mod local_address;
 pub mod machine;
+pub mod namespace_semaphores;
 pub mod redact;

@@ -15,6 +15,7 @@ use chart_compat::json::ParsedSize;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper_util::client::legacy::connect::dns::Name;
 use kube::client::Body;
+use tokio::time::timeout_at;
 use windlass_base::body_memory::BodyMemory;
 use windlass_base::local_address::{NotConnected, is_local, resolve};
 use windlass_base::machine::input_limit;
@@ -97,7 +98,14 @@ impl RequestLimits {
         }
         let mut buffer = BodyMemory::of_process().buffer(self.answer);
         let mut size = ParsedSize::default();
-        while let Some(frame) = body.frame().await {
+        let slow = || kube::Error::Service("the answer comes too slowly for its size".into());
+        loop {
+            let frame = body.frame();
+            let frame = match buffer.deadline() {
+                Some(deadline) => timeout_at(deadline, frame).await.map_err(|_| slow())?,
+                None => frame.await,
+            };
+            let Some(frame) = frame else { break };
             let Ok(data) = frame?.into_data() else { continue };
             size.add(&data);
             if size.parsed > self.answer {

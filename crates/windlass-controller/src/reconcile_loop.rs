@@ -529,7 +529,8 @@ impl<F: FrontEnd> Controller<F> {
                 // From now on: a dependency may become ready while the pass runs.
                 known.readiness = Readiness::Waiting;
             }
-            let scope = SecretScope::new();
+            let namespace = pass.reference.namespace.as_deref();
+            let scope = SecretScope::of_namespace(namespace.unwrap_or_default());
             // A pass is a large future: it stays where it is.
             let pass = Box::pin(pass.run(Arc::clone(&self.front_end), task));
             let run = scope.clone().run_async(pass);

@@ -5,6 +5,8 @@
 //! what the operator reads for itself, and what a command reads ([`SecretScope::own`]): whoever wants it names it. What is read in no scope
 //! is masked in the log, and in no text for an object, unless the process serves nobody but its user ([`claim_process`]).
 //!
+//! The scope of a pass also tells the namespace of its object ([`namespace`]): what the process shares among namespaces is counted by it.
+//!
 //! How texts are found and masked is [`redactor`]'s; [`SecretText`] is a secret that does not print itself, [`Masked`] a text that may be
 //! kept for readers outside of its pass.
 
@@ -23,12 +25,20 @@ pub use redactor::Redactor;
 pub use secret_text::SecretText;
 
 tokio::task_local! {
-    /// The secrets of the running pass.
-    static SCOPE: Arc<Redactor>;
+    /// The scope of the running pass.
+    static SCOPE: Arc<Scope>;
+}
+
+/// What belongs to one pass.
+#[derive(Default)]
+struct Scope {
+    secrets: Redactor,
+    /// The namespace of its object.
+    namespace: Option<String>,
 }
 
 /// The secrets of the operator itself, or of a command.
-static OWN: LazyLock<Arc<Redactor>> = LazyLock::new(Arc::default);
+static OWN: LazyLock<Arc<Scope>> = LazyLock::new(Arc::default);
 
 /// What was read in no scope. It may be anybody's.
 static UNSCOPED: LazyLock<Redactor> = LazyLock::new(Redactor::default);
@@ -45,7 +55,7 @@ pub fn claim_process() {
 /// Adds to the set of the running task.
 fn add_by(add: impl FnOnce(&Redactor)) {
     match SCOPE.try_with(Arc::clone) {
-        Ok(scope) => add(&scope),
+        Ok(scope) => add(&scope.secrets),
         Err(_) => add(&UNSCOPED),
     }
 }
@@ -74,18 +84,20 @@ pub fn add_marked(schema: &Value, value: &Value) {
 #[must_use]
 pub fn mask(text: &str) -> Cow<'_, str> {
     match SCOPE.try_with(Arc::clone) {
-        Ok(scope) => scope.mask(text),
-        Err(_) if CLAIMED.load(Ordering::Acquire) => and_then(OWN.mask(text), |text| UNSCOPED.mask(text)),
-        Err(_) => OWN.mask(text),
+        Ok(scope) => scope.secrets.mask(text),
+        Err(_) if CLAIMED.load(Ordering::Acquire) => {
+            and_then(OWN.secrets.mask(text), |text| UNSCOPED.mask(text))
+        }
+        Err(_) => OWN.secrets.mask(text),
     }
 }
 
 /// A line of the log, with each secret masked: those of the process, whosever they are, and of the running scope.
 #[must_use]
 pub fn mask_log(text: &str) -> Cow<'_, str> {
-    let masked = and_then(OWN.mask(text), |text| UNSCOPED.mask(text));
+    let masked = and_then(OWN.secrets.mask(text), |text| UNSCOPED.mask(text));
     match SCOPE.try_with(Arc::clone) {
-        Ok(scope) => and_then(masked, |text| scope.mask(text)),
+        Ok(scope) => and_then(masked, |text| scope.secrets.mask(text)),
         Err(_) => masked,
     }
 }
@@ -100,13 +112,23 @@ fn and_then<'t>(text: Cow<'t, str>, mask: impl for<'a> FnOnce(&'a str) -> Cow<'a
 
 /// A set of secrets, and the work that reads and masks them.
 #[derive(Clone, Default)]
-pub struct SecretScope(Option<Arc<Redactor>>);
+pub struct SecretScope(Option<Arc<Scope>>);
 
 impl SecretScope {
     /// A new set, without secrets. What does not fit in it is not dropped: then the whole text of a message is masked.
     #[must_use]
     pub fn new() -> Self {
-        Self(Some(Arc::new(Redactor::bounded())))
+        Self::of_pass(None)
+    }
+
+    /// The scope of a pass over an object of a namespace: a new set, as [`Self::new`].
+    #[must_use]
+    pub fn of_namespace(namespace: &str) -> Self {
+        Self::of_pass(Some(namespace.to_owned()))
+    }
+
+    fn of_pass(namespace: Option<String>) -> Self {
+        Self(Some(Arc::new(Scope { secrets: Redactor::bounded(), namespace })))
     }
 
     /// The secrets of the operator itself, or of a command. A text for somebody else's object is never masked by them.
@@ -130,7 +152,7 @@ impl SecretScope {
     /// Does work that blocks in this scope.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         match &self.0 {
-            Some(secrets) => SCOPE.sync_scope(Arc::clone(secrets), work),
+            Some(scope) => SCOPE.sync_scope(Arc::clone(scope), work),
             None => work(),
         }
     }
@@ -138,10 +160,16 @@ impl SecretScope {
     /// Does work in this scope.
     pub async fn run_async<T>(self, work: impl Future<Output = T>) -> T {
         match self.0 {
-            Some(secrets) => SCOPE.scope(secrets, work).await,
+            Some(scope) => SCOPE.scope(scope, work).await,
             None => work.await,
         }
     }
+}
+
+/// The namespace whose object the running pass is over; `None`: the work is the operator's own, or a command's.
+#[must_use]
+pub fn namespace() -> Option<String> {
+    SCOPE.try_with(|scope| scope.namespace.clone()).ok().flatten()
 }
 
 /// Does work of the operator itself, or of a command: the secrets that it reads are [`SecretScope::own`].
