@@ -78,6 +78,7 @@ mod tests {
         QueuedEvent {
             event: serde_json::from_value(event).unwrap(),
             labels: [("team".to_owned(), "a".to_owned()), ("tier".to_owned(), "b".to_owned())].into(),
+            _place: None,
         }
     }
 

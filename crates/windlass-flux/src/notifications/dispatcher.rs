@@ -23,6 +23,7 @@ use super::message_filter::MessageFilters;
 use super::provider_settings::{admits, unsupported};
 use flux_api::alert::AlertSpec;
 use flux_api::provider::ProviderSpec;
+use windlass_base::namespace_semaphores::NamespaceSemaphores;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{Gvk, ObjectRef};
 use windlass_controller::{ControllerContext, EventNote, EventType, RelatedWatch};
@@ -32,8 +33,11 @@ use windlass_fetch::http::Http;
 const VERSION: &str = "notification.toolkit.fluxcd.io/v1beta3";
 /// Time limit of a client that has none of its own.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Most events that are being sent, in all and to one Provider: others are dropped. A service that does not answer holds up nobody.
-const MAX_SENDING: (usize, usize) = (256, 16);
+/// Most events that are being sent, in all, to the Providers of one namespace, and to one Provider: others are dropped. A service that
+/// does not answer holds up nobody.
+const MAX_SENDING: usize = 256;
+const MAX_SENDING_OF_NAMESPACE: usize = 64;
+const MAX_SENDING_OF_PROVIDER: usize = 16;
 /// How long events that are being sent may take after a stop.
 const GRACE: Duration = Duration::from_secs(5);
 const DISPATCH_FAILED: &str = "NotificationDispatchFailed";
@@ -87,11 +91,42 @@ struct Dispatcher {
     recent: RecentEvents,
     filters: MessageFilters,
     sending: JoinSet<()>,
-    places: Arc<Semaphore>,
-    /// The places of each Provider.
-    own_places: BTreeMap<ObjectRef, Arc<Semaphore>>,
+    places: SendingPlaces,
     /// What was said of Providers that are not supported.
     refused: BTreeMap<ObjectRef, String>,
+}
+
+/// The events that are being sent.
+struct SendingPlaces {
+    all: Arc<Semaphore>,
+    of_namespace: NamespaceSemaphores,
+    of_provider: BTreeMap<ObjectRef, Arc<Semaphore>>,
+}
+
+impl Default for SendingPlaces {
+    fn default() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(MAX_SENDING)),
+            of_namespace: NamespaceSemaphores::new(MAX_SENDING_OF_NAMESPACE),
+            of_provider: BTreeMap::new(),
+        }
+    }
+}
+
+impl SendingPlaces {
+    /// Places among all events that are being sent, among those of a namespace, and among those of a Provider.
+    fn take(&mut self, namespace: &str, provider: ObjectRef) -> Result<[OwnedSemaphorePermit; 3], FluxError> {
+        let full = |most: usize, whose: &'static str| {
+            move |_| FluxError::from(format!("{most} others{whose} are being sent already"))
+        };
+        let own = self.of_provider.entry(provider);
+        let own = Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(MAX_SENDING_OF_PROVIDER))));
+        let own = own.try_acquire_owned().map_err(full(MAX_SENDING_OF_PROVIDER, ""))?;
+        let of_namespace = self.of_namespace.of(namespace).try_acquire_owned();
+        let of_namespace = of_namespace.map_err(full(MAX_SENDING_OF_NAMESPACE, " of this namespace"))?;
+        let all = Arc::clone(&self.all).try_acquire_owned().map_err(full(MAX_SENDING, ""))?;
+        Ok([own, of_namespace, all])
+    }
 }
 
 fn kind(name: &str) -> Gvk {
@@ -105,7 +140,6 @@ impl Dispatcher {
         let watch = RelatedWatch::start(client, options.namespace.as_deref(), kinds).await;
         let http = Http::new(TIMEOUT, false);
         let http = if options.allow_local_addresses { http } else { http.without_local_addresses() };
-        let places = Arc::new(Semaphore::new(MAX_SENDING.0));
         Self {
             context,
             options,
@@ -114,8 +148,7 @@ impl Dispatcher {
             recent: RecentEvents::default(),
             filters: MessageFilters::default(),
             sending: JoinSet::new(),
-            places,
-            own_places: BTreeMap::new(),
+            places: SendingPlaces::default(),
             refused: BTreeMap::new(),
         }
     }
@@ -133,7 +166,7 @@ impl Dispatcher {
     fn check_provider(&mut self, name: &ObjectRef) {
         let Some(object) = self.watch.get(name) else {
             self.refused.remove(name);
-            self.own_places.remove(name);
+            self.places.of_provider.remove(name);
             return;
         };
         let spec = ProviderSpec::deserialize(&object["spec"]);
@@ -206,12 +239,13 @@ impl Dispatcher {
         if provider.suspend || self.refused.contains_key(&reference) || !admits(&provider, event) {
             return Ok(());
         }
-        let places = self.places(reference)?;
+        let places = self.places.take(&namespace, reference)?;
         let event = alert_matching::for_alert(event, spec, problems);
         let (context, http) = (self.context.clone(), self.http.clone());
         let (name, alert) = (name.clone(), Arc::clone(alert));
         // The Secrets of the Provider are known to what is said of this delivery, and to nothing else.
-        self.sending.spawn(SecretScope::new().run_async(async move {
+        let scope = SecretScope::of_namespace(&namespace);
+        self.sending.spawn(scope.run_async(async move {
             let client = context.runner.engine().operator_client();
             let sent = deliver(client, http, (&namespace, &object, &alert), &provider, &event).await;
             if let Err(error) = sent {
@@ -221,15 +255,6 @@ impl Dispatcher {
             drop(places);
         }));
         Ok(())
-    }
-
-    /// Places among all events that are being sent, and among those of a Provider.
-    fn places(&mut self, provider: ObjectRef) -> Result<[OwnedSemaphorePermit; 2], FluxError> {
-        let full = |most: usize| move |_| format!("{most} others are being sent already");
-        let own = self.own_places.entry(provider).or_insert_with(|| Arc::new(Semaphore::new(MAX_SENDING.1)));
-        let own = Arc::clone(own).try_acquire_owned().map_err(full(MAX_SENDING.1))?;
-        let all = Arc::clone(&self.places).try_acquire_owned().map_err(full(MAX_SENDING.0))?;
-        Ok([own, all])
     }
 
     fn warn(&self, name: &ObjectRef, object: &Value, problem: Problem) {
@@ -246,4 +271,28 @@ fn warn(context: &ControllerContext, name: &ObjectRef, object: &Value, (reason, 
     object["kind"] = name.gvk.kind.as_str().into();
     let (event_type, action, annotations) = (EventType::Warning, "Notify", BTreeMap::new());
     context.events.spawn_for(&object, EventNote { event_type, reason, action, note, annotations });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_namespace_leaves_places_to_others() {
+        let mut places = SendingPlaces::default();
+        let mut take = |namespace: &str, provider: usize| {
+            let provider = ObjectRef::new(kind("Provider"), Some(namespace), &provider.to_string());
+            places.take(namespace, provider).map_err(|error| error.to_string())
+        };
+        let mut held: Vec<_> = (0..MAX_SENDING_OF_PROVIDER).map(|_| take("a", 0).unwrap()).collect();
+        assert_eq!(take("a", 0).unwrap_err(), "16 others are being sent already");
+        held.extend((MAX_SENDING_OF_PROVIDER..MAX_SENDING_OF_NAMESPACE).map(|n| take("a", n).unwrap()));
+        assert_eq!(take("a", 99).unwrap_err(), "64 others of this namespace are being sent already");
+        for namespace in ["b", "c", "d"] {
+            held.extend((0..MAX_SENDING_OF_NAMESPACE).map(|n| take(namespace, n).unwrap()));
+        }
+        assert_eq!(take("e", 0).unwrap_err(), "256 others are being sent already");
+        held.truncate(MAX_SENDING - 1);
+        assert!(take("e", 0).is_ok());
+    }
 }

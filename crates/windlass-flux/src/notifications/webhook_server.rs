@@ -80,7 +80,8 @@ async fn answer(
         Err(error) => return error.status(),
     };
     // The token of a Receiver is its tenant's.
-    SecretScope::new().run_async(webhooks.serve(&path, &receiver, &parts.headers, &bytes)).await
+    let scope = SecretScope::of_namespace(receiver.namespace.as_deref().unwrap_or_default());
+    scope.run_async(webhooks.serve(&path, &receiver, &parts.headers, &bytes)).await
 }
 
 impl Webhooks {
