@@ -38,6 +38,8 @@ const OF_NAMESPACE: usize = 2;
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most workloads that are followed; each may have ten images.
 const MAX_WORKLOADS: usize = 20_000;
+/// Those of one namespace, where several are followed: it does not take the places of all others.
+const MAX_OF_NAMESPACE: usize = MAX_WORKLOADS / 4;
 
 /// Which images are followed, and how registries are asked.
 #[derive(Clone)]
@@ -72,8 +74,7 @@ struct ImageFollower {
     groups: BTreeMap<String, BTreeSet<ObjectRef>>,
     /// The namespaces of the groups whose checks run.
     namespaces: BTreeMap<String, String>,
-    /// Followed workloads.
-    followed: usize,
+    places: FollowedPlaces,
     failures: FailureLog,
     has_started: bool,
 }
@@ -104,7 +105,10 @@ pub async fn run(
         pull_secret: options.pull_secret.clone(),
         cloud: Arc::new(cloud),
     };
-    let of_namespace = if options.namespace.is_some() { CONCURRENCY } else { OF_NAMESPACE };
+    let (of_namespace, most_of_namespace) = match options.namespace {
+        Some(_) => (CONCURRENCY, MAX_WORKLOADS),
+        None => (OF_NAMESPACE, MAX_OF_NAMESPACE),
+    };
     let follower = ImageFollower {
         context,
         options,
@@ -115,12 +119,49 @@ pub async fn run(
         pushes: PushHints::default(),
         groups: BTreeMap::new(),
         namespaces: BTreeMap::new(),
-        followed: 0,
+        places: FollowedPlaces::new(most_of_namespace),
         failures: FailureLog::default(),
         has_started: false,
     };
     follower.work(stop).await;
     Ok(())
+}
+
+/// How many workloads are followed.
+struct FollowedPlaces {
+    most_of_namespace: usize,
+    all: usize,
+    of_namespace: BTreeMap<String, usize>,
+}
+
+impl FollowedPlaces {
+    fn new(most_of_namespace: usize) -> Self {
+        Self { most_of_namespace, all: 0, of_namespace: BTreeMap::new() }
+    }
+
+    /// A place for one more workload of a namespace. The error is which number of them is the most.
+    fn take(&mut self, namespace: &str) -> Result<(), String> {
+        let own = self.of_namespace.get(namespace).copied().unwrap_or_default();
+        if self.all >= MAX_WORKLOADS {
+            return Err(MAX_WORKLOADS.to_string());
+        }
+        if own >= self.most_of_namespace {
+            return Err(format!("{} of the namespace's", self.most_of_namespace));
+        }
+        self.all += 1;
+        self.of_namespace.insert(namespace.to_owned(), own + 1);
+        Ok(())
+    }
+
+    fn free(&mut self, namespace: &str) {
+        self.all -= 1;
+        if let Some(own) = self.of_namespace.get_mut(namespace) {
+            *own -= 1;
+            if *own == 0 {
+                self.of_namespace.remove(namespace);
+            }
+        }
+    }
 }
 
 impl ImageFollower {
@@ -173,7 +214,7 @@ impl ImageFollower {
         }
         if !self.has_started && self.watch.is_complete() {
             self.has_started = true;
-            tracing::info!(controller = NAME, workloads = self.followed, "all workloads are listed");
+            tracing::info!(controller = NAME, workloads = self.places.all, "all workloads are listed");
         }
     }
 
@@ -213,14 +254,16 @@ impl ImageFollower {
 
     /// Takes a workload or an object into a group, and asks for a check.
     fn join(&mut self, group: &str, reference: ObjectRef) {
-        let members = self.groups.entry(group.to_owned()).or_default();
-        if members.contains(&reference) || self.followed < MAX_WORKLOADS {
-            self.followed += usize::from(members.insert(reference));
-            self.request(group);
-        } else {
-            let note = format!("{MAX_WORKLOADS} workloads are followed, which is the most: this one is not");
-            self.context.events.warn_object(&reference, "ImageCheckFailed", note);
+        let namespace = reference.namespace.as_deref().unwrap_or_default();
+        if !self.groups.get(group).is_some_and(|members| members.contains(&reference)) {
+            if let Err(most) = self.places.take(namespace) {
+                let note = format!("{most} workloads are followed, which is the most: this one is not");
+                self.context.events.warn_object(&reference, "ImageCheckFailed", note);
+                return;
+            }
+            self.groups.entry(group.to_owned()).or_default().insert(reference);
         }
+        self.request(group);
     }
 
     /// Whether the images of a workload are followed.
@@ -277,7 +320,9 @@ impl ImageFollower {
     /// Takes a workload out of its release, of which nothing is kept without one.
     fn leave(&mut self, group: &str, reference: &ObjectRef) {
         let Some(members) = self.groups.get_mut(group) else { return };
-        self.followed -= usize::from(members.remove(reference));
+        if members.remove(reference) {
+            self.places.free(reference.namespace.as_deref().unwrap_or_default());
+        }
         if members.is_empty() {
             self.groups.remove(group);
             self.workers.stop_watching(group);
@@ -318,8 +363,8 @@ impl ImageFollower {
             let members: Vec<ObjectRef> = self.groups.get(&group).into_iter().flatten().cloned().collect();
             let context = self.check.clone();
             // Secrets for pulls are those of tenants.
-            let scope = SecretScope::new();
             let namespace = self.namespace(&group).unwrap_or_default();
+            let scope = SecretScope::of_namespace(&namespace);
             let of_values = group.starts_with(VALUES);
             let work = async move {
                 let checked = async {
@@ -393,5 +438,24 @@ impl ImageFollower {
             annotations: BTreeMap::new(),
         };
         self.context.events.spawn_named(reference, uid, note);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_namespace_leaves_places_to_others() {
+        let mut places = FollowedPlaces::new(MAX_OF_NAMESPACE);
+        let mut take = |namespace: &str, count: usize| (0..count).find_map(|_| places.take(namespace).err());
+        assert_eq!(take("a", MAX_OF_NAMESPACE), None);
+        assert_eq!(take("a", 1).as_deref(), Some("5000 of the namespace's"));
+        assert_eq!(["b", "c", "d"].map(|namespace| take(namespace, MAX_OF_NAMESPACE)), [None, None, None]);
+        assert_eq!(take("e", 1).as_deref(), Some("20000"));
+        places.free("a");
+        assert_eq!(places.take("a"), Ok(()));
+        (0..MAX_OF_NAMESPACE).for_each(|_| places.free("a"));
+        assert_eq!(places.of_namespace.len(), 3);
     }
 }
