@@ -10,17 +10,17 @@ use sha2::{Digest as _, Sha256};
 use super::bucket_storage;
 use super::chart_build::inside;
 use super::fetch_context::FetchContext;
-use super::source_archive::{IgnoreRules, write_archive};
+use super::ignore_rules::{IgnoreRules, SOURCE_IGNORE};
+use super::source_archive::write_archive;
 use super::source_secrets;
 use super::source_status::{Fetched, SourceError, SourceStatus};
 use flux_api::bucket_source::BucketSpec;
 use windlass_base::hex::hex;
+use windlass_base::redact;
 use windlass_fetch::{BucketObject, ObjectBucket};
 
 /// The most bytes of all objects together.
 const MAX_BYTES: u64 = 1 << 30;
-/// The file with ignore rules, which is not a file of the source.
-const SOURCE_IGNORE: &str = ".sourceignore";
 
 fn failed(text: String) -> SourceError {
     SourceError::fetch("BucketOperationFailed", text)
@@ -44,6 +44,7 @@ pub(super) async fn fetch(
     let ignore = ignore_rules(&bucket, spec, scratch.path()).await?;
     let wanted: Vec<BucketObject> = objects
         .into_iter()
+        // The file with ignore rules is not a file of the source.
         .filter(|object| !object.key.ends_with('/') && object.key != SOURCE_IGNORE)
         .filter(|object| inside(scratch.path(), &object.key).is_some_and(|path| !ignore.ignores_below(&path)))
         .collect();
@@ -95,7 +96,9 @@ async fn ignore_rules(
         Some(text) => fs::write(root.join(SOURCE_IGNORE), &text),
         None => Ok(()),
     };
-    let rules = rules.and_then(|()| IgnoreRules::load_own(root, spec.ignore.as_deref()));
+    let (root, ignore) = (root.to_owned(), spec.ignore.clone());
+    let load = move || rules.and_then(|()| IgnoreRules::load_own(&root, ignore.as_deref()));
+    let rules = redact::spawn_blocking(load).await.map_err(|e| failed(e.to_string()))?;
     rules.map_err(|e| SourceError::storage("ArchiveOperationFailed", &e))
 }
 

@@ -12,7 +12,8 @@ use super::chart_build::inside;
 use super::fetch_context::FetchContext;
 use super::git_access;
 use super::git_signature;
-use super::source_archive::{IgnoreRules, unpack, write_archive};
+use super::ignore_rules::IgnoreRules;
+use super::source_archive::{unpack, write_archive};
 use super::source_object::source_ref;
 use super::source_secrets;
 use super::source_status::{

@@ -20,6 +20,7 @@ mod fetch_context;
 mod git_access;
 mod git_fetch;
 mod git_signature;
+mod ignore_rules;
 mod index_fetch;
 mod oci_fetch;
 mod registry_login;

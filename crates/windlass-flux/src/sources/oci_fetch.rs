@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::super::error::FluxError;
 use super::fetch_context::FetchContext;
+use super::ignore_rules::IgnoreRules;
 use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_artifact;
-use super::source_archive::{IgnoreRules, unpack, write_archive};
+use super::source_archive::{unpack, write_archive};
 use super::source_secrets;
 use super::source_status::{Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use flux_api::common::SourceArtifact;

@@ -1,6 +1,5 @@
-//! The files of a source: which of them are ignored, and the archive of the others.
-//!
-//! Owns the rules of `.sourceignore` and `spec.ignore`, and an archive that is the same for the same files.
+//! The archive of a source's files, which is the same for the same files. Which of them are ignored is
+//! [`super::ignore_rules`]'s.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,134 +7,28 @@ use std::path::{Component, Path, PathBuf};
 
 use chart_compat::tar_reader::{TarBounds, TarEntry, read_tar};
 use flate2::{Compression, write::GzEncoder};
-use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use windlass_base::bounded_read;
 
-/// Files that are never part of a source.
-const VCS: &str = ".git/\n.gitignore\n.gitmodules\n.gitattributes\n";
-/// Files that are no part of a source without ignore rules of its own.
-const DEFAULTS: &str = "*.jpg\n*.jpeg\n*.gif\n*.png\n*.wmv\n*.flv\n*.tar.gz\n*.zip\n\
-    .github/\n.circleci/\n.travis.yml\n.gitlab-ci.yml\nappveyor.yml\n.drone.yml\ncloudbuild.yaml\n\
-    codeship-services.yml\ncodeship-steps.yml\n**/.goreleaser.yml\n**/.sops.yaml\n**/.flux.yaml\n";
-/// The file with ignore rules of a directory.
-const SOURCE_IGNORE: &str = ".sourceignore";
+use super::ignore_rules::IgnoreRules;
+
 /// The deepest directory.
-const MAX_DEPTH: usize = 100;
+pub(super) const MAX_DEPTH: usize = 100;
 /// The most files of a source.
 const MAX_FILES: usize = 200_000;
 /// The most bytes of all files together.
 const MAX_BYTES: u64 = 2 << 30;
-/// The largest file with ignore rules, in bytes.
-const MAX_RULES: u64 = 1 << 20;
-
-/// The ignore rules of a source.
-pub(super) struct IgnoreRules {
-    /// The rules of `.sourceignore` files, and of the spec after them; later ones win.
-    rules: Vec<Gitignore>,
-}
-
-fn wrong(text: String) -> io::Error {
+pub(super) fn wrong(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-/// Rules of lines in gitignore's syntax; a line that cannot be read has no effect, as with git.
-fn rules(root: &Path, lines: &str) -> io::Result<Gitignore> {
-    let mut builder = GitignoreBuilder::new(root);
-    for line in lines.lines() {
-        // A wrong glob ignores nothing.
-        drop(builder.add_line(None, line));
-    }
-    builder.build().map_err(|e| wrong(e.to_string()))
-}
-
-impl IgnoreRules {
-    /// The rules for a directory and the spec's `ignore`.
-    ///
-    /// # Errors
-    /// A file of rules cannot be read.
-    pub(super) fn load(root: &Path, ignore: Option<&str>) -> io::Result<Self> {
-        let own = Self::load_own(root, ignore)?.rules;
-        let mut all = vec![rules(root, VCS)?];
-        if own.is_empty() {
-            all.push(rules(root, DEFAULTS)?);
-        }
-        all.extend(own);
-        Ok(Self { rules: all })
-    }
-
-    /// The same without those that every source has.
-    ///
-    /// # Errors
-    /// A file of rules cannot be read.
-    pub(super) fn load_own(root: &Path, ignore: Option<&str>) -> io::Result<Self> {
-        let mut rules_of_source = Vec::new();
-        source_ignores(root, 0, &mut rules_of_source)?;
-        if let Some(lines) = ignore {
-            rules_of_source.push(rules(root, lines)?);
-        }
-        Ok(Self { rules: rules_of_source })
-    }
-
-    /// No rules.
-    pub(super) fn none() -> Self {
-        Self { rules: Vec::new() }
-    }
-
-    /// Whether a file is ignored, or a directory that it is in.
-    pub(super) fn ignores_below(&self, path: &Path) -> bool {
-        self.ignores(path, false)
-            || path.ancestors().skip(1).take(MAX_DEPTH).any(|directory| {
-                self.rules
-                    .iter()
-                    .any(|rules| directory.starts_with(rules.path()) && directory != rules.path())
-                    && self.ignores(directory, true)
-            })
-    }
-
-    fn ignores(&self, path: &Path, directory: bool) -> bool {
-        for rules in self.rules.iter().rev() {
-            match rules.matched(path, directory) {
-                Match::None => {}
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-            }
-        }
-        false
-    }
-}
-
-/// The rules of all `.sourceignore` files, those of outer directories first.
-fn source_ignores(directory: &Path, depth: usize, out: &mut Vec<Gitignore>) -> io::Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(wrong(format!("{}: more than {MAX_DEPTH} directories deep", directory.display())));
-    }
-    let file = directory.join(SOURCE_IGNORE);
-    if let Ok(metadata) = fs::symlink_metadata(&file)
-        && metadata.is_file()
-    {
-        if metadata.len() > MAX_RULES {
-            return Err(wrong(format!("{SOURCE_IGNORE} is larger than {MAX_RULES} bytes")));
-        }
-        out.push(rules(directory, &String::from_utf8_lossy(&bounded_read::read_file(&file, MAX_RULES)?))?);
-    }
-    for entry in sorted(directory)? {
-        if entry.is_dir && entry.name != ".git" {
-            source_ignores(&entry.path, depth + 1, out)?;
-        }
-    }
-    Ok(())
-}
-
-struct Entry {
-    name: String,
-    path: PathBuf,
-    is_dir: bool,
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    pub(super) is_dir: bool,
     is_file: bool,
 }
 
 /// The entries of a directory by name. Symbolic links are neither files nor directories.
-fn sorted(directory: &Path) -> io::Result<Vec<Entry>> {
+pub(super) fn sorted(directory: &Path) -> io::Result<Vec<Entry>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -231,6 +124,7 @@ pub fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Resu
             return Ok(());
         }
         let mut path = directory.to_owned();
+        let last = name.components().count().saturating_sub(1);
         for (depth, part) in name.components().enumerate() {
             match part {
                 Component::Normal(part) => path.push(part),
@@ -241,7 +135,7 @@ pub fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Resu
             if depth > MAX_DEPTH {
                 return Err(wrong(format!("{}: more than {MAX_DEPTH} directories deep", name.display())));
             }
-            let is_last = depth + 1 == name.components().count();
+            let is_last = depth == last;
             if (!is_last || is_dir) && !path.is_dir() {
                 made += 1;
                 if made > MAX_FILES {
@@ -276,6 +170,7 @@ fn write_file<R: io::Read>(path: &Path, entry: &mut TarEntry<'_, R>) -> io::Resu
 
 #[cfg(test)]
 mod tests {
+    use super::super::ignore_rules::SOURCE_IGNORE;
     use super::*;
 
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
