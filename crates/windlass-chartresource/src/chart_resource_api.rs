@@ -164,6 +164,9 @@ pub struct ChartResourceStatus {
     /// Numbers of objects of the kind.
     #[serde(skip_serializing_if = "is_default")]
     pub objects: Option<ObjectNumbers>,
+    /// The object whose failed upgrade keeps the chart from others of its namespace.
+    #[serde(skip_serializing_if = "is_default")]
+    pub paused: Option<StoppedAt>,
     /// The object at which the rollout of the chart stopped.
     #[serde(skip_serializing_if = "is_default")]
     pub stopped: Option<StoppedAt>,

@@ -15,6 +15,7 @@ use super::chart_resource_api::{
     ChartResourceSpec, ChartResourceStatus, ObjectNumbers, RegisteredNames, SecretLocation, StoppedAt,
 };
 use super::chart_resource_definition::KIND;
+use super::chart_rollout::{FailedObject, RolloutFailures};
 use super::chart_sources::{ChartAccess, ChartSources};
 use super::kind_chart::{KindChart, MissingChart};
 use super::kind_settings::{KindSettings, owner_name};
@@ -23,7 +24,7 @@ use super::object_plan::PlannedKind;
 use super::override_values::OverrideValues;
 use super::pull_secret;
 use super::registered_kinds::{RegisteredKinds, WantedKind};
-use super::served_kind::ServedKind;
+use super::served_kind::{ObjectCounts, ServedKind};
 use windlass_base::redact::Masked;
 use windlass_charts::{Definition, DefinitionOptions, KindNames, Overlay, define};
 use windlass_cluster::{Cluster, DeleteOptions, Gvk, ObjectMeta, ObjectRef, api_now};
@@ -350,9 +351,40 @@ fn wanted(
     };
     let max_unavailable =
         spec.rollout.max_unavailable.and_then(|most| usize::try_from(most).ok()).unwrap_or(1);
-    let stopped = status.stopped.as_ref().filter(|_| status.digest == chart.digest());
-    let stopped = stopped.map(|stopped| (stopped.object.clone(), Masked::for_objects(&stopped.message)));
-    Ok(WantedKind { settings, chart, max_unavailable, stopped })
+    let known = |failed: Option<&StoppedAt>| {
+        let failed = failed.filter(|_| status.digest == chart.digest())?;
+        Some((failed.object.clone(), Masked::for_objects(&failed.message)))
+    };
+    let failures =
+        RolloutFailures { paused: known(status.paused.as_ref()), stopped: known(status.stopped.as_ref()) };
+    Ok(WantedKind { settings, chart, max_unavailable, failures })
+}
+
+/// The condition Ready of a ChartResource whose kind is registered: its status, reason and message.
+fn registered_state(
+    status: &ChartResourceStatus,
+    kind: &ServedKind,
+    counts: ObjectCounts,
+) -> (Option<bool>, &'static str, String) {
+    let have =
+        format!("{} of {} objects have {} {}", counts.updated, counts.total, status.chart, status.version);
+    match (&status.stopped, &status.paused) {
+        (Some(StoppedAt { object, message }), _) => {
+            let text = format!("{have}: the upgrade of {object} failed, and no others follow: {message}");
+            (Some(false), "RolloutStopped", text)
+        }
+        (None, Some(StoppedAt { object, message })) => {
+            let text = format!(
+                "{have}: the upgrade of {object} failed, and no others of its namespace follow: {message}"
+            );
+            (Some(false), "RolloutPaused", text)
+        }
+        (None, None) if counts.updated < counts.total => (None, "RollingOut", have),
+        (None, None) if kind.settings.suspended => {
+            (Some(true), "Suspended", "spec.suspend is true: objects are left alone".to_owned())
+        }
+        (None, None) => (Some(true), "Registered", format!("{} objects", counts.total)),
+    }
 }
 
 /// The login for the chart of a ChartResource.
@@ -561,30 +593,10 @@ impl ChartResources {
             failed: counts.failed,
             updated: counts.updated,
         });
-        status.stopped =
-            kind.stop().map(|(object, message)| StoppedAt { object, message: message.to_string() });
-        let (ready, reason, message) = match &status.stopped {
-            Some(StoppedAt { object, message }) => (
-                Some(false),
-                "RolloutStopped",
-                format!(
-                    "{} of {} objects have {} {}: the upgrade of {object} failed, and no others follow: {message}",
-                    counts.updated, counts.total, status.chart, status.version
-                ),
-            ),
-            None if counts.updated < counts.total => (
-                None,
-                "RollingOut",
-                format!(
-                    "{} of {} objects have {} {}",
-                    counts.updated, counts.total, status.chart, status.version
-                ),
-            ),
-            None if kind.settings.suspended => {
-                (Some(true), "Suspended", "spec.suspend is true: objects are left alone".to_owned())
-            }
-            None => (Some(true), "Registered", format!("{} objects", counts.total)),
-        };
+        let RolloutFailures { paused, stopped } = kind.failures();
+        let shown = |(object, message): FailedObject| StoppedAt { object, message: message.to_string() };
+        (status.paused, status.stopped) = (paused.map(shown), stopped.map(shown));
+        let (ready, reason, message) = registered_state(&status, kind, counts);
         let conditions = [
             Condition { condition_type: "Ready", status: ready, reason, message: message.clone() },
             stalled(status.stopped.is_some().then_some((reason, message.as_str()))),

@@ -58,8 +58,9 @@ impl ChartObjects {
         let runner = pass.runner(self, object)?;
         let client = runner.engine().cluster();
         let Some(namespace) = object.namespace.as_deref() else { return Ok(None) };
-        let current = object.status.chart_digest.as_deref().unwrap_or_default();
-        let (Turn::Deploy(chart) | Turn::Wait(Some(chart))) = self.kind.turn(&object.key(), current) else {
+        let (Turn::Deploy(chart) | Turn::Wait(Some(chart))) =
+            self.kind.turn(&object.key(), object.status.candidate(object.generation))
+        else {
             return Ok(None);
         };
         let mut values = self.values_of(object);

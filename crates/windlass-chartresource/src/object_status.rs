@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::chart_rollout::RolloutCandidate;
 use super::failed_attempts::FailedAttempt;
 use windlass_base::redact;
 use windlass_cluster::api_now;
@@ -129,6 +130,12 @@ impl ObjectStatus {
     /// Whether a failure is shown that only a change ends.
     pub(crate) fn is_stalled(&self) -> bool {
         self.condition(STALLED).is_some_and(|stalled| stalled["status"] == "True")
+    }
+
+    /// What a rollout has to know of the object. `generation`: that of the object.
+    pub(crate) fn candidate(&self, generation: i64) -> RolloutCandidate<'_> {
+        let current = self.chart_digest.as_deref().unwrap_or_default();
+        RolloutCandidate { current, is_ready: self.is_ready() && self.observed_generation == generation }
     }
 
     /// Notes objects that are not ready.

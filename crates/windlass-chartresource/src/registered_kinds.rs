@@ -10,11 +10,10 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
 use super::chart_objects::{ChartObjects, ObjectOptions};
-use super::chart_rollout::ChartRollout;
+use super::chart_rollout::{ChartRollout, RolloutFailures};
 use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
 use super::served_kind::ServedKind;
-use windlass_base::redact::Masked;
 use windlass_controller::{ControllerContext, ControllerOptions};
 
 /// A kind with its running controller.
@@ -32,8 +31,8 @@ pub(crate) struct WantedKind {
     pub(crate) settings: KindSettings,
     pub(crate) chart: KindChart,
     pub(crate) max_unavailable: usize,
-    /// Where a process before this one stopped the rollout of this chart.
-    pub(crate) stopped: Option<(String, Masked)>,
+    /// The failures of the rollout of this chart that a process before this one has noted.
+    pub(crate) failures: RolloutFailures,
 }
 
 /// The kinds of a process, by the names of their ChartResources.
@@ -74,7 +73,7 @@ impl RegisteredKinds {
 
     /// Makes a kind what it is to be: starts its controller, starts it anew with other settings, or begins the rollout of a chart.
     pub(crate) async fn ensure(&self, name: &str, wanted: WantedKind) -> Arc<ServedKind> {
-        let WantedKind { settings, chart, max_unavailable, stopped } = wanted;
+        let WantedKind { settings, chart, max_unavailable, failures } = wanted;
         let mut running = self.running.lock().await;
         if let Some(known) = running.get_mut(name)
             && known.kind.settings == settings
@@ -86,7 +85,7 @@ impl RegisteredKinds {
         if let Some(old) = running.remove(name) {
             old.end().await;
         }
-        let rollout = ChartRollout::new(chart, max_unavailable).stopped_at(stopped);
+        let rollout = ChartRollout::new(chart, max_unavailable).with_failures(failures);
         let kind = ServedKind::new(settings, rollout);
         running.insert(name.to_owned(), self.start(name, Arc::clone(&kind)));
         kind

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use super::chart_rollout::{ChartRollout, Turn};
+use super::chart_rollout::{ChartRollout, RolloutCandidate, RolloutFailures, Turn, namespace_of};
 use super::kind_chart::KindChart;
 use super::kind_settings::KindSettings;
 use windlass_base::redact::Masked;
@@ -39,12 +40,12 @@ pub(crate) struct ServedKind {
     objects: Mutex<BTreeMap<String, ObjectProgress>>,
     requests: UnboundedSender<String>,
     requested: tokio::sync::Mutex<UnboundedReceiver<String>>,
-    /// Counts and the stop of the rollout, as they were signalled last.
+    /// Counts and the failures of the rollout, as they were signalled last.
     changed: watch::Sender<KindState>,
 }
 
-/// What whoever registered the kind shows of it: counts, and where the rollout stopped.
-type KindState = (ObjectCounts, Option<(String, Masked)>);
+/// What whoever registered the kind shows of it: counts, and the failures of the rollout.
+type KindState = (ObjectCounts, RolloutFailures);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +78,7 @@ impl ServedKind {
             // The receiver is this object's own.
             drop(self.requests.send(key));
         }
-        let state = (self.counts(), self.stop());
+        let state = (self.counts(), self.failures());
         self.changed.send_if_modified(|known| {
             let differs = *known != state;
             *known = state;
@@ -86,8 +87,17 @@ impl ServedKind {
     }
 
     /// What an object is to do ([`ChartRollout::turn`]).
-    pub(crate) fn turn(&self, key: &str, current: &str) -> Turn {
-        lock(&self.rollout).turn(key, current)
+    pub(crate) fn turn(&self, key: &str, candidate: RolloutCandidate<'_>) -> Turn {
+        let mut rollout = lock(&self.rollout);
+        let late = rollout.end_late(Instant::now());
+        let turn = rollout.turn(key, candidate);
+        // One that takes no place leaves it to the next one.
+        let next = if matches!(turn, Turn::Deploy(_)) { rollout.next() } else { late };
+        drop(rollout);
+        if !next.is_empty() {
+            self.request(next);
+        }
+        turn
     }
 
     /// An object is ready with the chart of this digest.
@@ -118,8 +128,8 @@ impl ServedKind {
 
     /// The upgrade of an object failed. The reason is for readers of the ChartResource: its secrets are masked in the object's own pass.
     pub(crate) fn note_failed(&self, key: &str, reason: Masked) {
-        lock(&self.rollout).note_failed(key, reason);
-        self.request(Vec::new());
+        let next = lock(&self.rollout).note_failed(key, reason);
+        self.request(next);
     }
 
     /// A pass over an object failed before its release was touched.
@@ -134,13 +144,26 @@ impl ServedKind {
         if before.as_ref() == Some(progress) {
             return;
         }
-        self.request(Vec::new());
+        let next = if before.is_none() { self.note_namespaces() } else { Vec::new() };
+        self.request(next);
     }
 
     pub(crate) fn note_gone(&self, key: &str) {
         lock(&self.objects).remove(key);
+        self.note_namespaces();
         let next = lock(&self.rollout).note_gone(key);
         self.request(next);
+    }
+
+    /// Tells the rollout whether there are objects in several namespaces. Returns the objects whose turn it is.
+    fn note_namespaces(&self) -> Vec<String> {
+        let is_shared = {
+            let objects = lock(&self.objects);
+            // They are ordered by namespace.
+            let (first, last) = (objects.keys().next(), objects.keys().next_back());
+            first.map(|key| namespace_of(key)) != last.map(|key| namespace_of(key))
+        };
+        lock(&self.rollout).note_shared(is_shared)
     }
 }
 
@@ -165,9 +188,9 @@ impl ServedKind {
         self.request(keys);
     }
 
-    /// The object at which the rollout stopped, with the reason.
-    pub(crate) fn stop(&self) -> Option<(String, Masked)> {
-        lock(&self.rollout).stop().cloned()
+    /// The failures of the rollout, and what they hold up.
+    pub(crate) fn failures(&self) -> RolloutFailures {
+        lock(&self.rollout).failures()
     }
 
     pub(crate) fn counts(&self) -> ObjectCounts {

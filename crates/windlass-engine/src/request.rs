@@ -43,16 +43,18 @@ impl ReleaseKey {
     pub fn at_home(id: &ReleaseId) -> Self {
         Self::new(id, &id.namespace)
     }
+
+    /// Whether its records are in its own namespace.
+    #[must_use]
+    pub fn is_at_home(&self) -> bool {
+        self.storage == self.id.namespace
+    }
 }
 
 impl fmt::Display for ReleaseKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.id.fmt(f)?;
-        if self.storage == self.id.namespace {
-            Ok(())
-        } else {
-            write!(f, " with records in {}", self.storage)
-        }
+        if self.is_at_home() { Ok(()) } else { write!(f, " with records in {}", self.storage) }
     }
 }
 

@@ -57,8 +57,7 @@ impl CheckContext {
                 Some(true) => return self.inherited_of(known),
                 found => {
                     // One that is called so is no reason not to wait for the one whose object it is.
-                    let is_home = known.release.storage == known.release.id.namespace;
-                    nobodys.is_known |= is_home && found.is_some();
+                    nobodys.is_known |= known.release.is_at_home() && found.is_some();
                     nobodys.may_join |= !says_nothing;
                 }
             }

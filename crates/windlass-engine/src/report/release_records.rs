@@ -43,14 +43,19 @@ impl<'a> ReleaseRecords<'a> {
     }
 
     /// Whether an object is one of a release: as this process has applied it last, or else as the newest record says. Marks on the object
-    /// itself, which whoever writes it may set, are no proof, nor are records of this name in other namespaces than this engine's. `None`:
-    /// there is no record either.
+    /// itself, which whoever writes it may set, are no proof, nor are records of this name in other namespaces than this engine's, nor any
+    /// that are not in the release's own namespace: whoever writes Secrets there may write that the objects of another namespace are its.
+    /// `None`: nothing is known of the release, and no record counts.
     ///
     /// # Errors
     /// The record cannot be read.
     pub async fn has_object(&self, id: &ReleaseId, object: &ObjectRef) -> Result<Option<bool>> {
-        if let Some(known) = self.context.state.has_object(&self.context.key(id), &object.key()) {
+        let release = self.context.key(id);
+        if let Some(known) = self.context.state.has_object(&release, &object.key()) {
             return Ok(Some(known));
+        }
+        if !release.is_at_home() {
+            return Ok(None);
         }
         let Some(newest) = self.newest(id).await? else { return Ok(None) };
         let key = object.key();
@@ -132,5 +137,23 @@ impl<'a> ReleaseRecords<'a> {
             Err(EngineError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Engine, EngineOptions, request::ReleaseId};
+    use windlass_cluster::{Cluster, Gvk, ObjectRef};
+
+    /// Whoever may write Secrets of one namespace may write records of releases in another one. No server answers here: a request would fail.
+    #[tokio::test]
+    async fn records_outside_of_the_releases_namespace_prove_nothing() {
+        let cluster = Cluster::of_this_machine().unwrap();
+        let parse = |_: &str| Err("no record is read".to_owned());
+        let engine =
+            Engine::new(cluster, parse, EngineOptions::once("test")).with_storage_namespace("evil", false);
+        let web = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("shop"), "web");
+        let found = engine.records().has_object(&ReleaseId::new("shop", "web"), &web).await;
+        assert_eq!(found.unwrap(), None);
     }
 }

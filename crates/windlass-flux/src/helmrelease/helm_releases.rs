@@ -209,7 +209,7 @@ impl FrontEnd for HelmReleases {
         let chart = chart_artifact::load(&self.artifacts, &artifact).await?;
         pass.note_image_values(inputs.set_images(object, spec, &chart)?);
         self.check_records(pass, runner.engine(), (&inputs.id, &inputs.storage), &mut status).await?;
-        let mut begun = self.names.claim(pass, &runner, (object, spec)).await?;
+        let mut begun = self.names.claim(pass, &runner, (object, spec), &self.target(object)?).await?;
         if let Some(changed) = target_changed(&status, spec, &inputs, chart.chart().name()) {
             tracing::info!(object = %pass.reference, "the {changed} has changed: uninstalling the current release");
             self.uninstall_current(pass, object, spec, &status).await?;

@@ -10,8 +10,8 @@ use super::object::HelmReleaseObject;
 use super::release_inputs::{has_uid, is_made_for, object_of_cause, uid_of};
 use flux_api::helm_release::HelmReleaseSpec;
 use serde_json::Value;
-use windlass_cluster::ObjectRef;
-use windlass_controller::{ReconcileError, ReconcilePass, ReleaseRunner};
+use windlass_cluster::{AccessQuery, ObjectRef};
+use windlass_controller::{ReconcileError, ReconcilePass, ReleaseRunner, ReleaseTarget};
 use windlass_engine::record::{Record, ReleaseStatus};
 use windlass_engine::{History, ReleaseKey};
 
@@ -58,6 +58,7 @@ impl ReleaseNames {
         pass: &ReconcilePass,
         runner: &ReleaseRunner,
         (object, spec): (&HelmReleaseObject, &HelmReleaseSpec),
+        target: &ReleaseTarget,
     ) -> Result<Option<History>, ReconcileError> {
         if spec.kube_config.is_some() {
             return Ok(None);
@@ -67,14 +68,13 @@ impl ReleaseNames {
         let newest = history.newest().filter(|newest| newest.info.status != ReleaseStatus::Uninstalled);
         let Some(newest) = newest else {
             pass.check_release(&release)?;
+            // Asked first, and whether there is a rival or not: the requests tell it as little as the answer.
+            let may_know = may_know_rivals(runner, target, &release).await;
             let rival = runner.engine().records().rival_of(&release.id);
-            // What the object has deployed itself, and moves now, goes before its successor is installed.
-            if let Some(rival) = rival.filter(|rival| !is_deployed_by(&pass.object["status"], rival)) {
-                // Where its records are is nobody else's to know.
-                let text = format!("another release {} has objects there: choose another name", rival.id);
-                return Err(ReconcileError::Config(text));
-            }
-            return Ok(Some(history));
+            return match rival.and_then(|rival| refusal(&rival, may_know, &pass.object["status"])) {
+                Some(text) => Err(ReconcileError::Config(text)),
+                None => Ok(Some(history)),
+            };
         };
         let known = self.other_owner(&newest.labels, &release, object);
         let other =
@@ -105,6 +105,27 @@ impl ReleaseNames {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (String, ReleaseKey)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether who acts for an object may know which releases there are in the namespace of its release: the operator, or an account that may read
+/// the records there. What cannot be answered is no.
+async fn may_know_rivals(runner: &ReleaseRunner, target: &ReleaseTarget, release: &ReleaseKey) -> bool {
+    let namespace = release.id.namespace.as_str();
+    if target.service_account(namespace).is_none() {
+        return true;
+    }
+    let query =
+        AccessQuery { namespace: Some(namespace), group: "", resource: "secrets", name: None, verb: "get" };
+    runner.engine().cluster().has_right(query).await.unwrap_or(false)
+}
+
+/// Why a release cannot be installed beside another one of its name and namespace. `None`: it can, or its account is not to know of the other
+/// one, and gets what it would get without that: the API server's answers to its requests.
+fn refusal(rival: &ReleaseKey, may_know: bool, status: &Value) -> Option<String> {
+    // What the object has deployed itself, and moves now, goes before its successor is installed.
+    let is_refused = may_know && !is_deployed_by(status, rival);
+    // Where its records are is nobody else's to know.
+    is_refused.then(|| format!("another release {} has objects there: choose another name", rival.id))
 }
 
 /// Whether a status says that its object has deployed a release last.
@@ -145,6 +166,20 @@ mod tests {
         assert!(is_deployed_by(&status, &key("a", "web")));
         assert!(!is_deployed_by(&status, &key("c", "web")) && !is_deployed_by(&status, &key("a", "db")));
         assert!(!is_deployed_by(&Value::Null, &key("", "")));
+    }
+
+    /// Who may not read the records of a namespace gets the same answer for a name that is taken there as for one that is free.
+    #[test]
+    fn an_account_that_may_not_read_records_learns_of_no_rival() {
+        let rival = ReleaseKey::at_home(&ReleaseId::new("victim", "web"));
+        let own = json!({"storageNamespace": "victim", "history": [{"namespace": "victim", "name": "web"}]});
+        let told = refusal(&rival, true, &Value::Null);
+        assert_eq!(
+            told.as_deref(),
+            Some("another release victim/web has objects there: choose another name")
+        );
+        assert_eq!(refusal(&rival, true, &own), None);
+        assert_eq!(refusal(&rival, false, &Value::Null), None);
     }
 
     #[test]
