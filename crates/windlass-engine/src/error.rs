@@ -378,6 +378,7 @@ impl EngineError {
                 RecordError::Decode { .. }
                 | RecordError::Manifest { .. }
                 | RecordError::TooLarge { .. }
+                | RecordError::TooManyBytes { .. }
                 | RecordError::Parts(_)
                 | RecordError::ReadOnly => Disposition::Stall,
             },

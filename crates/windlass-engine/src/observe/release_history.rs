@@ -12,7 +12,11 @@ use crate::{
     state::engine_state::{CachedRelease, release_of},
 };
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 use windlass_cluster::ObjectRef;
+
+/// The most revisions that one is said to have displaced.
+const MAX_DISPLACED: usize = 64;
 
 /// The history of a release.
 #[derive(Debug, Default)]
@@ -198,7 +202,10 @@ pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<Hi
         records.push(found);
     }
     if let Some(newest) = records.last() {
-        for revision in newest.record.extension.displaced.clone() {
+        // The record may be anybody's: only revisions that there are.
+        let displaced: BTreeSet<u64> = newest.record.extension.displaced.iter().copied().collect();
+        let displaced = history.iter().map(|known| known.revision).filter(|known| displaced.contains(known));
+        for revision in displaced.take(MAX_DISPLACED).collect::<Vec<_>>() {
             if records.iter().all(|r| r.record.version != revision) {
                 records.extend(store.get(id, revision).await?);
             }

@@ -20,9 +20,9 @@ use windlass_cluster::ObjectMeta;
 
 /// A Secret's data may take 1 MiB.
 const LARGEST: usize = 1_048_576;
-/// Largest size of an unpacked record in bytes, and at most a quarter of the process's memory: far beyond what fits a
-/// Secret honestly packed.
-const LARGEST_UNPACKED: u64 = 256 << 20;
+/// Least and most of the largest size of an unpacked record, in bytes; between them it is a 16th of the process's memory, as its text and
+/// what is parsed of it are there at a time. The least is more than what fits a Secret honestly packed.
+const UNPACKED: (u64, u64) = (16 << 20, 256 << 20);
 const MEMORY: &str = "windlass";
 /// The beginning of a manifest that is stored in parts.
 const STUB: &str = "---\n# Source: windlass/too-large-for-helm.yaml";
@@ -31,11 +31,45 @@ const PIECE: usize = 64 << 10;
 /// Size of a part.
 const PART: usize = 1_000_000;
 /// Packed, that is the manifest of some hundred thousand objects.
-pub(crate) const MOST_PARTS: usize = 64;
+const MOST_PARTS: usize = 64;
+
+/// The parts that are read of a record: packed, no more than it may take unpacked.
+pub(crate) fn most_parts() -> usize {
+    let most = RecordRoom::of_process().largest.div_ceil(PART as u64);
+    usize::try_from(most).unwrap_or(MOST_PARTS).min(MOST_PARTS)
+}
 
 /// Name of the Secret of a revision.
 pub fn secret_name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
+}
+
+/// What the records of one release may take that are read together: each a part, all of them twice that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordRoom {
+    /// Bytes of one record, unpacked and parsed.
+    largest: u64,
+    /// Bytes that are left for all.
+    left: u64,
+}
+
+impl RecordRoom {
+    /// That of this process.
+    pub(crate) fn of_process() -> Self {
+        Self::new((memory_limit() / 16).clamp(UNPACKED.0, UNPACKED.1))
+    }
+
+    fn new(largest: u64) -> Self {
+        Self { largest, left: 2 * largest }
+    }
+
+    /// Takes the bytes of a record.
+    fn take(&mut self, size: &ParsedSize, name: &str) -> Result<(), RecordError> {
+        let left = self.left.checked_sub(size.bytes.max(size.parsed));
+        let all = 2 * self.largest;
+        self.left = left.ok_or_else(|| RecordError::TooManyBytes { name: name.to_owned(), bytes: all })?;
+        Ok(())
+    }
 }
 
 /// The form of a storage's objects: their kind, and how their data are encoded.
@@ -212,8 +246,10 @@ pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
     if digest(&packed) != record.extension.parts_digest {
         return None;
     }
+    let (json, _) = unpack(packed.as_bytes(), RecordRoom::of_process().largest).ok()?;
+    drop(packed);
     #[expect(clippy::disallowed_methods, reason = "within the limit of a record")]
-    let heavy: Heavy = serde_json::from_slice(&unpack(packed.as_bytes()).ok()?).ok()?;
+    let heavy: Heavy = serde_json::from_slice(&json).ok()?;
     record.chart = heavy.chart;
     record.config = heavy.config;
     record.manifest = heavy.manifest;
@@ -263,15 +299,15 @@ fn pack(record: &impl Serialize, name: &str) -> Result<String, RecordError> {
 }
 
 /// JSON of base64 of gzip of it; very old records are not gzipped.
-fn unpack(text: &[u8]) -> Result<Vec<u8>, String> {
+fn unpack(text: &[u8], limit: u64) -> Result<(Vec<u8>, ParsedSize), String> {
     let packed =
         STANDARD.decode(text.trim_ascii()).map_err(|_| "data.release is not base64 twice".to_owned())?;
-    let limit = LARGEST_UNPACKED.min(memory_limit() / 4);
     if packed.starts_with(&[0x1f, 0x8b, 0x08]) {
         return inflate(&packed, limit);
     }
-    check(&ParsedSize::of(&packed), limit)?;
-    Ok(packed)
+    let size = ParsedSize::of(&packed);
+    check(&size, limit)?;
+    Ok((packed, size))
 }
 
 /// Refuses a record that takes more than `limit` bytes, packed out or parsed. Most of it are texts.
@@ -286,7 +322,7 @@ fn check(size: &ParsedSize, limit: u64) -> Result<(), String> {
 }
 
 /// What a record unpacks to. It is measured piece by piece before it takes memory: one that is too large costs none.
-fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
+fn inflate(packed: &[u8], limit: u64) -> Result<(Vec<u8>, ParsedSize), String> {
     let (mut size, mut piece) = (ParsedSize::default(), vec![0; PIECE]);
     let mut reader = GzDecoder::new(packed);
     loop {
@@ -300,16 +336,16 @@ fn inflate(packed: &[u8], limit: u64) -> Result<Vec<u8>, String> {
     let mut json = Vec::with_capacity(usize::try_from(size.bytes).unwrap_or(0));
     #[expect(clippy::disallowed_methods, reason = "measured above")]
     GzDecoder::new(packed).read_to_end(&mut json).map_err(|error| error.to_string())?;
-    Ok(json)
+    Ok((json, size))
 }
 
 /// Decodes the record of a Secret.
 pub fn decode_secret(secret: &Value) -> Result<Record, RecordError> {
-    decode(secret, RecordForm::Secret)
+    decode(secret, RecordForm::Secret, &mut RecordRoom::of_process())
 }
 
-/// Decodes the record of a head, without its parts.
-pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordError> {
+/// Decodes the record of a head, without its parts. `room`: what it may take.
+pub(crate) fn decode(secret: &Value, form: RecordForm, room: &mut RecordRoom) -> Result<Record, RecordError> {
     let name = ObjectMeta::of(secret).name();
     let name = if name.is_empty() { "without a name" } else { name };
     let failed = |reason: &str| RecordError::Decode { name: name.into(), reason: reason.into() };
@@ -318,9 +354,12 @@ pub(crate) fn decode(secret: &Value, form: RecordForm) -> Result<Record, RecordE
         return Err(failed("no data.release"));
     }
     let inner = form.text(entry).ok_or_else(|| failed("data.release is not base64"))?;
-    let json = unpack(&inner).map_err(|e| failed(&e))?;
+    let (json, size) = unpack(&inner, room.largest).map_err(|e| failed(&e))?;
+    drop(inner);
+    room.take(&size, name)?;
     #[expect(clippy::disallowed_methods, reason = "within the limit of a record")]
     let mut record: Record = serde_json::from_slice(&json).map_err(|e| failed(&e.to_string()))?;
+    drop(json);
     if let Some(labels) = secret["metadata"]["labels"].as_object() {
         let custom = labels.iter().filter(|(key, _)| !SYSTEM_LABELS.contains(&key.as_str()));
         record.labels = custom.filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned()))).collect();
@@ -412,15 +451,32 @@ mod tests {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         gzip.write_all(&vec![b' '; 1 << 20]).unwrap();
         let packed = gzip.finish().unwrap();
-        assert_eq!(inflate(&packed, 1 << 20).unwrap().len(), 1 << 20);
+        assert_eq!(inflate(&packed, 1 << 20).unwrap().0.len(), 1 << 20);
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
         gzip.write_all(&vec![b' '; (1 << 20) + 1]).unwrap();
-        assert_eq!(inflate(&gzip.finish().unwrap(), 2 << 20).unwrap().len(), (1 << 20) + 1);
+        assert_eq!(inflate(&gzip.finish().unwrap(), 2 << 20).unwrap().0.len(), (1 << 20) + 1);
         assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
         // Small texts of large values are refused before they are parsed; texts of a manifest are texts.
         let maps = format!("[{}0]", r#"{"a":1},"#.repeat(500_000));
-        let told = unpack(STANDARD.encode(maps).as_bytes()).unwrap_err();
+        let told = unpack(STANDARD.encode(maps).as_bytes(), 16 << 20).unwrap_err();
         assert!(told.starts_with("its values take more than"), "{told}");
+    }
+
+    #[test]
+    fn the_records_of_a_release_have_a_bound_together() {
+        let large = Record { manifest: "x".repeat(3 << 20), ..record() };
+        let secret = encode_secret(&large, "createdAt").unwrap();
+        let mut room = RecordRoom::new(4 << 20);
+        let mut read = || decode(&secret, RecordForm::Secret, &mut room).map(drop).map_err(|e| e.to_string());
+        assert_eq!([read(), read()], [Ok(()), Ok(())]);
+        let told = read().unwrap_err();
+        assert!(
+            told.starts_with("release record sh.helm.release.v1.web.v3: the records of the release"),
+            "{told}"
+        );
+        assert!(told.contains("more than 8388608 bytes together: delete those that failed"), "{told}");
+        let alone = decode(&secret, RecordForm::Secret, &mut RecordRoom::new(2 << 20)).unwrap_err();
+        assert!(alone.to_string().contains("it unpacks to more than 2097152 bytes"), "{alone}");
     }
 
     #[test]
@@ -446,7 +502,7 @@ mod tests {
             assert_eq!((encoded.parts.len(), encoded.extension.parts), (3, 3));
             let mut rewritten = encoded.head.clone();
             rewritten["data"].as_object_mut().unwrap().remove(MEMORY);
-            let mut head = decode(&rewritten, form).unwrap();
+            let mut head = decode(&rewritten, form, &mut RecordRoom::of_process()).unwrap();
             assert_eq!(
                 (head.extension.parts, head.extension.parts_of.as_str()),
                 (3, "sh.helm.release.v1.web.v3")

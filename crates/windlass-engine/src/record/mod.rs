@@ -39,6 +39,11 @@ pub enum RecordError {
     Changed(String),
     #[error("release record {name} is too large: {bytes} bytes")]
     TooLarge { name: String, bytes: usize },
+    #[error(
+        "release record {name}: the records of the release that are not superseded take more than {bytes} bytes together: delete those \
+         that failed, or give the process more memory"
+    )]
+    TooManyBytes { name: String, bytes: u64 },
     #[error("release record {0}: parts of its manifest are missing")]
     Parts(String),
     #[error("records in memory are for reading only: nothing is installed, changed or deleted with them")]

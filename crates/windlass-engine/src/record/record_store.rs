@@ -3,13 +3,14 @@
 use crate::{
     record::{
         OWNER_LABEL, Record, RecordError, RecordExtension, ReleaseStatus, Revision,
-        encode::{self, Encoded, RecordForm, secret_name},
+        encode::{self, Encoded, RecordForm, RecordRoom, secret_name},
     },
     request::ReleaseId,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 use std::{
+    cmp::Reverse,
     collections::BTreeMap,
     sync::{
         Arc,
@@ -17,6 +18,7 @@ use std::{
     },
     time::Duration,
 };
+use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, Propagation};
 
 /// Field manager of records.
@@ -28,6 +30,9 @@ const TRIES: u32 = 3;
 const SETTLING: u32 = 6;
 /// Up to this many records are read one by one.
 const SINGLY: usize = 32;
+
+/// Records with up to this many bytes, packed, are decoded where they are read.
+const SMALL: usize = 256 << 10;
 
 /// Where records are stored: Helm's drivers.
 #[derive(Debug, Clone, Default)]
@@ -56,6 +61,29 @@ impl Storage {
     pub(crate) fn reference(&self, id: &ReleaseId, revision: u64) -> ObjectRef {
         ObjectRef::new(self.gvk(), Some(&id.namespace), &secret_name(&id.name, revision))
     }
+}
+
+/// Decodes objects, in their order; of each release the newest record first, within what its records may take together.
+fn decode_all(objects: Vec<Value>, form: RecordForm) -> Vec<Result<StoredRecord, RecordError>> {
+    let mut rooms: BTreeMap<(String, String), RecordRoom> = BTreeMap::new();
+    let mut order: Vec<(usize, Value)> = objects.into_iter().enumerate().collect();
+    order.sort_by_cached_key(|(_, object)| Reverse(revision_of(object).map(|revision| revision.revision)));
+    let mut decoded: Vec<_> = order
+        .into_iter()
+        .map(|(at, object)| {
+            let name = ObjectMeta::of(&object).label("name").unwrap_or_default().to_owned();
+            let room = rooms.entry((namespace_in(&object), name)).or_insert_with(RecordRoom::of_process);
+            let stored = |record| StoredRecord {
+                record,
+                stored_in: namespace_in(&object),
+                resource_version: version_of(&object),
+                uid: uid_of(&object),
+            };
+            (at, encode::decode(&object, form, room).map(stored))
+        })
+        .collect();
+    decoded.sort_by_key(|(at, _)| *at);
+    decoded.into_iter().map(|(_, stored)| stored).collect()
 }
 
 /// A record with the resource version that it was read at.
@@ -233,13 +261,19 @@ impl<'a> RecordStore<'a> {
         }
     }
 
-    fn stored(&self, object: &Value) -> Result<StoredRecord, RecordError> {
-        Ok(StoredRecord {
-            record: encode::decode(object, self.storage.form())?,
-            stored_in: namespace_in(object),
-            resource_version: version_of(object),
-            uid: uid_of(object),
-        })
+    /// The records of objects, in their order. Those of one release have a bound together, the newest first.
+    async fn decoded(
+        &self,
+        objects: Vec<Value>,
+    ) -> Result<Vec<Result<StoredRecord, RecordError>>, RecordError> {
+        let form = self.storage.form();
+        let length = |object: &Value| object["data"]["release"].as_str().map_or(0, str::len);
+        if objects.iter().map(length).sum::<usize>() <= SMALL {
+            return Ok(decode_all(objects, form));
+        }
+        // Unpacking takes its time: not on a thread that requests of others wait for.
+        let decoded = redact::spawn_blocking(move || decode_all(objects, form)).await;
+        decoded.map_err(|e| RecordError::Decode { name: "of a release".to_owned(), reason: e.to_string() })
     }
 
     /// All revisions of a release, oldest first, by metadata.
@@ -333,7 +367,7 @@ impl<'a> RecordStore<'a> {
     }
 
     /// Whole records that a label selector selects, in a namespace or everywhere, without parts. Unreadable ones are
-    /// logged and left out, as by Helm.
+    /// logged and left out, as by Helm. A selector of one release gets an error if its records take too much together.
     pub async fn list(
         &self,
         namespace: Option<&str>,
@@ -359,9 +393,13 @@ impl<'a> RecordStore<'a> {
             records.extend(all.iter().filter(wanted).map(stored));
         } else {
             let selector = selector(labels);
-            for object in self.listed(namespace, &selector, true).await? {
-                match self.stored(&object) {
+            for decoded in self.decoded(self.listed(namespace, &selector, true).await?).await? {
+                match decoded {
                     Ok(record) => records.push(record),
+                    // Without one that is there another one would pass for the newest, or for the deployed one.
+                    Err(error @ RecordError::TooManyBytes { .. }) if labels.contains("name=") => {
+                        return Err(error);
+                    }
                     Err(error) => tracing::warn!(%error, "release record left out"),
                 }
             }
@@ -379,7 +417,7 @@ impl<'a> RecordStore<'a> {
             return Ok(all.into_iter().find(|s| s.record.version == revision));
         }
         match self.cluster.get(&self.reference(id, revision)).await? {
-            Some(object) => Ok(Some(self.stored(&object)?)),
+            Some(object) => self.decoded(vec![object]).await?.pop().transpose(),
             None => Ok(None),
         }
     }
@@ -397,7 +435,7 @@ impl<'a> RecordStore<'a> {
         let head = record.extension.parts_of.clone();
         let form = self.storage.form();
         let mut texts = Vec::new();
-        for number in 0..record.extension.parts.min(encode::MOST_PARTS) {
+        for number in 0..record.extension.parts.min(encode::most_parts()) {
             let name = encode::part_name(&head, number);
             let object = ObjectRef::new(self.storage.gvk(), Some(stored_in), &name);
             let part = self.cluster.get(&object).await?;
