@@ -18,6 +18,8 @@ use windlass_base::bounded_read;
 
 /// Most entries of an archive.
 const MAX_ENTRIES: usize = 100_000;
+/// What the head of an entry begins with in a zip's directory.
+const ZIP_ENTRY: &[u8] = b"PK\x01\x02";
 /// Most bytes that an archive may unpack to.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -303,6 +305,10 @@ fn untar(content: impl Read, mut limit: Limit<'_>, mut target: Target<'_>) -> Re
 }
 
 fn unzip(bytes: &[u8], mut limit: Limit<'_>, mut target: Target<'_>) -> Result<(), ArchiveError> {
+    // The library reads the heads of all entries at once, with some 200 bytes for each.
+    if memchr::memmem::find_iter(bytes, ZIP_ENTRY).nth(MAX_ENTRIES).is_some() {
+        return Err(TarError::TooMany(MAX_ENTRIES).into());
+    }
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|error| damaged(&error))?;
     for at in 0..archive.len() {
         let mut entry = archive.by_index(at).map_err(|error| damaged(&error))?;
@@ -396,6 +402,16 @@ mod tests {
         }
         let told = unpacked(&pax(&name(1_100_001)), ArchiveKind::Tar).unwrap_err();
         assert_eq!(told, "a pax header is larger than 1048576 bytes");
+    }
+
+    #[test]
+    fn the_heads_of_a_zip_are_counted_before_they_are_read() {
+        let head = [ZIP_ENTRY, &[0; 42]].concat();
+        let mut bytes = head.repeat(MAX_ENTRIES);
+        let told = |bytes: &[u8]| unpacked(bytes, ArchiveKind::Zip).unwrap_err();
+        assert!(told(&bytes).starts_with("the archive is damaged"), "it has no end");
+        bytes.extend(head);
+        assert_eq!(told(&bytes), TarError::TooMany(MAX_ENTRIES).to_string());
     }
 
     #[test]

@@ -37,7 +37,7 @@ use super::http::{Credentials as Header, FailureKind, Http, HttpError, Request, 
 use super::location::{BadLocation, Location};
 use windlass_base::bounded_json;
 use windlass_base::hex::hex;
-use windlass_base::redact::SecretText;
+use windlass_base::redact::{self, SecretText};
 
 /// Size limit of a manifest; registries have the same.
 const MAX_MANIFEST: u64 = 4 << 20;
@@ -100,6 +100,9 @@ pub enum OciError {
         /// The expected digest.
         want: String,
     },
+    /// Work on another thread ended early.
+    #[error("the versions are not sorted: {0}")]
+    Task(String),
     /// It is not a chart.
     #[error("{0}")]
     NoChart(String),
@@ -358,12 +361,15 @@ impl<'r> Registry<'r> {
     pub async fn versions(&self, reference: &OciReference) -> Result<Vec<String>, OciError> {
         // A tag is a version only if it has all three parts.
         let tags = self.tags(reference).await?.into_iter().map(|tag| tag.replace('_', "+"));
-        let mut all: Vec<String> = tags.filter(|tag| is_strict(tag)).collect();
-        all.sort_by(|a, b| match (semver::parse(a), semver::parse(b)) {
-            (Ok(a), Ok(b)) => semver::compare(&b, &a),
-            _ => a.cmp(b),
+        let strict: Vec<String> = tags.filter(|tag| is_strict(tag)).collect();
+        // As many as a registry lists: not on a thread that requests of others wait for.
+        let sorted = redact::spawn_blocking(move || {
+            let versions = strict.iter().filter_map(|tag| Some((semver::parse(tag).ok()?, tag)));
+            let mut versions: Vec<_> = versions.collect();
+            versions.sort_by(|(a, _), (b, _)| semver::compare(b, a));
+            versions.into_iter().map(|(_, tag)| tag.clone()).collect()
         });
-        Ok(all)
+        sorted.await.map_err(|error| OciError::Task(error.to_string()))
     }
 
     /// Checks the login to a registry (`Client.Login`).

@@ -4,6 +4,8 @@ use chart_compat::go::regexp;
 use chart_compat::go::semver;
 use serde_json::{Map, Value, json};
 
+use std::time::{Duration, Instant};
+
 use super::super::error::FluxError;
 use super::fetch_context::FetchContext;
 use super::ignore_rules::IgnoreRules;
@@ -14,9 +16,13 @@ use super::source_secrets;
 use super::source_status::{Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use flux_api::common::SourceArtifact;
 use flux_api::oci_repository::{OciLayerSelector, OciRepositorySpec};
+use windlass_base::redact;
 use windlass_fetch::oci::artifact_reference::OciReference;
 use windlass_fetch::oci::{Artifact, OciError, Registry};
 
+/// The largest automaton of `semverFilter`, in bytes, and how long all tags may take.
+const MAX_FILTER: usize = 64 << 10;
+const FILTER_TIME: Duration = Duration::from_secs(30);
 /// Media type of the layer of a chart.
 const CHART: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 /// Annotations that say where an artifact comes from.
@@ -118,7 +124,9 @@ async fn chosen(
     };
     let tags = registry.tags(repository).await.map_err(|e| failed(e.to_string()))?;
     let is_chart = spec.layer_selector.as_ref().is_some_and(|selector| selector.media_type == CHART);
-    let tag = newest(&tags, &asked.semver, &asked.semver_filter, is_chart).map_err(|e| failed(e.into()))?;
+    // A registry may list many tags: not on a thread that requests of others wait for.
+    let newest = redact::spawn_blocking(move || newest(&tags, &asked.semver, &asked.semver_filter, is_chart));
+    let tag = newest.await.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.into()))?;
     Ok(OciReference { tag: Some(tag), ..repository.clone() })
 }
 
@@ -127,9 +135,24 @@ fn newest(tags: &[String], range: &str, filter: &str, is_chart: bool) -> Result<
     let wish = semver::Range::parse(range).map_err(|e| format!("semver '{range}' parse error: {e}"))?;
     let filter = match filter {
         "" => None,
-        text => Some(regexp::compile(text.as_bytes()).map_err(|e| format!("semverFilter {text:?}: {e}"))?),
+        text => {
+            let compiled = regexp::compile_within(text.as_bytes(), MAX_FILTER);
+            Some(compiled.map_err(|e| format!("semverFilter {text:?}: {e}"))?)
+        }
     };
-    let tags = tags.iter().filter(|tag| filter.as_ref().is_none_or(|filter| filter.is_match(tag.as_bytes())));
+    let is_wanted = |tag: &&String| filter.as_ref().is_none_or(|filter| filter.is_match(tag.as_bytes()));
+    let begin = Instant::now();
+    let mut wanted = Vec::new();
+    for tag in tags {
+        if begin.elapsed() > FILTER_TIME {
+            let seconds = FILTER_TIME.as_secs();
+            return Err(
+                format!("the semverFilter takes more than {seconds} s for {} tags", tags.len()).into()
+            );
+        }
+        wanted.extend(Some(tag).filter(is_wanted));
+    }
+    let tags = wanted.into_iter();
     let texts: Vec<(String, &String)> =
         tags.map(|tag| (if is_chart { tag.replace('_', "+") } else { tag.clone() }, tag)).collect();
     let versions = texts.iter().filter_map(|(text, tag)| Some((semver::parse(text).ok()?, tag)));
@@ -242,5 +265,7 @@ mod tests {
         }
         assert!(newest(&tags, "x y", "", false).is_err());
         assert!(newest(&tags, "*", "(", false).is_err());
+        let large = newest(&tags, "*", &"(?:[a-z0-9.-]?){1000}".repeat(60), false).map_err(String::from);
+        assert!(large.unwrap_err().starts_with("semverFilter"), "its automaton is too large");
     }
 }

@@ -37,6 +37,9 @@ const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
 const CHAIN: &str = "dev.sigstore.cosign/chain";
 const LOG: &str = "dev.sigstore.cosign/bundle";
+/// The largest automaton of an identity's pattern, and the longest identity that one is compared with, in bytes.
+const MAX_PATTERN: usize = 64 << 10;
+const MAX_IDENTITY: usize = 8 << 10;
 /// Size limit of a key or a trusted root, in bytes.
 const MAX_FILE: u64 = 4 << 20;
 
@@ -123,9 +126,12 @@ impl Test {
             IdentityMatch::Exact(text) => Ok(Self::Exact(text.clone())),
             IdentityMatch::Pattern(pattern) => {
                 // Checked alone first, so that it cannot end the group early.
-                regexp::compile(pattern.as_bytes()).map_err(CosignError::Pattern)?;
-                let whole = regexp::compile(format!("\\A(?:{pattern})\\z").as_bytes());
-                Ok(Self::Pattern(whole.map_err(CosignError::Pattern)?))
+                let compile = |pattern: &str| {
+                    let compiled = regexp::compile_within(pattern.as_bytes(), MAX_PATTERN);
+                    compiled.map_err(CosignError::Pattern)
+                };
+                compile(pattern)?;
+                Ok(Self::Pattern(Arc::new(compile(&format!("\\A(?:{pattern})\\z"))?)))
             }
         }
     }
@@ -133,7 +139,7 @@ impl Test {
     fn passes(&self, text: &str) -> bool {
         match self {
             Self::Exact(wanted) => wanted == text,
-            Self::Pattern(pattern) => pattern.is_match(text.as_bytes()),
+            Self::Pattern(pattern) => text.len() <= MAX_IDENTITY && pattern.is_match(text.as_bytes()),
         }
     }
 }
