@@ -33,6 +33,17 @@ enum Value {
 /// # Errors
 /// A var fits more than one object, or the build takes too many steps.
 pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<(), Error> {
+    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    if !vars.is_empty() {
+        for (at, object) in objects.items().iter().enumerate() {
+            for id in object.all_ids(schemas) {
+                let places = by_name.entry(id.name).or_default();
+                if places.last() != Some(&at) {
+                    places.push(at);
+                }
+            }
+        }
+    }
     for var in vars {
         let target = &var.target;
         let wanted = crate::resource::Id::new(
@@ -50,9 +61,9 @@ pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<()
                     .any(|id| id.name == wanted.name && id.gvk == wanted.gvk && (!exact || id.same(&wanted)))
         };
         let mut found = Vec::new();
-        for (at, object) in objects.items().iter().enumerate() {
+        for at in by_name.get(&wanted.name).into_iter().flatten().copied() {
             build_steps::count(1)?;
-            if fits(object) {
+            if objects.items().get(at).is_some_and(fits) {
                 found.push(at);
             }
         }

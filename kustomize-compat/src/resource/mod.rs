@@ -50,7 +50,7 @@ impl Resource {
     /// Its present identity.
     #[must_use]
     pub fn id(&self, schemas: &Schemas) -> Id {
-        build_steps::note(4);
+        build_steps::note(8);
         Id::of(&self.node, schemas)
     }
 
