@@ -434,3 +434,28 @@ fn values_are_written_to_a_depth() {
         assert!(error.contains("nested deeper than 10000"), "{function}: {error}");
     }
 }
+
+/// Each search in a text may read all that is left of it: between the searches of one call the caller is asked, and may refuse.
+#[test]
+fn single_calls_ask_for_the_deadline() {
+    let regexp = chart_compat::go::regexp::compile(b"a.*z|a").unwrap();
+    let text = [b'a'; 100];
+    type Before<'b> = &'b mut dyn FnMut(usize) -> Result<(), String>;
+    type Call<'c> = &'c dyn Fn(Before<'_>) -> Option<String>;
+    let table: [(&str, Call<'_>); 4] = [
+        ("find", &|before| regexp.try_find_all(&text, -1, &mut |left| before(left)).err()),
+        ("split", &|before| regexp.split(&text, -1, &mut |left| before(left)).err()),
+        ("replace", &|before| regexp.replace_all(&text, b"b", 1000, &mut |left| before(left)).err()),
+        ("literal", &|before| regexp.replace_all_literal(&text, b"b", 1000, &mut |left| before(left)).err()),
+    ];
+    for (what, call) in table {
+        let mut left = Vec::new();
+        let none = call(&mut |bytes| {
+            left.push(bytes);
+            Ok(())
+        });
+        assert_eq!((none, left), (None, (0..=100).rev().collect()), "{what}");
+        let refused = call(&mut |bytes| if bytes < 98 { Err(bytes.to_string()) } else { Ok(()) });
+        assert_eq!(refused.as_deref(), Some("97"), "{what}");
+    }
+}

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::format::to_yaml;
 use crate::load::{Place, World};
 use crate::patch::Patch;
+use crate::resource::build_steps::Steps;
 use crate::resource::growth::Growth;
 use crate::resource::{check_unique, read};
 use crate::schema::Schemas;
@@ -119,7 +120,7 @@ pub fn add_metadata(
     labels: &BTreeMap<String, String>,
     annotations: &BTreeMap<String, String>,
 ) -> Result<String, Error> {
-    let _growth = Growth::begin();
+    let (_growth, _steps) = (Growth::begin(), Steps::begin());
     let mut objects = read(text)?;
     check_unique(&objects, &Schemas::default())?;
     set_labels(&mut objects, labels)?;

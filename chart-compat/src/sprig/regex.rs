@@ -25,20 +25,28 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("regexFind", &[Str, Str], |x, a| panicking(x, a[0]).map(|r| find(&r, a[1]))),
     Func::new("mustRegexFind", &[Str, Str], |x, a| returned(x, a[0]).map(|r| find(&r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
-        let text = panicking(x, a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
-        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
+        let regexp = panicking(x, a[0])?;
+        let room = x.room() / 2;
+        replaced(x, |search| regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left)))
     }),
     Func::new("mustRegexReplaceAll", &[Str, Str, Str], |x, a| {
-        let text = returned(x, a[0])?.replace_all(bytes(a[1]), bytes(a[2]), x.room() / 2);
-        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
+        let regexp = returned(x, a[0])?;
+        let room = x.room() / 2;
+        replaced(x, |search| regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left)))
     }),
     Func::new("regexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let text = panicking(x, a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
-        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
+        let regexp = panicking(x, a[0])?;
+        let room = x.room() / 2;
+        replaced(x, |search| {
+            regexp.replace_all_literal(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
+        })
     }),
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let text = returned(x, a[0])?.replace_all_literal(bytes(a[1]), bytes(a[2]), x.room() / 2);
-        text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
+        let regexp = returned(x, a[0])?;
+        let room = x.room() / 2;
+        replaced(x, |search| {
+            regexp.replace_all_literal(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
+        })
     }),
     Func::new("regexSplit", &[Str, Str, Int], |x, a| panicking(x, a[0]).and_then(|r| split(x, &r, a))),
     Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| returned(x, a[0]).and_then(|r| split(x, &r, a))),
@@ -62,7 +70,7 @@ fn find<'a>(regexp: &Regexp, s: Value<'a>) -> Value<'a> {
 
 fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     let s = bytes(a[1]);
-    let found = regexp.find_all(s, int(a[2]));
+    let found = regexp.try_find_all(s, int(a[2]), &mut |left| x.count_search(left))?;
     if found.is_empty() {
         return Ok(Value::nil_list(x.arena, Elem::String));
     }
@@ -70,8 +78,17 @@ fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::list_of(x.arena, Elem::String, items))
 }
 
+/// The text that a replacement makes, whose searches count.
+fn replaced<'a>(
+    x: &mut Exec<'a>,
+    replace: impl FnOnce(&mut dyn FnMut(usize) -> Result<(), Error>) -> Result<Option<Vec<u8>>, Error>,
+) -> Out<'a> {
+    let text = replace(&mut |left| x.count_search(left))?;
+    text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
+}
+
 fn split<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
-    Ok(match regexp.split(bytes(a[1]), int(a[2])) {
+    Ok(match regexp.split(bytes(a[1]), int(a[2]), &mut |left| x.count_search(left))? {
         None => Value::nil_list(x.arena, Elem::String),
         Some(parts) => {
             let items = x.arena.alloc_slice_fill_iter(parts.into_iter().map(Value::Str));

@@ -297,6 +297,17 @@ impl<'a> Exec<'a> {
         if self.steps >= self.next_stop { self.check_work() } else { Ok(()) }
     }
 
+    /// Counts one of several searches in a text, which may read so many bytes. Whether it does is not known: they are no steps, but whether
+    /// the render is to stop is asked earlier.
+    ///
+    /// # Errors
+    /// As [`Self::count_steps`].
+    pub fn count_search(&mut self, left: usize) -> Result<(), Error> {
+        let read = u64::try_from(left / BYTES_OF_A_STEP).unwrap_or(u64::MAX);
+        self.next_stop = self.next_stop.saturating_sub(read);
+        self.count_steps(1)
+    }
+
     /// Checks the limits after `added` bytes of text. Small additions wait for the next check in [`Self::step`].
     #[inline]
     pub(super) fn check_text(&mut self, added: usize) -> Result<(), Error> {

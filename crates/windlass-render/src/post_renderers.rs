@@ -13,6 +13,7 @@ use chart_compat::yaml::Head;
 use kustomize_compat::Error;
 use kustomize_compat::build::{Kustomization, add_metadata};
 pub use kustomize_compat::patch::Patch;
+use kustomize_compat::resource::Steps;
 pub use kustomize_compat::selector::Selector;
 pub use kustomize_compat::selector::labels::LabelSelector;
 pub use kustomize_compat::transform::images::Image;
@@ -56,11 +57,12 @@ impl PostRenderers {
         self.kustomize.is_empty() && self.common_metadata.is_none() && self.origin_labels.is_none()
     }
 
-    /// Post-renders a stream of manifests.
+    /// Post-renders a stream of manifests. All post-renderers share the bound of the steps of one kustomization.
     ///
     /// # Errors
     /// A manifest that is not an object, or a post-renderer that does not apply, with kustomize's text.
     pub fn run(&self, stream: &str) -> Result<String, Error> {
+        let _steps = Steps::begin();
         let none = BTreeMap::new();
         let mut stream = stream.to_owned();
         for KustomizePostRenderer { patches, images } in &self.kustomize {
@@ -129,8 +131,10 @@ impl PostRenderers {
 
     /// The first object that kustomize cannot read, and its template.
     fn unreadable(&self, rendered: &Rendered) -> Option<String> {
+        let steps = Steps::begin();
         let hooks = rendered.hooks.iter().map(|hook| &hook.manifest);
-        rendered.manifests.iter().chain(hooks).find_map(|Manifest { source, text, head, .. }| {
+        let mut manifests = rendered.manifests.iter().chain(hooks).take_while(|_| !steps.exceeded());
+        manifests.find_map(|Manifest { source, text, head, .. }| {
             let (error, name) = (self.run(text).err()?, name_of(head));
             if error.any_root(|e| matches!(e, Error::DuplicateKeys(_))) {
                 return Some(format!(

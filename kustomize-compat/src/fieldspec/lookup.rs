@@ -5,6 +5,7 @@
 use chart_compat::yaml::tree::{Kind, Node};
 
 use crate::error::Error;
+use crate::resource::build_steps;
 use crate::resource::node::{check_kind, push};
 
 /// One part of a path.
@@ -47,6 +48,8 @@ fn parse(part: &str) -> Result<Part<'_>, Error> {
 
 /// Where the node of a part lies in its parent.
 fn place(node: &Node, part: &str) -> Result<Option<usize>, Error> {
+    // Names are looked for in a map, items in a list.
+    build_steps::count(1 + node.content.len() / 8)?;
     match parse(part)? {
         Part::Name(name) => {
             if node.is_null() {

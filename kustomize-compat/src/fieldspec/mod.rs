@@ -12,7 +12,7 @@ mod visit;
 use chart_compat::yaml::tree::MAX_DEPTH;
 
 use crate::error::Error;
-use crate::resource::Gvk;
+use crate::resource::{Gvk, build_steps};
 pub use config::{BackReference, Config, List};
 pub(crate) use config::{FIELD_SPEC, decode_specs};
 pub(crate) use visit::set_entry;
@@ -107,8 +107,9 @@ pub fn split_dotted(path: &str) -> Vec<String> {
 /// Adds a field to a list, unless one there fits it.
 ///
 /// # Errors
-/// The fields differ in whether they are made.
+/// The fields differ in whether they are made, or the build takes too many steps.
 pub fn merge_one(list: &mut Vec<FieldSpec>, spec: &FieldSpec) -> Result<(), Error> {
+    build_steps::count(list.len() / 8)?;
     match list.iter().find(|known| known.fits(spec)) {
         None => list.push(spec.clone()),
         Some(known) if known.create == spec.create => {}

@@ -7,6 +7,7 @@ use chart_compat::yaml::tree::{self, Kind, Node, Writer};
 
 use super::lookup::{is_item, split_item};
 use crate::error::Error;
+use crate::resource::build_steps;
 use crate::resource::node::{check_kind, scalar, set};
 use crate::resource::shared::without_marks;
 
@@ -49,6 +50,7 @@ fn node_text(node: &Node) -> String {
 
 impl Matcher {
     fn walk(&mut self, node: &mut Node, path: &[String]) -> Result<(), Error> {
+        build_steps::count(1 + node.content.len() / 32)?;
         let [first, rest @ ..] = path else {
             self.found.push(Found::Place(self.at.clone()));
             return Ok(());
@@ -120,6 +122,7 @@ impl Matcher {
 
     /// Follows a path into a text that holds YAML.
     fn walk_text(&mut self, text: &str, rest: &[String]) -> Result<(), Error> {
+        build_steps::count(build_steps::of_text(text))?;
         let read = tree::read(text).map_err(|e| Error::text(e.to_string()))?;
         let Some(mut document) = read else {
             let content = String::new();
@@ -164,8 +167,16 @@ impl Matcher {
         let (name, pattern) = split_item(part)?;
         let before = self.found.len();
         check_kind(node, Kind::List)?;
+        let mut compiled = None;
         for at in 0..node.content.len() {
-            let compiled = compile(pattern.as_bytes()).map_err(Error::Text)?;
+            let compiled = match &compiled {
+                Some(compiled) => compiled,
+                None => {
+                    let made = compile(pattern.as_bytes()).map_err(Error::Text)?;
+                    build_steps::count(build_steps::of_memory(made.memory()))?;
+                    compiled.insert(made)
+                }
+            };
             let Some(item) = node.content.get(at) else { continue };
             let shown = if name.is_empty() {
                 node_text(item)
@@ -175,6 +186,7 @@ impl Matcher {
                     None => continue,
                 }
             };
+            build_steps::count(4 + build_steps::of_text(&shown))?;
             if !compiled.is_match(shown.as_bytes()) {
                 continue;
             }

@@ -8,9 +8,9 @@ use super::FieldSpec;
 use super::lookup::get_part_mut;
 use crate::error::Error;
 use crate::resource::Gvk;
-use crate::resource::growth;
 use crate::resource::node::{check_kind, metadata_text, push, set};
 use crate::resource::shared::set_number;
+use crate::resource::{build_steps, growth};
 
 /// What a missing field becomes.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +27,14 @@ type Setter<'s> = &'s mut dyn FnMut(&mut Node) -> Result<(), Error>;
 /// Changes a field of an object, if the object is of the field's kind and has the field, or the field may be made.
 ///
 /// # Errors
-/// A part of the path is not a map or list, the path is too long, or the change fails.
+/// A part of the path is not a map or list, the path is too long, the change fails, or the build takes too many steps.
 pub fn visit(
     spec: &FieldSpec,
     object: &mut Node,
     create: Option<Create>,
     setter: Setter<'_>,
 ) -> Result<(), Error> {
+    build_steps::count(1)?;
     if !applies(spec, object) {
         return Ok(());
     }
@@ -76,6 +77,7 @@ fn applies(spec: &FieldSpec, object: &Node) -> bool {
 }
 
 fn walk(node: &mut Node, path: &[String], create: Option<Create>, setter: Setter<'_>) -> Result<(), Error> {
+    build_steps::count(1)?;
     if path.is_empty() {
         return setter(node);
     }
@@ -154,6 +156,7 @@ pub fn set_scalar(node: &mut Node, text: &str, tag: &str) -> Result<(), Error> {
 /// # Errors
 /// The node is not a map.
 pub(crate) fn set_entry(node: &mut Node, key: &str, text: &str, number: usize) -> Result<bool, Error> {
+    build_steps::count(node.content.len() / 16)?;
     let new = node.place(key).is_none();
     set(node, key, Node { tag: "!!str".to_owned(), value: text.to_owned(), ..Node::default() })?;
     if new && let Some(entry) = node.get_mut(key) {

@@ -9,7 +9,7 @@ use super::strategic_merge;
 use crate::error::Error;
 use crate::resource::node::{metadata_map, scalar, set, set_metadata_map, set_metadata_text, set_namespace};
 use crate::resource::shared::sync;
-use crate::resource::{Id, Objects, Resource, from_data, is_internal, to_data};
+use crate::resource::{Id, Objects, Resource, build_steps, from_data, is_internal, to_data};
 use crate::schema::Schemas;
 use crate::selector::Selector;
 
@@ -25,9 +25,13 @@ pub(crate) fn merge_into_selected(
         e.within(format!("unable to find patch target {target} in `resources`"))
     };
     let selector = target.compile().map_err(failed)?;
-    let items = objects.items().iter().enumerate();
-    let selected: Vec<usize> =
-        items.filter(|(_, object)| selector.matches(object, schemas)).map(|(at, _)| at).collect();
+    let mut selected = Vec::new();
+    for (at, object) in objects.items().iter().enumerate() {
+        build_steps::count(1)?;
+        if selector.matches(object, schemas) {
+            selected.push(at);
+        }
+    }
     for at in &selected {
         objects.change(*at, schemas, |object| {
             let patch = adapted(patch, object, schemas)?;

@@ -7,6 +7,7 @@ use chart_compat::yaml::tree::MAX_DEPTH;
 use chart_compat::{json, yaml};
 
 use crate::error::Error;
+use crate::resource::build_steps;
 
 /// The most nodes that the `copy` operations of a patch may add: each can double the document.
 const MAX_COPIED: usize = 1_000_000;
@@ -48,10 +49,13 @@ impl JsonPatch {
     /// Applies the operations in their order.
     ///
     /// # Errors
-    /// An operation that does not apply, in the library's words.
+    /// An operation that does not apply, in the library's words, or a build that takes too many steps.
     pub fn apply(&self, document: &mut Data) -> Result<(), Error> {
         let mut room = Room { nodes: MAX_COPIED, bytes: MAX_COPIED_TEXT };
-        self.0.iter().try_for_each(|operation| apply(document, operation, &mut room).map_err(Error::Patch))
+        self.0.iter().try_for_each(|operation| {
+            build_steps::count(1)?;
+            apply(document, operation, &mut room).map_err(Error::Patch)
+        })
     }
 }
 
@@ -79,6 +83,7 @@ struct Room {
 impl Room {
     fn take(&mut self, copied: &Data) -> Result<(), String> {
         let (nodes, bytes) = size(copied);
+        build_steps::note(nodes.saturating_add(bytes / 64));
         self.nodes = self
             .nodes
             .checked_sub(nodes)
@@ -175,6 +180,7 @@ fn size(data: &Data) -> (usize, usize) {
 }
 
 fn depth(data: &Data) -> usize {
+    build_steps::note(1);
     1 + match data {
         Data::List(items) => items.iter().map(depth).max().unwrap_or(0),
         Data::Map(map) => map.values().map(depth).max().unwrap_or(0),
@@ -234,6 +240,7 @@ fn decode(part: &str) -> String {
 
 /// The list or map in which a path ends.
 fn find<'d>(document: &'d mut Data, path: &str) -> Option<Place<'d>> {
+    build_steps::note(build_steps::of_text(path));
     let mut parts: Vec<&str> = path.split('/').skip(1).collect();
     let key = decode(parts.pop()?);
     let mut at = document;
@@ -285,6 +292,8 @@ fn add(parent: &mut Data, key: &str, value: Data) -> Result<(), String> {
             let e = |e| format!("value was not a proper array index: '{key}': {e}");
             number(key).map_err(e)?;
             let at = index(key, items.len() + 1)?;
+            // Those behind it move.
+            build_steps::note((items.len() - at) / 16);
             items.insert(at, value);
         }
         _ => {}
@@ -300,6 +309,7 @@ fn remove(parent: &mut Data, key: &str) -> Result<(), String> {
         },
         Data::List(items) => {
             let at = index(key, items.len())?;
+            build_steps::note((items.len() - at) / 16);
             items.remove(at);
             Ok(())
         }

@@ -10,7 +10,7 @@ use chart_compat::go::quote;
 use chart_compat::yaml::Room;
 
 use crate::error::Error;
-use crate::resource::{Objects, Resource, read_within};
+use crate::resource::{Objects, Resource, build_steps, read_within};
 use crate::schema::Schemas;
 use crate::selector::Selector;
 pub(crate) use apply::{apply_json, merge_into, merge_into_selected};
@@ -58,6 +58,7 @@ impl LoadedPatch {
         allowed: Allowed,
         room: &Room,
     ) -> Result<Self, Error> {
+        build_steps::count(build_steps::of_text(text))?;
         let parsed = match (read_within(text, room), JsonPatch::parse(text)) {
             (Ok(objects), Some(operations)) if !objects.is_empty() && !operations.is_empty() => {
                 let text = format!("illegally qualifies as both an SM and JSON patch: {source}");
@@ -118,6 +119,7 @@ impl LoadedPatch {
                 let selector = target.compile()?;
                 let mut count = 0;
                 for at in 0..objects.items().len() {
+                    build_steps::count(1)?;
                     if objects.items().get(at).is_some_and(|object| selector.matches(object, schemas)) {
                         count += 1;
                         objects.change(at, schemas, |object| {

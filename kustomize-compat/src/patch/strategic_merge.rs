@@ -5,11 +5,13 @@
 //! results depend on that: here nodes lie in an arena and share by number.
 
 mod arena;
+mod keyed_items;
 mod lists;
 
 use chart_compat::yaml::tree::{Kind, Node, Style};
 
 use crate::error::Error;
+use crate::resource::build_steps;
 use crate::schema::{Schema, Schemas};
 use arena::Arena;
 
@@ -30,8 +32,8 @@ const DIRECTIVE: &str = "$patch";
 /// Merges a patch into an object. `None` if the patch deletes the whole object.
 ///
 /// # Errors
-/// A directive that does not exist, a field that is of another kind in the patch than in the object, or a result that is too
-/// large.
+/// A directive that does not exist, a field that is of another kind in the patch than in the object, a result that is too large, or a
+/// build that takes too many steps.
 pub fn merge(object: &Node, patch: &Node, schemas: &Schemas) -> Result<Option<Node>, Error> {
     let mut arena = Arena::default();
     let object = arena.insert(object);
@@ -57,6 +59,7 @@ impl<'a> Merger<'a> {
         patch: Option<NodeId>,
         schema: Option<Schema<'a>>,
     ) -> Result<Option<NodeId>, Error> {
+        build_steps::count(1)?;
         let schema = schema.or_else(|| self.schema(object)).or_else(|| self.schema(patch));
         let first = [object, patch].into_iter().flatten().find(|id| !self.arena.get(*id).is_null());
         let kind = first.map(|id| self.arena.get(id).kind);
@@ -105,6 +108,9 @@ impl<'a> Merger<'a> {
         keys.sort();
         keys.dedup();
         for key in keys {
+            // Each access to a field looks through its map.
+            let fields = |id| self.arena.get(id).content.len();
+            build_steps::count((fields(merged) + patch.map_or(0, fields)) / 4)?;
             let ours = self.arena.field(merged, &key);
             let theirs = patch.and_then(|patch| self.arena.field(patch, &key));
             let value = self.walk(ours, theirs, schema.and_then(|s| s.field(&key)))?;

@@ -9,6 +9,7 @@ use chart_compat::yaml::tree::{Kind, Node};
 use crate::error::Error;
 use crate::fieldspec::{BackReference, FieldSpec, set_scalar, visit};
 use crate::format::to_yaml;
+use crate::resource::build_steps;
 use crate::resource::node::{scalar, set};
 use crate::resource::shared::sync;
 use crate::resource::{Gvk, Id, Objects, Resource, to_data};
@@ -63,6 +64,7 @@ pub fn fix(objects: &mut Objects, references: &[BackReference], schemas: &Schema
 fn filters_of<'r>(gvk: &Gvk, references: &'r [BackReference]) -> Vec<Filter<'r>> {
     let mut out = Vec::new();
     for reference in references {
+        build_steps::note(reference.referrers.len() / 2);
         for spec in reference.referrers.iter().filter(|spec| gvk.is_selected(&spec.gvk)) {
             out.push((FieldSpec::of_all(&spec.path, false), &reference.target));
         }
@@ -211,6 +213,7 @@ impl Search<'_> {
     /// Whether a candidate is in the namespace that a field names: the original one, if any object was in it.
     fn in_namespace(&self, namespace: &str) -> impl Fn(&Candidate) -> bool {
         let before = self.known.by_original_namespace.get(namespace);
+        build_steps::note(before.map_or(0, Vec::len) / 4);
         let original = before.is_some_and(|places| {
             places.iter().filter_map(|at| self.known.candidates.get(*at)).any(|c| self.referrer.sees(c))
         });
@@ -226,6 +229,9 @@ impl Search<'_> {
     /// The object that a former name stands for. `namespace` is that of a field with name and namespace.
     fn find(&self, name: &str, namespace: Option<Option<&str>>) -> Result<Option<&Candidate>, Error> {
         let Some(places) = self.known.by_former_name.get(name) else { return Ok(None) };
+        let former =
+            |at: &usize| self.known.candidates.get(*at).map_or(0, |candidate| candidate.former.len());
+        build_steps::count(places.iter().map(|at| 1 + former(at)).sum())?;
         let in_namespace = namespace.flatten().map(|namespace| self.in_namespace(namespace));
         let role = self.referrer.role.as_ref().filter(|_| self.spec.path.ends_with("roleRef/name"));
         let was =

@@ -2,7 +2,7 @@
 //!
 //! Owns the values and the syntax of the texts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use chart_compat::go::fmt::float;
 use chart_compat::yaml::tree::{Kind, Node, Style};
@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::lookup;
 use crate::fieldspec::{FieldSpec, split_dotted, visit};
 use crate::kustomization::Var;
+use crate::resource::build_steps;
 use crate::resource::growth;
 use crate::resource::shared::sync;
 use crate::resource::{Objects, Resource};
@@ -30,8 +31,19 @@ enum Value {
 /// Notes which objects the vars of a kustomization read.
 ///
 /// # Errors
-/// A var fits more than one object.
+/// A var fits more than one object, or the build takes too many steps.
 pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<(), Error> {
+    let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+    if !vars.is_empty() {
+        for (at, object) in objects.items().iter().enumerate() {
+            for id in object.all_ids(schemas) {
+                let places = by_name.entry(id.name).or_default();
+                if places.last() != Some(&at) {
+                    places.push(at);
+                }
+            }
+        }
+    }
     for var in vars {
         let target = &var.target;
         let wanted = crate::resource::Id::new(
@@ -48,8 +60,13 @@ pub fn mark(objects: &mut Objects, vars: &[Var], schemas: &Schemas) -> Result<()
                     .iter()
                     .any(|id| id.name == wanted.name && id.gvk == wanted.gvk && (!exact || id.same(&wanted)))
         };
-        let found: Vec<usize> =
-            (objects.items().iter().enumerate()).filter(|(_, o)| fits(o)).map(|(at, _)| at).collect();
+        let mut found = Vec::new();
+        for at in by_name.get(&wanted.name).into_iter().flatten().copied() {
+            build_steps::count(1)?;
+            if objects.items().get(at).is_some_and(fits) {
+                found.push(at);
+            }
+        }
         if found.len() > 1 {
             let count = found.len();
             let text = format!(
@@ -73,15 +90,22 @@ fn format_var(var: &Var, path: &str) -> String {
 /// Replaces vars in the fields that may hold them. Returns the vars that stand nowhere.
 ///
 /// # Errors
-/// A var has no value, or a field is of another form.
+/// A var has no value, a field is of another form, or the build takes too many steps.
 pub fn resolve(
     objects: &mut Objects,
     vars: &BTreeMap<String, Var>,
     fields: &[FieldSpec],
 ) -> Result<Vec<String>, Error> {
     let mut values = BTreeMap::new();
+    // The first object of each var.
+    let mut read: HashMap<&str, &Resource> = HashMap::new();
+    for object in objects.items() {
+        for name in &object.vars {
+            read.entry(name).or_insert(object);
+        }
+    }
     for (name, var) in vars {
-        let object = objects.items().iter().find(|object| object.vars.contains(name));
+        let object = read.get(name.as_str());
         let object = object.ok_or_else(|| {
             let var = format_var(var, &var.field_path);
             Error::text(format!("var '{var}' cannot be mapped to a field in the set of known resources"))
@@ -177,6 +201,7 @@ fn is_text(node: &Node) -> bool {
 }
 
 fn replace(node: &mut Node, values: &Values, used: &mut BTreeSet<String>) -> Result<(), Error> {
+    build_steps::count(1 + build_steps::of_text(&node.value))?;
     let (text, tag) = match expand(&node.value, values, used) {
         Value::Text(text) => (text, "!!str"),
         Value::Int(n) => (n.to_string(), "!!int"),

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Id, Resource, growth};
+use super::{Id, Resource, build_steps, growth};
 use crate::error::Error;
 use crate::schema::Schemas;
 
@@ -117,7 +117,7 @@ impl Objects {
     /// Changes one object. Other identities are found by the next search.
     ///
     /// # Errors
-    /// What the change fails with, or it makes the objects too large.
+    /// What the change fails with, or it makes the objects too large, or the build takes too many steps.
     pub fn change(
         &mut self,
         at: usize,
@@ -130,6 +130,7 @@ impl Objects {
         };
         let before = self.index.is_some().then(|| keys(object));
         let (size, made) = (object.node.memory(), growth::made());
+        build_steps::count(build_steps::of_memory(size))?;
         let changed = change(object);
         // What the change noted by itself is a part of it.
         growth::forget_since(made);

@@ -2,6 +2,7 @@
 //!
 //! Owns reading, the fields of `metadata` and what a build notes in annotations of its own; knows no transformer.
 
+pub(crate) mod build_steps;
 pub(crate) mod growth;
 mod id;
 mod list;
@@ -11,6 +12,7 @@ pub(crate) mod shared;
 mod stream;
 mod value;
 
+pub use build_steps::{MAX_STEPS, Steps};
 pub(crate) use id::{FIRST, LAST};
 pub use id::{Gvk, Id};
 pub use list::Objects;
@@ -48,6 +50,7 @@ impl Resource {
     /// Its present identity.
     #[must_use]
     pub fn id(&self, schemas: &Schemas) -> Id {
+        build_steps::note(8);
         Id::of(&self.node, schemas)
     }
 

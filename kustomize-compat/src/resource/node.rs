@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use chart_compat::yaml::plain_meaning;
 use chart_compat::yaml::tree::{Kind, Node, Style, Writer};
 
-use super::growth;
+use super::{build_steps, growth};
 use crate::error::Error;
 
 /// Whether a node holds nothing: null, an empty map or an empty list.
@@ -32,7 +32,9 @@ pub fn metadata_text<'n>(node: &'n Node, key: &str) -> &'n str {
 #[must_use]
 pub fn metadata_map(node: &Node, key: &str) -> BTreeMap<String, String> {
     let map = value(node, "metadata").and_then(|m| m.get(key));
-    let pairs = map.map(|m| m.content.as_slice()).unwrap_or_default().chunks_exact(2);
+    let content = map.map(|m| m.content.as_slice()).unwrap_or_default();
+    build_steps::note(content.len());
+    let pairs = content.chunks_exact(2);
     let pair = |pair: &[Node]| match pair {
         [key, value] => (key.value.clone(), value.value.clone()),
         _ => (String::new(), String::new()),
@@ -90,6 +92,7 @@ fn is_no_text(value: &str) -> bool {
 pub fn set(map: &mut Node, key: &str, mut value: Node) -> Result<(), Error> {
     quote(&mut value);
     check_kind(map, Kind::Map)?;
+    build_steps::count(map.content.len() / 16)?;
     if value.is_null() {
         map.remove(key);
         return Ok(());
@@ -153,8 +156,14 @@ pub fn set_metadata_map(node: &mut Node, key: &str, map: &BTreeMap<String, Strin
         return Ok(());
     }
     let place = map_below(metadata, key)?;
+    if place.kind != Kind::Map || !place.content.is_empty() {
+        return map.iter().try_for_each(|(key, value)| set(place, key, Node::string(value)));
+    }
+    // No key is there yet.
     for (key, value) in map {
-        set(place, key, Node::string(value))?;
+        let mut value = Node::string(value);
+        quote(&mut value);
+        push(place, key, value)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 use chart_compat::kyaml;
 
 use super::node::{metadata_map, set_metadata_map, value};
-use super::{Gvk, Id, Resource};
+use super::{Gvk, Id, Resource, build_steps};
 use crate::error::Error;
 use crate::schema::Schemas;
 
@@ -90,6 +90,7 @@ impl Resource {
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = value(&self.node, "metadata")?.get("annotations")?;
+        build_steps::note(1 + annotations.content.len() / 16);
         // As a map of Go: the last one of a key counts.
         let mut pairs = annotations.content.chunks_exact(2).rev();
         pairs
@@ -132,6 +133,7 @@ impl Resource {
         if names.is_empty() {
             return Vec::new();
         }
+        build_steps::note(4 * names.len());
         let api_version = self.node.get("apiVersion").map_or("", |v| v.value.as_str());
         let gvk = Gvk::of_api_version(api_version);
         let namespaces = self.csv(NAMESPACES);

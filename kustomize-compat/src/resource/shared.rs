@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use chart_compat::yaml::tree::Node;
 
-use super::Resource;
+use super::{Resource, build_steps};
 
 /// No name of an anchor begins so.
 const MARK: char = '~';
@@ -44,6 +44,7 @@ pub(crate) fn sync(object: &mut Resource) {
     if !object.shares {
         return;
     }
+    build_steps::note(build_steps::of_memory(object.node.memory()));
     let mut changed = HashMap::new();
     find(&object.node, &mut changed);
     if !changed.is_empty() {

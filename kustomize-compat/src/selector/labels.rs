@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Error;
+use crate::resource::build_steps::note;
 
 /// A parsed selector; an empty one matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,16 @@ enum Test {
     NotIn(Vec<String>),
     Greater(i64),
     Less(i64),
+}
+
+impl Test {
+    /// How many values it compares.
+    fn len(&self) -> usize {
+        match self {
+            Self::In(values) | Self::NotIn(values) => values.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// The longest name and value, in bytes.
@@ -73,6 +84,7 @@ impl LabelSelector {
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|Requirement { key, test }| {
             let value = labels.get(key);
+            note(1 + test.len() / 4);
             let number = || value.and_then(|v| v.parse::<i64>().ok());
             match test {
                 Test::Exists => value.is_some(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use chart_compat::go::regexp::{Regexp, compile};
 
 use crate::error::Error;
+use crate::resource::build_steps::{count, note};
 use crate::resource::node::metadata_map;
 use crate::resource::{Gvk, Id, Resource};
 use crate::schema::Schemas;
@@ -42,6 +43,14 @@ impl fmt::Display for Selector {
     }
 }
 
+/// Memory of a compiled pattern, in bytes, that takes a step to make.
+const MEMORY_OF_A_STEP: usize = 64;
+
+/// Memory of a compiled pattern, in bytes, beyond which its states may be followed one by one.
+const LARGE_AUTOMATON: usize = 1 << 20;
+/// Memory of the states that are followed in a step for each byte of a text.
+const MEMORY_OF_STATES: usize = 512;
+
 /// A selector whose patterns are compiled.
 pub struct CompiledSelector {
     patterns: [Option<Arc<Regexp>>; 5],
@@ -68,11 +77,15 @@ impl Selector {
     /// Compiles the patterns and parses the selectors.
     ///
     /// # Errors
-    /// A pattern or selector that is not valid, in Go's words.
+    /// A pattern or selector that is not valid, in Go's words, or a build that takes too many steps.
     pub fn compile(&self) -> Result<CompiledSelector, Error> {
         let pattern = |text: &String| match text.as_str() {
             "" => Ok(None),
-            text => compile(format!("^(?:{text})$").as_bytes()).map(Some).map_err(Error::Selector),
+            text => {
+                let pattern = compile(format!("^(?:{text})$").as_bytes()).map_err(Error::Selector)?;
+                count(pattern.memory() / MEMORY_OF_A_STEP)?;
+                Ok(Some(pattern))
+            }
         };
         let Self { group, version, kind, name, namespace, .. } = self;
         let patterns =
@@ -141,5 +154,10 @@ impl CompiledSelector {
 }
 
 fn matches(pattern: &Option<Arc<Regexp>>, text: &str) -> bool {
-    pattern.as_ref().is_none_or(|pattern| pattern.is_match(text.as_bytes()))
+    pattern.as_ref().is_none_or(|pattern| {
+        let states =
+            pattern.memory().checked_sub(LARGE_AUTOMATON).map_or(0, |memory| memory / MEMORY_OF_STATES);
+        note(4 + text.len() / 16 + text.len().saturating_mul(states));
+        pattern.is_match(text.as_bytes())
+    })
 }

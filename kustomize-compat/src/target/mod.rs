@@ -28,6 +28,7 @@ use crate::kustomization::{FILE_NAMES, KustomizationFile, SortOptions, sort_opti
 use crate::load::{Loader, Metered, World};
 use crate::order::sort;
 use crate::refs::{names, vars};
+use crate::resource::build_steps::Steps;
 use crate::resource::growth::Growth;
 use crate::resource::node::set_metadata_text;
 use crate::resource::{ORIGIN, Objects, Resource, TRANSFORMATIONS, check_identity, read_within};
@@ -73,7 +74,7 @@ pub struct Built {
 /// # Errors
 /// What kustomize fails with, in its words.
 pub fn build_target(world: &dyn World, target: &str, options: &Options) -> Result<Built, Error> {
-    let _growth = Growth::begin();
+    let (_growth, _steps) = (Growth::begin(), Steps::begin());
     let schemas = Schemas::default();
     let world = &Metered::new(world);
     let loaded = Cell::new(0);

@@ -8,7 +8,7 @@ use chart_compat::yaml::tree::{Kind, Node, Writer};
 
 use crate::error::Error;
 use crate::load::{Repository, join};
-use crate::resource::{Id, ORIGIN, Resource, TRANSFORMATIONS, from_data};
+use crate::resource::{Id, ORIGIN, Resource, TRANSFORMATIONS, build_steps, from_data};
 
 /// The fields of an origin, as they are written: each a text that is left out if it is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -123,6 +123,7 @@ impl Origin {
             return object.set_annotation(ORIGIN, &self.to_yaml());
         }
         let before = object.annotation(TRANSFORMATIONS).unwrap_or_default();
+        build_steps::count(build_steps::of_text(before))?;
         let data = yaml::from_slice(before.as_bytes()).map_err(|e| Error::text(e.to_string()))?;
         let known = data.as_list().unwrap_or_default().iter().map(Self::from_data);
         let mut list = Node { kind: Kind::List, ..Node::default() };

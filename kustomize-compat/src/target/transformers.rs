@@ -17,6 +17,7 @@ use crate::fieldspec::{Config, FieldSpec, List, merge_all, merge_one};
 use crate::kustomization::{LabelItem, PatchSource, image, map_text, patch_source};
 use crate::patch::json6902::JsonPatch;
 use crate::patch::{Allowed, LoadedPatch};
+use crate::resource::build_steps;
 use crate::resource::node::{metadata_map, set_metadata_map};
 use crate::resource::shared::sync;
 use crate::resource::{Objects, Resource, read_within};
@@ -62,6 +63,7 @@ impl Kustomization<'_> {
         let mut numbers = BTreeMap::new();
         let schemas = self.session.schemas;
         for (transformer, origin) in &transformers {
+            build_steps::count(1 + all.objects.items().len() / 4)?;
             let matched = match transformer {
                 Transformer::Replacements(list) => {
                     self.apply_replacements(list, &mut all.objects).map(|()| 0)?
@@ -104,6 +106,8 @@ impl Kustomization<'_> {
     pub(super) fn run_validators(&mut self, all: &mut Accumulator) -> Result<(), Error> {
         let entries = self.file.texts("validators");
         for (validator, _) in self.external_transformers(&entries)? {
+            let memory: usize = all.objects.items().iter().map(|object| object.node.memory()).sum();
+            build_steps::count(build_steps::of_memory(memory))?;
             let before = all.objects.clone();
             validator.apply(&mut all.objects, self.session.schemas)?;
             let same =
@@ -392,6 +396,7 @@ impl Transformer {
                 let selector = target.compile()?;
                 let mut count = 0;
                 for at in 0..objects.items().len() {
+                    build_steps::count(1)?;
                     if objects.items().get(at).is_some_and(|o| selector.matches(o, schemas)) {
                         count += 1;
                         objects.change(at, schemas, |o| crate::patch::apply_json(o, patch))?;

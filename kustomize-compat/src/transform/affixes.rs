@@ -6,7 +6,7 @@ use chart_compat::yaml::tree::Kind;
 
 use crate::error::Error;
 use crate::fieldspec::{Create, FieldSpec, set_scalar, visit};
-use crate::resource::{Gvk, Objects};
+use crate::resource::{Gvk, Objects, build_steps};
 use crate::schema::Schemas;
 
 /// Adds a prefix or a suffix.
@@ -34,6 +34,7 @@ impl Affix {
     pub fn apply(&self, objects: &mut Objects, schemas: &Schemas) -> Result<(), Error> {
         for object in objects.items_mut() {
             let gvk = object.original_id(schemas).gvk;
+            build_steps::count(self.fields.len() / 4)?;
             if stays(&gvk) {
                 continue;
             }

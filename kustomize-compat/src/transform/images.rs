@@ -9,8 +9,8 @@ use chart_compat::yaml::tree::{Kind, Node};
 
 use crate::error::Error;
 use crate::fieldspec::{FieldSpec, set_scalar, visit_all};
-use crate::resource::Resource;
 use crate::resource::node::check_kind;
+use crate::resource::{Resource, build_steps};
 
 /// A change of images.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +59,9 @@ struct Setter<'i> {
 impl Setter<'_> {
     /// Changes the images of all lists `containers` and `initContainers`, wherever they are.
     fn containers(&self, node: &mut Node) -> Result<(), Error> {
+        if matches!(node.kind, Kind::Map | Kind::List) {
+            build_steps::count(1 + node.content.len() / 16)?;
+        }
         match node.kind {
             Kind::List => node.content.iter_mut().try_for_each(|item| self.containers(item)),
             Kind::Map => {
@@ -84,6 +87,7 @@ impl Setter<'_> {
 
     fn set(&self, node: &mut Node) -> Result<(), Error> {
         check_kind(node, Kind::Scalar)?;
+        build_steps::count(4 + build_steps::of_text(&node.value))?;
         if !self.pattern.is_match(node.value.as_bytes()) {
             return Ok(());
         }

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::{at_mut, lookup};
 use crate::fieldspec::path_match::{Found, find};
 use crate::fieldspec::split_dotted;
+use crate::resource::build_steps;
 use crate::resource::growth;
 use crate::resource::node::is_empty;
 use crate::resource::shared::{sync, without_marks};
@@ -135,6 +136,7 @@ impl Source {
         };
         let mut found = None;
         for object in objects.items() {
+            build_steps::count(1)?;
             object.check_former_ids().map_err(|e| e.within("error getting node IDs"))?;
             if ids(object).iter().any(|id| self.selects(id)) && found.replace(object).is_some() {
                 return Err(Error::text(format!("multiple matches for selector {}", self.display())));
@@ -160,6 +162,7 @@ impl Source {
         if field.kind != Kind::Scalar {
             return Err(only_scalars());
         }
+        build_steps::count(build_steps::of_text(&field.value))?;
         let parts = || field.value.split(&options.delimiter);
         let index = usize::try_from(options.index).ok();
         let part = index.and_then(|index| parts().nth(index)).ok_or_else(|| {
@@ -178,7 +181,7 @@ impl Replacement {
     /// Copies the value. Returns the field paths for which delimiter and index of the options did not count.
     ///
     /// # Errors
-    /// The source is not one field, or a target has no such field.
+    /// The source is not one field, a target has no such field, or the build takes too many steps.
     pub fn apply(&self, objects: &mut Objects, schemas: &Schemas) -> Result<BTreeSet<String>, Error> {
         let Some(targets) =
             self.targets.as_ref().filter(|_| self.source.is_some() || self.source_value.is_some())
@@ -219,6 +222,7 @@ impl Target {
             .collect::<Result<_, Error>>()?;
         for at in 0..objects.items().len() {
             let Some(object) = objects.items().get(at) else { continue };
+            build_steps::count(1)?;
             let mut ids = vec![object.id(schemas)];
             ids.extend(object.former_ids(schemas));
             if !selector.matches_metadata(object)
@@ -282,6 +286,7 @@ impl Target {
     fn set(&self, field: &mut Node, value: &Node) -> Result<(), Error> {
         let is_joined = self.options.as_ref().is_some_and(|options| !options.delimiter.is_empty());
         let kept = if is_joined { field.memory() } else { 0 };
+        build_steps::count(1 + build_steps::of_text(&field.value))?;
         growth::change(field.memory(), kept.saturating_add(value.memory()))?;
         let mut value = value.clone();
         if let Some(FieldOptions { delimiter, index, .. }) =

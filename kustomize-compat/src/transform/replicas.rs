@@ -6,7 +6,7 @@ use chart_compat::yaml::tree::Kind;
 
 use crate::error::Error;
 use crate::fieldspec::{Create, FieldSpec, set_scalar, visit};
-use crate::resource::Objects;
+use crate::resource::{Objects, build_steps};
 use crate::schema::Schemas;
 
 /// Sets a number of replicas.
@@ -37,6 +37,7 @@ impl Replicas {
             .filter(|(_, ids)| !ids.is_empty())
             .collect();
         for spec in &self.fields {
+            build_steps::count(1 + named.len() / 2)?;
             for (at, _) in named.iter().filter(|(_, ids)| ids.iter().any(|id| id.gvk.is_selected(&spec.gvk)))
             {
                 found = true;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::fieldspec::lookup::{at_mut, places};
 use crate::fieldspec::path_match::{Found, find};
 use crate::format::value_to_json;
-use crate::resource::growth;
+use crate::resource::{build_steps, growth};
 
 /// Sets a field below a text on the path.
 ///
@@ -24,6 +24,7 @@ pub(super) fn set_in_text(
     let none = || Error::text("no structured data found in path");
     let (at, rest) = text_on(object, path).ok_or_else(none)?;
     let field = at_mut(object, &at).ok_or_else(none)?;
+    build_steps::count(2 * build_steps::of_text(&field.value))?;
     let mut document = tree::read(&field.value).ok().flatten().ok_or_else(none)?;
     let root = root(&mut document);
     let found = find(root, rest, create)?;
@@ -60,6 +61,7 @@ fn text_on<'p>(object: &Node, path: &'p [String]) -> Option<(Vec<usize>, &'p [St
         let (before, rest) = path.split_at(end);
         let Ok(Some(at)) = places(object, before) else { continue };
         let field = crate::fieldspec::lookup::at(object, &at)?;
+        build_steps::count(build_steps::of_text(&field.value)).ok()?;
         if field.kind == Kind::Scalar && tree::read(&field.value).is_ok() {
             return Some((at, rest));
         }

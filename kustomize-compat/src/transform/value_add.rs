@@ -10,7 +10,7 @@ use crate::fieldspec::lookup::lookup_create;
 use crate::fieldspec::{set_scalar, split};
 use crate::load::join;
 use crate::resource::node::check_kind;
-use crate::resource::{Objects, Resource};
+use crate::resource::{Objects, Resource, build_steps};
 use crate::schema::Schemas;
 use crate::selector::Selector;
 
@@ -43,6 +43,7 @@ impl ValueAdd {
         for target in &self.targets {
             let selector = target.selector.as_ref().map(Selector::compile).transpose()?;
             for object in objects.items_mut() {
+                build_steps::count(1)?;
                 if selector.as_ref().is_none_or(|selector| selector.matches(object, schemas)) {
                     self.set(object, target, schemas)?;
                 }

@@ -147,9 +147,25 @@ impl Regexp {
         self.regex.find(&*subject.text).map(|m| &s[subject.span(m.span()).range()])
     }
 
-    /// Up to `n` matches; all if `n` is negative (`FindAllStringIndex`). An empty match directly after another match is skipped.
+    /// Up to `n` matches; all if `n` is negative (`FindAllStringIndex`), where no one is asked between the searches.
     #[must_use]
     pub fn find_all(&self, s: &[u8], n: i64) -> Vec<Span> {
+        let Ok(found) = self.try_find_all(s, n, &mut |_| Ok::<_, std::convert::Infallible>(()));
+        found
+    }
+
+    /// Up to `n` matches; all if `n` is negative (`FindAllStringIndex`). An empty match directly after another match is skipped.
+    ///
+    /// Each search may read all that is left of the text, so `before` gets the number of those bytes before it.
+    ///
+    /// # Errors
+    /// That of `before`.
+    pub fn try_find_all<E>(
+        &self,
+        s: &[u8],
+        n: i64,
+        before: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Vec<Span>, E> {
         let subject = Subject::new(s);
         let text = &*subject.text;
         let limit = usize::try_from(n).unwrap_or(usize::MAX);
@@ -157,6 +173,7 @@ impl Regexp {
         let mut at = 0;
         let mut last_end = None;
         while found.len() < limit && at <= text.len() {
+            before(text.len() - at)?;
             let Some(m) = self.regex.search(&Input::new(text).range(at..)) else { break };
             let accept = !m.is_empty() || Some(m.start()) != last_end;
             at = if m.is_empty() { m.end() + width(text, m.end()) } else { m.end() };
@@ -165,22 +182,24 @@ impl Regexp {
                 found.push(subject.span(m.span()));
             }
         }
-        found
+        Ok(found)
     }
 
     /// Replaces all matches with the output of `replacement` (`replaceAll`), which receives the captures.
-    fn replace(
+    fn replace<E>(
         &self,
         s: &[u8],
         room: usize,
+        before: &mut impl FnMut(usize) -> Result<(), E>,
         mut replacement: impl FnMut(&mut Vec<u8>, &Captures, &Subject),
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Option<Vec<u8>>, E> {
         let subject = Subject::new(s);
         let text = &*subject.text;
         let mut out = Vec::with_capacity(s.len());
         let mut captures = self.regex.create_captures();
         let (mut at, mut last_end) = (0, 0);
         while at <= text.len() {
+            before(text.len() - at)?;
             self.regex.search_captures(&Input::new(text).range(at..), &mut captures);
             let Some(m) = captures.get_match() else { break };
             out.extend_from_slice(&s[subject.place(last_end)..subject.place(m.start())]);
@@ -188,28 +207,44 @@ impl Regexp {
                 replacement(&mut out, &captures, &subject);
             }
             if out.len() > room {
-                return None;
+                return Ok(None);
             }
             last_end = m.end();
             at = if m.end() > at { m.end() } else { at + width(text, at) };
         }
         out.extend_from_slice(&s[subject.place(last_end)..]);
-        Some(out)
+        Ok(Some(out))
     }
 
     /// `ReplaceAllString`: `$1`, `${1}` and `$name` in the replacement refer to groups. `None` if the result exceeds `room`
     /// bytes.
-    #[must_use]
-    pub fn replace_all(&self, s: &[u8], replacement: &[u8], room: usize) -> Option<Vec<u8>> {
-        self.replace(s, room, |out, captures, subject| {
+    ///
+    /// # Errors
+    /// That of `before`, which is called as for [`Regexp::try_find_all`].
+    pub fn replace_all<E>(
+        &self,
+        s: &[u8],
+        replacement: &[u8],
+        room: usize,
+        before: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Option<Vec<u8>>, E> {
+        self.replace(s, room, before, |out, captures, subject| {
             self.expand(out, room, replacement, s, captures, subject);
         })
     }
 
     /// `ReplaceAllLiteralString`; `None` as for [`Regexp::replace_all`].
-    #[must_use]
-    pub fn replace_all_literal(&self, s: &[u8], replacement: &[u8], room: usize) -> Option<Vec<u8>> {
-        self.replace(s, room, |out, _, _| out.extend_from_slice(replacement))
+    ///
+    /// # Errors
+    /// That of `before`, which is called as for [`Regexp::try_find_all`].
+    pub fn replace_all_literal<E>(
+        &self,
+        s: &[u8],
+        replacement: &[u8],
+        room: usize,
+        before: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Option<Vec<u8>>, E> {
+        self.replace(s, room, before, |out, _, _| out.extend_from_slice(replacement))
     }
 
     fn expand(
@@ -249,18 +284,25 @@ impl Regexp {
     }
 
     /// `Split`
-    #[must_use]
+    ///
+    /// # Errors
+    /// That of `before`, which is called as for [`Regexp::try_find_all`].
     #[allow(clippy::cast_possible_wrap)]
-    pub fn split<'s>(&self, s: &'s [u8], n: i64) -> Option<Vec<&'s [u8]>> {
+    pub fn split<'s, E>(
+        &self,
+        s: &'s [u8],
+        n: i64,
+        before: &mut impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<Option<Vec<&'s [u8]>>, E> {
         if n == 0 {
-            return None;
+            return Ok(None);
         }
         if !self.empty && s.is_empty() {
-            return Some(vec![s]);
+            return Ok(Some(vec![s]));
         }
         let mut parts = Vec::new();
         let (mut begin, mut end) = (0, 0);
-        for m in self.find_all(s, n) {
+        for m in self.try_find_all(s, n, before)? {
             if n > 0 && parts.len() as i64 == n - 1 {
                 break;
             }
@@ -273,7 +315,7 @@ impl Regexp {
         if end != s.len() {
             parts.push(&s[begin..]);
         }
-        Some(parts)
+        Ok(Some(parts))
     }
 }
 

@@ -63,6 +63,11 @@ impl Arena {
         id
     }
 
+    /// Whether a node stands at several places of what was inserted.
+    pub(super) fn has_marked(&self) -> bool {
+        !self.marked.is_empty()
+    }
+
     /// Adds a node that holds nothing.
     pub(super) fn push(&mut self, node: Node) -> NodeId {
         self.nodes.push(Shared { node, content: Vec::new(), persists: false });
