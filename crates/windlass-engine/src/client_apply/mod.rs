@@ -4,6 +4,7 @@
 //! built-in kinds. Knows nothing of requests, field managers and releases.
 
 mod json_merge;
+mod list_places;
 mod merge_schema;
 mod strategic;
 

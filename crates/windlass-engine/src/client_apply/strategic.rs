@@ -1,10 +1,12 @@
 //! Strategic merge patches of three documents, as Kubernetes' library makes them. Pure.
 //!
 //! A patch has what the live object lacks or has otherwise, and what left the manifest. It is made in two parts, [`Part::Changes`] between the
-//! live object and the manifest and [`Part::Deletions`] between the two manifests, which [`combine`] joins.
+//! live object and the manifest and [`Part::Deletions`] between the two manifests, which [`combine`] joins. Lists of others are long: where
+//! an item is in a list is looked up in [`Places`], never by a scan for each item.
 
 use super::{
     MergeError,
+    list_places::{GrowingPlaces, Places, without_repeats},
     merge_schema::{Field, Place, Strategy},
 };
 use serde_json::{Map, Value, json};
@@ -96,10 +98,10 @@ fn difference(from: &Object, to: &Object, at: Place, part: Part, retain: bool) -
 }
 
 /// The field's part of the schema. Fields that the kind does not have matter only if they differ.
-fn known(found: Result<Field>, equal: bool) -> Result<Option<Field>> {
+fn known(found: Result<Field>, equal: impl FnOnce() -> bool) -> Result<Option<Field>> {
     match found {
         Ok(field) => Ok(Some(field)),
-        Err(_) if equal => Ok(None),
+        Err(_) if equal() => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -112,7 +114,7 @@ fn object_difference(
     part: Part,
     patch: &mut Object,
 ) -> Result<()> {
-    let Some(field) = known(at.object(key), old == new)? else { return Ok(()) };
+    let Some(field) = known(at.object(key), || old == new)? else { return Ok(()) };
     if field.strategy == Strategy::Replace {
         if part == Part::Changes {
             patch.insert(key.to_owned(), Value::Object(new.clone()));
@@ -134,7 +136,7 @@ fn list_difference(
     part: Part,
     patch: &mut Object,
 ) -> Result<()> {
-    let Some(field) = known(at.list(key), old == new)? else { return Ok(()) };
+    let Some(field) = known(at.list(key), || old == new)? else { return Ok(()) };
     if field.strategy != Strategy::Merge {
         if part == Part::Changes && old != new {
             patch.insert(key.to_owned(), Value::Array(new.to_vec()));
@@ -277,32 +279,6 @@ fn scalars_difference(old: &[Value], new: &[Value], part: Part) -> (Vec<Value>, 
     (added, deleted, if ordered { new.to_vec() } else { Vec::new() })
 }
 
-/// Without repeated items. The last item takes the place of each that goes.
-fn without_repeats(mut items: Vec<Value>) -> Vec<Value> {
-    let mut at = 0;
-    while at < items.len() {
-        let mut other = at + 1;
-        while other < items.len() {
-            if items[at] == items[other] {
-                items.swap_remove(other);
-            } else {
-                other += 1;
-            }
-        }
-        at += 1;
-    }
-    items
-}
-
-/// What identifies an item: its merge key, or the item itself without one.
-fn identity<'v>(item: &'v Value, key: &str) -> &'v Value {
-    if key.is_empty() { item } else { &item[key] }
-}
-
-fn place_in(order: &[Value], item: &Value, key: &str) -> Option<usize> {
-    order.iter().position(|other| identity(other, key) == identity(item, key))
-}
-
 fn is_deletion(item: &Value) -> bool {
     item[DIRECTIVE] == "delete"
 }
@@ -311,7 +287,8 @@ fn is_deletion(item: &Value) -> bool {
 fn in_order(items: Vec<Value>, order: &[Value], key: &str) -> Vec<Value> {
     let (deletions, mut items): (Vec<Value>, Vec<Value>) =
         items.into_iter().partition(|item| !key.is_empty() && is_deletion(item));
-    items.sort_by_key(|item| place_in(order, item, key));
+    let places = Places::of(order, key);
+    items.sort_by_cached_key(|item| places.find(item));
     items.extend(deletions);
     items
 }
@@ -400,35 +377,40 @@ fn combine_lists(list: &str, old: Vec<Value>, new: &[Value], field: Field) -> Re
         merged.extend(new.iter().cloned());
         return Ok(interleaved(without_repeats(merged), new, &old, field.key));
     }
+    let mut places = GrowingPlaces::of(&merged, field.key);
     for item in new {
         merge_key(list, item, field.key)?;
-        match place_in(&merged, item, field.key).map(|place| &mut merged[place]) {
-            Some(Value::Object(slot)) => {
-                let Value::Object(change) = item.clone() else { continue };
-                combine(slot, change, field.inner)?;
-            }
-            _ => merged.push(item.clone()),
+        let Some(place) = places.find(item) else {
+            places.add(item, merged.len());
+            merged.push(item.clone());
+            continue;
+        };
+        if let (Value::Object(slot), Value::Object(change)) = (&mut merged[place], item.clone()) {
+            combine(slot, change, field.inner)?;
         }
+        // A directive may have emptied the item, which has no key then.
+        places.update(item, &merged[place], place);
     }
     Ok(interleaved(merged, new, &old, field.key))
 }
 
 /// Items that `order` has in its order; the others where the list before had them.
 fn interleaved(items: Vec<Value>, order: &[Value], before: &[Value], key: &str) -> Vec<Value> {
+    let places = Places::of(order, key);
     let (named, others): (Vec<Value>, Vec<Value>) =
-        items.into_iter().partition(|item| place_in(order, item, key).is_some());
-    let named = in_order(named, order, key);
-    let others = in_order(others, before, key);
+        items.into_iter().partition(|item| places.find(item).is_some());
+    let places = Places::of(before, key);
+    let with_places = |items: Vec<Value>| items.into_iter().map(|item| (places.find(&item), item));
+    let (named, others) = (in_order(named, order, key), in_order(others, before, key));
     let mut joined = Vec::with_capacity(named.len() + others.len());
-    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
-    while let (Some(other), Some(item)) = (others.peek(), named.peek()) {
-        let places = (place_in(before, other, key), place_in(before, item, key));
-        let first = matches!(places, (Some(other), Some(item)) if other < item);
+    let (mut named, mut others) = (with_places(named).peekable(), with_places(others).peekable());
+    while let (Some((other, _)), Some((item, _))) = (others.peek(), named.peek()) {
+        let first = matches!((other, item), (Some(other), Some(item)) if other < item);
         joined.extend(if first { others.next() } else { named.next() });
     }
     joined.extend(named);
     joined.extend(others);
-    joined
+    joined.into_iter().map(|(_, item)| item).collect()
 }
 
 /// A value without objects that are directives; `None` if it is one.
@@ -443,3 +425,6 @@ fn without_directives(value: Value) -> Option<Value> {
         other => Some(other),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
 use windlass_base::hex::hex;
 
 /// Words in the names of values that are hidden.
@@ -61,22 +62,7 @@ fn walk(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut V
             }
         }
         (Some(Value::Array(a)), Some(Value::Array(b))) => match (names(a), names(b)) {
-            (Some(old), Some(new)) => {
-                for (name, item) in &old {
-                    let other = new.iter().find(|(n, _)| n == name).map(|(_, i)| *i);
-                    walk(&format!("{path}[name={name}]"), Some(item), other, found);
-                }
-                for (name, item) in new.iter().filter(|(name, _)| !old.iter().any(|(n, _)| n == name)) {
-                    walk(&format!("{path}[name={name}]"), None, Some(item), found);
-                }
-                let order =
-                    |list: &[(&str, &Value)]| list.iter().map(|(n, _)| (*n).to_owned()).collect::<Vec<_>>();
-                let (old, new) = (order(&old), order(&new));
-                let same_names = old.len() == new.len() && old.iter().all(|n| new.contains(n));
-                if same_names && old != new {
-                    found.push(change(&format!("{path}[order]"), Some(&json!(old)), Some(&json!(new))));
-                }
-            }
+            (Some(old), Some(new)) => walk_named(path, &old, &new, found),
             _ => {
                 for i in 0..a.len().max(b.len()) {
                     walk(&format!("{path}[{i}]"), a.get(i), b.get(i), found);
@@ -84,6 +70,24 @@ fn walk(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut V
             }
         },
         _ => found.push(change(path, before, after)),
+    }
+}
+
+/// The differing fields of lists whose items have names; their order is one, if both have the same names.
+fn walk_named(path: &str, old: &[(&str, &Value)], new: &[(&str, &Value)], found: &mut Vec<FieldChange>) {
+    let (olds, news): (HashMap<&str, &Value>, HashMap<&str, &Value>) =
+        (old.iter().copied().collect(), new.iter().copied().collect());
+    for (name, item) in old {
+        walk(&format!("{path}[name={name}]"), Some(item), news.get(name).copied(), found);
+    }
+    for (name, item) in new.iter().filter(|(name, _)| !olds.contains_key(name)) {
+        walk(&format!("{path}[name={name}]"), None, Some(item), found);
+    }
+    let same_names = old.len() == new.len() && old.iter().all(|(name, _)| news.contains_key(name));
+    let order = |list: &[(&str, &Value)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
+    let (old, new) = (order(old), order(new));
+    if same_names && old != new {
+        found.push(change(&format!("{path}[order]"), Some(&json!(old)), Some(&json!(new))));
     }
 }
 
@@ -196,6 +200,25 @@ mod tests {
         );
         let swapped = changes(&json!([{"name": "a"}, {"name": "b"}]), &json!([{"name": "b"}, {"name": "a"}]));
         assert_eq!(swapped[0].path, "[order]");
+    }
+
+    #[test]
+    fn long_lists_of_names_take_linear_time() {
+        let list = |from: usize, to: usize, text: &str| -> Value {
+            let item = |i: usize| json!({"name": format!("n{i}"), "v": text});
+            (from..to).rev().map(item).collect()
+        };
+        let started = std::time::Instant::now();
+        let found = changes(&list(0, 20_000, "a"), &list(1, 20_001, "b"));
+        assert_eq!(found.len(), 20_001);
+        assert_eq!((found[0].path.as_str(), &found[0].after), ("[name=n19999].v", &Some(json!("b"))));
+        assert_eq!((found[19_999].path.as_str(), &found[19_999].after), ("[name=n0]", &None));
+        assert_eq!((found[20_000].path.as_str(), &found[20_000].before), ("[name=n20000]", &None));
+        let mut turned = list(0, 20_000, "a");
+        turned.as_array_mut().unwrap().reverse();
+        let found = changes(&list(0, 20_000, "a"), &turned);
+        assert_eq!(found.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), ["[order]"]);
+        assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
     }
 
     #[test]
