@@ -368,6 +368,22 @@ fn errors_show_so_much_of_a_name() {
 }
 
 #[test]
+fn large_patterns_search_short_texts() {
+    let pattern = format!("^x{}", "(?:[a-z0-9.-]?){1000}".repeat(50));
+    let template = format!("a: {{{{ regexMatch {pattern:?} (repeat 100000 \"a1b\") }}}}");
+    let told = "is too large for a text of 300000 bytes";
+    is_refused(&Chart::new(&[("templates/a.yaml", template.as_str())]), &[], "a: false", told);
+    let schema = format!(r#"{{"properties": {{"a": {{"not": {{"pattern": {pattern:?}}}}}}}}}"#);
+    let values = format!("a: {}\n", "a1b".repeat(100_000));
+    let files = [
+        ("values.yaml", values.as_str()),
+        ("values.schema.json", schema.as_str()),
+        ("templates/a.yaml", "a: {{ len .Values.a }}"),
+    ];
+    is_refused(&Chart::new(&files), &[], "a: 300000", "is too large for a value of 300000 bytes");
+}
+
+#[test]
 fn json_nests_ten_thousand_deep() {
     let text =
         "{{ $d := dict }}{{ range until 12000 }}{{ $d = dict \"a\" $d }}{{ end }}a: {{ len (toJson $d) }}";

@@ -12,39 +12,42 @@ use crate::template::{Error, Exec, Func, Type};
 use Type::{Int, String as Str};
 
 pub(super) const FUNCS: &[Func] = &[
-    Func::new("regexMatch", &[Str, Str], |x, a| {
-        Ok(Value::Bool(x.regexp(bytes(a[0])).is_ok_and(|r| r.is_match(bytes(a[1])))))
+    Func::new("regexMatch", &[Str, Str], |x, a| match x.regexp(bytes(a[0])) {
+        Ok(regexp) => is_match(x, &regexp, a[1]),
+        Err(_) => Ok(Value::Bool(false)),
     }),
-    Func::new("mustRegexMatch", &[Str, Str], |x, a| {
-        Ok(Value::Bool(returned(x, a[0])?.is_match(bytes(a[1]))))
-    }),
+    Func::new("mustRegexMatch", &[Str, Str], |x, a| returned(x, a[0]).and_then(|r| is_match(x, &r, a[1]))),
     Func::new("regexFindAll", &[Str, Str, Int], |x, a| panicking(x, a[0]).and_then(|r| find_all(x, &r, a))),
     Func::new("mustRegexFindAll", &[Str, Str, Int], |x, a| {
         returned(x, a[0]).and_then(|r| find_all(x, &r, a))
     }),
-    Func::new("regexFind", &[Str, Str], |x, a| panicking(x, a[0]).map(|r| find(&r, a[1]))),
-    Func::new("mustRegexFind", &[Str, Str], |x, a| returned(x, a[0]).map(|r| find(&r, a[1]))),
+    Func::new("regexFind", &[Str, Str], |x, a| panicking(x, a[0]).and_then(|r| find(x, &r, a[1]))),
+    Func::new("mustRegexFind", &[Str, Str], |x, a| returned(x, a[0]).and_then(|r| find(x, &r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
         let regexp = panicking(x, a[0])?;
         let room = x.room() / 2;
-        replaced(x, |search| regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left)))
+        replaced(x, &regexp, |search| {
+            regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
+        })
     }),
     Func::new("mustRegexReplaceAll", &[Str, Str, Str], |x, a| {
         let regexp = returned(x, a[0])?;
         let room = x.room() / 2;
-        replaced(x, |search| regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left)))
+        replaced(x, &regexp, |search| {
+            regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
+        })
     }),
     Func::new("regexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
         let regexp = panicking(x, a[0])?;
         let room = x.room() / 2;
-        replaced(x, |search| {
+        replaced(x, &regexp, |search| {
             regexp.replace_all_literal(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
         })
     }),
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
         let regexp = returned(x, a[0])?;
         let room = x.room() / 2;
-        replaced(x, |search| {
+        replaced(x, &regexp, |search| {
             regexp.replace_all_literal(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
         })
     }),
@@ -64,13 +67,19 @@ fn returned<'a>(x: &mut Exec<'a>, pattern: Value<'a>) -> Compiled {
     x.regexp(bytes(pattern)).map_err(Error::new)
 }
 
-fn find<'a>(regexp: &Regexp, s: Value<'a>) -> Value<'a> {
-    Value::Str(regexp.find(bytes(s)).unwrap_or_default())
+fn is_match<'a>(x: &mut Exec<'a>, regexp: &Regexp, s: Value<'a>) -> Out<'a> {
+    x.count_search(regexp, bytes(s).len())?;
+    Ok(Value::Bool(regexp.is_match(bytes(s))))
+}
+
+fn find<'a>(x: &mut Exec<'a>, regexp: &Regexp, s: Value<'a>) -> Out<'a> {
+    x.count_search(regexp, bytes(s).len())?;
+    Ok(Value::Str(regexp.find(bytes(s)).unwrap_or_default()))
 }
 
 fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     let s = bytes(a[1]);
-    let found = regexp.try_find_all(s, int(a[2]), &mut |left| x.count_search(left))?;
+    let found = regexp.try_find_all(s, int(a[2]), &mut |left| x.count_search(regexp, left))?;
     if found.is_empty() {
         return Ok(Value::nil_list(x.arena, Elem::String));
     }
@@ -81,14 +90,15 @@ fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
 /// The text that a replacement makes, whose searches count.
 fn replaced<'a>(
     x: &mut Exec<'a>,
+    regexp: &Regexp,
     replace: impl FnOnce(&mut dyn FnMut(usize) -> Result<(), Error>) -> Result<Option<Vec<u8>>, Error>,
 ) -> Out<'a> {
-    let text = replace(&mut |left| x.count_search(left))?;
+    let text = replace(&mut |left| x.count_search(regexp, left))?;
     text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
 }
 
 fn split<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
-    Ok(match regexp.split(bytes(a[1]), int(a[2]), &mut |left| x.count_search(left))? {
+    Ok(match regexp.split(bytes(a[1]), int(a[2]), &mut |left| x.count_search(regexp, left))? {
         None => Value::nil_list(x.arena, Elem::String),
         Some(parts) => {
             let items = x.arena.alloc_slice_fill_iter(parts.into_iter().map(Value::Str));

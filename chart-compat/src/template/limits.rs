@@ -7,6 +7,7 @@ use super::error::Error;
 use super::exec::Exec;
 use super::func::Func;
 use crate::go::Value;
+use crate::go::regexp::Regexp;
 
 /// Limits of one render. Go itself limits only `depth`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,12 +298,18 @@ impl<'a> Exec<'a> {
         if self.steps >= self.next_stop { self.check_work() } else { Ok(()) }
     }
 
-    /// Counts one of several searches in a text, which may read so many bytes. Whether it does is not known: they are no steps, but whether
+    /// Counts a search in a text, which may read so many bytes. Whether it does is not known: they are no steps, but whether
     /// the render is to stop is asked earlier.
     ///
     /// # Errors
-    /// As [`Self::count_steps`].
-    pub fn count_search(&mut self, left: usize) -> Result<(), Error> {
+    /// As [`Self::count_steps`]; also if the search may take too long by itself.
+    pub fn count_search(&mut self, regexp: &Regexp, left: usize) -> Result<(), Error> {
+        if regexp.is_costly(left) {
+            return Err(Error::new(format!(
+                "render stopped: a regular expression of {} KiB, compiled, is too large for a text of {left} bytes: repeat less in it",
+                regexp.memory() >> 10
+            )));
+        }
         let read = u64::try_from(left / BYTES_OF_A_STEP).unwrap_or(u64::MAX);
         self.next_stop = self.next_stop.saturating_sub(read);
         self.count_steps(1)

@@ -26,6 +26,12 @@ pub struct Regexp {
 /// Maximal memory of the automaton of one pattern, in bytes.
 const MAX_SIZE: usize = 32 << 20;
 
+/// A search whose automaton is smaller takes no time that counts, however long the text is, in bytes.
+const SMALL: usize = 16 << 10;
+/// The largest product of a larger automaton and a text, in bytes: the engine may look at each state for each byte, some seconds in all, and
+/// a search cannot be interrupted.
+const MAX_SEARCH: usize = 64 << 30;
+
 /// Compiles a pattern (`regexp.Compile`).
 ///
 /// # Errors
@@ -118,6 +124,13 @@ impl Regexp {
     #[must_use]
     pub fn memory(&self) -> usize {
         self.regex.memory_usage()
+    }
+
+    /// Whether a search of a text of so many bytes may take longer than one without interruption should.
+    #[must_use]
+    pub fn is_costly(&self, bytes: usize) -> bool {
+        let memory = self.memory();
+        memory > SMALL && memory.saturating_mul(bytes) > MAX_SEARCH
     }
 
     fn new(pattern: &[u8], size: usize) -> Result<Self, String> {

@@ -76,6 +76,8 @@ pub(super) struct Checker<'s> {
 
 /// The maximal number of schemas applied in one check: two schemas with double references to each other take exponential time.
 const MAX_STEPS: u32 = 2_000_000;
+/// What an error shows of a pattern, in characters.
+const SHOWN_PATTERN: usize = 100;
 /// The maximal number of schemas within each other. Failures nest as deep, and a chain of references takes the square of its length.
 const MAX_NESTING: usize = 2_500;
 
@@ -139,6 +141,15 @@ impl<'s> Work<'s> {
             }
         }
         left > 0
+    }
+
+    /// Ends the check: a pattern is too large for a text of so many bytes.
+    fn exceed(&self, pattern: &str, length: usize) {
+        let pattern: String = pattern.chars().take(SHOWN_PATTERN).collect();
+        self.why.replace(Some(format!(
+            "the pattern {pattern:?} is too large for a value of {length} bytes: repeat less in it"
+        )));
+        self.steps.set(0);
     }
 
     /// Why the result does not count.
@@ -377,6 +388,11 @@ impl<'r, 'v> Run<'r, 'v> {
             return Some(format!("{} is not valid {}: {why}", show::quote(text), format.name()));
         }
         None
+    }
+
+    /// Ends the check: a pattern is too large for a text of so many bytes.
+    pub(super) fn exceed(&self, pattern: &str, length: usize) {
+        self.checker.work.exceed(pattern, length);
     }
 
     /// A failure of this value; formats the text only if the caller needs it.

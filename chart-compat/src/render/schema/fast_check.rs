@@ -479,7 +479,9 @@ impl Check<'_> {
     }
 
     fn matches(&self, pattern: &str, text: &str) -> Sure<bool> {
-        self.of.patterns.get(pattern).map(|p| p.is_match(text.as_bytes())).ok_or(Unsure)
+        let pattern = self.of.patterns.get(pattern).ok_or(Unsure)?;
+        sure(!pattern.is_costly(text.len()))?;
+        Ok(pattern.is_match(text.as_bytes()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::check::Run;
-use super::compile::{Bound, Dependency, Items, Rest, Schema};
+use super::compile::{Bound, Dependency, Items, Pattern, Rest, Schema};
 use super::draft::Draft;
 use super::failure::Failure;
 use super::json::Json;
@@ -108,7 +108,7 @@ impl<'v> Run<'_, 'v> {
                 self.entry(*schema, key, value);
             }
             for (pattern, schema) in &s.pattern_properties {
-                if pattern.regex.is_match(key.as_bytes()) {
+                if self.matches(pattern, key) {
                     spoken_of = true;
                     self.entry(*schema, key, value);
                 }
@@ -210,13 +210,22 @@ impl<'v> Run<'_, 'v> {
         }
     }
 
+    /// Whether a text matches; also if the search takes too long, in which case the result of the check does not count.
+    fn matches(&self, pattern: &Pattern, text: &str) -> bool {
+        if pattern.regex.is_costly(text.len()) {
+            self.exceed(&pattern.text, text.len());
+            return true;
+        }
+        pattern.regex.is_match(text.as_bytes())
+    }
+
     pub(super) fn string(&mut self, text: &str) {
         let s = self.schema;
         if s.min_length.is_some() || s.max_length.is_some() {
             self.bounds("Length", text.chars().count(), s.min_length, s.max_length);
         }
         if let Some(pattern) = &s.pattern
-            && !pattern.regex.is_match(text.as_bytes())
+            && !self.matches(pattern, text)
         {
             let (text, pattern) = (show::quote(text), show::quote(&pattern.text));
             self.fail(|| format!("{text} does not match pattern {pattern}"));
