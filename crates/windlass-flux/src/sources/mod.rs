@@ -5,7 +5,7 @@
 //! used for it, unless the operator allows sources of a cloud its identity.
 //!
 //! - `source_kinds`: the front ends; `source_object`: a source as it is read; `fetch_context`: what a fetch has at hand; `source_status`: conditions
-//! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them
+//! - `artifact_store`, `source_archive`: artifacts on disk, and the files in them; `scratch_directories`: files of work in progress
 //! - `index_fetch`, `chart_fetch`, `oci_fetch`, `git_fetch`, `bucket_fetch`: what each kind fetches
 //! - `bucket_storage`, `registry_login`, `git_access`: with which credentials
 //! - `chart_build`, `chart_dependencies`: packages of charts; `git_signature`, `signature_policy`: signatures
@@ -29,6 +29,7 @@ mod source_kinds;
 mod source_object;
 mod source_secrets;
 mod source_status;
+mod scratch_directories;
 
 pub use artifact_store::ArtifactStore;
 pub use source_archive::unpack as unpack_artifact;
