@@ -226,8 +226,18 @@ mod tests {
     #[test]
     fn files_are_neither_unpacked_nor_moved_nor_packed_after_the_end() {
         let (_home, store, included, root) = stored();
-        let told = add_includes(&store, "ns", &[included], root.path(), &ended()).unwrap_err().text;
+        let told = add_includes(&store, "ns", std::slice::from_ref(&included), root.path(), &ended());
+        let told = told.unwrap_err().text;
         assert!(told.contains("the fetch ended"), "{told}");
+        let file = fs::File::open(
+            store
+                .file_of(&SourceName { kind: "GitRepository", namespace: "ns", name: "other" }, &included.1)
+                .unwrap(),
+        )
+        .unwrap();
+        let to = tempfile::tempdir().unwrap();
+        assert!(unpack_within(file, 1000, to.path(), &mut FileBounds::new(&ended())).is_err());
+        assert_eq!(fs::read_dir(to.path()).unwrap().count(), 0);
         assert!(!root.path().join("other").exists());
         let to = tempfile::tempdir().unwrap();
         assert!(move_tree(root.path(), to.path(), &ended()).is_err());
