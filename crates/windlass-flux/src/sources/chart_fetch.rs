@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::artifact_store::SourceName;
 use super::chart_build::{self, ValuesRoot, inside, package, package_failed, set_values, with_metadata};
 use super::chart_dependencies;
-use super::fetch_bounds::FileBounds;
+use super::fetch_bounds::{FetchEnd, FileBounds};
 use super::fetch_context::FetchContext;
 use super::index_fetch;
 use super::registry_login::{self, RegistryAccess};
@@ -388,6 +388,30 @@ fn short_revision(revision: &str) -> String {
     digest.chars().take(12).collect()
 }
 
+/// Unpacks the files of a source, and reads the chart at a path of them. Returns its directory, too.
+fn unpacked_chart(
+    archive: &Path,
+    target: &Path,
+    chart_path: &str,
+    end: &FetchEnd,
+) -> Result<(PathBuf, Chart), SourceError> {
+    let file = std::fs::File::open(archive).map_err(|e| {
+        SourceError::fetch("ReadOperationFailed", format!("failed to open source artifact: {e}"))
+    })?;
+    let packed = file.metadata().map_or(0, |metadata| metadata.len());
+    unpack_within(file, packed, target, &mut FileBounds::new(end))
+        .map_err(|e| SourceError::fetch("Failed", format!("artifact untar error: {e}")))?;
+    let path = inside(target, chart_path)
+        .ok_or_else(|| bad_reference(&format!("path '{chart_path}' leads out of the source")))?;
+    let shown = |text: String| text.replace(&target.display().to_string(), "");
+    if !path.exists() {
+        return Err(bad_reference(&format!("no chart found at path '{chart_path}'")));
+    }
+    let loaded = windlass_fetch::load(&path, Profile::Helm4)
+        .map_err(|e| bad_reference(&shown(format!("failed to load chart '{chart_path}': {e}"))))?;
+    Ok((path, loaded.chart))
+}
+
 /// A chart in the files of a GitRepository or Bucket.
 async fn of_tree(
     context: &mut FetchContext<'_>,
@@ -398,26 +422,8 @@ async fn of_tree(
 ) -> Result<Build, SourceError> {
     let scratch = context.scratch()?;
     let (of_task, chart_path) = (Arc::clone(&scratch), spec.chart.clone());
-    let (directory, chart) = context
-        .blocking(move |_, _, end| {
-            let target = of_task.path();
-            let file = std::fs::File::open(&archive).map_err(|e| {
-                SourceError::fetch("ReadOperationFailed", format!("failed to open source artifact: {e}"))
-            })?;
-            let packed = file.metadata().map_or(0, |metadata| metadata.len());
-            unpack_within(file, packed, target, &mut FileBounds::new(end))
-                .map_err(|e| SourceError::fetch("Failed", format!("artifact untar error: {e}")))?;
-            let path = inside(target, &chart_path)
-                .ok_or_else(|| bad_reference(&format!("path '{chart_path}' leads out of the source")))?;
-            let shown = |text: String| text.replace(&target.display().to_string(), "");
-            if !path.exists() {
-                return Err(bad_reference(&format!("no chart found at path '{chart_path}'")));
-            }
-            let loaded = windlass_fetch::load(&path, Profile::Helm4)
-                .map_err(|e| bad_reference(&shown(format!("failed to load chart '{chart_path}': {e}"))))?;
-            Ok((path, loaded.chart))
-        })
-        .await?;
+    let (directory, chart) =
+        context.blocking(move |_, _, end| unpacked_chart(&archive, of_task.path(), &chart_path, end)).await?;
     let files = chart_build::values_files(&spec.values_files);
     let mut metadata = Vec::new();
     if spec.reconcile_strategy == "Revision" {

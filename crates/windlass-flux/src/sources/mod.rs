@@ -27,13 +27,13 @@ mod git_signature;
 mod index_fetch;
 mod oci_fetch;
 mod registry_login;
+mod scratch_directories;
 mod signature_policy;
 mod source_archive;
 mod source_kinds;
 mod source_object;
 mod source_secrets;
 mod source_status;
-mod scratch_directories;
 
 pub use artifact_store::ArtifactStore;
 pub use source_archive::unpack as unpack_artifact;
