@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::GitError;
-use super::remote::{GitAccess, GitRemote, GitRevision, ResolvedCommit, directory_size};
+use super::checkout_size::measure;
+use super::remote::{GitAccess, GitRemote, GitRevision, ResolvedCommit};
 use crate::byte_budget::ByteBudget;
 use crate::once_map::OnceMap;
 
@@ -92,7 +93,7 @@ impl GitCopies {
         let git = GitRemote { url: git.url, access: &access };
         let checkout = git.checkout(scratch.path(), commit, submodules, &[]).await?;
         if let Some(budget) = &self.budget {
-            budget.take(directory_size(&checkout)).map_err(|error| GitError::Bound {
+            budget.take(measure(&checkout).await?).map_err(|error| GitError::Bound {
                 verb: "checkout".to_owned(),
                 url: git.url.to_owned(),
                 reason: error.to_string(),

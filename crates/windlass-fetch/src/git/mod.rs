@@ -2,13 +2,16 @@
 //!
 //! Uses the program instead of a library: it supports the user's ssh keys, known hosts, credential helpers and proxies,
 //! and gix would add 245 crates. [`remote`]: how it runs; [`copies`]: checkouts of one run; [`ssh_signature`]: signatures of Git
-//! objects; [`github_app`]: tokens of GitHub Apps; `pinned_servers`: the addresses that git may connect to.
+//! objects; [`github_app`]: tokens of GitHub Apps; `pinned_servers`: the addresses that git may connect to; `checkout_size`: how much
+//! a checkout takes; `submodules`: repositories in a repository.
 
+mod checkout_size;
 pub mod copies;
 pub mod github_app;
 mod pinned_servers;
 pub mod remote;
 pub mod ssh_signature;
+mod submodules;
 
 use std::io;
 use std::path::{Component, Path};

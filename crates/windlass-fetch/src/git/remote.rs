@@ -6,7 +6,7 @@
 //! redirect.
 
 use std::ffi::OsString;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use base64::Engine as _;
 use chart_compat::go::semver;
 
 use super::GitError;
+use super::checkout_size::{CheckoutSize, measure};
 use super::pinned_servers::PinnedServers;
 use crate::atomic_files;
 use crate::http::{Pem, Tls};
@@ -31,12 +32,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const MAX_OUTPUT: u64 = 64 << 20;
 /// Least and most bytes of memory of a `git`; in between, half of what this process may take.
 const MEMORY: (u64, u64) = (256 << 20, 2 << 30);
-/// Most files and directories of a checkout.
-const MAX_ENTRIES: usize = 500_000;
-/// Most submodules of a repository, with those of its submodules.
-const MAX_SUBMODULES: usize = 500;
-/// What a file takes at least, in bytes: many empty ones fill a disk, too.
-const LEAST_FILE: u64 = 512;
 
 /// The requested commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -198,7 +193,8 @@ impl GitRemote<'_> {
             let one = ["fetch", "--quiet", "--no-tags", "--", url, name];
             self.run(scratch, &root, &servers, if is_commit(name) { &all } else { &one }).await?;
         }
-        self.check_tree(scratch, &root, found, directories).await?;
+        let before = CheckoutSize::default();
+        let size = self.check_tree(scratch, &root, (commit, name), directories, before).await?;
         if !directories.is_empty() {
             let mut args = vec!["sparse-checkout", "set", "--"];
             args.extend(directories.iter().map(String::as_str));
@@ -206,19 +202,24 @@ impl GitRemote<'_> {
         }
         self.run(scratch, &root, &none, &["checkout", "--quiet", "--detach", commit]).await?;
         if submodules {
-            self.check_out_submodules(scratch, &root).await?;
+            self.check_out_submodules(scratch, &root, name, size).await?;
         }
         Ok(root)
     }
 
-    /// Checks what a commit unpacks to: a few trees can name each other many times.
-    async fn check_tree(
+    /// Checks what a commit, called `name`, unpacks to, beside what was counted before: a few trees can name each other many times.
+    /// Returns the size of both. `directories`: the only ones that are checked out, if there are any.
+    ///
+    /// # Errors
+    /// There is too much.
+    pub(super) async fn check_tree(
         &self,
         scratch: &Path,
         root: &Path,
-        ResolvedCommit { commit, name }: &ResolvedCommit,
+        (commit, name): (&str, &str),
         directories: &[String],
-    ) -> Result<(), GitError> {
+        before: CheckoutSize,
+    ) -> Result<CheckoutSize, GitError> {
         let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit];
         let bound =
             |reason| GitError::Bound { verb: "checkout".to_owned(), url: self.url.to_owned(), reason };
@@ -227,79 +228,11 @@ impl GitRemote<'_> {
             GitError::Bound { reason, .. } => bound(format!("the list of the files of {name}: {reason}")),
             other => other,
         })?;
-        let size = tree_size(&listed, directories);
-        let limit = self.size_limit();
-        let reason = match size {
-            (entries, _) if entries > MAX_ENTRIES => {
-                format!("{name} has {entries} files, and at most {MAX_ENTRIES} are checked out")
-            }
-            (_, bytes) if bytes > limit => {
-                format!("the files of {name} have {bytes} bytes, more than {limit}")
-            }
-            _ => return Ok(()),
-        };
-        Err(bound(reason))
-    }
-
-    /// Checks submodules out, and those that they have. Git reads where they are; they are checked before it goes there.
-    async fn check_out_submodules(&self, scratch: &Path, root: &Path) -> Result<(), GitError> {
-        let bound =
-            |reason| GitError::Bound { verb: "submodule".to_owned(), url: self.url.to_owned(), reason };
-        let none = PinnedServers::default();
-        let mut count = 0;
-        let mut directories = vec![root.to_owned()];
-        while let Some(directory) = directories.pop() {
-            if !directory.join(".gitmodules").is_file() {
-                continue;
-            }
-            self.run(scratch, &directory, &none, &["submodule", "--quiet", "init"]).await?;
-            let urls = ["config", "--local", "-z", "--get-regexp", r"^submodule\..*\.url$"];
-            let urls = self.settings(scratch, &directory, &urls).await?;
-            count += urls.len();
-            if count > MAX_SUBMODULES {
-                return Err(bound(format!("the repository has more than {MAX_SUBMODULES} submodules")));
-            }
-            let servers = self.pin(&urls.iter().map(String::as_str).collect::<Vec<_>>()).await?;
-            let update = ["submodule", "--quiet", "update"];
-            // As above: the server of a submodule need not serve shallow clones.
-            let shallow = [&update[..], &["--depth=1"]].concat();
-            if self.run(scratch, &directory, &servers, &shallow).await.is_err() {
-                self.run(scratch, &directory, &servers, &update).await?;
-            }
-            let paths = ["config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];
-            for path in self.settings(scratch, &directory, &paths).await? {
-                let inside = Path::new(&path).components().all(|part| matches!(part, Component::Normal(_)));
-                let below = directory.join(&path);
-                if inside && below.join(".git").is_file() {
-                    directories.push(below);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The values that a call of `git config` with `-z` lists.
-    async fn settings(
-        &self,
-        scratch: &Path,
-        directory: &Path,
-        args: &[&str],
-    ) -> Result<Vec<String>, GitError> {
-        let listed = match self.run(scratch, directory, &PinnedServers::default(), args).await {
-            Ok(listed) => String::from_utf8_lossy(&listed).into_owned(),
-            // There is none.
-            Err(GitError::Failed { code: Some(1), .. }) => String::new(),
-            Err(error) => return Err(error),
-        };
-        Ok(listed
-            .split('\0')
-            .filter_map(|one| one.split_once('\n'))
-            .map(|(_, value)| value.to_owned())
-            .collect())
+        before.with_tree(name.to_owned(), listed, directories, self.size_limit()).await.map_err(bound)
     }
 
     /// The addresses of servers, if they are to be checked.
-    async fn pin(&self, urls: &[&str]) -> Result<PinnedServers, GitError> {
+    pub(super) async fn pin(&self, urls: &[&str]) -> Result<PinnedServers, GitError> {
         if !self.access.no_local_addresses {
             return Ok(PinnedServers::default());
         }
@@ -340,7 +273,7 @@ impl GitRemote<'_> {
         &self,
         scratch: &Path,
         directory: &Path,
-        servers: &PinnedServers,
+        (servers, further): (&PinnedServers, &[(String, OsString)]),
     ) -> Result<Command, GitError> {
         let scheme = self.scheme();
         let mut settings: Vec<(String, OsString)> = vec![
@@ -398,6 +331,7 @@ impl GitRemote<'_> {
             settings.push(("pack.threads".into(), "2".into()));
         }
         settings.extend(access.proxy.as_ref().map(|proxy| ("http.proxy".into(), proxy.expose().into())));
+        settings.extend_from_slice(further);
         let mut command = Command::new("git");
         self.clear_environment(&mut command);
         command.current_dir(directory).env("GIT_TERMINAL_PROMPT", "0").env("GIT_ASKPASS", "true");
@@ -483,17 +417,34 @@ impl GitRemote<'_> {
     }
 
     /// Runs a call; ends it if it exceeds a limit. `servers`: where it may go.
-    async fn run(
+    ///
+    /// # Errors
+    /// It fails, or exceeds a limit.
+    pub(super) async fn run(
         &self,
         scratch: &Path,
         directory: &Path,
         servers: &PinnedServers,
         args: &[&str],
     ) -> Result<Vec<u8>, GitError> {
+        self.run_with(scratch, directory, (servers, &[]), args).await
+    }
+
+    /// The same with further settings, each a key and a value.
+    ///
+    /// # Errors
+    /// It fails, or exceeds a limit.
+    pub(super) async fn run_with(
+        &self,
+        scratch: &Path,
+        directory: &Path,
+        (servers, settings): (&PinnedServers, &[(String, OsString)]),
+        args: &[&str],
+    ) -> Result<Vec<u8>, GitError> {
         let verb = args.first().copied().unwrap_or_default().to_owned();
         let url = self.url.to_owned();
         let bound = |reason: String| GitError::Bound { verb: verb.clone(), url: url.clone(), reason };
-        let mut command = self.command(scratch, directory, servers)?;
+        let mut command = self.command(scratch, directory, (servers, settings))?;
         command.args(args);
         let limits = Limits {
             output: MAX_OUTPUT,
@@ -510,9 +461,8 @@ impl GitRemote<'_> {
                 ended = &mut work => break ended,
                 () = tokio::time::sleep(LOOK) => {}
             }
-            let directory = scratch.to_owned();
-            let size = tokio::task::spawn_blocking(move || directory_size(&directory)).await;
-            if size.is_ok_and(|size| size > size_limit) {
+            let size = measure(scratch).await;
+            if size.map_err(|error| bound(error.to_string()))? > size_limit {
                 return Err(bound(format!("the repository is larger than {size_limit} bytes")));
             }
         };
@@ -542,23 +492,6 @@ impl GitRemote<'_> {
     }
 }
 
-/// How many entries a listing of a tree has, and how many bytes those below some directories; below all, if there are none.
-fn tree_size(listed: &[u8], directories: &[String]) -> (usize, u64) {
-    let (mut entries, mut bytes) = (0, 0_u64);
-    // `MODE blob OBJECT SIZE<tab>PATH`; a submodule has `-` for its size.
-    for entry in listed.split(|b| *b == 0).filter(|entry| !entry.is_empty()) {
-        entries += 1;
-        let entry = String::from_utf8_lossy(entry);
-        let Some((head, path)) = entry.split_once('\t') else { continue };
-        let counts = |directory: &String| Path::new(path).starts_with(directory.trim_matches('/'));
-        if directories.is_empty() || directories.iter().any(counts) {
-            let size = head.split_whitespace().nth(3).and_then(|size| size.parse().ok()).unwrap_or(0);
-            bytes = bytes.saturating_add(size);
-        }
-    }
-    (entries, bytes)
-}
-
 /// Whether git tells that a server redirects, which it follows no further.
 fn is_redirect(output: &str) -> bool {
     ["301", "302", "303", "307", "308"].iter().any(|code| output.contains(&format!("returned error: {code}")))
@@ -580,17 +513,6 @@ fn executable(path: &Path) -> Result<(), GitError> {
 #[cfg(not(unix))]
 fn executable(_: &Path) -> Result<(), GitError> {
     Ok(())
-}
-
-/// The bytes of all files below a directory.
-pub(super) fn directory_size(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let of = |e: std::fs::DirEntry| match e.metadata() {
-        Ok(meta) if meta.is_dir() => LEAST_FILE + directory_size(&e.path()),
-        Ok(meta) => meta.len().max(LEAST_FILE),
-        Err(_) => 0,
-    };
-    entries.map(of).sum()
 }
 
 /// The commit of a point, from the output of `ls-remote`.
@@ -634,4 +556,4 @@ fn resolve(refs: &str, point: &GitRevision, url: &str) -> Result<ResolvedCommit,
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -23,6 +23,7 @@ use windlass_cluster::ObjectRef;
 use windlass_fetch::private_directory;
 
 use super::super::error::FluxError;
+use super::scratch_directories::ScratchDirectories;
 
 /// How long an artifact stays after it was replaced: somebody may have read its URL just before. As source-controller.
 const RETENTION: Duration = Duration::from_secs(60);
@@ -55,15 +56,18 @@ impl SourceName<'_> {
 pub struct ArtifactStore {
     root: PathBuf,
     host: String,
+    work: Arc<ScratchDirectories>,
 }
 
 impl ArtifactStore {
-    /// A store. `host`: host and port of the URLs, as consumers reach this process.
+    /// A store, without the work of processes that are gone. `host`: host and port of the URLs, as consumers reach this process.
     ///
     /// # Errors
     /// The directory cannot be made.
     pub fn new(root: &Path, host: &str) -> io::Result<Self> {
-        Ok(Self { root: private_directory::create(root)?, host: host.to_owned() })
+        let root = private_directory::create(root)?;
+        let work = Arc::new(ScratchDirectories::open(&root.join(".work"))?);
+        Ok(Self { root, host: host.to_owned(), work })
     }
 
     /// A directory beside the artifacts, for work in progress.
@@ -71,9 +75,7 @@ impl ArtifactStore {
     /// # Errors
     /// It cannot be made.
     pub fn scratch(&self) -> io::Result<tempfile::TempDir> {
-        let directory = self.root.join(".work");
-        fs::create_dir_all(&directory)?;
-        tempfile::Builder::new().prefix("source-").tempdir_in(directory)
+        self.work.scratch()
     }
 
     /// The directory for what is kept between passes over a source, such as the index of a repository.

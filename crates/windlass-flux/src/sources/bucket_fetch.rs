@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -56,14 +57,14 @@ pub(super) async fn fetch(
         Some(known) => known.clone(),
         None => {
             download(&bucket, &wanted, scratch.path()).await?;
-            let (root, revision) = (scratch.path().to_owned(), revision.clone());
+            let (scratch, revision) = (Arc::clone(&scratch), revision.clone());
             context
-                .blocking(move |store, source| {
+                .blocking(move |store, source, end| {
                     let stored = |e: io::Error| SourceError::storage("ArchiveOperationFailed", &e);
                     let file = format!("{}.tar.gz", revision.trim_start_matches("sha256:"));
                     let none = IgnoreRules::none();
                     store
-                        .save(source, &file, &revision, |out| write_archive(&root, &none, out))
+                        .save(source, &file, &revision, |out| write_archive(scratch.path(), &none, out, end))
                         .map_err(stored)
                 })
                 .await?

@@ -1,6 +1,7 @@
 //! HelmChart: one chart of a HelmRepository, a GitRepository or a Bucket, as a package.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use chart_compat::chart::Chart;
@@ -10,11 +11,12 @@ use serde_json::{Map, Value, json};
 use super::artifact_store::SourceName;
 use super::chart_build::{self, ValuesRoot, inside, package, package_failed, set_values, with_metadata};
 use super::chart_dependencies;
+use super::fetch_bounds::{FetchEnd, FileBounds};
 use super::fetch_context::FetchContext;
 use super::index_fetch;
 use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_artifact;
-use super::source_archive::unpack;
+use super::source_archive::unpack_within;
 use super::source_object::source_ref;
 use super::source_secrets;
 use super::source_status::{BUILD_FAILED, Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
@@ -131,7 +133,7 @@ async fn finish(
             let package = package.unwrap_or_default();
             let (file, version) = (format!("{name}-{version}.tgz"), version.clone());
             context
-                .blocking(move |store, source| {
+                .blocking(move |store, source, _| {
                     let saved = store.save(source, &file, &version, |out| out.write_all(&package));
                     saved.map_err(|e| SourceError::storage("ArchiveOperationFailed", &e))
                 })
@@ -181,7 +183,7 @@ async fn of_index(
     let access = index_fetch::access(context, repository).await?;
     let (index, name) = (index.to_owned(), spec.chart.clone());
     let versions = context
-        .blocking(move |_, _| {
+        .blocking(move |_, _, _| {
             let found = index::find(&index, &[name.as_str()], &mut |_| {});
             let mut found = found.map_err(|e| pull_failed(&format!("failed to load index: {e}")))?;
             Ok(found.remove(&name).unwrap_or_default())
@@ -350,7 +352,7 @@ async fn package_of(
     let (name, version, files) = (name.to_owned(), version.to_owned(), spec.values_files.clone());
     let ignore_missing = spec.ignore_missing_values_files;
     context
-        .blocking(move |_, _| {
+        .blocking(move |_, _, _| {
             let shown = PathBuf::from(format!("{name}-{version}.tgz"));
             let loaded = windlass_fetch::load_package(&bytes, &shown, Profile::Helm4);
             let mut chart = loaded.map_err(|e| pull_failed(&format!("failed to load chart: {e}")))?.chart;
@@ -386,6 +388,30 @@ fn short_revision(revision: &str) -> String {
     digest.chars().take(12).collect()
 }
 
+/// Unpacks the files of a source, and reads the chart at a path of them. Returns its directory, too.
+fn unpacked_chart(
+    archive: &Path,
+    target: &Path,
+    chart_path: &str,
+    end: &FetchEnd,
+) -> Result<(PathBuf, Chart), SourceError> {
+    let file = std::fs::File::open(archive).map_err(|e| {
+        SourceError::fetch("ReadOperationFailed", format!("failed to open source artifact: {e}"))
+    })?;
+    let packed = file.metadata().map_or(0, |metadata| metadata.len());
+    unpack_within(file, packed, target, &mut FileBounds::new(end))
+        .map_err(|e| SourceError::fetch("Failed", format!("artifact untar error: {e}")))?;
+    let path = inside(target, chart_path)
+        .ok_or_else(|| bad_reference(&format!("path '{chart_path}' leads out of the source")))?;
+    let shown = |text: String| text.replace(&target.display().to_string(), "");
+    if !path.exists() {
+        return Err(bad_reference(&format!("no chart found at path '{chart_path}'")));
+    }
+    let loaded = windlass_fetch::load(&path, Profile::Helm4)
+        .map_err(|e| bad_reference(&shown(format!("failed to load chart '{chart_path}': {e}"))))?;
+    Ok((path, loaded.chart))
+}
+
 /// A chart in the files of a GitRepository or Bucket.
 async fn of_tree(
     context: &mut FetchContext<'_>,
@@ -395,26 +421,9 @@ async fn of_tree(
     status: &SourceStatus,
 ) -> Result<Build, SourceError> {
     let scratch = context.scratch()?;
-    let (target, chart_path) = (scratch.path().to_owned(), spec.chart.clone());
-    let (directory, chart) = context
-        .blocking(move |_, _| {
-            let file = std::fs::File::open(&archive).map_err(|e| {
-                SourceError::fetch("ReadOperationFailed", format!("failed to open source artifact: {e}"))
-            })?;
-            let packed = file.metadata().map_or(0, |metadata| metadata.len());
-            unpack(file, packed, &target)
-                .map_err(|e| SourceError::fetch("Failed", format!("artifact untar error: {e}")))?;
-            let path = inside(&target, &chart_path)
-                .ok_or_else(|| bad_reference(&format!("path '{chart_path}' leads out of the source")))?;
-            let shown = |text: String| text.replace(&target.display().to_string(), "");
-            if !path.exists() {
-                return Err(bad_reference(&format!("no chart found at path '{chart_path}'")));
-            }
-            let loaded = windlass_fetch::load(&path, Profile::Helm4)
-                .map_err(|e| bad_reference(&shown(format!("failed to load chart '{chart_path}': {e}"))))?;
-            Ok((path, loaded.chart))
-        })
-        .await?;
+    let (of_task, chart_path) = (Arc::clone(&scratch), spec.chart.clone());
+    let (directory, chart) =
+        context.blocking(move |_, _, end| unpacked_chart(&archive, of_task.path(), &chart_path, end)).await?;
     let files = chart_build::values_files(&spec.values_files);
     let mut metadata = Vec::new();
     if spec.reconcile_strategy == "Revision" {
@@ -449,14 +458,16 @@ async fn of_tree(
     } else {
         chart
     };
-    let (mut chart, root, files) = (chart, scratch.path().to_owned(), files.to_vec());
+    let (mut chart, files) = (chart, files.to_vec());
     let ignore_missing = spec.ignore_missing_values_files;
     context
-        .blocking(move |_, _| {
+        .blocking(move |_, _, _| {
             chart.metadata.version.clone_from(&version);
             let values_files = match files.as_slice() {
                 [] => Vec::new(),
-                files => set_values(&mut chart, files, ignore_missing, &ValuesRoot::Directory(&root))?,
+                files => {
+                    set_values(&mut chart, files, ignore_missing, &ValuesRoot::Directory(scratch.path()))?
+                }
             };
             let package = Some(package(&chart)?);
             Ok(Build { name, version, package, values_files, packaged: true, verified: None })

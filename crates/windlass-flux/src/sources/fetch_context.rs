@@ -6,11 +6,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::artifact_store::{ArtifactStore, SourceName};
+use super::fetch_bounds::{self, FetchEnd};
 use super::source_secrets;
 use super::source_status::SourceError;
 use flux_api::GoDuration;
 use flux_api::common::LocalObjectReference;
-use windlass_base::redact;
 use windlass_cluster::{Gvk, ObjectRef};
 use windlass_controller::ReconcilePass;
 use windlass_fetch::http::Http;
@@ -108,20 +108,20 @@ impl FetchContext<'_> {
         Ok(names.map(|name| LocalObjectReference { name: name.to_owned() }).collect())
     }
 
-    /// A directory for work in progress.
-    pub(super) fn scratch(&self) -> Result<TempDir, SourceError> {
-        self.store.scratch().map_err(|e| SourceError::storage("DirectoryCreationFailed", &e))
+    /// A directory for work in progress, which threads that work in it share.
+    pub(super) fn scratch(&self) -> Result<Arc<TempDir>, SourceError> {
+        self.store.scratch().map(Arc::new).map_err(|e| SourceError::storage("DirectoryCreationFailed", &e))
     }
 
-    /// Does work on disk, off the threads that wait.
+    /// Does work on disk, off the threads that wait. Work on many files looks at the end.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&ArtifactStore, &SourceName<'_>) -> Result<T, SourceError> + Send + 'static,
+        work: impl FnOnce(&ArtifactStore, &SourceName<'_>, &FetchEnd) -> Result<T, SourceError> + Send + 'static,
     ) -> Result<T, SourceError> {
         let (store, kind) = (Arc::clone(&self.store), self.kind);
         let (namespace, name) = (self.namespace(), self.pass.reference.name.clone());
-        let task = redact::spawn_blocking(move || {
-            work(&store, &SourceName { kind, namespace: &namespace, name: &name })
+        let task = fetch_bounds::blocking(move |end| {
+            work(&store, &SourceName { kind, namespace: &namespace, name: &name }, end)
         });
         task.await.unwrap_or_else(|e| Err(SourceError::fetch("Failed", format!("a task ended early: {e}"))))
     }

@@ -1,24 +1,22 @@
 //! GitRepository: the files of a commit.
 
-use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 use super::super::error::FluxError;
-use super::artifact_store::{ArtifactStore, SourceName};
 use super::chart_build::inside;
 use super::fetch_context::FetchContext;
 use super::git_access;
+use super::git_includes::{add_includes, check_lists, included_artifacts};
 use super::git_signature;
 use super::ignore_rules::IgnoreRules;
-use super::source_archive::{unpack, write_archive};
-use super::source_object::source_ref;
+use super::source_archive::write_archive;
 use super::source_secrets;
-use super::source_status::{
-    Fetched, INCLUDE_UNAVAILABLE, SOURCE_VERIFIED, STORAGE_OPERATION_FAILED, SourceError, SourceStatus,
-};
+use super::source_status::{Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use flux_api::common::SourceArtifact;
 use flux_api::git_repository::{GitRepositoryRef, GitRepositorySpec};
 use windlass_fetch::address_guard::Server;
@@ -35,19 +33,11 @@ pub(super) async fn fetch(
     spec: &GitRepositorySpec,
     status: &SourceStatus,
 ) -> Result<Fetched, SourceError> {
-    let invalid = |text: &str| {
-        SourceError::fetch("URLInvalid", format!("failed to parse url '{}': {text}", spec.url)).stalling()
-    };
-    let url = Location::parse(&spec.url).map_err(|e| invalid(&e.to_string()))?;
-    if !matches!(url.scheme.as_str(), "http" | "https" | "ssh") {
-        return Err(invalid("the scheme is not http, https or ssh"));
-    }
-    if !context.allows_local {
-        let checked = Server::of_url(&spec.url).and_then(|server| server.check_text());
-        checked.map_err(|e| invalid(&e.to_string()))?;
-    }
+    let url = url_of(spec, context.allows_local)?;
+    check_lists(spec).map_err(|e| SourceError::fetch("InvalidSpec", e.to_string()).stalling())?;
     let access = git_access::access(context, spec, &url).await?;
-    let point = point(&spec.reference.clone().unwrap_or_default()).map_err(|e| invalid(&e.to_string()))?;
+    let point = point(&spec.reference.clone().unwrap_or_default());
+    let point = point.map_err(|e| url_invalid(spec, &e.to_string()))?;
     let included = included_artifacts(context, spec)?;
     let git = GitRemote { url: &spec.url, access: &access };
     let scratch = context.scratch()?;
@@ -79,7 +69,8 @@ pub(super) async fn fetch(
             }
             let verified = verify(context, spec, &git, (scratch.path(), &root, &commit)).await?;
             let title = git_signature::title(&git, (scratch.path(), &root, &commit.commit)).await;
-            let artifact = store(context, spec, (&root, &commit.commit, &revision), &included).await?;
+            let files = (&*root, &*commit.commit, &*revision);
+            let artifact = store(context, spec, files, &included, Arc::clone(&scratch)).await?;
             (artifact, verified, title.unwrap_or_else(|| revision.clone()))
         }
     };
@@ -92,6 +83,23 @@ pub(super) async fn fetch(
         verified,
         latest: None,
     })
+}
+
+fn url_invalid(spec: &GitRepositorySpec, text: &str) -> SourceError {
+    SourceError::fetch("URLInvalid", format!("failed to parse url '{}': {text}", spec.url)).stalling()
+}
+
+/// The URL of the repository. `allows_local`: it may be one of this machine.
+fn url_of(spec: &GitRepositorySpec, allows_local: bool) -> Result<Location, SourceError> {
+    let url = Location::parse(&spec.url).map_err(|e| url_invalid(spec, &e.to_string()))?;
+    if !matches!(url.scheme.as_str(), "http" | "https" | "ssh") {
+        return Err(url_invalid(spec, "the scheme is not http, https or ssh"));
+    }
+    if !allows_local {
+        let checked = Server::of_url(&spec.url).and_then(|server| server.check_text());
+        checked.map_err(|e| url_invalid(spec, &e.to_string()))?;
+    }
+    Ok(url)
 }
 
 /// The commit that a reference asks for.
@@ -134,28 +142,6 @@ fn revision(point: &GitRevision, spec: &GitRepositorySpec, commit: &ResolvedComm
             None => digest,
         },
     }
-}
-
-/// The artifacts of the GitRepositories that are included, in the order of the spec.
-fn included_artifacts(
-    context: &FetchContext<'_>,
-    spec: &GitRepositorySpec,
-) -> Result<Vec<SourceArtifact>, SourceError> {
-    let namespace = context.pass.reference.namespace.as_deref();
-    let mut all = Vec::new();
-    for include in &spec.include {
-        let name = source_ref("GitRepository", namespace, &include.repository.name);
-        let found = context.pass.related.get(&name);
-        let artifact = found.and_then(|object| {
-            serde_json::from_value::<SourceArtifact>(object["status"]["artifact"].clone()).ok()
-        });
-        let missing = || {
-            let text = format!("no artifact available for include '{}'", include.repository.name);
-            SourceError::new(INCLUDE_UNAVAILABLE, "NoArtifact", text)
-        };
-        all.push(artifact.ok_or_else(missing)?);
-    }
-    Ok(all)
 }
 
 /// The fields of the spec that the artifact depends on, as the status has them; null for empty ones.
@@ -228,68 +214,28 @@ async fn verify(
     Ok(Some(format!("verified signature of\n\t- {}", said.join("\n\t- "))))
 }
 
-/// Adds the included files, and stores the archive of all.
+/// Adds the included files, and stores the archive of all. `scratch`: the directory that has the checkout.
 async fn store(
     context: &FetchContext<'_>,
     spec: &GitRepositorySpec,
     (root, commit, revision): (&Path, &str, &str),
     included: &[SourceArtifact],
+    scratch: Arc<TempDir>,
 ) -> Result<SourceArtifact, SourceError> {
     let (root, file, revision) = (root.to_owned(), format!("{commit}.tar.gz"), revision.to_owned());
-    let (ignore, includes, artifacts) = (spec.ignore.clone(), spec.include.clone(), included.to_vec());
+    let includes: Vec<_> = spec.include.iter().cloned().zip(included.iter().cloned()).collect();
+    let ignore = spec.ignore.clone();
     context
-        .blocking(move |store, source| {
+        .blocking(move |store, source, end| {
             let stored = |e: io::Error| SourceError::storage("ArchiveOperationFailed", &e);
-            for (include, artifact) in includes.iter().zip(&artifacts) {
-                let name = &include.repository.name;
-                let to = if include.to_path.is_empty() { name } else { &include.to_path };
-                let included = SourceName { kind: "GitRepository", namespace: source.namespace, name };
-                let copied = copy_include(store, (&included, artifact), &include.from_path, &root, to);
-                copied.map_err(|e| {
-                    let text =
-                        format!("failed to copy '{name}' include from {} to {to}: {e}", include.from_path);
-                    SourceError::new(STORAGE_OPERATION_FAILED, "CopyFailure", text)
-                })?;
-            }
+            add_includes(store, source.namespace, &includes, &root, end)?;
             let ignore = IgnoreRules::load(&root, ignore.as_deref()).map_err(stored)?;
-            store.save(source, &file, &revision, |out| write_archive(&root, &ignore, out)).map_err(stored)
+            let saved = store.save(source, &file, &revision, |out| write_archive(&root, &ignore, out, end));
+            // The thread may outlive the fetch, and its files must not.
+            drop(scratch);
+            saved.map_err(stored)
         })
         .await
-}
-
-/// Copies files of an artifact into a checkout.
-fn copy_include(
-    store: &ArtifactStore,
-    (source, artifact): (&SourceName<'_>, &SourceArtifact),
-    from: &str,
-    root: &Path,
-    to: &str,
-) -> io::Result<()> {
-    let wrong = |text: &str| io::Error::new(io::ErrorKind::InvalidInput, text.to_owned());
-    let file = store.file_of(source, artifact).ok_or_else(|| wrong("the artifact has no file"))?;
-    let scratch = store.scratch()?;
-    let file = fs::File::open(file)?;
-    let packed = file.metadata()?.len();
-    unpack(file, packed, scratch.path())?;
-    let from = inside(scratch.path(), from).ok_or_else(|| wrong("fromPath leads out of the artifact"))?;
-    let to = inside(root, to).ok_or_else(|| wrong("toPath leads out of the repository"))?;
-    fs::create_dir_all(&to)?;
-    copy_tree(&from, &to)
-}
-
-/// Copies directories and files; symbolic links are left out.
-fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            fs::create_dir_all(&target)?;
-            copy_tree(&entry.path(), &target)?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), &target)?;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(super) async fn fetch(
         .map_err(|e| SourceError::fetch("Failed", format!("failed to fetch Helm repository index: {e}")))?;
     let known = status.artifact.clone();
     let artifact = context
-        .blocking(move |store, source| {
+        .blocking(move |store, source, _| {
             let stored = |e: std::io::Error| SourceError::storage("ArchiveOperationFailed", &e);
             let digest = repository::digest_of(&index).map_err(stored)?;
             let revision = format!("sha256:{digest}");

@@ -7,11 +7,12 @@ use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 use super::super::error::FluxError;
+use super::fetch_bounds::FileBounds;
 use super::fetch_context::FetchContext;
 use super::ignore_rules::IgnoreRules;
 use super::registry_login::{self, RegistryAccess};
 use super::signature_policy::verify_artifact;
-use super::source_archive::{unpack, write_archive};
+use super::source_archive::{unpack_within, write_archive};
 use super::source_secrets;
 use super::source_status::{Fetched, SOURCE_VERIFIED, SourceError, SourceStatus};
 use flux_api::common::SourceArtifact;
@@ -227,19 +228,20 @@ async fn store(
     let file = format!("{}.tar.gz", digest_of(&revision));
     let copies = selector.operation == "copy";
     context
-        .blocking(move |store, source| {
+        .blocking(move |store, source, end| {
             let stored = |e: std::io::Error| SourceError::storage("ArchiveOperationFailed", &e);
             if copies {
                 return store.save(source, &file, &revision, |out| out.write_all(&content)).map_err(stored);
             }
             let scratch = store.scratch().map_err(stored)?;
-            unpack(&content[..], content.len() as u64, scratch.path()).map_err(|e| {
+            let mut bounds = FileBounds::new(end);
+            unpack_within(&content[..], content.len() as u64, scratch.path(), &mut bounds).map_err(|e| {
                 let text = format!("failed to extract layer contents from artifact: {e}");
                 SourceError::fetch("OCIArtifactLayerOperationFailed", text)
             })?;
             let ignore = IgnoreRules::load(scratch.path(), ignore.as_deref()).map_err(stored)?;
             let saved =
-                store.save(source, &file, &revision, |out| write_archive(scratch.path(), &ignore, out));
+                store.save(source, &file, &revision, |out| write_archive(scratch.path(), &ignore, out, end));
             saved.map_err(stored)
         })
         .await

@@ -8,14 +8,12 @@ use std::path::{Component, Path, PathBuf};
 use chart_compat::tar_reader::{TarBounds, TarEntry, read_tar};
 use flate2::{Compression, write::GzEncoder};
 
+use super::fetch_bounds::{FetchEnd, FileBounds, MAX_BYTES, MAX_FILES};
 use super::ignore_rules::IgnoreRules;
 
 /// The deepest directory.
 pub(super) const MAX_DEPTH: usize = 100;
-/// The most files of a source.
-const MAX_FILES: usize = 200_000;
-/// The most bytes of all files together.
-const MAX_BYTES: u64 = 2 << 30;
+
 pub(super) fn wrong(text: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
@@ -48,19 +46,19 @@ pub(super) fn sorted(directory: &Path) -> io::Result<Vec<Entry>> {
 /// archive.
 ///
 /// # Errors
-/// A file cannot be read, or there is too much.
-pub(super) fn write_archive(root: &Path, ignore: &IgnoreRules, out: &mut dyn Write) -> io::Result<()> {
+/// A file cannot be read, there is too much, or the fetch has ended.
+pub(super) fn write_archive(
+    root: &Path,
+    ignore: &IgnoreRules,
+    out: &mut dyn Write,
+    end: &FetchEnd,
+) -> io::Result<()> {
     let gzip = GzEncoder::new(out, Compression::default());
     let mut archive = tar::Builder::new(gzip);
-    let mut bounds = Bounds { files: MAX_FILES, bytes: MAX_BYTES };
+    let mut bounds = FileBounds::new(end);
     append(&mut archive, root, root, ignore, &mut bounds, 0)?;
     archive.into_inner()?.finish()?;
     Ok(())
-}
-
-struct Bounds {
-    files: usize,
-    bytes: u64,
 }
 
 fn append<W: Write>(
@@ -68,7 +66,7 @@ fn append<W: Write>(
     root: &Path,
     directory: &Path,
     ignore: &IgnoreRules,
-    bounds: &mut Bounds,
+    bounds: &mut FileBounds,
     depth: usize,
 ) -> io::Result<()> {
     if depth > MAX_DEPTH {
@@ -80,8 +78,7 @@ fn append<W: Write>(
         }
         let relative = path.strip_prefix(root).map_err(|e| wrong(e.to_string()))?;
         let metadata = fs::metadata(&path)?;
-        bounds.files =
-            bounds.files.checked_sub(1).ok_or_else(|| wrong(format!("more than {MAX_FILES} files")))?;
+        bounds.take(if is_dir { 0 } else { metadata.len() })?;
         let mut header = tar::Header::new_gnu();
         header.set_mtime(0);
         header.set_mode(if is_dir { 0o755 } else { mode(&metadata) });
@@ -91,8 +88,6 @@ fn append<W: Write>(
             archive.append_data(&mut header, relative, io::empty())?;
             append(archive, root, &path, ignore, bounds, depth + 1)?;
         } else {
-            let large = || wrong(format!("the files have more than {MAX_BYTES} bytes"));
-            bounds.bytes = bounds.bytes.checked_sub(metadata.len()).ok_or_else(large)?;
             header.set_size(metadata.len());
             archive.append_data(&mut header, relative, fs::File::open(&path)?)?;
         }
@@ -116,9 +111,22 @@ fn mode(_: &fs::Metadata) -> u32 {
 /// # Errors
 /// It is not such an archive, leads out of the directory, or is too large.
 pub fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Result<()> {
-    let bounds = TarBounds::of_compressed(packed, MAX_BYTES, MAX_FILES);
-    let mut made = 0;
-    let read = read_tar(flate2::read::MultiGzDecoder::new(archive), bounds, |entry| {
+    unpack_within(archive, packed, directory, &mut FileBounds::new(&FetchEnd::default()))
+}
+
+/// The same within bounds, which other files may share.
+///
+/// # Errors
+/// It is not such an archive, leads out of the directory, or is too large; or the fetch has ended.
+pub(super) fn unpack_within(
+    archive: impl io::Read,
+    packed: u64,
+    directory: &Path,
+    bounds: &mut FileBounds,
+) -> io::Result<()> {
+    let of_archive = TarBounds::of_compressed(packed, MAX_BYTES, MAX_FILES);
+    let read = read_tar(flate2::read::MultiGzDecoder::new(archive), of_archive, |entry| {
+        bounds.end().check()?;
         let (is_dir, name) = (entry.kind().is_dir(), entry.path()?);
         if !(entry.is_file() || is_dir) {
             return Ok(());
@@ -137,14 +145,12 @@ pub fn unpack(archive: impl io::Read, packed: u64, directory: &Path) -> io::Resu
             }
             let is_last = depth == last;
             if (!is_last || is_dir) && !path.is_dir() {
-                made += 1;
-                if made > MAX_FILES {
-                    return Err(wrong(format!("more than {MAX_FILES} directories")));
-                }
+                bounds.take(0)?;
                 fs::create_dir(&path)?;
             }
         }
         if !is_dir {
+            bounds.take(entry.size())?;
             write_file(&path, entry)?;
         }
         Ok(())
@@ -186,7 +192,7 @@ mod tests {
     fn archived(root: &Path, ignore: Option<&str>) -> Vec<String> {
         let rules = IgnoreRules::load(root, ignore).unwrap();
         let mut bytes = Vec::new();
-        write_archive(root, &rules, &mut bytes).unwrap();
+        write_archive(root, &rules, &mut bytes, &FetchEnd::default()).unwrap();
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&bytes[..]));
         let files = archive.entries().unwrap().map(|e| e.unwrap());
         let files = files.filter(|e| e.header().entry_type().is_file());
@@ -227,7 +233,7 @@ mod tests {
             let root = tree(&[("b/x", "1"), ("a", "2")]);
             let rules = IgnoreRules::load(root.path(), None).unwrap();
             let mut bytes = Vec::new();
-            write_archive(root.path(), &rules, &mut bytes).unwrap();
+            write_archive(root.path(), &rules, &mut bytes, &FetchEnd::default()).unwrap();
             bytes
         };
         let bytes = make();

@@ -49,7 +49,7 @@ fn refs_are_resolved() {
     }
 }
 
-fn git(directory: &Path, args: &[&str], input: &str) -> String {
+pub(in super::super) fn git(directory: &Path, args: &[&str], input: &str) -> String {
     let mut command = Command::new("git");
     command.current_dir(directory).args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(args);
     command.env("HOME", directory);
@@ -59,12 +59,12 @@ fn git(directory: &Path, args: &[&str], input: &str) -> String {
     String::from_utf8(ended.stdout).unwrap().trim().to_owned()
 }
 
-fn isolated(no_local_addresses: bool) -> GitAccess {
+pub(in super::super) fn isolated(no_local_addresses: bool) -> GitAccess {
     GitAccess { isolated: true, no_local_addresses, ..GitAccess::default() }
 }
 
 /// A repository whose trees name each other: `levels` of them, each with `width` entries, over one file.
-fn repository_of_trees(levels: usize, width: usize, content: &str) -> TempDir {
+pub(in super::super) fn repository_of_trees(levels: usize, width: usize, content: &str) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     git(home.path(), &["init", "--quiet", "--initial-branch=main"], "");
     let mut entry = ("100644 blob", git(home.path(), &["hash-object", "-w", "--stdin"], content));
@@ -83,7 +83,8 @@ async fn check_out(home: &Path, access: &GitAccess, directories: &[String]) -> R
     let scratch = tempfile::tempdir().unwrap();
     let commit = git.resolve(scratch.path(), &GitRevision::Head).await.unwrap();
     let root = git.checkout(scratch.path(), &commit, false, directories).await;
-    root.map(|root| directory_size(&root)).map_err(|error| error.to_string())
+    let root = root.map_err(|error| error.to_string())?;
+    measure(&root).await.map_err(|error| error.to_string())
 }
 
 /// 20^8 files in 200 kB: git would list them in memory before it writes the first one.
@@ -107,17 +108,6 @@ async fn files_are_counted_before_they_are_checked_out() {
     assert!(told.ends_with("the files of HEAD have 5400000 bytes, more than 3145728"), "{told}");
     let one = ["0/1".to_owned()];
     assert!(check_out(home.path(), &access, &one).await.unwrap() < 3 << 20);
-}
-
-#[test]
-fn listed_trees_are_counted() {
-    let listed = b"100644 blob 12ab      7\ta/b\x00160000 commit 12ab       -\tsub\x00100755 blob 12ab     30\td e/f\tg\0";
-    for (directories, size) in
-        [(vec![], (3, 37)), (vec!["a"], (3, 7)), (vec!["/d e/", "x"], (3, 30)), (vec!["d"], (3, 0))]
-    {
-        let directories: Vec<String> = directories.into_iter().map(str::to_owned).collect();
-        assert_eq!(tree_size(listed, &directories), size, "{directories:?}");
-    }
 }
 
 /// A server that answers one request with a head and what `body` writes. Ends with the first client that has heard enough.
@@ -164,32 +154,6 @@ async fn a_flood_of_references_is_cut_off_while_it_comes() {
     let told = git.resolve(scratch.path(), &GitRevision::Head).await.unwrap_err().to_string();
     assert_eq!(told, format!("git ls-remote {url}: it printed more than 67108864 bytes"));
     task.join().unwrap();
-}
-
-/// Submodules are read from files of the repository.
-#[tokio::test]
-async fn submodules_lead_to_no_address_of_this_machine() {
-    for (url, told) in [
-        ("http://127.0.0.1:1/r.git", "of this machine or of its cloud"),
-        ("http://localhos%74:1/r.git", "not a plain URL"),
-        ("ssh://evil?x@127.0.0.1/r.git", "not a plain URL"),
-        ("ssh://git@localhost/r.git", "of this machine or of its cloud"),
-        ("file:///etc", "not a plain URL"),
-        ("../other", "not a plain URL"),
-    ] {
-        let scratch = tempfile::tempdir().unwrap();
-        let root = scratch.path().join("checkout");
-        std::fs::create_dir(&root).unwrap();
-        git(&root, &["init", "--quiet"], "");
-        let modules = format!("[submodule \"sub\"]\n\tpath = sub\n\turl = \"{url}\"\n");
-        std::fs::write(root.join(".gitmodules"), modules).unwrap();
-        let link = format!("160000,{},sub", "a".repeat(40));
-        git(&root, &["update-index", "--add", "--cacheinfo", &link], "");
-        let access = isolated(true);
-        let git = GitRemote { url: "https://192.0.2.1/r.git", access: &access };
-        let error = git.check_out_submodules(scratch.path(), &root).await.unwrap_err().to_string();
-        assert!(error.contains(told), "{url}: {error}");
-    }
 }
 
 /// Each way by which a URL of a repository leads to this machine is refused before git is started.
