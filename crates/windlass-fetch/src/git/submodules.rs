@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::GitError;
 use super::checkout_size::CheckoutSize;
@@ -56,12 +56,12 @@ impl GitRemote<'_> {
             }
             self.fetch_submodules(scratch, &directory, &submodules).await?;
             for path in self.submodule_paths(scratch, &directory).await? {
-                let inside = Path::new(&path).components().all(|part| matches!(part, Component::Normal(_)));
+                let inside = path.components().all(|part| matches!(part, Component::Normal(_)));
                 let below = directory.join(&path);
                 if !inside || !below.join(".git").is_file() {
                     continue;
                 }
-                let shown: String = path.chars().take(60).collect();
+                let shown: String = path.to_string_lossy().chars().take(60).collect();
                 let name = format!("{name} up to its submodule {shown:?}");
                 size = self.check_tree(scratch, &below, ("HEAD", &name), &[], size).await?;
                 let checkout = ["checkout", "--quiet", "--force", "--detach", "HEAD"];
@@ -121,10 +121,11 @@ impl GitRemote<'_> {
     }
 
     /// The paths that the files of a checkout tell of its submodules.
-    async fn submodule_paths(&self, scratch: &Path, directory: &Path) -> Result<BTreeSet<String>, GitError> {
+    async fn submodule_paths(&self, scratch: &Path, directory: &Path) -> Result<BTreeSet<PathBuf>, GitError> {
         let listed = ["config", "--file", ".gitmodules", "-z", "--get-regexp", r"^submodule\..*\.path$"];
         let paths = self.settings(scratch, directory, &listed).await?;
-        Ok(paths.into_iter().map(|(_, path)| path).collect())
+        // A path with further slashes is the same one.
+        Ok(paths.into_iter().map(|(_, path)| PathBuf::from(path)).collect())
     }
 
     /// Keys and values that a call of `git config` with `-z` lists.
@@ -187,6 +188,9 @@ mod tests {
         let middle = repository_with(&[("c", small.path())], "");
         let home = repository_with(&[("a", small.path()), ("b", middle.path())], "");
         assert_eq!(check_out(home.path(), 10 << 20).await.unwrap(), ["a/0", "b/c/0"]);
+        let again = "[submodule \"again\"]\n\tpath = a//\n\turl = none\n";
+        let home = repository_with(&[("a", small.path())], again);
+        assert_eq!(check_out(home.path(), 10 << 20).await.unwrap(), ["a/0"]);
         let home = repository_with(&[("a", small.path())], "\tupdate = none\n");
         assert!(check_out(home.path(), 10 << 20).await.unwrap().is_empty());
     }
