@@ -527,7 +527,7 @@ mod tests {
         assert_eq!((&map["kind"], &map["type"]), (&json!("ConfigMap"), &Value::Null));
         let text = STANDARD.decode(secret["data"]["release"].as_str().unwrap()).unwrap();
         assert_eq!(map["data"]["release"].as_str().unwrap().as_bytes(), text);
-        let back = decode(&map, RecordForm::ConfigMap).unwrap();
+        let back = decode(&map, RecordForm::ConfigMap, &mut RecordRoom::of_process()).unwrap();
         assert_eq!((back.extension, back.version), (record().extension, 3));
     }
 

@@ -146,7 +146,8 @@ fn move_tree(from: &Path, to: &Path, end: &FetchEnd) -> io::Result<()> {
 mod tests {
     use super::super::fetch_bounds::tests::ended;
     use super::super::fetch_bounds::{MAX_BYTES, MAX_FILES};
-    use super::super::source_archive::{IgnoreRules, write_archive};
+    use super::super::ignore_rules::IgnoreRules;
+    use super::super::source_archive::write_archive;
     use super::*;
     use flux_api::common::LocalObjectReference;
 
