@@ -1,3 +1,5 @@
+//! Patches of long lists, and lists that are compared with the results of scans.
+
 use super::super::merge_schema;
 use super::*;
 use std::time::{Duration, Instant};
