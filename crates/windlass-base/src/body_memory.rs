@@ -4,6 +4,7 @@
 //! together, and how much of it those of one namespace have ([`crate::redact::namespace`]). Small answers take none of it: they do not
 //! wait for large ones. Does not know what an answer is.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -25,10 +26,13 @@ const UNIT: u64 = 64 << 10;
 const GRACE: Duration = Duration::from_secs(30);
 const MIN_RATE: u64 = 128 << 10;
 
-/// The same of an answer whose share is more than a quarter of all memory: how long it may take, and for the whole share besides.
-/// Together less than requests of others wait.
+/// The same of an answer whose share is more than a quarter of all memory, while others wait: how long it may take, and for the whole share
+/// besides. Together less than requests of others wait.
 const LARGE_GRACE: Duration = Duration::from_secs(10);
 const LARGE_TIME: Duration = Duration::from_secs(30);
+
+/// Between two looks at whether others wait.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What large answers may take at a time: as much as one input may.
 static PROCESS: LazyLock<BodyMemory> = LazyLock::new(|| BodyMemory::new(input_limit()));
@@ -39,8 +43,26 @@ pub struct BodyMemory {
     units: Arc<Semaphore>,
     /// What the answers of one namespace may have, or wait for: half of all. A larger one is the only one of its namespace.
     of_namespace: Arc<NamespaceSemaphores>,
+    /// The answers that wait for units.
+    waiting: Arc<AtomicUsize>,
     /// All units there are.
     total: u32,
+}
+
+/// An answer that waits, until it is dropped.
+struct Waiting(Arc<AtomicUsize>);
+
+impl Waiting {
+    fn begin(waiting: &Arc<AtomicUsize>) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(waiting))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// An answer, as far as it has been read.
@@ -66,7 +88,8 @@ impl BodyMemory {
     fn new(bytes: u64) -> Self {
         let total = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX >> 4);
         let of_namespace = Arc::new(NamespaceSemaphores::new(total.div_ceil(2) as usize));
-        Self { units: Arc::new(Semaphore::new(total as usize)), of_namespace, total }
+        let (units, waiting) = (Arc::new(Semaphore::new(total as usize)), Arc::default());
+        Self { units, of_namespace, waiting, total }
     }
 
     /// The memory of this process.
@@ -96,7 +119,9 @@ impl BodyMemory {
             }
             None => None,
         };
+        let waiting = Waiting::begin(&self.waiting);
         let all = Arc::clone(&self.units).acquire_many_owned(units).await.ok()?;
+        drop(waiting);
         Some(Share { all, of_namespace, since: Instant::now() })
     }
 }
@@ -112,12 +137,23 @@ impl BodyBuffer {
         self.bytes.extend_from_slice(data);
     }
 
-    /// When the next bytes must have come; `None` while the answer is a small one.
-    #[must_use]
-    pub fn deadline(&self) -> Option<Instant> {
+    /// Ends when the next bytes have come too late; never while the answer is a small one.
+    pub async fn expired(&self) {
+        loop {
+            match self.deadline() {
+                Some(deadline) if deadline <= Instant::now() => return,
+                Some(deadline) => tokio::time::sleep_until(deadline.min(Instant::now() + LOOK)).await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// When the next bytes must have come, as long as as many wait as now; `None` while the answer is a small one.
+    fn deadline(&self) -> Option<Instant> {
         let share = self.share.as_ref()?;
         let (units, bytes) = (share.all.num_permits() as u64, self.bytes.len() as u64);
-        let time = match units > u64::from(self.memory.total / 4) {
+        let is_wanted = self.memory.waiting.load(Ordering::Relaxed) > 0;
+        let time = match is_wanted && units > u64::from(self.memory.total / 4) {
             true => LARGE_GRACE + LARGE_TIME.mul_f64((bytes as f64 / (units * UNIT) as f64).min(1.0)),
             false => GRACE + Duration::from_secs(bytes / MIN_RATE),
         };
@@ -163,10 +199,7 @@ mod tests {
         assert_eq!(first.deadline(), None);
         assert!(first.push(&large).now_or_never().is_some());
         let left = first.deadline().unwrap() - Instant::now();
-        assert!(
-            left > Duration::from_secs(19) && left <= Duration::from_secs(21),
-            "a third has come: {left:?}"
-        );
+        assert!(left > Duration::from_secs(30) && left <= Duration::from_secs(38), "{left:?}");
         let mut small = memory.clone().buffer(3 << 20);
         assert!(small.push(&large[..SMALL as usize]).now_or_never().is_some());
         let mut second = memory.clone().buffer(2 << 20);
@@ -202,12 +235,15 @@ mod tests {
             (buffer, has_share)
         };
         let left = |buffer: &BodyBuffer| (buffer.deadline().unwrap() - Instant::now()).as_secs_f64();
-        // One that has all of it: 10 s, and 30 s with its bytes, however many its server has announced.
+        // One that has all of it: while others wait 10 s, and 30 s with its bytes, however many its server has announced.
         let (mut whole, has_share) = begin("a", u64::MAX);
-        assert!(has_share && left(&whole) < 12.0, "a sixteenth of 30 s");
+        assert!(has_share && left(&whole) > 37.0, "nobody waits");
+        let waiting = Waiting::begin(&memory.waiting);
+        assert!(left(&whole) < 12.0, "a sixteenth of 30 s");
         whole.bytes.resize(64 << 20, 0);
         assert!(left(&whole) < 40.1);
-        drop(whole);
+        drop((whole, waiting));
+        assert_eq!(memory.waiting.load(Ordering::Relaxed), 0);
         // Small shares of one namespace: half of all together, and 128 KiB a second.
         let (quarters, shares): (Vec<_>, Vec<_>) = (0..3).map(|_| begin("a", 4 << 20)).unzip();
         assert_eq!(shares, [true, true, false]);

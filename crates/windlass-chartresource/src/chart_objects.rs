@@ -314,12 +314,11 @@ impl ChartObjects {
         self.enter(&key, Step::Client);
         let runner = pass.runner(self, object)?;
         let recheck = self.rechecks.take(&key);
-        let (chart, upgrades, missing) =
-            match self.kind.turn(&key, object.status.candidate(object.generation)) {
-                Turn::Deploy(chart) => (Some(chart), true, None),
-                Turn::Wait(previous) => (previous, false, None),
-                Turn::Stay(why) => (None, false, Some(why)),
-            };
+        let (chart, upgrades, missing) = match self.kind.turn(&key, object.status.candidate()) {
+            Turn::Deploy(chart) => (Some(chart), true, None),
+            Turn::Wait(previous) => (previous, false, None),
+            Turn::Stay(why) => (None, false, Some(why)),
+        };
         let capabilities = capabilities(runner.engine().cluster()).await?;
         let mut values = self.values_of(object);
         if let Some(images) = self.set_images(object, chart.as_ref(), &mut values) {

@@ -59,7 +59,7 @@ impl ChartObjects {
         let client = runner.engine().cluster();
         let Some(namespace) = object.namespace.as_deref() else { return Ok(None) };
         let (Turn::Deploy(chart) | Turn::Wait(Some(chart))) =
-            self.kind.turn(&object.key(), object.status.candidate(object.generation))
+            self.kind.turn(&object.key(), object.status.candidate())
         else {
             return Ok(None);
         };

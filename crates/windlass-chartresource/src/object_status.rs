@@ -132,10 +132,11 @@ impl ObjectStatus {
         self.condition(STALLED).is_some_and(|stalled| stalled["status"] == "True")
     }
 
-    /// What a rollout has to know of the object. `generation`: that of the object.
-    pub(crate) fn candidate(&self, generation: i64) -> RolloutCandidate<'_> {
+    /// What a rollout has to know of the object. One that was ready before its last change counts as ready: a change of many objects
+    /// together with the chart is no way past the rollout.
+    pub(crate) fn candidate(&self) -> RolloutCandidate<'_> {
         let current = self.chart_digest.as_deref().unwrap_or_default();
-        RolloutCandidate { current, is_ready: self.is_ready() && self.observed_generation == generation }
+        RolloutCandidate { current, is_ready: self.is_ready() }
     }
 
     /// Notes objects that are not ready.

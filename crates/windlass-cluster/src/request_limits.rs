@@ -15,7 +15,6 @@ use chart_compat::json::ParsedSize;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper_util::client::legacy::connect::dns::Name;
 use kube::client::Body;
-use tokio::time::timeout_at;
 use windlass_base::body_memory::BodyMemory;
 use windlass_base::local_address::{NotConnected, is_local, resolve};
 use windlass_base::machine::input_limit;
@@ -100,10 +99,9 @@ impl RequestLimits {
         let mut size = ParsedSize::default();
         let slow = || kube::Error::Service("the answer comes too slowly for its size".into());
         loop {
-            let frame = body.frame();
-            let frame = match buffer.deadline() {
-                Some(deadline) => timeout_at(deadline, frame).await.map_err(|_| slow())?,
-                None => frame.await,
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                () = buffer.expired() => return Err(slow()),
             };
             let Some(frame) = frame else { break };
             let Ok(data) = frame?.into_data() else { continue };

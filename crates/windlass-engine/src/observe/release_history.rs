@@ -7,11 +7,12 @@ use crate::{
         lock_policy,
         release_lease::{LeaseHolder, LeaseState, LockPlace},
     },
-    record::{Record, RecordStore, ReleaseStatus, Revision, StoredRecord},
+    record::{Record, RecordError, RecordRooms, RecordStore, ReleaseStatus, Revision, StoredRecord},
     request::ReleaseId,
     state::engine_state::{CachedRelease, release_of},
 };
 use jiff::Timestamp;
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use windlass_cluster::ObjectRef;
 
@@ -183,21 +184,14 @@ pub(crate) async fn is_newest(store: RecordStore<'_>, id: &ReleaseId, read: &Sto
     Ok(now?.is_some_and(|now| now.resource_version == read.resource_version) && next?.is_none())
 }
 
-/// Reads the history of a release.
+/// Reads the history of a release. All its records have one room.
 pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<History> {
-    let labels = format!("name={},status!={}", id.name, ReleaseStatus::Superseded);
-    let whole = store.list(Some(store.namespace_of(id)), &labels);
-    let (history, mut records) = if store.is_as_seen() {
-        // The list is answered from the server's cache, and a first install needs no other.
-        let history = store.history(id).await?;
-        let records = if history.is_empty() { Vec::new() } else { whole.await? };
-        (history, records)
-    } else {
-        tokio::try_join!(store.history(id), whole)?
-    };
-    if let Some(newest) = history.last()
-        && records.last().is_none_or(|r| r.record.version < newest.revision)
-        && let Some(found) = store.get(id, newest.revision).await?
+    let mut rooms = RecordRooms::default();
+    let (history, mut records) = listed(store, id, &mut rooms).await?;
+    let newest = history.last().map_or(0, |newest| newest.revision);
+    if !history.is_empty()
+        && records.last().is_none_or(|r| r.record.version < newest)
+        && let Some(found) = store.head_within(id, newest, &mut rooms).await?
     {
         records.push(found);
     }
@@ -207,15 +201,46 @@ pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<Hi
         let displaced = history.iter().map(|known| known.revision).filter(|known| displaced.contains(known));
         for revision in displaced.take(MAX_DISPLACED).collect::<Vec<_>>() {
             if records.iter().all(|r| r.record.version != revision) {
-                records.extend(store.get(id, revision).await?);
+                records.extend(store.head_within(id, revision, &mut rooms).await?);
             }
         }
-        records.sort_by_key(|stored| stored.record.version);
     }
-    for stored in &mut records {
-        store.complete(stored).await?;
+    // The deployed record and the newest have the room first.
+    let is_relevant = |stored: &StoredRecord| {
+        let (version, status) = (stored.record.version, stored.record.info.status);
+        version == newest || status == ReleaseStatus::Deployed
+    };
+    records.sort_by_key(|stored| (!is_relevant(stored), Reverse(stored.record.version)));
+    let mut whole = Vec::new();
+    for mut stored in records {
+        match store.complete(&mut stored, &mut rooms).await {
+            Err(error @ RecordError::TooManyBytes { .. }) if !is_relevant(&stored) => {
+                tracing::warn!(%error, "release record left out");
+                continue;
+            }
+            completed => completed?,
+        }
         // What an operation writes again says where the operation acts.
         stored.record.namespace.clone_from(&id.namespace);
+        whole.push(stored);
     }
-    Ok(History { revisions: history, records, free: false, holder: None })
+    whole.sort_by_key(|stored| stored.record.version);
+    Ok(History { revisions: history, records: whole, free: false, holder: None })
+}
+
+/// All revisions of a release, and the records of those that are not superseded.
+async fn listed(
+    store: RecordStore<'_>,
+    id: &ReleaseId,
+    rooms: &mut RecordRooms,
+) -> Result<(Vec<Revision>, Vec<StoredRecord>)> {
+    let labels = format!("name={},status!={}", id.name, ReleaseStatus::Superseded);
+    let whole = store.list_within(Some(store.namespace_of(id)), &labels, rooms);
+    if !store.is_as_seen() {
+        return Ok(tokio::try_join!(store.history(id), whole)?);
+    }
+    // The list is answered from the server's cache, and a first install needs no other.
+    let history = store.history(id).await?;
+    let records = if history.is_empty() { Vec::new() } else { whole.await? };
+    Ok((history, records))
 }

@@ -20,7 +20,7 @@ use windlass_cluster::ObjectMeta;
 
 /// A Secret's data may take 1 MiB.
 const LARGEST: usize = 1_048_576;
-/// Least and most of the largest size of an unpacked record, in bytes; between them it is a 16th of the process's memory, as its text and
+/// Least and most of what the records of a release may take, in bytes; between them it is an eighth of the process's memory, as text and
 /// what is parsed of it are there at a time. The least is more than what fits a Secret honestly packed.
 const UNPACKED: (u64, u64) = (16 << 20, 256 << 20);
 const MEMORY: &str = "windlass";
@@ -33,42 +33,64 @@ const PART: usize = 1_000_000;
 /// Packed, that is the manifest of some hundred thousand objects.
 const MOST_PARTS: usize = 64;
 
-/// The parts that are read of a record: packed, no more than it may take unpacked.
-pub(crate) fn most_parts() -> usize {
-    let most = RecordRoom::of_process().largest.div_ceil(PART as u64);
-    usize::try_from(most).unwrap_or(MOST_PARTS).min(MOST_PARTS)
-}
-
 /// Name of the Secret of a revision.
 pub fn secret_name(release: &str, revision: u64) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
 }
 
-/// What the records of one release may take that are read together: each a part, all of them twice that.
+/// What the records of one release may take that are read together: one may take all of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordRoom {
-    /// Bytes of one record, unpacked and parsed.
-    largest: u64,
-    /// Bytes that are left for all.
+    /// Bytes, unpacked and parsed.
+    all: u64,
+    /// Those that are left.
     left: u64,
 }
 
 impl RecordRoom {
     /// That of this process.
     pub(crate) fn of_process() -> Self {
-        Self::new((memory_limit() / 16).clamp(UNPACKED.0, UNPACKED.1))
+        Self::new((memory_limit() / 8).clamp(UNPACKED.0, UNPACKED.1))
     }
 
-    fn new(largest: u64) -> Self {
-        Self { largest, left: 2 * largest }
+    fn new(all: u64) -> Self {
+        Self { all, left: all }
     }
 
-    /// Takes the bytes of a record.
-    fn take(&mut self, size: &ParsedSize, name: &str) -> Result<(), RecordError> {
-        let left = self.left.checked_sub(size.bytes.max(size.parsed));
-        let all = 2 * self.largest;
-        self.left = left.ok_or_else(|| RecordError::TooManyBytes { name: name.to_owned(), bytes: all })?;
-        Ok(())
+    /// The most parts of a record: packed, no more than it may take unpacked.
+    pub(crate) fn most_parts(&self) -> usize {
+        usize::try_from(self.all.div_ceil(PART as u64)).unwrap_or(MOST_PARTS).min(MOST_PARTS)
+    }
+
+    /// The error for a record that takes more than is left.
+    pub(crate) fn exceeded(&self, name: &str) -> RecordError {
+        RecordError::TooManyBytes { name: name.to_owned(), bytes: self.all }
+    }
+
+    /// Whether a record of this JSON cannot be read again.
+    fn is_exceeded_by(&self, json: &[u8]) -> bool {
+        // What is parsed takes up to so many times its text.
+        if (json.len() as u64) < self.all / 64 {
+            return false;
+        }
+        let size = ParsedSize::of(json);
+        size.bytes.max(size.parsed) > self.all
+    }
+}
+
+/// Why a record is not unpacked.
+enum UnpackError {
+    Damaged(String),
+    /// It takes more than is left.
+    TooLarge,
+}
+
+impl UnpackError {
+    fn of(self, name: &str, room: &RecordRoom) -> RecordError {
+        match self {
+            Self::Damaged(reason) => RecordError::Decode { name: name.to_owned(), reason },
+            Self::TooLarge => room.exceeded(name),
+        }
     }
 }
 
@@ -133,26 +155,29 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<E
         parts_of: String::new(),
         ..record.extension.clone()
     };
-    let mut packed = pack(record, &name)?;
+    let (mut packed, mut exceeds) = pack(record, &name)?;
     let mut parts = Vec::new();
-    if packed.len() > LARGEST {
+    if packed.len() > LARGEST || exceeds {
         let mut smaller = record.clone();
         if let Some(chart) = smaller.chart.as_object_mut() {
             for part in ["files", "templates", "schema"] {
                 chart.remove(part);
             }
         }
-        packed = pack(&smaller, &name)?;
+        (packed, exceeds) = pack(&smaller, &name)?;
         tracing::debug!(name, "the record is too large for the whole chart");
+        if exceeds {
+            return Err(RecordRoom::of_process().exceeded(&name));
+        }
         if packed.len() > LARGEST {
-            let heavy = pack(&Heavy::take(&mut smaller), &name)?;
+            let (heavy, _) = pack(&Heavy::take(&mut smaller), &name)?;
             let pieces = heavy.as_bytes().chunks(PART);
             parts = pieces.map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
             extension.parts = parts.len();
             extension.parts_digest = digest(&heavy);
             extension.parts_of.clone_from(&name);
             smaller.manifest = stub(&record.name, &extension);
-            packed = pack(&smaller, &name)?;
+            (packed, _) = pack(&smaller, &name)?;
         }
     }
     let mut data = Map::new();
@@ -240,20 +265,28 @@ fn read_stub(manifest: &str, extension: &mut RecordExtension) {
     extension.parts_of = field("record: ");
 }
 
-/// Restores the content of parts into a record. `None`: the parts are damaged.
-pub(crate) fn join_parts(record: &mut Record, parts: &[String]) -> Option<()> {
+/// Restores the content of parts into a record. `false`: the parts are not whole.
+pub(crate) fn join_parts(
+    record: &mut Record,
+    parts: &[String],
+    room: &mut RecordRoom,
+) -> Result<bool, RecordError> {
     let packed = parts.concat();
     if digest(&packed) != record.extension.parts_digest {
-        return None;
+        return Ok(false);
     }
-    let (json, _) = unpack(packed.as_bytes(), RecordRoom::of_process().largest).ok()?;
+    let json = match unpack(packed.as_bytes(), room) {
+        Ok(json) => json,
+        Err(UnpackError::TooLarge) => return Err(room.exceeded(&record.extension.parts_of)),
+        Err(UnpackError::Damaged(_)) => return Ok(false),
+    };
     drop(packed);
     #[expect(clippy::disallowed_methods, reason = "within the limit of a record")]
-    let heavy: Heavy = serde_json::from_slice(&json).ok()?;
+    let Ok(heavy) = serde_json::from_slice::<Heavy>(&json) else { return Ok(false) };
     record.chart = heavy.chart;
     record.config = heavy.config;
     record.manifest = heavy.manifest;
-    Some(())
+    Ok(true)
 }
 
 /// One part of a record, owned by its head.
@@ -290,52 +323,49 @@ fn failed(name: &str, error: &dyn std::fmt::Display) -> RecordError {
     RecordError::Decode { name: name.to_owned(), reason: error.to_string() }
 }
 
-/// base64 of gzip of JSON.
-fn pack(record: &impl Serialize, name: &str) -> Result<String, RecordError> {
+/// base64 of gzip of JSON; and whether it could not be read again.
+fn pack(record: &impl Serialize, name: &str) -> Result<(String, bool), RecordError> {
     let json = serde_json::to_vec(record).map_err(|e| failed(name, &e))?;
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
     gzip.write_all(&json).map_err(|e| failed(name, &e))?;
-    Ok(STANDARD.encode(gzip.finish().map_err(|e| failed(name, &e))?))
+    let packed = STANDARD.encode(gzip.finish().map_err(|e| failed(name, &e))?);
+    Ok((packed, RecordRoom::of_process().is_exceeded_by(&json)))
 }
 
-/// JSON of base64 of gzip of it; very old records are not gzipped.
-fn unpack(text: &[u8], limit: u64) -> Result<(Vec<u8>, ParsedSize), String> {
-    let packed =
-        STANDARD.decode(text.trim_ascii()).map_err(|_| "data.release is not base64 twice".to_owned())?;
-    if packed.starts_with(&[0x1f, 0x8b, 0x08]) {
-        return inflate(&packed, limit);
-    }
-    let size = ParsedSize::of(&packed);
-    check(&size, limit)?;
-    Ok((packed, size))
-}
-
-/// Refuses a record that takes more than `limit` bytes, packed out or parsed. Most of it are texts.
-fn check(size: &ParsedSize, limit: u64) -> Result<(), String> {
-    if size.bytes > limit {
-        return Err(format!("it unpacks to more than {limit} bytes"));
-    }
-    if size.parsed > limit {
-        return Err(format!("its values take more than {limit} bytes"));
-    }
-    Ok(())
+/// JSON of base64 of gzip of it; very old records are not gzipped. Takes the room for it.
+fn unpack(text: &[u8], room: &mut RecordRoom) -> Result<Vec<u8>, UnpackError> {
+    let packed = STANDARD.decode(text.trim_ascii());
+    let packed = packed.map_err(|_| UnpackError::Damaged("data.release is not base64 twice".to_owned()))?;
+    let (json, size) = match packed.starts_with(&[0x1f, 0x8b, 0x08]) {
+        true => inflate(&packed, room.left)?,
+        false => {
+            let size = ParsedSize::of(&packed);
+            (packed, size)
+        }
+    };
+    let left = room.left.checked_sub(size.bytes.max(size.parsed));
+    room.left = left.ok_or(UnpackError::TooLarge)?;
+    Ok(json)
 }
 
 /// What a record unpacks to. It is measured piece by piece before it takes memory: one that is too large costs none.
-fn inflate(packed: &[u8], limit: u64) -> Result<(Vec<u8>, ParsedSize), String> {
+fn inflate(packed: &[u8], limit: u64) -> Result<(Vec<u8>, ParsedSize), UnpackError> {
+    let damaged = |error: std::io::Error| UnpackError::Damaged(error.to_string());
     let (mut size, mut piece) = (ParsedSize::default(), vec![0; PIECE]);
     let mut reader = GzDecoder::new(packed);
     loop {
-        let read = reader.read(&mut piece).map_err(|error| error.to_string())?;
+        let read = reader.read(&mut piece).map_err(damaged)?;
         if read == 0 {
             break;
         }
         size.add(&piece[..read]);
-        check(&size, limit)?;
+        if size.bytes.max(size.parsed) > limit {
+            return Err(UnpackError::TooLarge);
+        }
     }
     let mut json = Vec::with_capacity(usize::try_from(size.bytes).unwrap_or(0));
     #[expect(clippy::disallowed_methods, reason = "measured above")]
-    GzDecoder::new(packed).read_to_end(&mut json).map_err(|error| error.to_string())?;
+    GzDecoder::new(packed).read_to_end(&mut json).map_err(damaged)?;
     Ok((json, size))
 }
 
@@ -354,9 +384,8 @@ pub(crate) fn decode(secret: &Value, form: RecordForm, room: &mut RecordRoom) ->
         return Err(failed("no data.release"));
     }
     let inner = form.text(entry).ok_or_else(|| failed("data.release is not base64"))?;
-    let (json, size) = unpack(&inner, room.largest).map_err(|e| failed(&e))?;
+    let json = unpack(&inner, room).map_err(|e| e.of(name, room))?;
     drop(inner);
-    room.take(&size, name)?;
     #[expect(clippy::disallowed_methods, reason = "within the limit of a record")]
     let mut record: Record = serde_json::from_slice(&json).map_err(|e| failed(&e.to_string()))?;
     drop(json);
@@ -448,35 +477,50 @@ mod tests {
 
     #[test]
     fn a_record_unpacks_to_no_more_than_its_bound() {
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        gzip.write_all(&vec![b' '; 1 << 20]).unwrap();
-        let packed = gzip.finish().unwrap();
-        assert_eq!(inflate(&packed, 1 << 20).unwrap().0.len(), 1 << 20);
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        gzip.write_all(&vec![b' '; (1 << 20) + 1]).unwrap();
-        assert_eq!(inflate(&gzip.finish().unwrap(), 2 << 20).unwrap().0.len(), (1 << 20) + 1);
-        assert_eq!(inflate(&packed, (1 << 20) - 1).unwrap_err(), "it unpacks to more than 1048575 bytes");
+        let gzipped = |length: usize| {
+            let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+            gzip.write_all(&vec![b' '; length]).unwrap();
+            gzip.finish().unwrap()
+        };
+        let length = |packed: &[u8], limit: u64| inflate(packed, limit).ok().map(|(json, _)| json.len());
+        assert_eq!(length(&gzipped(1 << 20), 1 << 20), Some(1 << 20));
+        assert_eq!(length(&gzipped((1 << 20) + 1), 2 << 20), Some((1 << 20) + 1));
+        assert_eq!(length(&gzipped(1 << 20), (1 << 20) - 1), None);
         // Small texts of large values are refused before they are parsed; texts of a manifest are texts.
         let maps = format!("[{}0]", r#"{"a":1},"#.repeat(500_000));
-        let told = unpack(STANDARD.encode(maps).as_bytes(), 16 << 20).unwrap_err();
-        assert!(told.starts_with("its values take more than"), "{told}");
+        let told = unpack(STANDARD.encode(maps).as_bytes(), &mut RecordRoom::new(16 << 20));
+        assert!(matches!(told, Err(UnpackError::TooLarge)));
     }
 
     #[test]
     fn the_records_of_a_release_have_a_bound_together() {
         let large = Record { manifest: "x".repeat(3 << 20), ..record() };
         let secret = encode_secret(&large, "createdAt").unwrap();
-        let mut room = RecordRoom::new(4 << 20);
-        let mut read = || decode(&secret, RecordForm::Secret, &mut room).map(drop).map_err(|e| e.to_string());
-        assert_eq!([read(), read()], [Ok(()), Ok(())]);
+        let mut room = RecordRoom::new(8 << 20);
+        let mut read = || decode(&secret, RecordForm::Secret, &mut room).map(drop);
+        assert!(read().is_ok() && read().is_ok());
         let told = read().unwrap_err();
+        assert!(!told.is_unreadable(), "it is not damaged: nothing deletes it");
+        let told = told.to_string();
         assert!(
-            told.starts_with("release record sh.helm.release.v1.web.v3: the records of the release"),
+            told.starts_with("release record sh.helm.release.v1.web.v3: it takes more than 8388608 bytes"),
             "{told}"
         );
-        assert!(told.contains("more than 8388608 bytes together: delete those that failed"), "{told}");
-        let alone = decode(&secret, RecordForm::Secret, &mut RecordRoom::new(2 << 20)).unwrap_err();
-        assert!(alone.to_string().contains("more than 2097152 bytes"), "{alone}");
+        // Parts take of the same room.
+        let mut room = RecordRoom::new(2 << 20);
+        let mut head = record();
+        let (heavy, _) = pack(&Heavy { manifest: "x".repeat(3 << 20), ..Heavy::default() }, "r").unwrap();
+        head.extension.parts_digest = digest(&heavy);
+        let told = join_parts(&mut head, &[heavy], &mut room).unwrap_err();
+        assert!(matches!(told, RecordError::TooManyBytes { bytes: 0x20_0000, .. }), "{told}");
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let room = RecordRoom::new(1 << 20);
+        let json = |length: usize| format!("[{}0]", "0,".repeat(length)).into_bytes();
+        assert!(!room.is_exceeded_by(&json(1_000)));
+        assert!(room.is_exceeded_by(&json(400_000)), "it takes more once it is parsed");
     }
 
     #[test]
@@ -513,8 +557,9 @@ mod tests {
                 decode_part(&encode_part(&encoded.head, number, text, form), form).unwrap()
             };
             let parts: Vec<String> = encoded.parts.iter().enumerate().map(part).collect();
-            assert!(join_parts(&mut head, &parts[..2]).is_none(), "a part is missing");
-            join_parts(&mut head, &parts).unwrap();
+            let mut room = RecordRoom::of_process();
+            assert!(!join_parts(&mut head, &parts[..2], &mut room).unwrap(), "a part is missing");
+            assert!(join_parts(&mut head, &parts, &mut room).unwrap());
             assert_eq!(head.manifest, large.manifest);
         }
         assert_eq!(part_name("sh.helm.release.v1.web.v3", 0), "windlass.release.v1.web.v3.0");

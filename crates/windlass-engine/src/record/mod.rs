@@ -10,6 +10,7 @@ pub(crate) mod recorded_manifests;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use prune::{Revision, to_prune};
+pub(crate) use record_store::RecordRooms;
 pub use record_store::{Horizon, RecordHead, RecordStore, Storage, StoredRecord};
 
 use crate::{
@@ -40,8 +41,8 @@ pub enum RecordError {
     #[error("release record {name} is too large: {bytes} bytes")]
     TooLarge { name: String, bytes: usize },
     #[error(
-        "release record {name}: the records of the release that are not superseded take more than {bytes} bytes together: delete those \
-         that failed, or give the process more memory"
+        "release record {name}: it takes more than {bytes} bytes, alone or with the records of its release that are read before it: \
+         give the process more memory, or delete records that failed"
     )]
     TooManyBytes { name: String, bytes: u64 },
     #[error("release record {0}: parts of its manifest are missing")]

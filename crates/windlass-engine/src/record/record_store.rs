@@ -13,7 +13,7 @@ use std::{
     cmp::Reverse,
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -63,27 +63,64 @@ impl Storage {
     }
 }
 
-/// Decodes objects, in their order; of each release the newest record first, within what its records may take together.
-fn decode_all(objects: Vec<Value>, form: RecordForm) -> Vec<Result<StoredRecord, RecordError>> {
-    let mut rooms: BTreeMap<(String, String), RecordRoom> = BTreeMap::new();
-    let mut order: Vec<(usize, Value)> = objects.into_iter().enumerate().collect();
-    order.sort_by_cached_key(|(_, object)| Reverse(revision_of(object).map(|revision| revision.revision)));
-    let mut decoded: Vec<_> = order
+/// The room of the records of each release, by namespace and name.
+#[derive(Debug, Default)]
+pub(crate) struct RecordRooms(BTreeMap<(String, String), RecordRoom>);
+
+impl RecordRooms {
+    fn of(&mut self, stored_in: &str, name: &str) -> &mut RecordRoom {
+        self.0.entry((stored_in.to_owned(), name.to_owned())).or_insert_with(RecordRoom::of_process)
+    }
+}
+
+/// A record that was decoded.
+struct Decoded {
+    /// Whether it is the newest of those of its release, or the deployed one: without it another one would pass for it.
+    is_relevant: bool,
+    record: Result<StoredRecord, RecordError>,
+}
+
+/// Whether a record of a release is more than history.
+fn is_relevant(revision: &Revision, newest: u64) -> bool {
+    revision.revision == newest || revision.status == ReleaseStatus::Deployed
+}
+
+/// Decodes objects, in their order; the relevant records of a release, and then newer ones, have its room before others.
+fn decode_all(objects: Vec<Value>, form: RecordForm, rooms: &mut RecordRooms) -> Vec<Decoded> {
+    let release = |object: &Value| {
+        (namespace_in(object), ObjectMeta::of(object).label("name").unwrap_or_default().to_owned())
+    };
+    let mut newest: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for object in &objects {
+        let number = revision_of(object).map_or(0, |revision| revision.revision);
+        let known = newest.entry(release(object)).or_default();
+        *known = number.max(*known);
+    }
+    let rank = |object: &Value| {
+        let newest = newest.get(&release(object)).copied().unwrap_or_default();
+        let revision = revision_of(object);
+        let is_relevant = revision.as_ref().is_none_or(|revision| is_relevant(revision, newest));
+        (!is_relevant, Reverse(revision.map(|revision| revision.revision)))
+    };
+    let mut order: Vec<_> =
+        objects.into_iter().enumerate().map(|(at, object)| (rank(&object), at, object)).collect();
+    order.sort_by_key(|(rank, ..)| *rank);
+    let mut decoded: Vec<(usize, Decoded)> = order
         .into_iter()
-        .map(|(at, object)| {
-            let name = ObjectMeta::of(&object).label("name").unwrap_or_default().to_owned();
-            let room = rooms.entry((namespace_in(&object), name)).or_insert_with(RecordRoom::of_process);
+        .map(|((is_history, _), at, object)| {
+            let (stored_in, name) = release(&object);
             let stored = |record| StoredRecord {
                 record,
-                stored_in: namespace_in(&object),
+                stored_in: stored_in.clone(),
                 resource_version: version_of(&object),
                 uid: uid_of(&object),
             };
-            (at, encode::decode(&object, form, room).map(stored))
+            let record = encode::decode(&object, form, rooms.of(&stored_in, &name)).map(stored);
+            (at, Decoded { is_relevant: !is_history, record })
         })
         .collect();
     decoded.sort_by_key(|(at, _)| *at);
-    decoded.into_iter().map(|(_, stored)| stored).collect()
+    decoded.into_iter().map(|(_, decoded)| decoded).collect()
 }
 
 /// A record with the resource version that it was read at.
@@ -261,19 +298,30 @@ impl<'a> RecordStore<'a> {
         }
     }
 
-    /// The records of objects, in their order. Those of one release have a bound together, the newest first.
+    /// The records of objects, in their order.
     async fn decoded(
         &self,
         objects: Vec<Value>,
-    ) -> Result<Vec<Result<StoredRecord, RecordError>>, RecordError> {
+        rooms: &mut RecordRooms,
+    ) -> Result<Vec<Decoded>, RecordError> {
+        /// Large records are unpacked one after the other: their texts are there at a time with what is parsed of them.
+        static UNPACKING: Mutex<()> = Mutex::new(());
         let form = self.storage.form();
         let length = |object: &Value| object["data"]["release"].as_str().map_or(0, str::len);
         if objects.iter().map(length).sum::<usize>() <= SMALL {
-            return Ok(decode_all(objects, form));
+            return Ok(decode_all(objects, form, rooms));
         }
-        // Unpacking takes its time: not on a thread that requests of others wait for.
-        let decoded = redact::spawn_blocking(move || decode_all(objects, form)).await;
-        decoded.map_err(|e| RecordError::Decode { name: "of a release".to_owned(), reason: e.to_string() })
+        let mut own = std::mem::take(rooms);
+        // It takes its time: not on a thread that requests of others wait for.
+        let decoding = redact::spawn_blocking(move || {
+            let _one = UNPACKING.lock().unwrap_or_else(PoisonError::into_inner);
+            (decode_all(objects, form, &mut own), own)
+        });
+        let decoded = decoding.await;
+        let (decoded, own) = decoded
+            .map_err(|e| RecordError::Decode { name: "of a release".to_owned(), reason: e.to_string() })?;
+        *rooms = own;
+        Ok(decoded)
     }
 
     /// All revisions of a release, oldest first, by metadata.
@@ -367,11 +415,22 @@ impl<'a> RecordStore<'a> {
     }
 
     /// Whole records that a label selector selects, in a namespace or everywhere, without parts. Unreadable ones are
-    /// logged and left out, as by Helm. A selector of one release gets an error if its records take too much together.
+    /// logged and left out, as by Helm, as are failed ones of a release whose records take too much together. With a selector of one
+    /// release it is an error that its newest or its deployed record takes too much.
     pub async fn list(
         &self,
         namespace: Option<&str>,
         labels: &str,
+    ) -> Result<Vec<StoredRecord>, RecordError> {
+        self.list_within(namespace, labels, &mut RecordRooms::default()).await
+    }
+
+    /// As [`Self::list`], within the rooms of earlier reads.
+    pub(crate) async fn list_within(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+        rooms: &mut RecordRooms,
     ) -> Result<Vec<StoredRecord>, RecordError> {
         let mut records = Vec::new();
         if let Storage::Memory(all) = self.storage {
@@ -393,11 +452,11 @@ impl<'a> RecordStore<'a> {
             records.extend(all.iter().filter(wanted).map(stored));
         } else {
             let selector = selector(labels);
-            for decoded in self.decoded(self.listed(namespace, &selector, true).await?).await? {
-                match decoded {
+            let of_one = labels.contains("name=");
+            for decoded in self.decoded(self.listed(namespace, &selector, true).await?, rooms).await? {
+                match decoded.record {
                     Ok(record) => records.push(record),
-                    // Without one that is there another one would pass for the newest, or for the deployed one.
-                    Err(error @ RecordError::TooManyBytes { .. }) if labels.contains("name=") => {
+                    Err(error @ RecordError::TooManyBytes { .. }) if of_one && decoded.is_relevant => {
                         return Err(error);
                     }
                     Err(error) => tracing::warn!(%error, "release record left out"),
@@ -412,36 +471,60 @@ impl<'a> RecordStore<'a> {
     }
 
     async fn head(&self, id: &ReleaseId, revision: u64) -> Result<Option<StoredRecord>, RecordError> {
+        self.head_within(id, revision, &mut RecordRooms::default()).await
+    }
+
+    /// One revision without its parts, within the rooms of earlier reads.
+    pub(crate) async fn head_within(
+        &self,
+        id: &ReleaseId,
+        revision: u64,
+        rooms: &mut RecordRooms,
+    ) -> Result<Option<StoredRecord>, RecordError> {
         if let Storage::Memory(_) = self.storage {
             let all = self.list(Some(self.namespace_of(id)), &format!("name={}", id.name)).await?;
             return Ok(all.into_iter().find(|s| s.record.version == revision));
         }
         match self.cluster.get(&self.reference(id, revision)).await? {
-            Some(object) => self.decoded(vec![object]).await?.pop().transpose(),
+            Some(object) => {
+                self.decoded(vec![object], rooms).await?.pop().map(|decoded| decoded.record).transpose()
+            }
             None => Ok(None),
         }
     }
 
     /// One revision.
     pub async fn get(&self, id: &ReleaseId, revision: u64) -> Result<Option<StoredRecord>, RecordError> {
-        let Some(mut stored) = self.head(id, revision).await? else { return Ok(None) };
-        self.complete(&mut stored).await?;
+        let mut rooms = RecordRooms::default();
+        let Some(mut stored) = self.head_within(id, revision, &mut rooms).await? else { return Ok(None) };
+        self.complete(&mut stored, &mut rooms).await?;
         Ok(Some(stored))
     }
 
-    /// Restores the parts of a record.
-    pub(crate) async fn complete(&self, stored: &mut StoredRecord) -> Result<(), RecordError> {
+    /// Restores the parts of a record, within the rooms of earlier reads.
+    pub(crate) async fn complete(
+        &self,
+        stored: &mut StoredRecord,
+        rooms: &mut RecordRooms,
+    ) -> Result<(), RecordError> {
         let StoredRecord { record, stored_in, .. } = stored;
         let head = record.extension.parts_of.clone();
         let form = self.storage.form();
+        if record.extension.parts == 0 {
+            return Ok(());
+        }
+        let room = rooms.of(stored_in, &record.name);
+        if record.extension.parts > room.most_parts() {
+            return Err(room.exceeded(&head));
+        }
         let mut texts = Vec::new();
-        for number in 0..record.extension.parts.min(encode::most_parts()) {
+        for number in 0..record.extension.parts {
             let name = encode::part_name(&head, number);
             let object = ObjectRef::new(self.storage.gvk(), Some(stored_in), &name);
             let part = self.cluster.get(&object).await?;
             texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
         }
-        if record.extension.parts == 0 || encode::join_parts(record, &texts).is_some() {
+        if encode::join_parts(record, &texts, room)? {
             return Ok(());
         }
         if record.info.status.is_pending() {

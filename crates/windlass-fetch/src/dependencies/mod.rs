@@ -6,13 +6,15 @@
 pub mod list;
 mod resolve;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use chart_compat::chart::{Chart, Dependency, MAX_CHART_BYTES};
 use chart_compat::go::{semver, slog};
 use chart_compat::profile::Profile;
 use futures::{StreamExt as _, stream};
+use windlass_base::bounded_read;
 
 use self::resolve::{Names, Resolved};
 use super::chart_lock::{self, Lock, LockError};
@@ -357,10 +359,14 @@ impl Manager<'_> {
         let work = stream::iter(wanted).map(async |(url, n)| {
             let mut lines = Vec::new();
             let chart = resolved[n].fetch(fetcher, options, known, &mut |w| lines.push(w)).await;
-            chart.map(|c| (c, lines)).map_err(|e| DependencyError::Fetch { url, source: Box::new(e) })
+            let mut chart = chart.map_err(|e| DependencyError::Fetch { url, source: Box::new(e) })?;
+            // Large packages share memory: none keeps its share while another one waits for it.
+            let mut file = tempfile::tempfile_in(scratch).map_err(io_error(scratch))?;
+            file.write_all(&std::mem::take(&mut chart.bytes)).map_err(io_error(scratch))?;
+            Ok::<_, DependencyError>((chart, file, lines))
         });
         let mut downloads = Box::pin(work.buffered(AT_ONCE));
-        let mut all: Vec<ChartBytes> = Vec::new();
+        let mut all: Vec<(ChartBytes, File)> = Vec::new();
         for (line, fetches) in lines {
             (self.say)(line);
             if !fetches {
@@ -368,21 +374,23 @@ impl Manager<'_> {
             }
             // The first that fails ends the output.
             let Some(done) = downloads.next().await else { break };
-            let (chart, lines) = done?;
+            let (chart, file, lines) = done?;
             lines.into_iter().for_each(&mut *self.warn);
             chart.notes.iter().for_each(|note| (self.say)(format!("{note}\n")));
-            all.push(chart);
+            all.push((chart, file));
         }
-        for chart in all {
+        for (chart, mut file) in all {
             let path = scratch.join(&chart.file_name);
+            let bytes = file.rewind().and_then(|()| bounded_read::read_to_end(&mut file, MAX_CHART_BYTES));
+            let bytes = bytes.map_err(io_error(scratch))?;
             if let Some(keyring) = &self.keyring {
                 let signed = chart.provenance.as_deref();
                 let signed = signed.ok_or_else(|| DependencyError::NotSigned(chart.file_name.clone()))?;
-                provenance::verify(&chart.bytes, signed, &chart.file_name, keyring)?;
+                provenance::verify(&bytes, signed, &chart.file_name, keyring)?;
             }
             // charts/ must contain charts only.
-            load_package(&chart.bytes, &path, Profile::Helm4)?;
-            chart_package::write(&path, &chart.bytes).map_err(io_error(&path))?;
+            load_package(&bytes, &path, Profile::Helm4)?;
+            chart_package::write(&path, &bytes).map_err(io_error(&path))?;
         }
         Ok(())
     }

@@ -351,11 +351,14 @@ impl Response {
         self.limit = self.limit.min(input_limit());
         let announced = self.announced()?;
         let mut buffer = BodyMemory::of_process().buffer(announced.unwrap_or(self.limit));
-        let whole = self.deadline;
-        while let Some(data) = self.chunk().await? {
-            let waited = timeout_at(whole, buffer.push(&data)).await;
+        loop {
+            let data = tokio::select! {
+                data = self.chunk() => data?,
+                () = buffer.expired() => return Err(self.failed(Reason::Slow)),
+            };
+            let Some(data) = data else { break };
+            let waited = timeout_at(self.deadline, buffer.push(&data)).await;
             waited.map_err(|_| self.failed(Reason::NoMemory))?;
-            self.deadline = buffer.deadline().map_or(whole, |own| own.min(whole));
             self.report(announced);
         }
         Ok(buffer.finish())

@@ -60,7 +60,7 @@ pub(super) fn included_artifacts(
     Ok(all)
 }
 
-/// Adds the files of all includes to a checkout.
+/// Adds the files of all includes to a checkout. Together they have the bounds of a source; those of the checkout are git's.
 pub(super) fn add_includes(
     store: &ArtifactStore,
     namespace: &str,
@@ -70,9 +70,6 @@ pub(super) fn add_includes(
 ) -> Result<(), SourceError> {
     let failed = |text: String| SourceError::new(STORAGE_OPERATION_FAILED, "CopyFailure", text);
     let mut bounds = FileBounds::new(end);
-    if !includes.is_empty() {
-        count_checkout(root, &mut bounds).map_err(|e| failed(format!("failed to add includes: {e}")))?;
-    }
     for (include, artifact) in includes {
         let name = &include.repository.name;
         let to = if include.to_path.is_empty() { name } else { &include.to_path };
@@ -80,25 +77,6 @@ pub(super) fn add_includes(
         add_include(store, (&included, artifact), &include.from_path, (root, to), &mut bounds).map_err(
             |e| failed(format!("failed to copy '{name}' include from {} to {to}: {e}", include.from_path)),
         )?;
-    }
-    Ok(())
-}
-
-/// Counts the files of a checkout, without those of git.
-fn count_checkout(root: &Path, bounds: &mut FileBounds) -> io::Result<()> {
-    let mut directories = vec![root.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory)? {
-            let entry = entry?;
-            let metadata = entry.metadata()?;
-            if directory == root && entry.file_name() == ".git" {
-                continue;
-            }
-            bounds.take(if metadata.is_file() { metadata.len() } else { 0 })?;
-            if metadata.is_dir() {
-                directories.push(entry.path());
-            }
-        }
     }
     Ok(())
 }
@@ -203,16 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn includes_and_checkout_share_the_bounds_of_a_source() {
+    fn includes_share_the_bounds_of_a_source() {
         let (_home, store, (include, artifact), root) = stored();
         let mut bounds = FileBounds::new(&FetchEnd::default());
-        count_checkout(root.path(), &mut bounds).unwrap();
-        // The checkout has one file of 3 bytes beside those of git; the artifact two of 4 bytes, in a directory and beside it.
+        // The artifact has two files of 4 bytes, in a directory and beside it.
         let source = SourceName { kind: "GitRepository", namespace: "ns", name: &include.repository.name };
         let add = |bounds: &mut FileBounds| {
             add_include(&store, (&source, &artifact), "", (root.path(), "other"), bounds)
         };
-        bounds.take(MAX_BYTES - 3 - 2 * 4).unwrap();
+        bounds.take(MAX_BYTES - 2 * 4).unwrap();
         add(&mut bounds).unwrap();
         add(&mut bounds).unwrap();
         let told = add(&mut bounds).unwrap_err().to_string();

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::{NamedTempFile, TempDir};
 
@@ -58,11 +59,20 @@ impl Drop for ScratchDirectories {
     }
 }
 
-/// Removes a directory that no process has locked. Earlier versions locked none.
+/// The longest fetch: a directory without a lock may be the work of an earlier version, which locked none, and is removed after it.
+const LONGEST_FETCH: Duration = Duration::from_secs(60 * 60);
+
+/// Removes a directory that no process has locked.
 fn remove_unused(directory: &Path) -> io::Result<()> {
     let lock_file = directory.with_extension("lock");
     let lock = match File::open(&lock_file) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let changed = fs::metadata(directory)?.modified()?;
+            if !changed.elapsed().is_ok_and(|age| age > LONGEST_FETCH) {
+                return Ok(());
+            }
+            None
+        }
         file => Some(file?),
     };
     if lock.as_ref().is_some_and(|lock| lock.try_lock().is_err()) {
@@ -79,6 +89,8 @@ fn remove_unused(directory: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
 
     #[test]
@@ -89,8 +101,13 @@ mod tests {
             fs::create_dir_all(place.join(left)).unwrap();
         }
         fs::write(place.join("process-b.lock"), "").unwrap();
+        let old = SystemTime::now() - 2 * LONGEST_FETCH;
+        File::open(place.join("source-a")).unwrap().set_modified(old).unwrap();
+        fs::create_dir_all(place.join("source-d")).unwrap();
         let first = ScratchDirectories::open(&place).unwrap();
         let names = || fs::read_dir(&place).unwrap().count();
+        assert!(place.join("source-d").is_dir(), "an earlier version may be at work there");
+        fs::remove_dir(place.join("source-d")).unwrap();
         assert_eq!(names(), 2, "a directory and its lock");
         let scratch = first.scratch().unwrap();
         let second = ScratchDirectories::open(&place).unwrap();
