@@ -24,32 +24,16 @@ pub(super) const FUNCS: &[Func] = &[
     Func::new("regexFind", &[Str, Str], |x, a| panicking(x, a[0]).and_then(|r| find(x, &r, a[1]))),
     Func::new("mustRegexFind", &[Str, Str], |x, a| returned(x, a[0]).and_then(|r| find(x, &r, a[1]))),
     Func::new("regexReplaceAll", &[Str, Str, Str], |x, a| {
-        let regexp = panicking(x, a[0])?;
-        let room = x.room() / 2;
-        replaced(x, &regexp, |search| {
-            regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
-        })
+        panicking(x, a[0]).and_then(|r| replace(x, &r, a, Replacement::Template))
     }),
     Func::new("mustRegexReplaceAll", &[Str, Str, Str], |x, a| {
-        let regexp = returned(x, a[0])?;
-        let room = x.room() / 2;
-        replaced(x, &regexp, |search| {
-            regexp.replace_all(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
-        })
+        returned(x, a[0]).and_then(|r| replace(x, &r, a, Replacement::Template))
     }),
     Func::new("regexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let regexp = panicking(x, a[0])?;
-        let room = x.room() / 2;
-        replaced(x, &regexp, |search| {
-            regexp.replace_all_literal(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
-        })
+        panicking(x, a[0]).and_then(|r| replace(x, &r, a, Replacement::Literal))
     }),
     Func::new("mustRegexReplaceAllLiteral", &[Str, Str, Str], |x, a| {
-        let regexp = returned(x, a[0])?;
-        let room = x.room() / 2;
-        replaced(x, &regexp, |search| {
-            regexp.replace_all_literal(bytes(a[1]), bytes(a[2]), room, &mut |left| search(left))
-        })
+        returned(x, a[0]).and_then(|r| replace(x, &r, a, Replacement::Literal))
     }),
     Func::new("regexSplit", &[Str, Str, Int], |x, a| panicking(x, a[0]).and_then(|r| split(x, &r, a))),
     Func::new("mustRegexSplit", &[Str, Str, Int], |x, a| returned(x, a[0]).and_then(|r| split(x, &r, a))),
@@ -87,13 +71,21 @@ fn find_all<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>]) -> Out<'a> {
     Ok(Value::list_of(x.arena, Elem::String, items))
 }
 
-/// The text that a replacement makes, whose searches count.
-fn replaced<'a>(
-    x: &mut Exec<'a>,
-    regexp: &Regexp,
-    replace: impl FnOnce(&mut dyn FnMut(usize) -> Result<(), Error>) -> Result<Option<Vec<u8>>, Error>,
-) -> Out<'a> {
-    let text = replace(&mut |left| x.count_search(regexp, left))?;
+/// What a match is replaced by.
+#[derive(Clone, Copy)]
+enum Replacement {
+    /// A text in which `$1` and the like refer to groups.
+    Template,
+    Literal,
+}
+
+fn replace<'a>(x: &mut Exec<'a>, regexp: &Regexp, a: &[Value<'a>], form: Replacement) -> Out<'a> {
+    let (s, by, room) = (bytes(a[1]), bytes(a[2]), x.room() / 2);
+    let search = &mut |left| x.count_search(regexp, left);
+    let text = match form {
+        Replacement::Template => regexp.replace_all(s, by, room, search)?,
+        Replacement::Literal => regexp.replace_all_literal(s, by, room, search)?,
+    };
     text.map(|text| Value::str(x.arena, text)).ok_or_else(|| x.out_of_memory())
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct ChartRollout {
 pub(crate) struct RolloutCandidate<'c> {
     /// Digest of the chart that it has; empty if it has none yet.
     pub(crate) current: &'c str,
-    /// Whether it is ready as its spec is now.
+    /// Whether it is ready, if need be as its spec was before its last change.
     pub(crate) is_ready: bool,
 }
 

@@ -7,7 +7,9 @@ use crate::{
         lock_policy,
         release_lease::{LeaseHolder, LeaseState, LockPlace},
     },
-    record::{Record, RecordError, RecordRooms, RecordStore, ReleaseStatus, Revision, StoredRecord},
+    record::{
+        Record, RecordError, RecordRooms, RecordStore, ReleaseStatus, Revision, StoredRecord, is_relevant,
+    },
     request::ReleaseId,
     state::engine_state::{CachedRelease, release_of},
 };
@@ -206,10 +208,8 @@ pub(crate) async fn records(store: RecordStore<'_>, id: &ReleaseId) -> Result<Hi
         }
     }
     // The deployed record and the newest have the room first.
-    let is_relevant = |stored: &StoredRecord| {
-        let (version, status) = (stored.record.version, stored.record.info.status);
-        version == newest || status == ReleaseStatus::Deployed
-    };
+    let is_relevant =
+        |stored: &StoredRecord| is_relevant(stored.record.version, stored.record.info.status, newest);
     records.sort_by_key(|stored| (!is_relevant(stored), Reverse(stored.record.version)));
     let mut whole = Vec::new();
     for mut stored in records {

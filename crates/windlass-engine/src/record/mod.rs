@@ -10,8 +10,8 @@ pub(crate) mod recorded_manifests;
 
 pub use encode::{decode_secret, encode_secret, secret_name, split_manifest};
 pub use prune::{Revision, to_prune};
-pub(crate) use record_store::RecordRooms;
 pub use record_store::{Horizon, RecordHead, RecordStore, Storage, StoredRecord};
+pub(crate) use record_store::{RecordRooms, is_relevant};
 
 use crate::{
     objects::ownership,

@@ -80,9 +80,9 @@ struct Decoded {
     record: Result<StoredRecord, RecordError>,
 }
 
-/// Whether a record of a release is more than history.
-fn is_relevant(revision: &Revision, newest: u64) -> bool {
-    revision.revision == newest || revision.status == ReleaseStatus::Deployed
+/// Whether a record of a release is more than history: it is the newest of them, or the deployed one.
+pub(crate) fn is_relevant(revision: u64, status: ReleaseStatus, newest: u64) -> bool {
+    revision == newest || status == ReleaseStatus::Deployed
 }
 
 /// Decodes objects, in their order; the relevant records of a release, and then newer ones, have its room before others.
@@ -99,7 +99,7 @@ fn decode_all(objects: Vec<Value>, form: RecordForm, rooms: &mut RecordRooms) ->
     let rank = |object: &Value| {
         let newest = newest.get(&release(object)).copied().unwrap_or_default();
         let revision = revision_of(object);
-        let is_relevant = revision.as_ref().is_none_or(|revision| is_relevant(revision, newest));
+        let is_relevant = revision.as_ref().is_none_or(|one| is_relevant(one.revision, one.status, newest));
         (!is_relevant, Reverse(revision.map(|revision| revision.revision)))
     };
     let mut order: Vec<_> =

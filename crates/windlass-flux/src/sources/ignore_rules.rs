@@ -157,21 +157,12 @@ impl IgnoreRules {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source_archive::tests::tree;
     use super::*;
-
-    fn source(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
 
     #[test]
     fn rules_count_below_their_directory() {
-        let root = source(&[(".sourceignore", "*.md\n"), ("a/.sourceignore", "*.txt\n!keep.md\n")]);
+        let root = tree(&[(".sourceignore", "*.md\n"), ("a/.sourceignore", "*.txt\n!keep.md\n")]);
         let rules = IgnoreRules::load(root.path(), Some("/a/b/\n")).unwrap();
         let ignored = |path: &str| rules.ignores_below(&root.path().join(path));
         let cases = [
@@ -192,7 +183,7 @@ mod tests {
     #[test]
     fn rules_are_bounded_over_all_files() {
         let told = |files: &[(&str, &str)], spec: Option<&str>| {
-            let root = source(files);
+            let root = tree(files);
             IgnoreRules::load(root.path(), spec).err().map(|e| e.to_string())
         };
         let lines = "a\n".repeat(2_600);

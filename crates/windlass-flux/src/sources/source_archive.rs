@@ -175,11 +175,12 @@ fn write_file<R: io::Read>(path: &Path, entry: &mut TarEntry<'_, R>) -> io::Resu
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::ignore_rules::SOURCE_IGNORE;
     use super::*;
 
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    /// A directory of files, by path and content.
+    pub(in super::super) fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
             let path = root.path().join(path);
