@@ -5,15 +5,15 @@
 
 use super::{
     discovery::Discovery,
-    error::{ApiStatus, ClusterError, Result},
+    error::{ApiStatus, ClusterError, OVERSIZED, Result},
     kubeconfig_list, nesting_bound,
-    request_limits::RequestLimits,
+    request_limits::{Collected, MOST_OF_FAILURE, RequestLimits},
     request_metrics::{RequestMetrics, RequestObserver},
     retry::{self, RequestFailure, Throttle},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, Method, Request, header, response::Parts};
 use hyper_util::{
     client::legacy::connect::HttpConnector,
     rt::{TokioExecutor, TokioTimer},
@@ -103,6 +103,8 @@ impl<'a> ApiCall<'a> {
 pub(crate) struct ApiResponse {
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
+    /// The bytes of its text.
+    pub(crate) bytes: usize,
 }
 
 pub(crate) const JSON: &str = "application/json";
@@ -216,12 +218,17 @@ impl Cluster {
 
     /// Sends a request, with retries where those are safe, and parses the answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<ApiResponse> {
+        self.call_within(call, u64::MAX).await
+    }
+
+    /// The same, of at most so many bytes: [`ClusterError::TooLarge`] if the answer has more.
+    pub(crate) async fn call_within(&self, call: ApiCall<'_>, most: u64) -> Result<ApiResponse> {
         // A large answer keeps its share of the memory while it is parsed.
-        let (body, warnings) = self.call_bytes(&call).await?;
+        let (body, warnings) = self.bytes_within(&call, most).await?;
         #[expect(clippy::disallowed_methods, reason = "within the limits of the request")]
         let value = serde_json::from_slice(&body)
             .map_err(|e| ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() })?;
-        Ok(ApiResponse { value, warnings })
+        Ok(ApiResponse { value, warnings, bytes: body.len() })
     }
 
     /// The same for text answers, with the server's warnings.
@@ -234,10 +241,14 @@ impl Cluster {
 
     /// The same for any answers.
     pub(crate) async fn call_bytes(&self, call: &ApiCall<'_>) -> Result<(Bytes, Vec<String>)> {
+        self.bytes_within(call, u64::MAX).await
+    }
+
+    async fn bytes_within(&self, call: &ApiCall<'_>, most: u64) -> Result<(Bytes, Vec<String>)> {
         let mut attempt = 1;
         let mut began = None;
         loop {
-            let (failure, error) = match self.attempt(call).await {
+            let (failure, error) = match self.attempt(call, most).await {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => failed,
             };
@@ -277,25 +288,27 @@ impl Cluster {
     async fn attempt(
         &self,
         call: &ApiCall<'_>,
+        most: u64,
     ) -> Result<(Bytes, Vec<String>), (Option<RequestFailure>, ClusterError)> {
-        let unexpected = |reason: String| (None, ClusterError::Answer { path: call.path.to_owned(), reason });
+        let unexpected = |e: http::Error| {
+            let error = ClusterError::Answer { path: call.path.to_owned(), reason: e.to_string() };
+            (None::<RequestFailure>, error)
+        };
         let request = Request::builder()
             .method(call.method.clone())
             .uri(call.path)
             .header(header::ACCEPT, call.accept)
             .header(header::CONTENT_TYPE, call.content_type)
             .body(Body::from(call.body.clone()))
-            .map_err(|e| unexpected(e.to_string()))?;
+            .map_err(unexpected)?;
         let exchange = async {
             let response = self.inner.requests.send(request).await?;
             let (parts, body) = response.into_parts();
-            Ok::<_, kube::Error>((parts, self.inner.limits.collect(body).await?))
+            let most = RequestLimits::most_of(parts.status, most);
+            Ok::<_, kube::Error>((parts, self.inner.limits.collect(body, most).await?))
         };
-        let (parts, bytes) = match tokio::time::timeout(self.inner.limits.timeout, exchange).await {
-            Ok(Ok((parts, Some(bytes)))) => (parts, bytes),
-            Ok(Ok((_, None))) => {
-                return Err(unexpected(format!("more than {}", self.inner.limits.largest())));
-            }
+        let (parts, body) = match tokio::time::timeout(self.inner.limits.timeout, exchange).await {
+            Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 let reached = self.inner.reached.load(Ordering::Relaxed);
                 let failure = if reached && is_connect(&error) {
@@ -317,22 +330,49 @@ impl Cluster {
         if parts.status != http::StatusCode::TOO_MANY_REQUESTS {
             self.inner.throttle.lock().unwrap_or_else(PoisonError::into_inner).admitted();
         }
-        if parts.status.is_success() {
-            return Ok((bytes, warnings(&parts.headers)));
+        match body {
+            Collected::Whole(bytes) if parts.status.is_success() => Ok((bytes, warnings(&parts.headers))),
+            Collected::Cut(_) if parts.status.is_success() => {
+                let (path, most) = (call.path.to_owned(), self.inner.limits.largest(most));
+                Err((None, ClusterError::TooLarge { path, most }))
+            }
+            body => Err(failure_of(call, &parts, body)),
         }
-        #[expect(clippy::disallowed_methods, reason = "within the limits of the request")]
-        let mut status: ApiStatus = serde_json::from_slice(&bytes).unwrap_or_default();
-        status.code = parts.status.as_u16();
-        if status.message.is_empty() {
-            let text = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).trim().to_owned();
-            status.message = format!("{} {}: {} {text}", call.method, call.path, parts.status);
-        }
-        let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
-        let failure = RequestFailure::Status(status.code, after);
-        let error = ClusterError::Api(Box::new(status));
-        // Such a server has waited already; the caller has other fallbacks.
-        Err((Some(failure).filter(|_| !error.is_version_of_the_future()), error))
     }
+}
+
+/// What an answer tells that is no success, and whether it may be asked for again.
+fn failure_of(call: &ApiCall<'_>, parts: &Parts, body: Collected) -> (Option<RequestFailure>, ClusterError) {
+    let code = parts.status.as_u16();
+    let bytes = match body {
+        Collected::Whole(bytes) => bytes,
+        Collected::Cut(start) => {
+            let text = String::from_utf8_lossy(&start);
+            let message = format!(
+                "{} {}: {}: more than {} MiB: {}",
+                call.method,
+                call.path,
+                parts.status,
+                MOST_OF_FAILURE >> 20,
+                text.trim()
+            );
+            let status = ApiStatus { code, reason: OVERSIZED.to_owned(), message, ..ApiStatus::default() };
+            // Asked again, it would be as large.
+            return (None, ClusterError::Api(Box::new(status)));
+        }
+    };
+    #[expect(clippy::disallowed_methods, reason = "within the limit of a failure")]
+    let mut status: ApiStatus = serde_json::from_slice(&bytes).unwrap_or_default();
+    status.code = code;
+    if status.message.is_empty() {
+        let text = String::from_utf8_lossy(&bytes[..bytes.len().min(500)]).trim().to_owned();
+        status.message = format!("{} {}: {} {text}", call.method, call.path, parts.status);
+    }
+    let after = parts.headers.get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+    let failure = RequestFailure::Status(status.code, after);
+    let error = ClusterError::Api(Box::new(status));
+    // Such a server has waited already; the caller has other fallbacks.
+    (Some(failure).filter(|_| !error.is_version_of_the_future()), error)
 }
 
 /// Names this program in requests.
@@ -475,4 +515,24 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
 fn is_connect(error: &kube::Error) -> bool {
     let kube::Error::Service(error) = error else { return false };
     error.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|e| e.is_connect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_is_too_large_is_not_parsed_and_final() {
+        let (parts, ()) = http::Response::builder().status(409).body(()).unwrap().into_parts();
+        let text = r#"{"reason": "Conflict", "message": "changed"}"#;
+        let call = ApiCall::get("/api/v1/pods");
+        let whole = Collected::Whole(Bytes::from_static(text.as_bytes()));
+        let (failure, error) = failure_of(&call, &parts, whole);
+        assert!(failure.is_some() && error.is_conflict() && error.is_transient());
+        assert_eq!(error.to_string(), "changed");
+        let (failure, error) = failure_of(&call, &parts, Collected::Cut(text.as_bytes().to_vec()));
+        assert!(failure.is_none() && !error.is_conflict() && !error.is_settling() && !error.is_transient());
+        let told = format!("GET /api/v1/pods: 409 Conflict: more than 8 MiB: {text}");
+        assert_eq!((error.code(), error.to_string()), (Some(409), told));
+    }
 }

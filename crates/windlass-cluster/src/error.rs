@@ -5,6 +5,9 @@ use serde::Deserialize;
 
 pub type Result<T, E = ClusterError> = std::result::Result<T, E>;
 
+/// The reason of a failure whose text is too large to be read: nothing follows from it but its code.
+pub(super) const OVERSIZED: &str = "AnswerTooLarge";
+
 /// A failure of talking to a cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
@@ -35,6 +38,9 @@ pub enum ClusterError {
     /// The answer violates the API.
     #[error("{path}: unexpected answer: {reason}")]
     Answer { path: String, reason: String },
+    /// The answer is larger than what is read of it.
+    #[error("{path}: unexpected answer: more than {most}")]
+    TooLarge { path: String, most: String },
     /// A wait for a condition ran out of time.
     #[error("timed out waiting for {what}")]
     WaitTimeout { what: String },
@@ -89,7 +95,7 @@ impl ClusterError {
 
     /// Another writer was faster, or owns a field that we apply.
     pub fn is_conflict(&self) -> bool {
-        self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists")
+        self.status().is_some_and(|s| s.code == 409 && s.reason != "AlreadyExists" && s.reason != OVERSIZED)
     }
 
     /// Server-side apply met fields of another manager.
@@ -145,11 +151,14 @@ impl ClusterError {
             | Self::WaitTimeout { .. } => true,
             Self::Api(s) => {
                 let code = matches!(s.code, 408 | 409 | 410 | 429 | 500..) && !self.is_malformed();
-                code || self.is_terminating()
+                (code && s.reason != OVERSIZED) || self.is_terminating()
             }
-            Self::Config(_) | Self::Other(_) | Self::Name { .. } | Self::NoKind(_) | Self::Answer { .. } => {
-                false
-            }
+            Self::Config(_)
+            | Self::Other(_)
+            | Self::Name { .. }
+            | Self::NoKind(_)
+            | Self::Answer { .. }
+            | Self::TooLarge { .. } => false,
         }
     }
 }

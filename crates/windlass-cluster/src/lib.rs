@@ -15,6 +15,7 @@ mod kind_watch;
 mod kubeconfig_list;
 mod leader_election;
 mod lease;
+mod list_pages;
 mod logs_and_events;
 mod managed_fields;
 mod metadata_cache;

@@ -3,6 +3,7 @@
 use super::{
     api_client::{ApiCall, Cluster, JSON},
     error::{ClusterError, Result},
+    list_pages::{self, ListPage, ListQuery, Page, PageSize},
     managed_fields::{self, Folded},
     object_meta::ObjectMeta,
     object_ref::{Gvk, ObjectRef},
@@ -16,7 +17,6 @@ pub(super) const METADATA: &str =
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-const PAGE: usize = 500;
 
 /// How the server treats unknown fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -92,28 +92,6 @@ pub struct Listed {
     pub next: Option<String>,
 }
 
-/// Which page of a list is requested.
-enum Page<'a> {
-    /// The first one, of the newest state.
-    Now,
-    /// The first one, of this resource version or later. The server answers from its cache if that is new enough; for
-    /// the newest state it waits until its cache has caught up with etcd, up to a tenth of a second on a busy
-    /// cluster.
-    Since(u64),
-    /// The page after the one with this token, of the same state.
-    After(&'a str),
-}
-
-impl<'a> Page<'a> {
-    fn of(after: Option<&'a str>, since: Option<u64>) -> Self {
-        match (after, since) {
-            (Some(token), _) => Self::After(token),
-            (None, Some(version)) => Self::Since(version),
-            (None, None) => Self::Now,
-        }
-    }
-}
-
 impl Cluster {
     pub(super) async fn path(
         &self,
@@ -160,18 +138,15 @@ impl Cluster {
 
     /// The objects of a kind that a label selector selects, as the server's table: at most 500 rows.
     pub async fn list_table(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
-        self.list_as(gvk, namespace, labels, TABLE).await
-    }
-
-    /// The objects of a kind that a label selector selects, as the server's list: at most 500.
-    pub async fn list_object(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
-        self.list_as(gvk, namespace, labels, JSON).await
-    }
-
-    async fn list_as(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str, accept: &str) -> Result<Value> {
         let path = self.path(gvk, namespace, None).await?;
-        let url = format!("{path}?limit={PAGE}&labelSelector={}", escape(labels));
-        Ok(self.call(ApiCall { accept, ..ApiCall::get(&url) }).await?.value)
+        let url = format!("{path}?limit={}&labelSelector={}", list_pages::MOST, escape(labels));
+        Ok(self.call(ApiCall { accept: TABLE, ..ApiCall::get(&url) }).await?.value)
+    }
+
+    /// The objects of a kind that a label selector selects, as the server's list: at most 500, and fewer where these are large.
+    pub async fn list_object(&self, gvk: &Gvk, namespace: Option<&str>, labels: &str) -> Result<Value> {
+        let path = self.path(gvk, namespace, None).await?;
+        Ok(self.list_next(ListQuery { path: &path, labels, accept: JSON }, None).await?.into_list())
     }
 
     /// The object's metadata only.
@@ -228,7 +203,7 @@ impl Cluster {
         self.page(gvk, namespace, METADATA_LIST, after).await
     }
 
-    /// One page of at most 500 whole objects, the first or the one after a token.
+    /// At most 500 whole objects, and fewer where these are large: the first ones, or those after a token.
     pub async fn list_page_of(
         &self,
         gvk: &Gvk,
@@ -246,7 +221,8 @@ impl Cluster {
         after: Option<&str>,
     ) -> Result<Listed> {
         let path = self.path(gvk, namespace, None).await?;
-        let (items, next) = self.list_page(&path, "", accept, Page::of(after, None)).await?;
+        let ListPage { items, next, .. } =
+            self.list_next(ListQuery { path: &path, labels: "", accept }, after).await?;
         Ok(Listed { items, next })
     }
 
@@ -259,47 +235,19 @@ impl Cluster {
         since: Option<u64>,
     ) -> Result<Vec<Value>> {
         let path = self.path(gvk, namespace, None).await?;
+        let query = ListQuery { path: &path, labels, accept };
+        let mut size = PageSize::first(accept);
         let mut all = Vec::new();
         let mut next: Option<String> = None;
         loop {
             let page = Page::of(next.as_deref(), since);
-            let (items, token) = self.list_page(&path, labels, accept, page).await?;
+            let ListPage { items, next: token, .. } =
+                self.list_page(query, page, list_pages::MOST, &mut size).await?;
             all.extend(items);
             if token.is_none() {
                 return Ok(all);
             }
             next = token;
-        }
-    }
-
-    async fn list_page(
-        &self,
-        path: &str,
-        labels: &str,
-        accept: &str,
-        page: Page<'_>,
-    ) -> Result<(Vec<Value>, Option<String>)> {
-        let mut url = format!("{path}?limit={PAGE}");
-        if !labels.is_empty() {
-            url.push_str("&labelSelector=");
-            url.push_str(&escape(labels));
-        }
-        match page {
-            Page::Now => {}
-            Page::Since(version) => {
-                url.push_str(&format!("&resourceVersion={version}&resourceVersionMatch=NotOlderThan"));
-            }
-            Page::After(token) => {
-                url.push_str("&continue=");
-                url.push_str(&escape(token));
-            }
-        }
-        let mut list = self.call(ApiCall { accept, ..ApiCall::get(&url) }).await?.value;
-        let token = list["metadata"]["continue"].as_str().filter(|t| !t.is_empty()).map(str::to_owned);
-        match list["items"].take() {
-            Value::Array(items) => Ok((items, token)),
-            Value::Null => Ok((Vec::new(), token)),
-            _ => Err(ClusterError::Answer { path: path.into(), reason: "items is not a list".into() }),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::{
     api_client::Cluster,
     error::{ApiStatus, ClusterError, Result},
+    list_pages,
     object_ref::Gvk,
 };
 use futures::{Stream, StreamExt as _};
@@ -104,13 +105,7 @@ impl Cluster {
         fields: &str,
         tolerate_refusals: bool,
     ) -> Result<impl Stream<Item = Result<ObjectEvent>> + Unpin + use<>> {
-        let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
-        let config = watcher::Config {
-            label_selector: selector(labels),
-            field_selector: selector(fields),
-            ..watcher::Config::default()
-        };
-        let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, config);
+        let stream = watcher(self.api::<DynamicObject>(gvk, namespace).await?, watch_config(labels, fields));
         let (api_version, kind) = (gvk.api_version(), gvk.kind.clone());
         let mut worked = false;
         let mut refused: Option<Instant> = None;
@@ -162,6 +157,17 @@ impl Cluster {
     }
 }
 
+/// What is watched. The objects that exist are listed in small pages: they are whole ones.
+fn watch_config(labels: &str, fields: &str) -> watcher::Config {
+    let selector = |text: &str| Some(text).filter(|t| !t.is_empty()).map(str::to_owned);
+    watcher::Config {
+        label_selector: selector(labels),
+        field_selector: selector(fields),
+        page_size: u32::try_from(list_pages::WHOLE).ok(),
+        ..watcher::Config::default()
+    }
+}
+
 /// The server's answer, if a retry of a failed watch is useless.
 pub(super) fn lasting(error: &watcher::Error) -> Option<ApiStatus> {
     let (watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -176,4 +182,16 @@ pub(super) fn lasting(error: &watcher::Error) -> Option<ApiStatus> {
         message: status.message.clone(),
         ..ApiStatus::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn watches_list_whole_objects_in_small_pages() {
+        let config = watch_config("a=b", "");
+        assert_eq!((config.page_size, config.label_selector.as_deref()), (Some(50), Some("a=b")));
+        assert_eq!(config.field_selector, None);
+    }
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use chart_compat::json::ParsedSize;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::connect::dns::Name;
 use kube::client::Body;
 use windlass_base::body_memory::BodyMemory;
@@ -26,8 +27,28 @@ use super::retry;
 const OWN_TIMEOUT: Duration = Duration::from_secs(70);
 /// The answer of another server, which holds a place of its front end.
 const FOREIGN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bytes of the largest answer. Lists are read in pages of 500 objects; a page of Secrets of half a MiB each still fits.
+/// Bytes of the largest answer. Lists of whole objects are read in smaller pages.
 const OWN_ANSWER: u64 = 256 << 20;
+/// Bytes of the largest failure. A conflict names each field twice, in its message and among its causes: its text is some times what was
+/// sent.
+pub(super) const MOST_OF_FAILURE: u64 = 8 << 20;
+/// The bytes that are kept of a body that has too many.
+const START: usize = 2 << 10;
+
+/// A body, as far as it was read.
+#[derive(Debug)]
+pub(super) enum Collected {
+    Whole(Bytes),
+    /// There is more than was to be read. Its first bytes.
+    Cut(Vec<u8>),
+}
+
+impl Collected {
+    /// A body that is not read further: what was read of it, and what came then.
+    fn cut(read: &[u8], data: &[u8]) -> Self {
+        Self::Cut(read.iter().chain(data).take(START).copied().collect())
+    }
+}
 
 /// The limits of one server.
 #[derive(Clone, Copy, Debug)]
@@ -63,10 +84,15 @@ impl RequestLimits {
         Self { timeout: FOREIGN_TIMEOUT, attempts: 2, answer, is_foreign: true, allows_local }
     }
 
-    /// What an answer may be at most, for messages.
-    pub(super) fn largest(&self) -> String {
+    /// What an answer of `most` bytes may be at most, for messages.
+    pub(super) fn largest(&self, most: u64) -> String {
         let read = if self.is_foreign { " once it is read" } else { "" };
-        format!("{} MiB{read}", self.answer >> 20)
+        format!("{} MiB{read}", most.min(self.answer) >> 20)
+    }
+
+    /// The bytes that are read of an answer with this status, of which a success may have `most`.
+    pub(super) fn most_of(status: StatusCode, most: u64) -> u64 {
+        if status.is_success() { most } else { MOST_OF_FAILURE.min(most) }
     }
 
     /// Refuses a server whose address is one of this machine. Names are checked as they are resolved.
@@ -83,19 +109,25 @@ impl RequestLimits {
         Resolver { allows_local: self.allows_local }
     }
 
-    /// The bytes of a body; `None` if there is more than an answer may have.
-    pub(super) async fn collect(&self, mut body: Body) -> std::result::Result<Option<Bytes>, kube::Error> {
+    /// A body, unless it has more than `most` bytes or than an answer may have.
+    pub(super) async fn collect(
+        &self,
+        mut body: Body,
+        most: u64,
+    ) -> std::result::Result<Collected, kube::Error> {
+        let most = most.min(self.answer);
         if !self.is_foreign {
-            let limit = usize::try_from(self.answer).unwrap_or(usize::MAX);
-            #[expect(clippy::disallowed_methods, reason = "within the limit")]
-            let collected = Limited::new(body, limit).collect();
-            return match collected.await {
-                Ok(collected) => Ok(Some(collected.to_bytes())),
-                Err(e) if e.is::<LengthLimitError>() => Ok(None),
-                Err(e) => Err(kube::Error::Service(e)),
-            };
+            let mut bytes: Vec<u8> = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let Ok(data) = frame?.into_data() else { continue };
+                if (bytes.len() + data.len()) as u64 > most {
+                    return Ok(Collected::cut(&bytes, &data));
+                }
+                bytes.extend_from_slice(&data);
+            }
+            return Ok(Collected::Whole(bytes.into()));
         }
-        let mut buffer = BodyMemory::of_process().buffer(self.answer);
+        let mut buffer = BodyMemory::of_process().buffer(most);
         let mut size = ParsedSize::default();
         let slow = || kube::Error::Service("the answer comes too slowly for its size".into());
         loop {
@@ -106,12 +138,12 @@ impl RequestLimits {
             let Some(frame) = frame else { break };
             let Ok(data) = frame?.into_data() else { continue };
             size.add(&data);
-            if size.parsed > self.answer {
-                return Ok(None);
+            if size.parsed > self.answer || size.bytes > most {
+                return Ok(Collected::cut(&buffer.finish(), &data));
             }
             buffer.push(&data).await;
         }
-        Ok(Some(buffer.finish()))
+        Ok(Collected::Whole(buffer.finish()))
     }
 }
 
@@ -164,13 +196,37 @@ mod tests {
         RequestLimits { answer, is_foreign, ..RequestLimits::foreign(false) }
     }
 
+    /// The length of a body that is read whole.
+    async fn length(limits: RequestLimits, body: Body, most: u64) -> Option<usize> {
+        match limits.collect(body, most).await.unwrap() {
+            Collected::Whole(bytes) => Some(bytes.len()),
+            Collected::Cut(_) => None,
+        }
+    }
+
     #[tokio::test]
     async fn an_answer_is_bounded() {
         let body = || Body::from(vec![b' '; 1000]);
         for is_foreign in [false, true] {
-            let collected = limits(1000, is_foreign).collect(body()).await.unwrap();
-            assert_eq!(collected.map(|bytes| bytes.len()), Some(1000));
-            assert_eq!(limits(999, is_foreign).collect(body()).await.unwrap(), None);
+            assert_eq!(length(limits(1000, is_foreign), body(), u64::MAX).await, Some(1000));
+            assert_eq!(length(limits(999, is_foreign), body(), u64::MAX).await, None);
+            assert_eq!(length(limits(9_999, is_foreign), body(), 1000).await, Some(1000));
+            assert_eq!(length(limits(9_999, is_foreign), body(), 999).await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_start_of_a_failure_that_is_too_large_is_kept() {
+        let most = RequestLimits::most_of(StatusCode::CONFLICT, u64::MAX);
+        assert_eq!((most, RequestLimits::most_of(StatusCode::OK, 5)), (8 << 20, 5));
+        assert_eq!(RequestLimits::most_of(StatusCode::CONFLICT, 5), 5);
+        let text: Vec<u8> = (0..).map(|n: u64| n.to_le_bytes()[0]).take((8 << 20) + 1).collect();
+        for is_foreign in [false, true] {
+            let limits = limits(64 << 20, is_foreign);
+            let Collected::Cut(start) = limits.collect(Body::from(text.clone()), most).await.unwrap() else {
+                panic!("it is read whole");
+            };
+            assert_eq!(start, text[..2048]);
         }
     }
 
@@ -179,9 +235,9 @@ mod tests {
         let items =
             |count: usize| Body::from(format!("[{}]", vec![r#"{"":0}"#; count].join(",")).into_bytes());
         let limits = |is_foreign| limits(100_000, is_foreign);
-        assert!(limits(true).collect(items(100)).await.unwrap().is_some());
-        assert!(limits(true).collect(items(200)).await.unwrap().is_none());
-        assert!(limits(false).collect(items(200)).await.unwrap().is_some());
+        assert!(length(limits(true), items(100), u64::MAX).await.is_some());
+        assert!(length(limits(true), items(200), u64::MAX).await.is_none());
+        assert!(length(limits(false), items(200), u64::MAX).await.is_some());
     }
 
     #[tokio::test]
