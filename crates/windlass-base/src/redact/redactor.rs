@@ -3,7 +3,7 @@
 //! Knows JSON, the form of Secrets and the marks in schemas, nothing else. Who reads and who masks is `super`'s.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use base64::Engine as _;
@@ -23,6 +23,8 @@ const BEGINNING: usize = 4 << 10;
 const HIDDEN: &str = "*** (the text is hidden: the secrets that were read have more than 8 MiB)";
 /// Most bytes of stored secrets, in all their forms.
 const MAX_BYTES: usize = 8 << 20;
+/// Most of them that are of no namespace, while objects of namespaces take the rest.
+const MAX_OWN_BYTES: usize = MAX_BYTES / 4 * 3;
 /// What an entry of the tables costs beside its text, in bytes.
 const ENTRY_BYTES: usize = 128;
 /// Most bytes that one call compares with secrets: a text that needs more is masked from there to its end.
@@ -35,15 +37,24 @@ const MAX_VISITS: usize = 1 << 18;
 /// Texts that are secret, found by their first bytes.
 #[derive(Default)]
 struct Texts {
-    by_start: HashMap<[u8; SHORTEST], Vec<Arc<str>>>,
-    known: HashSet<Arc<str>>,
+    by_start: HashMap<[u8; SHORTEST], VecDeque<Arc<str>>>,
+    /// Each with the namespace that it counts for: that of the Secret that has it; empty for others.
+    known: HashMap<Arc<str>, Arc<str>>,
     /// Those of them that are beginnings of longer texts.
     beginnings: HashSet<Arc<str>>,
-    oldest: VecDeque<Arc<str>>,
+    shares: BTreeMap<Arc<str>, Share>,
     bytes: usize,
-    /// What does not fit hides every text; otherwise the oldest are dropped.
+    /// What does not fit hides every text; otherwise the oldest of the largest share are dropped.
     keeps_all: bool,
     overflowed: bool,
+}
+
+/// The texts of one namespace.
+#[derive(Default)]
+struct Share {
+    /// In the order of their reads; one that counts for another share by now stays here until its turn.
+    oldest: VecDeque<Arc<str>>,
+    bytes: usize,
 }
 
 /// Masks secrets in texts.
@@ -60,41 +71,51 @@ impl Redactor {
 
     /// Adds a secret text: verbatim, each line, as base64, and as JSON and logs quote it.
     pub fn add(&self, text: &str) {
+        self.add_for(text, "");
+    }
+
+    /// Adds a text of a Secret of a namespace.
+    fn add_for(&self, text: &str, namespace: &str) {
         if text.trim().len() < SHORTEST {
             return;
         }
         let mut texts = self.texts.write().unwrap_or_else(PoisonError::into_inner);
-        if texts.known.contains(text.trim()) {
+        if texts.is_known(text.trim(), namespace) {
             return;
         }
         let lines = text.lines().filter(|_| text.trim().contains('\n'));
         for part in std::iter::once(text).chain(lines) {
             let part = part.trim();
             for form in [part.to_owned(), STANDARD.encode(part), quoted(part), quoted(&quoted(part))] {
-                texts.insert(form);
+                texts.insert(form, namespace);
             }
         }
-        texts.insert(STANDARD.encode(text));
+        texts.insert(STANDARD.encode(text), namespace);
     }
 
     /// Adds every text and number in a value.
     pub fn add_all(&self, value: &Value) {
+        self.add_all_for(value, "");
+    }
+
+    fn add_all_for(&self, value: &Value, namespace: &str) {
         match value {
-            Value::String(text) => self.add(text),
+            Value::String(text) => self.add_for(text, namespace),
             Value::Number(number) => {
-                self.add(&number.to_string());
+                self.add_for(&number.to_string(), namespace);
                 if let Some(number) = number.as_f64() {
-                    self.add(&exponential(number));
-                    self.add(&grouped(number));
+                    self.add_for(&exponential(number), namespace);
+                    self.add_for(&grouped(number), namespace);
                 }
             }
-            Value::Array(list) => list.iter().for_each(|value| self.add_all(value)),
-            Value::Object(map) => map.values().for_each(|value| self.add_all(value)),
+            Value::Array(list) => list.iter().for_each(|value| self.add_all_for(value, namespace)),
+            Value::Object(map) => map.values().for_each(|value| self.add_all_for(value, namespace)),
             Value::Null | Value::Bool(_) => {}
         }
     }
 
-    /// Adds the data of an object that is a Secret, or a list of Secrets.
+    /// Adds the data of an object that is a Secret, or a list of Secrets. They count for their namespaces: whoever fills the set with
+    /// Secrets of one pushes out no others.
     pub fn add_secret(&self, object: &Value) {
         match object["kind"].as_str() {
             Some("Secret") => {}
@@ -161,12 +182,13 @@ impl Redactor {
     }
 
     fn add_data(&self, secret: &Value) {
-        self.add_all(&secret["stringData"]);
-        self.add_all(&secret["data"]);
+        let namespace = secret["metadata"]["namespace"].as_str().unwrap_or_default();
+        self.add_all_for(&secret["stringData"], namespace);
+        self.add_all_for(&secret["data"], namespace);
         for value in secret["data"].as_object().into_iter().flat_map(|data| data.values()) {
             let decoded = value.as_str().and_then(|text| STANDARD.decode(text.trim()).ok());
             if let Some(text) = decoded.and_then(|bytes| String::from_utf8(bytes).ok()) {
-                self.add(&text);
+                self.add_for(&text, namespace);
             }
         }
     }
@@ -223,7 +245,12 @@ impl Redactor {
 }
 
 impl Texts {
-    fn insert(&mut self, mut text: String) {
+    /// Whether a text is there that counts for the namespace, or for none.
+    fn is_known(&self, text: &str, namespace: &str) -> bool {
+        self.known.get(text).is_some_and(|owner| owner.is_empty() || !namespace.is_empty())
+    }
+
+    fn insert(&mut self, mut text: String, namespace: &str) {
         let long = text.len() > LONGEST;
         if long {
             if text.contains('\n') {
@@ -231,35 +258,66 @@ impl Texts {
             }
             text.truncate(text.floor_char_boundary(BEGINNING));
         }
-        if self.known.contains(text.as_str()) {
+        if self.is_known(&text, namespace) {
             return;
         }
+        // One of a namespace that is of none as well.
+        self.remove(&text);
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>().copied() else { return };
-        if self.keeps_all && self.bytes + text.len() + ENTRY_BYTES > MAX_BYTES {
+        let size = text.len() + ENTRY_BYTES;
+        if self.keeps_all && self.bytes + size > MAX_BYTES {
             self.overflowed = true;
             return;
         }
-        self.bytes += text.len() + ENTRY_BYTES;
         let text: Arc<str> = text.into();
-        self.by_start.entry(start).or_default().push(Arc::clone(&text));
-        self.oldest.push_back(Arc::clone(&text));
+        let owner = match self.shares.get_key_value(namespace) {
+            Some((owner, _)) => Arc::clone(owner),
+            None => namespace.into(),
+        };
+        let share = self.shares.entry(Arc::clone(&owner)).or_default();
+        share.bytes += size;
+        share.oldest.push_back(Arc::clone(&text));
+        self.bytes += size;
+        self.by_start.entry(start).or_default().push_back(Arc::clone(&text));
         if long {
             self.beginnings.insert(Arc::clone(&text));
         }
-        self.known.insert(text);
-        while self.bytes > MAX_BYTES {
-            let Some(oldest) = self.oldest.pop_front() else { return };
-            self.remove(&oldest);
-        }
+        self.known.insert(text, owner);
+        while self.bytes > MAX_BYTES && self.drop_oldest() {}
     }
 
-    fn remove(&mut self, text: &Arc<str>) {
-        self.known.remove(text);
-        self.beginnings.remove(text);
-        self.bytes -= text.len() + ENTRY_BYTES;
+    /// Drops the oldest text of the largest share of a namespace, or of what is of none, if that has more than its part. `false`: there
+    /// is nothing to drop.
+    fn drop_oldest(&mut self) -> bool {
+        let own = self.shares.get("").map_or(0, |share| share.bytes);
+        let namespaces = self.shares.iter().filter(|(name, _)| !name.is_empty());
+        let largest = namespaces.max_by_key(|(_, share)| share.bytes).map(|(name, _)| Arc::clone(name));
+        let owner = largest.filter(|_| own <= MAX_OWN_BYTES).unwrap_or_default();
+        let Some(share) = self.shares.get_mut(&owner) else { return false };
+        let Some(text) = share.oldest.pop_front() else { return self.shares.remove(&owner).is_some() };
+        if self.known.get(&text) == Some(&owner) {
+            self.remove(&text);
+        }
+        true
+    }
+
+    fn remove(&mut self, text: &str) {
+        let Some((text, owner)) = self.known.remove_entry(text) else { return };
+        self.beginnings.remove(&text);
+        let size = text.len() + ENTRY_BYTES;
+        self.bytes -= size;
+        if let Some(share) = self.shares.get_mut(&owner) {
+            share.bytes -= size;
+            if share.bytes == 0 {
+                self.shares.remove(&owner);
+            }
+        }
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>() else { return };
         if let Some(list) = self.by_start.get_mut(start) {
-            list.retain(|other| !Arc::ptr_eq(other, text));
+            // The oldest is among the first.
+            if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, &text)) {
+                list.remove(place);
+            }
             if list.is_empty() {
                 self.by_start.remove(start);
             }
@@ -421,8 +479,9 @@ mod tests {
             redactor.add(&format!("{i:08}{}", "x".repeat(100_000)));
         }
         let texts = redactor.texts.read().unwrap();
-        assert!(texts.bytes <= MAX_BYTES && texts.known.len() == texts.oldest.len(), "{}", texts.bytes);
-        assert_eq!(texts.bytes, texts.known.iter().map(|text| text.len() + ENTRY_BYTES).sum::<usize>());
+        let queued: usize = texts.shares.values().map(|share| share.oldest.len()).sum();
+        assert!(texts.bytes <= MAX_BYTES && texts.known.len() == queued, "{}", texts.bytes);
+        assert_eq!(texts.bytes, texts.known.keys().map(|text| text.len() + ENTRY_BYTES).sum::<usize>());
         drop(texts);
         assert_eq!(redactor.mask(&format!("00000039{}", "x".repeat(100_000))), MASK);
         assert_ne!(redactor.mask(&format!("00000000{}", "x".repeat(100_000))), MASK, "the oldest went");
@@ -431,6 +490,34 @@ mod tests {
         }
         let texts = redactor.texts.read().unwrap();
         assert!(texts.known.len() <= MAX_BYTES / ENTRY_BYTES, "{}", texts.known.len());
+    }
+
+    #[test]
+    fn secrets_of_one_namespace_push_out_no_others() {
+        let redactor = Redactor::default();
+        redactor.add("password-of-a-module");
+        let secret = |namespace: &str, text: &str| {
+            redactor.add_secret(
+                &json!({"kind": "Secret", "metadata": {"namespace": namespace}, "stringData": {"a": text}}),
+            );
+        };
+        secret("quiet", "secret-of-another");
+        secret("loud", "known-to-a-tenant-first");
+        redactor.add("known-to-a-tenant-first");
+        for i in 0..40 {
+            secret("loud", &format!("{i:08}{}", "x".repeat(100_000)));
+        }
+        for text in ["password-of-a-module", "secret-of-another", "known-to-a-tenant-first"] {
+            assert_eq!(redactor.mask(text), MASK, "{text}");
+        }
+        assert_ne!(redactor.mask(&format!("00000000{}", "x".repeat(100_000))), MASK, "the oldest went");
+        for i in 0..40 {
+            redactor.add(&format!("{i:08}{}", "y".repeat(100_000)));
+        }
+        assert_eq!(redactor.mask("secret-of-another"), MASK, "a quarter is for namespaces");
+        let texts = redactor.texts.read().unwrap();
+        assert!(texts.bytes <= MAX_BYTES && texts.shares[""].bytes < MAX_BYTES / 8 * 7);
+        assert_eq!(texts.bytes, texts.shares.values().map(|share| share.bytes).sum::<usize>());
     }
 
     #[test]
