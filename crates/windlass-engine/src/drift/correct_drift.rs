@@ -28,7 +28,10 @@ use crate::{
     state::expected_object::{self, DriftVerdict, ExpectedObject, Tolerated},
 };
 use futures::{StreamExt as _, stream};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 use windlass_base::hex::hex;
 use windlass_cluster::{CacheLookup, ObjectKey, ObjectRef, ObservedMeta, drift_of};
 
@@ -92,9 +95,9 @@ impl DriftCorrection<'_> {
             () = operation.lock.lost() => return Err(EngineError::LockLost),
         };
         remember |= Box::pin(retain::prune_retained(context, input, &mut newest, &mut outcome)).await?;
+        let corrected: HashSet<&ObjectRef> = outcome.created.iter().chain(&outcome.changed).collect();
         for drift in &mut outcome.drift {
-            let done = |object: &ObjectRef| *object == drift.object;
-            drift.corrected = outcome.created.iter().chain(&outcome.changed).any(done);
+            drift.corrected = corrected.contains(&drift.object);
         }
         if !(outcome.created.is_empty() && outcome.changed.is_empty()) {
             outcome.action = ReleaseAction::Restore;

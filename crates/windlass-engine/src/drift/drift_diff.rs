@@ -9,6 +9,7 @@ use crate::{
     execute::client_write::Originals,
     objects::{
         desired_objects::DesiredObject,
+        field_conflicts::Conflict,
         field_diff::{self, FieldChange, hide},
     },
     outcome::object_drift::{Drift, DriftedField},
@@ -19,6 +20,11 @@ use crate::{
     },
     request::ReleaseOptions,
 };
+use std::collections::BTreeMap;
+
+/// Most drifted fields of one object, and bytes of their paths: the drift of all objects of a release is kept until it is reported.
+const MAX_FIELDS: usize = 20;
+const MAX_PATH_BYTES: usize = 16 << 10;
 
 /// The differences of a suspect; `None`: nothing relevant.
 pub(crate) async fn of(
@@ -27,58 +33,78 @@ pub(crate) async fn of(
     target: &DesiredObject,
     step: &PlanStep,
 ) -> Option<Drift> {
-    let drift = |deleted, fields| {
-        Some(Drift { object: target.object.clone(), deleted, fields, corrected: false, known: false })
+    let drift = |deleted, (fields, further_fields)| {
+        let object = target.object.clone();
+        Some(Drift { object, deleted, fields, further_fields, corrected: false, known: false })
     };
+    let nothing = || (Vec::new(), 0);
     if step.before.is_none() {
-        return drift(true, Vec::new());
+        return drift(true, nothing());
     }
     // Fields that Helm wrote and its manifest lacks are left by Helm: our first revision removes them.
     let ours = step.before.as_ref().is_none_or(|seen| seen.applied.is_some());
     let dry_run = DryRun { context, input };
     match dry_run.object(target, step, ours, Originals::Same).await {
         Ok(change) => match change.verb {
-            ChangeVerb::Create => drift(true, Vec::new()),
+            ChangeVerb::Create => drift(true, nothing()),
             ChangeVerb::Unchanged => None,
-            _ => drift(false, drifted_fields(change)),
+            // A plan shows all of it.
+            _ => drift(false, drifted_fields(change, !input.options.dry_run)),
         },
         Err(error) => {
             tracing::debug!(object = %target.object, %error, "cannot compare a suspect");
-            drift(false, Vec::new())
+            drift(false, nothing())
         }
     }
 }
 
-/// The changed fields with their owners.
-fn drifted_fields(mut change: PlannedChange) -> Vec<DriftedField> {
-    field_diff::mask(&change.kind, &mut change.fields);
-    // The result goes to logs and Events: passwords are hidden in all objects.
-    change.fields.iter_mut().filter(|field| !field.sensitive).for_each(hide);
-    let owner = |path: &str| {
-        let path = plain(path);
-        let meets = |field: &str| {
-            let field = plain(field);
-            let below = |a: &str, b: &str| {
-                a.strip_prefix(b).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-            };
-            below(&path, &field) || below(&field, &path)
-        };
-        let owned = change.conflicts.iter().find(|conflict| meets(&conflict.field));
-        owned.map(|conflict| conflict.manager.clone()).or_else(|| change.writer.clone())
-    };
-    let mut found: Vec<DriftedField> = change
-        .fields
-        .iter()
-        .map(|field| DriftedField { change: field.clone(), manager: owner(&field.path) })
-        .collect();
-    if found.is_empty() {
+/// The changed fields with their owners, and how many others there are. `bounded`: not more than people read.
+fn drifted_fields(mut change: PlannedChange, bounded: bool) -> (Vec<DriftedField>, usize) {
+    let mut fields = std::mem::take(&mut change.fields);
+    if fields.is_empty() {
         // A conflict that the server rejects cannot be compared.
-        found.extend(change.conflicts.iter().map(|conflict| DriftedField {
-            change: FieldChange { path: conflict.field.clone(), before: None, after: None, sensitive: false },
-            manager: Some(conflict.manager.clone()),
-        }));
+        let path = |conflict: &Conflict| conflict.field.clone();
+        let unknown = |path| FieldChange { path, before: None, after: None, sensitive: false };
+        fields = change.conflicts.iter().map(path).map(unknown).collect();
     }
-    found
+    let others = if bounded { field_diff::truncate(&mut fields, MAX_FIELDS, MAX_PATH_BYTES) } else { 0 };
+    field_diff::mask(&change.kind, &mut fields);
+    // The result goes to logs and Events: passwords are hidden in all objects.
+    fields.iter_mut().filter(|field| !field.sensitive).for_each(hide);
+    if bounded {
+        fields.iter_mut().for_each(field_diff::shorten_values);
+    }
+    let owners = FieldOwners::of(&change.conflicts);
+    let owned = |field: FieldChange| DriftedField {
+        manager: owners.of_field(&plain(&field.path)).or(change.writer.as_deref()).map(str::to_owned),
+        change: field,
+    };
+    (fields.into_iter().map(owned).collect(), others)
+}
+
+/// The managers of conflicting fields, by their normalized paths.
+struct FieldOwners<'c>(BTreeMap<String, &'c str>);
+
+impl<'c> FieldOwners<'c> {
+    fn of(conflicts: &'c [Conflict]) -> Self {
+        let owner = |conflict: &'c Conflict| (plain(&conflict.field), conflict.manager.as_str());
+        // Of several managers of a field the first is named.
+        Self(conflicts.iter().rev().map(owner).collect())
+    }
+
+    /// The manager of the field, of the next field above it, or of the first below it.
+    fn of_field(&self, path: &str) -> Option<&'c str> {
+        let ends: Vec<usize> = path.match_indices(['.', '[']).map(|(at, _)| at).collect();
+        let above = ends.into_iter().chain([path.len()]).rev().find_map(|end| self.0.get(&path[..end]));
+        let below = || {
+            ['.', '['].into_iter().find_map(|separator| {
+                let prefix = format!("{path}{separator}");
+                let (field, manager) = self.0.range(prefix.clone()..).next()?;
+                field.starts_with(&prefix).then_some(manager)
+            })
+        };
+        above.or_else(below).copied()
+    }
 }
 
 /// Normalizes a path: the server quotes names in selectors, we quote keys with dots.
@@ -113,12 +139,15 @@ mod tests {
         FieldChange { path: path.into(), before, after, sensitive: false }
     }
 
+    fn described(object: &ObjectRef, change: PlannedChange) -> Drift {
+        let (fields, further_fields) = drifted_fields(change, true);
+        let object = object.clone();
+        Drift { object, deleted: false, fields, further_fields, corrected: false, known: false }
+    }
+
     #[test]
     fn fields_have_owners() {
-        let conflict = |field: &str, manager: &str| crate::objects::field_conflicts::Conflict {
-            field: field.into(),
-            manager: manager.into(),
-        };
+        let conflict = |field: &str, manager: &str| Conflict { field: field.into(), manager: manager.into() };
         let object = ObjectRef::new(Gvk::new("apps/v1", "Deployment"), Some("ns"), "web");
         let mut change = PlannedChange::new(ChangeVerb::Update, &object, "", "");
         change.writer = Some("last".into());
@@ -133,8 +162,7 @@ mod tests {
             conflict("spec.template.spec.containers[name=\"main\"].image", "kubectl-set"),
             conflict(".metadata.labels.a.b/c", "labeller"),
         ];
-        let drift =
-            Drift { object, deleted: false, fields: drifted_fields(change), corrected: true, known: false };
+        let drift = Drift { corrected: true, ..described(&object, change) };
         assert_eq!(
             drift.to_string(),
             "Deployment ns/web: spec.replicas is 3 instead of 2, by \"kubectl-edit\"; \
@@ -149,8 +177,15 @@ mod tests {
         let mut change = PlannedChange::new(ChangeVerb::Update, &object, "", "");
         change.fields =
             (0..20).map(|i| field(&format!("data.k{i}"), Some(json!("c2VjcmV0")), None)).collect();
-        let fields = drifted_fields(change);
-        let text = Drift { object, deleted: false, fields, corrected: false, known: false }.to_string();
+        let text = described(&object, change).to_string();
         assert!(!text.contains("c2VjcmV0") && text.ends_with("; and 12 more"), "{text}");
+        let long = Some(json!("y".repeat(1 << 20)));
+        let mut change = PlannedChange::new(ChangeVerb::Update, &object, "", "");
+        change.fields = (0..50).map(|i| field(&format!("spec.k{i}"), long.clone(), None)).collect();
+        let drift = described(&object, change);
+        let bytes: usize =
+            drift.fields.iter().map(|f| f.change.before.as_ref().map_or(0, |v| v.to_string().len())).sum();
+        assert!(bytes < 20 * 300, "{bytes}");
+        assert!(drift.to_string().ends_with("; and 42 more"), "{drift}");
     }
 }

@@ -86,8 +86,7 @@ pub(crate) fn change(
     let mut original = original.clone();
     let rules = &options.ownership.leave_to_owner;
     for path in field_conflicts::paths_of(rules, &target.object) {
-        let value = |object: &Value| field_conflicts::remove(&mut object.clone(), path);
-        if value(live) != value(&original) {
+        if field_conflicts::get(live, path) != field_conflicts::get(&original, path) {
             // Others have changed it: the patch does not have it.
             field_conflicts::remove(&mut original, path);
             field_conflicts::remove(&mut modified, path);

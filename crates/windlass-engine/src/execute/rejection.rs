@@ -17,11 +17,13 @@ use crate::{
     request::{ReleaseOptions, SanitizeRules},
 };
 use serde_json::Value;
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, collections::HashSet, time::Duration};
 use windlass_cluster::{ClusterError, Folded, ObjectMeta, ObjectRef};
 
 /// Attempts of a write that another write interferes with. A conflict may be left, then forced, then be invalid.
 pub(crate) const TRIES: u32 = 4;
+/// Most conflicting fields of one object that are left to their owners: each is looked up in the object's lists.
+const MAX_LEFT: usize = 500;
 
 /// A write that is repeated until the API server accepts it, or until no further attempt can succeed.
 pub(crate) struct Attempt<'a> {
@@ -95,14 +97,19 @@ impl<'a> Attempt<'a> {
         options: &ReleaseOptions,
         scaled: &Scaled,
     ) -> bool {
-        let kept = followed_images::kept(live, &self.body);
+        let kept: HashSet<String> = followed_images::kept(live, &self.body).into_iter().collect();
+        let rules = &options.ownership.leave_to_owner;
+        let rules: Vec<&str> = field_conflicts::paths_of(rules, object).collect();
         let (left, taken): (Vec<_>, Vec<_>) = conflicts.iter().partition(|c| {
             kept.contains(&c.field)
-                || field_conflicts::is_left(&options.ownership.leave_to_owner, object, &c.field)
+                || field_conflicts::is_covered(&rules, &c.field)
                 || options.ownership.force_conflicts
                     && field_conflicts::is_injected(&self.body, object, &c.field)
         });
         let forces = options.ownership.force_conflicts || followed_images::are_all(&taken);
+        if left.len() > MAX_LEFT {
+            return false;
+        }
         let mut settled = self.body.clone().into_owned();
         for conflict in &left {
             field_conflicts::remove(&mut settled, &conflict.field);
@@ -223,6 +230,8 @@ mod tests {
         assert!(settle(&mut attempt, &conflicts[..1], &options));
         assert_eq!((&*attempt.body, attempt.force), (&json!({"spec": {"paused": true}}), false));
         assert!(attempt.left && !settle(&mut attempt, &conflicts[..1], &options), "nothing is left to leave");
+        let many = vec![conflict("spec.replicas"); MAX_LEFT + 1];
+        assert!(!settle(&mut Attempt::new(&body), &many, &options), "each is looked up");
         options.ownership.force_conflicts = true;
         assert!(settle(&mut attempt, &conflicts, &options) && attempt.force);
         assert!(!settle(&mut attempt, &conflicts, &options), "it was forced before");

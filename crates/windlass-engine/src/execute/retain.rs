@@ -18,7 +18,7 @@ use crate::{
     request::{PruneConfig, ReleaseOptions},
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectKey, ObjectRef, Propagation};
 
 /// Pages of workloads that are read of a kind: a namespace with more of one kind keeps its ConfigMaps and Secrets.
@@ -57,12 +57,10 @@ pub(crate) async fn references(
         let answers: Vec<Answer> = stream::iter(reads).buffered(WORKLOADS.len()).try_collect().await?;
         match answers.into_iter().collect::<std::result::Result<Vec<ConfigNames>, String>>() {
             Ok(names) => {
-                let named = |object: &ObjectRef| {
-                    names
-                        .iter()
-                        .flatten()
-                        .any(|(kind, name)| *kind == object.gvk.kind && *name == object.name)
-                };
+                let names: HashSet<(&str, &str)> =
+                    names.iter().flatten().map(|(kind, name)| (*kind, name.as_str())).collect();
+                let named =
+                    |object: &ObjectRef| names.contains(&(object.gvk.kind.as_str(), object.name.as_str()));
                 found
                     .referenced
                     .extend(objects.into_iter().filter(|object| named(object)).map(ObjectRef::key));

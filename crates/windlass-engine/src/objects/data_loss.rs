@@ -10,6 +10,10 @@ use windlass_cluster::ObjectMeta;
 pub(crate) const ALLOW: &str = "windlass.dev/allow-data-loss";
 /// Most losses in a text.
 const MOST: usize = 5;
+/// Most losses that are told apart; past them one of each version is.
+const MOST_TOLD: usize = 1_000;
+/// Most bytes of a field's name in a text.
+const LONGEST_NAME: usize = 256;
 /// Deepest schema that is compared.
 const DEEPEST: usize = 40;
 /// The identity of a kind: after a change its objects are not accessible.
@@ -36,7 +40,13 @@ pub(crate) fn losses(live: &Value, new: &Value) -> Vec<Loss> {
         live["status"]["storedVersions"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let is_served = |version: &Value| version["served"] != Value::Bool(false);
     let mut found: Vec<Loss> = Vec::new();
-    let mut lose = |what, dropped_in| found.push(Loss { what, dropped_in });
+    let mut dropping = BTreeSet::new();
+    let mut lose = |what, dropped_in: Option<String>| {
+        let is_first = dropped_in.as_ref().is_some_and(|version| dropping.insert(version.clone()));
+        if is_first || found.len() < MOST_TOLD {
+            found.push(Loss { what, dropped_in });
+        }
+    };
     for (name, place) in IDENTITY {
         let text = |crd: &'_ Value| crd.pointer(place).and_then(Value::as_str).map(str::to_owned);
         if let (Some(was), Some(is)) = (text(live), text(new))
@@ -121,8 +131,9 @@ fn compare(path: &str, old: &Value, new: &Value, depth: usize, lose: &mut dyn Fn
         names.extend(OF_ALL_OBJECTS);
     }
     for name in names {
-        // The version comes first: `v1: spec.size`.
-        let path = format!("{path}{}{name}", if path.contains(": ") { "." } else { ": " });
+        // The version comes first: `v1: spec.size`. Each field below repeats the name.
+        let short = &name[..name.floor_char_boundary(LONGEST_NAME)];
+        let path = format!("{path}{}{short}", if path.contains(": ") { "." } else { ": " });
         match (crd_schema::field(old, name), crd_schema::field(new, name)) {
             (Some(old), Some(new)) => compare(&path, old, new, depth + 1, lose),
             (Some(_), None) => lose(format!("{path} is gone, and its values would be dropped"), true),
@@ -306,5 +317,20 @@ mod tests {
         assert!(allows(&json!({"metadata": {"annotations": {ALLOW: "true"}}})));
         assert!(!allows(&json!({"metadata": {"annotations": {ALLOW: "yes"}}})));
         assert!(!allows(&json!({})));
+    }
+
+    #[test]
+    fn many_losses_below_long_names_are_bounded() {
+        let fields: serde_json::Map<String, Value> =
+            (0..20_000).map(|i| (format!("k{i}"), json!({}))).collect();
+        let schema = |below: Value| json!({"type": "object", "properties": {"x".repeat(500_000): below}});
+        let old = schema(json!({"type": "object", "properties": fields}));
+        let live = crd(&[("v1", true, old.clone()), ("v2", true, old)], &["v1"]);
+        let empty = schema(json!({"type": "object"}));
+        let new = crd(&[("v1", true, empty.clone()), ("v2", true, empty)], &["v1"]);
+        let found = losses(&live, &new);
+        assert!(found.iter().map(|loss| loss.what.len()).sum::<usize>() < 1 << 20);
+        let versions: BTreeSet<_> = found.iter().filter_map(|loss| loss.dropped_in.as_deref()).collect();
+        assert_eq!((found.len(), versions), (MOST_TOLD + 1, BTreeSet::from(["v1", "v2"])));
     }
 }

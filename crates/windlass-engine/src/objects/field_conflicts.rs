@@ -22,15 +22,15 @@ pub(crate) fn of(error: &ClusterError, manager: &str, folded: Folded) -> Vec<Con
     all.filter(|c| c.manager != manager && !folded.has_manager(&c.manager)).collect()
 }
 
-/// Whether a rule leaves a field of an object to its owner. A rule is a path, or `Kind:path`, or `Kind/name:path`,
-/// and covers the field and everything below it.
-pub(crate) fn is_left(rules: &[String], object: &ObjectRef, field: &str) -> bool {
-    paths_of(rules, object).any(|path| {
+/// Whether a field is that of one of these paths, or below it.
+pub(crate) fn is_covered(paths: &[&str], field: &str) -> bool {
+    paths.iter().any(|path| {
         field.strip_prefix(path).is_some_and(|below| below.is_empty() || below.starts_with(['.', '[']))
     })
 }
 
-/// The paths of the rules for an object.
+/// The paths of the rules for an object, which leave fields to their owners. A rule is a path, or `Kind:path`, or `Kind/name:path`, and
+/// covers the field and everything below it.
 pub(crate) fn paths_of<'r>(rules: &'r [String], object: &ObjectRef) -> impl Iterator<Item = &'r str> {
     rules.iter().filter_map(|rule| {
         let (whose, path) = rule.split_once(':').unwrap_or(("", rule));
@@ -45,7 +45,7 @@ pub(crate) fn paths_of<'r>(rules: &'r [String], object: &ObjectRef) -> impl Iter
 /// does not set them again.
 pub(crate) fn leave_away(body: &mut Value, live: &Value, rules: &[String], object: &ObjectRef) {
     for path in paths_of(rules, object) {
-        if remove(&mut live.clone(), path).is_none() {
+        if get(live, path).is_none() {
             remove(body, path);
         }
     }
@@ -73,29 +73,53 @@ pub(crate) fn is_injected(body: &Value, object: &ObjectRef, field: &str) -> bool
     }
     let meta = ObjectMeta::of(body);
     // Charts write a base64 line break to satisfy the schema.
-    let empty = |value: Value| value.as_str().is_none_or(|text| matches!(text, "" | "Cg=="));
-    INJECTORS.iter().any(|name| meta.annotation(name).is_some())
-        || remove(&mut body.clone(), field).is_none_or(empty)
+    let empty = |value: &Value| value.as_str().is_none_or(|text| matches!(text, "" | "Cg=="));
+    INJECTORS.iter().any(|name| meta.annotation(name).is_some()) || get(body, field).is_none_or(empty)
 }
 
-/// Removes a field by its path in the server's form, and returns it. Such paths do not escape names: of several
-/// possible keys the longest is meant.
+/// Removes a field by its path in the server's form, and returns it.
 pub(crate) fn remove(object: &mut Value, path: &str) -> Option<Value> {
+    let (place, rest) = first_step(object, path)?;
+    let below = match place {
+        Place::Item(place) if rest.is_empty() => return Some(object.as_array_mut()?.remove(place)),
+        Place::Key(key) if rest.is_empty() => return object.as_object_mut()?.remove(key),
+        Place::Item(place) => object.get_mut(place),
+        Place::Key(key) => object.get_mut(key),
+    };
+    remove(below?, rest)
+}
+
+/// A field by its path in the server's form.
+pub(crate) fn get<'o>(object: &'o Value, path: &str) -> Option<&'o Value> {
+    let (place, rest) = first_step(object, path)?;
+    let below = match place {
+        Place::Item(place) => object.get(place),
+        Place::Key(key) => object.get(key),
+    };
+    if rest.is_empty() { below } else { get(below?, rest) }
+}
+
+/// Where the first step of a path leads.
+enum Place<'p> {
+    Item(usize),
+    Key(&'p str),
+}
+
+/// The first step of a path into an object, and the rest of the path. Such paths do not escape names: of several possible keys the
+/// longest is meant.
+fn first_step<'p>(object: &Value, path: &'p str) -> Option<(Place<'p>, &'p str)> {
     let path = path.trim_start_matches('.');
     if let Some(selector) = path.strip_prefix('[') {
         let end = end_of(selector)?;
-        let (selector, rest) = (&selector[..end], selector[end + 1..].trim_start_matches('.'));
-        let list = object.as_array_mut()?;
-        let place = list.iter().position(|item| selects(selector, item))?;
-        return if rest.is_empty() { Some(list.remove(place)) } else { remove(&mut list[place], rest) };
+        let (selector, rest) = (Selector::parse(&selector[..end])?, &selector[end + 1..]);
+        let place = object.as_array()?.iter().position(|item| selector.matches(item))?;
+        return Some((Place::Item(place), rest.trim_start_matches('.')));
     }
-    let map = object.as_object_mut()?;
-    let continues = |key: &String| {
+    let continues = |key: &&String| {
         path.strip_prefix(key.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let key = map.keys().filter(|key| continues(key)).max_by_key(|key| key.len()).cloned()?;
-    let rest = &path[key.len()..];
-    if rest.is_empty() { map.remove(&key) } else { remove(map.get_mut(&key)?, rest) }
+    let length = object.as_object()?.keys().filter(continues).map(String::len).max()?;
+    Some((Place::Key(&path[..length]), &path[length..]))
 }
 
 /// The bracket that closes a selector, outside of quotes.
@@ -107,15 +131,32 @@ fn end_of(selector: &str) -> Option<usize> {
     })
 }
 
-/// Whether a selector matches an item of a list: `name="main"`, `="value"`, or several keys separated by commas.
-fn selects(selector: &str, item: &Value) -> bool {
-    if let Some(value) = selector.strip_prefix('=') {
-        return serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item);
+/// A selector of items of a list: `name="main"`, `="value"`, or several keys separated by commas.
+enum Selector<'p> {
+    Value(Value),
+    Keys(Vec<(&'p str, Value)>),
+}
+
+impl<'p> Selector<'p> {
+    /// `None`: it selects nothing.
+    fn parse(text: &'p str) -> Option<Self> {
+        let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+        if let Some(text) = text.strip_prefix('=') {
+            return value(text).map(Self::Value);
+        }
+        let pair = |pair: &'p str| {
+            let (key, text) = pair.split_once('=')?;
+            Some((key, value(text)?))
+        };
+        text.split(',').map(pair).collect::<Option<_>>().map(Self::Keys)
     }
-    selector.split(',').all(|pair| {
-        let Some((key, value)) = pair.split_once('=') else { return false };
-        serde_json::from_str::<Value>(value).is_ok_and(|value| value == item[key])
-    })
+
+    fn matches(&self, item: &Value) -> bool {
+        match self {
+            Self::Value(value) => value == item,
+            Self::Keys(pairs) => pairs.iter().all(|(key, value)| item[*key] == *value),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -140,7 +181,9 @@ mod tests {
             ("", "spec", false),
         ];
         for (rule, field, expected) in cases {
-            assert_eq!(is_left(&[rule.to_owned()], &object, field), expected, "{rule} {field}");
+            let rules = [rule.to_owned()];
+            let paths: Vec<&str> = paths_of(&rules, &object).collect();
+            assert_eq!(is_covered(&paths, field), expected, "{rule} {field}");
         }
     }
 
@@ -185,6 +228,7 @@ mod tests {
         for (path, pointer) in cases {
             let mut changed = body.clone();
             assert!(changed.pointer(pointer).is_some(), "{pointer}");
+            assert_eq!(get(&changed, path), changed.pointer(pointer), "{path}");
             assert!(remove(&mut changed, path).is_some(), "{path}");
             assert!(changed.pointer(pointer).is_none(), "{path}: {changed}");
         }

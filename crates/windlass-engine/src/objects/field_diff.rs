@@ -12,6 +12,16 @@ const SECRET_WORDS: [&str; 9] =
 /// The same, for whole names or parts of names.
 const SECRET_PARTS: [&str; 5] = ["pw", "pwd", "pass", "psk", "dsn"];
 
+/// Most bytes of all paths of one comparison: a long key above many fields is repeated in each of their paths.
+const MAX_PATH_BYTES: usize = 2 << 20;
+/// The longest path of a field whose own fields are listed.
+const MAX_PATH: usize = 16 << 10;
+/// Beginning of the path of the change, without values, that stands for the fields past [`MAX_PATH_BYTES`].
+pub(crate) const FURTHER_FIELDS: &str = "(further fields)";
+
+/// Most bytes of a value that is kept for people.
+const LONGEST_VALUE: usize = 200;
+
 /// A field that differs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldChange {
@@ -43,56 +53,116 @@ pub(crate) fn without_runtime_fields(mut object: Value) -> Value {
     object
 }
 
-/// The differing fields of two objects, in order of their paths.
+/// The differing fields of two objects, in order of their paths. [`FURTHER_FIELDS`] stands for those that are not listed.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
-    let mut found = Vec::new();
-    walk("", Some(before), Some(after), &mut found);
-    found
+    let mut diff = Diff::default();
+    diff.compare(Some(before), Some(after), &String::new);
+    if diff.is_full()
+        && let Some(further) = diff.found.last_mut()
+    {
+        // Changes are compared with those of a saved plan.
+        further.path = format!("{FURTHER_FIELDS} {}", digest(&(before, after)));
+    }
+    diff.found
 }
 
-fn walk(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
-    if before == after {
-        return;
+/// The fields found so far, and the bytes of their paths: each path repeats the keys above it, which can be long.
+#[derive(Default)]
+struct Diff {
+    found: Vec<FieldChange>,
+    path_bytes: usize,
+}
+
+impl Diff {
+    fn is_full(&self) -> bool {
+        self.path_bytes > MAX_PATH_BYTES
     }
-    match (before, after) {
-        (Some(Value::Object(a)), Some(Value::Object(b))) => {
-            let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
-            for key in keys {
-                walk(&join(path, key), a.get(key), b.get(key), found);
-            }
+
+    fn push(&mut self, path: String, before: Option<Value>, after: Option<Value>) {
+        if self.is_full() {
+            return;
         }
-        (Some(Value::Array(a)), Some(Value::Array(b))) => match (names(a), names(b)) {
-            (Some(old), Some(new)) => walk_named(path, &old, &new, found),
-            _ => {
-                for i in 0..a.len().max(b.len()) {
-                    walk(&format!("{path}[{i}]"), a.get(i), b.get(i), found);
+        self.path_bytes += path.len();
+        let (path, before, after) = match self.is_full() {
+            true => (FURTHER_FIELDS.to_owned(), None, None),
+            false => (path, before, after),
+        };
+        self.found.push(FieldChange { path, before, after, sensitive: false });
+    }
+
+    /// Lists a field, or those below it. The path is made only for fields that differ.
+    fn compare(&mut self, before: Option<&Value>, after: Option<&Value>, path: &dyn Fn() -> String) {
+        if self.is_full() || before == after {
+            return;
+        }
+        let path = path();
+        match (before, after) {
+            // Each level below would have a path of this length.
+            _ if path.len() > MAX_PATH => self.push(path, before.cloned(), after.cloned()),
+            (Some(Value::Object(a)), Some(Value::Object(b))) => {
+                let keys: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+                for key in keys {
+                    self.compare(a.get(key), b.get(key), &|| join(&path, key));
                 }
             }
-        },
-        _ => found.push(change(path, before, after)),
+            (Some(Value::Array(a)), Some(Value::Array(b))) => match (names(a), names(b)) {
+                (Some(old), Some(new)) => self.compare_named(&path, &old, &new),
+                _ => {
+                    for i in 0..a.len().max(b.len()) {
+                        self.compare(a.get(i), b.get(i), &|| format!("{path}[{i}]"));
+                    }
+                }
+            },
+            _ => self.push(path, before.cloned(), after.cloned()),
+        }
+    }
+
+    /// The differing fields of lists whose items have names; their order is one, if both have the same names.
+    fn compare_named(&mut self, path: &str, old: &[(&str, &Value)], new: &[(&str, &Value)]) {
+        let (olds, news): (HashMap<&str, &Value>, HashMap<&str, &Value>) =
+            (old.iter().copied().collect(), new.iter().copied().collect());
+        for (name, item) in old {
+            self.compare(Some(item), news.get(name).copied(), &|| format!("{path}[name={name}]"));
+        }
+        for (name, item) in new.iter().filter(|(name, _)| !olds.contains_key(name)) {
+            self.compare(None, Some(item), &|| format!("{path}[name={name}]"));
+        }
+        let same_names = old.len() == new.len() && old.iter().all(|(name, _)| news.contains_key(name));
+        let order =
+            |list: &[(&str, &Value)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
+        let (old, new) = (order(old), order(new));
+        if same_names && old != new {
+            self.push(format!("{path}[order]"), Some(json!(old)), Some(json!(new)));
+        }
     }
 }
 
-/// The differing fields of lists whose items have names; their order is one, if both have the same names.
-fn walk_named(path: &str, old: &[(&str, &Value)], new: &[(&str, &Value)], found: &mut Vec<FieldChange>) {
-    let (olds, news): (HashMap<&str, &Value>, HashMap<&str, &Value>) =
-        (old.iter().copied().collect(), new.iter().copied().collect());
-    for (name, item) in old {
-        walk(&format!("{path}[name={name}]"), Some(item), news.get(name).copied(), found);
-    }
-    for (name, item) in new.iter().filter(|(name, _)| !olds.contains_key(name)) {
-        walk(&format!("{path}[name={name}]"), None, Some(item), found);
-    }
-    let same_names = old.len() == new.len() && old.iter().all(|(name, _)| news.contains_key(name));
-    let order = |list: &[(&str, &Value)]| list.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>();
-    let (old, new) = (order(old), order(new));
-    if same_names && old != new {
-        found.push(change(&format!("{path}[order]"), Some(&json!(old)), Some(&json!(new))));
-    }
+/// Keeps the first `most` changes whose paths have at most `bytes` together, and returns how many others there were.
+pub(crate) fn truncate(changes: &mut Vec<FieldChange>, most: usize, bytes: usize) -> usize {
+    let mut left = bytes;
+    let fits = |change: &FieldChange| {
+        let rest = left.checked_sub(change.path.len());
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    let kept = changes.iter().take(most).map(fits).take_while(|fits| *fits).count();
+    let others = changes.len() - kept;
+    changes.truncate(kept);
+    others
 }
 
-fn change(path: &str, before: Option<&Value>, after: Option<&Value>) -> FieldChange {
-    FieldChange { path: path.to_owned(), before: before.cloned(), after: after.cloned(), sensitive: false }
+/// Cuts values that are longer than people read.
+pub(crate) fn shorten_values(change: &mut FieldChange) {
+    for value in [&mut change.before, &mut change.after].into_iter().flatten() {
+        let text = match &*value {
+            Value::String(text) => text.as_str().into(),
+            Value::Array(_) | Value::Object(_) => std::borrow::Cow::Owned(value.to_string()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => continue,
+        };
+        if text.len() > LONGEST_VALUE {
+            *value = format!("{}…", &text[..text.floor_char_boundary(LONGEST_VALUE)]).into();
+        }
+    }
 }
 
 /// Quotes keys with dots or brackets.
@@ -217,6 +287,27 @@ mod tests {
         turned.as_array_mut().unwrap().reverse();
         let found = changes(&list(0, 20_000, "a"), &turned);
         assert_eq!(found.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), ["[order]"]);
+    }
+
+    #[test]
+    fn long_keys_above_many_fields_are_bounded() {
+        let object = |value: usize| -> Value {
+            let below: Map<String, Value> = (0..20_000).map(|i| (format!("k{i}"), json!(value))).collect();
+            json!({"x".repeat(10_000): below, "z": value})
+        };
+        let found = changes(&object(1), &object(2));
+        assert!(found.iter().map(|change| change.path.len()).sum::<usize>() <= MAX_PATH_BYTES);
+        let last = found.last().unwrap();
+        assert!(last.path.starts_with(FURTHER_FIELDS) && last.before.is_none() && last.after.is_none());
+        assert_ne!(found, changes(&object(1), &object(3)), "a plan of other fields is another one");
+        assert_eq!(changes(&object(1), &object(1)), []);
+        let long = |value: usize| json!({"x".repeat(500_000): {"a": value, "b": value}});
+        let found = changes(&long(1), &long(2));
+        assert_eq!((found.len(), &found[0].before), (1, &Some(json!({"a": 1, "b": 1}))));
+        let mut few = changes(&json!({"a": 1, "b": 1, "c": 1}), &json!({"a": 2, "b": 2, "c": 2}));
+        assert_eq!((truncate(&mut few, 3, 3), few.len()), (0, 3));
+        assert_eq!((truncate(&mut few.clone(), 1, 3), truncate(&mut few, 3, 2)), (2, 1));
+        assert_eq!(few.iter().map(|c| c.path.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]

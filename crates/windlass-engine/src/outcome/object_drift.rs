@@ -2,11 +2,13 @@
 
 use crate::objects::field_diff::FieldChange;
 use serde_json::Value;
-use std::fmt;
+use std::{borrow::Cow, fmt};
 use windlass_cluster::ObjectRef;
 
 /// Longest value that is shown in full, in characters.
 const LONGEST: usize = 60;
+/// Longest path that is shown in full, in characters.
+const LONGEST_PATH: usize = 300;
 /// Most fields shown of one object.
 const MOST: usize = 8;
 
@@ -18,6 +20,8 @@ pub struct Drift {
     pub deleted: bool,
     /// The differences: `before` is the live value, `after` the revision's. Secrets are hidden.
     pub fields: Vec<DriftedField>,
+    /// How many more there are: of an object that is only described.
+    pub further_fields: usize,
     /// It was corrected; else only reported.
     pub corrected: bool,
     /// It was reported before.
@@ -44,7 +48,7 @@ impl fmt::Display for Drift {
         for (i, field) in self.fields.iter().take(MOST).enumerate() {
             write!(f, "{}{field}", if i == 0 { ": " } else { "; " })?;
         }
-        match self.fields.len().saturating_sub(MOST) {
+        match self.fields.len().saturating_sub(MOST) + self.further_fields {
             0 => Ok(()),
             more => write!(f, "; and {more} more"),
         }
@@ -54,6 +58,7 @@ impl fmt::Display for Drift {
 impl fmt::Display for DriftedField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FieldChange { path, before, after, .. } = &self.change;
+        let path = cut(path, LONGEST_PATH);
         match (before, after) {
             (None, None) => write!(f, "{path} was changed")?,
             (None, Some(_)) => write!(f, "{path} was removed")?,
@@ -74,9 +79,13 @@ fn short(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+    cut(&text, LONGEST).into_owned()
+}
+
+fn cut(text: &str, characters: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
     }
 }
 

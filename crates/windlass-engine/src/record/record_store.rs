@@ -13,11 +13,12 @@ use std::{
     cmp::Reverse,
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
+use tokio::sync::{Mutex, MutexGuard};
 use windlass_base::redact;
 use windlass_cluster::{Cluster, ClusterError, DeleteOptions, Gvk, ObjectMeta, ObjectRef, Propagation};
 
@@ -31,8 +32,12 @@ const SETTLING: u32 = 6;
 /// Up to this many records are read one by one.
 const SINGLY: usize = 32;
 
-/// Records with up to this many bytes, packed, are decoded where they are read.
+/// Records with up to this many bytes, packed, are decoded where they are read; with up to as many of JSON, they are encoded where they
+/// are written.
 const SMALL: usize = 256 << 10;
+
+/// Large records are packed and unpacked one after the other: their texts are there at a time with what is parsed of them.
+static LARGE: Mutex<()> = Mutex::const_new(());
 
 /// Where records are stored: Helm's drivers.
 #[derive(Debug, Clone, Default)]
@@ -121,6 +126,32 @@ fn decode_all(objects: Vec<Value>, form: RecordForm, rooms: &mut RecordRooms) ->
         .collect();
     decoded.sort_by_key(|(at, _)| *at);
     decoded.into_iter().map(|(_, decoded)| decoded).collect()
+}
+
+/// Does work on large records, in its turn: not on a thread that requests of others wait for. Work that began keeps the turn to its end,
+/// also if nobody waits for it any more.
+async fn apart<T: Send + 'static>(
+    turn: MutexGuard<'static, ()>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let working = redact::spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    });
+    working.await.map_err(|error| error.to_string())
+}
+
+/// The objects of a record. `stamp`: as in [`encode::encode`].
+async fn encoded(record: &Record, stamp: &'static str, form: RecordForm) -> Result<Encoded, RecordError> {
+    if encode::fits(record, SMALL) {
+        return encode::encode(record, stamp, form);
+    }
+    let turn = LARGE.lock().await;
+    // Whoever stops waiting keeps the record. There is one copy at a time.
+    let record = record.clone();
+    let name = secret_name(&record.name, record.version);
+    let encoding = apart(turn, move || encode::encode(&record, stamp, form)).await;
+    encoding.map_err(|reason| RecordError::Decode { name, reason })?
 }
 
 /// A record with the resource version that it was read at.
@@ -304,22 +335,16 @@ impl<'a> RecordStore<'a> {
         objects: Vec<Value>,
         rooms: &mut RecordRooms,
     ) -> Result<Vec<Decoded>, RecordError> {
-        /// Large records are unpacked one after the other: their texts are there at a time with what is parsed of them.
-        static UNPACKING: Mutex<()> = Mutex::new(());
         let form = self.storage.form();
         let length = |object: &Value| object["data"]["release"].as_str().map_or(0, str::len);
         if objects.iter().map(length).sum::<usize>() <= SMALL {
             return Ok(decode_all(objects, form, rooms));
         }
+        let turn = LARGE.lock().await;
         let mut own = std::mem::take(rooms);
-        // It takes its time: not on a thread that requests of others wait for.
-        let decoding = redact::spawn_blocking(move || {
-            let _one = UNPACKING.lock().unwrap_or_else(PoisonError::into_inner);
-            (decode_all(objects, form, &mut own), own)
-        });
-        let decoded = decoding.await;
-        let (decoded, own) = decoded
-            .map_err(|e| RecordError::Decode { name: "of a release".to_owned(), reason: e.to_string() })?;
+        let decoding = apart(turn, move || (decode_all(objects, form, &mut own), own)).await;
+        let (decoded, own) =
+            decoding.map_err(|reason| RecordError::Decode { name: "of a release".to_owned(), reason })?;
         *rooms = own;
         Ok(decoded)
     }
@@ -524,7 +549,16 @@ impl<'a> RecordStore<'a> {
             let part = self.cluster.get(&object).await?;
             texts.extend(part.and_then(|part| encode::decode_part(&part, form)));
         }
-        if encode::join_parts(record, &texts, room)? {
+        let turn = LARGE.lock().await;
+        let (mut whole, mut left) = (record.clone(), *room);
+        let joining = apart(turn, move || {
+            let joined = encode::join_parts(&mut whole, &texts, &mut left);
+            (joined, whole, left)
+        });
+        let (joined, whole, left) =
+            joining.await.map_err(|reason| RecordError::Decode { name: head.clone(), reason })?;
+        (*record, *room) = (whole, left);
+        if joined? {
             return Ok(());
         }
         if record.info.status.is_pending() {
@@ -563,7 +597,7 @@ impl<'a> RecordStore<'a> {
     pub async fn create(&self, mut record: Record) -> Result<StoredRecord, RecordError> {
         self.writable()?;
         let Encoded { mut head, parts, extension } =
-            encode::encode(&record, "createdAt", self.storage.form())?;
+            encoded(&record, "createdAt", self.storage.form()).await?;
         let id = ReleaseId::new(&record.namespace, &record.name);
         let object = self.reference(&id, record.version);
         head["metadata"]["namespace"] = self.namespace_of(&id).into();
@@ -609,8 +643,8 @@ impl<'a> RecordStore<'a> {
     pub async fn update(&self, stored: &mut StoredRecord) -> Result<(), RecordError> {
         self.writable()?;
         let record = &stored.record;
-        let encoded = encode::encode(record, "modifiedAt", self.storage.form())?;
-        let Encoded { mut head, parts, extension } = encoded;
+        let Encoded { mut head, parts, extension } =
+            encoded(record, "modifiedAt", self.storage.form()).await?;
         head["metadata"]["resourceVersion"] = stored.resource_version.as_str().into();
         let id = ReleaseId::new(&stored.stored_in, &record.name);
         let object = self.storage.reference(&id, record.version);
@@ -656,4 +690,24 @@ impl<'a> RecordStore<'a> {
 
 fn same(a: &Record, b: &Record) -> bool {
     a.info == b.info && a.extension == b.extension && a.manifest == b.manifest && a.hooks == b.hooks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+
+    #[tokio::test]
+    async fn a_large_record_is_encoded_in_its_turn_and_a_small_one_at_once() {
+        let small = Record { name: "web".to_owned(), version: 3, ..Record::default() };
+        let large = Record { manifest: "a".repeat(SMALL), ..small.clone() };
+        let head = |encoded: Result<Encoded, RecordError>| encoded.unwrap().head["metadata"]["name"].clone();
+        let turn = LARGE.lock().await;
+        let encoding = encoded(&small, "createdAt", RecordForm::Secret).now_or_never();
+        assert_eq!(head(encoding.unwrap()), "sh.helm.release.v1.web.v3");
+        let mut encoding = Box::pin(encoded(&large, "createdAt", RecordForm::Secret));
+        assert!(encoding.as_mut().now_or_never().is_none(), "another large one has the turn");
+        drop(turn);
+        assert_eq!(head(encoding.await), "sh.helm.release.v1.web.v3");
+    }
 }

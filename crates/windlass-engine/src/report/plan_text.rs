@@ -91,7 +91,7 @@ pub fn field_line(field: &FieldChange, paint: &impl Fn(&str, &str) -> String) ->
         (Some(before), None) => {
             format!("    {}: {}\n", paint("31", &format!("- {}", field.path)), value(before))
         }
-        (None, None) => String::new(),
+        (None, None) => format!("    {}\n", field.path),
     }
 }
 
