@@ -3,12 +3,15 @@
 //! Owns the watches of one key. What a changed answer leads to is the controller's.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
+use windlass_base::namespace_semaphores::NamespaceSemaphores;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
 use windlass_render::lookup_digest;
 use windlass_render::replay::LookupQuery;
@@ -21,6 +24,44 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// After this time a watch that could not begin is tried again; sooner if other kinds are served.
 const RETRY: Duration = Duration::from_secs(30);
+
+/// How many answers are read again at a time, of all keys: they are whole objects, and one change may concern the answers of many keys.
+const READ_AT_ONCE: usize = 4;
+
+/// How many of them are those of keys of one namespace.
+const READ_OF_NAMESPACE: usize = READ_AT_ONCE / 2;
+
+/// How long one of them may be read: the server of a tenant does not keep the places from others.
+const READ_TIME: Duration = Duration::from_secs(60);
+
+/// The places of this process.
+static PLACES: LazyLock<ReadPlaces> = LazyLock::new(ReadPlaces::new);
+
+/// Places for answers that are read again.
+struct ReadPlaces {
+    all: Semaphore,
+    of_namespace: NamespaceSemaphores,
+}
+
+/// A place, until it is dropped.
+struct ReadPlace<'p> {
+    _of_namespace: Option<OwnedSemaphorePermit>,
+    _of_all: Option<SemaphorePermit<'p>>,
+}
+
+impl ReadPlaces {
+    fn new() -> Self {
+        Self { all: Semaphore::new(READ_AT_ONCE), of_namespace: NamespaceSemaphores::new(READ_OF_NAMESPACE) }
+    }
+
+    /// Waits for a place: first for one of the namespace, so that its other answers do not wait before those of others.
+    async fn acquire(&self, namespace: &str) -> ReadPlace<'_> {
+        // The semaphores are never closed.
+        let of_namespace = self.of_namespace.of(namespace).acquire_owned().await.ok();
+        let of_all = self.all.acquire().await.ok();
+        ReadPlace { _of_namespace: of_namespace, _of_all: of_all }
+    }
+}
 
 /// The watches of one key; they end when this is dropped.
 pub(super) struct AnswerWatch {
@@ -47,7 +88,7 @@ impl AnswerWatch {
         for (query, digest) in lookups.into_iter().take(MAX_WATCHED) {
             let (cluster, key, outdated) = (cluster.clone(), key.to_owned(), outdated.clone());
             tasks.spawn(async move {
-                until_changed(&cluster, &query, &digest).await;
+                until_changed(&cluster, &key, &query, &digest).await;
                 // The receiver is gone when the controller stops.
                 drop(outdated.send(key));
             });
@@ -56,15 +97,33 @@ impl AnswerWatch {
     }
 }
 
-/// Whether the answer still has its digest. A watch is in no pass, and makes no text of what it sees: it adds no secret to any set.
-async fn is_current(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Result<bool, ClusterError> {
-    Ok(lookup_digest(cluster, query).await? == digest)
+/// The namespace of a key, of which its places are; empty for one without.
+fn namespace_of(key: &str) -> &str {
+    key.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
-async fn until_changed(cluster: &Cluster, query: &LookupQuery, digest: &str) {
+/// Whether the answer still has its digest; it has its place until its digest is made. A watch is in no pass, and makes no text of what it
+/// sees: it adds no secret to any set.
+async fn is_current(
+    cluster: &Cluster,
+    key: &str,
+    query: &LookupQuery,
+    digest: &str,
+) -> Result<bool, ClusterError> {
+    let _place = PLACES.acquire(namespace_of(key)).await;
+    match tokio::time::timeout(READ_TIME, lookup_digest(cluster, query)).await {
+        Ok(found) => Ok(found? == digest),
+        Err(_) => {
+            let request = format!("lookup of {}", query.kind);
+            Err(ClusterError::Timeout { request, seconds: READ_TIME.as_secs() })
+        }
+    }
+}
+
+async fn until_changed(cluster: &Cluster, key: &str, query: &LookupQuery, digest: &str) {
     let mut kinds = cluster.kind_changes();
     loop {
-        match follow(cluster, query, digest).await {
+        match follow(cluster, key, query, digest).await {
             Ok(()) => return,
             Err(error) => {
                 let LookupQuery { api_version, kind, namespace, name } = query;
@@ -79,14 +138,14 @@ async fn until_changed(cluster: &Cluster, query: &LookupQuery, digest: &str) {
         }
         // Its kind may be served now.
         drop(tokio::time::timeout(RETRY, kinds.changed()).await);
-        if matches!(is_current(cluster, query, digest).await, Ok(false)) {
+        if matches!(is_current(cluster, key, query, digest).await, Ok(false)) {
             return;
         }
     }
 }
 
 /// Returns when the answer has changed.
-async fn follow(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Result<(), ClusterError> {
+async fn follow(cluster: &Cluster, key: &str, query: &LookupQuery, digest: &str) -> Result<(), ClusterError> {
     let gvk = Gvk::new(&query.api_version, &query.kind);
     let namespace = Some(query.namespace.as_str()).filter(|n| !n.is_empty());
     let mut events = if query.name.is_empty() {
@@ -105,7 +164,7 @@ async fn follow(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Result<
         if listing {
             continue;
         }
-        if !is_current(cluster, query, digest).await? {
+        if !is_current(cluster, key, query, digest).await? {
             return Ok(());
         }
         if query.name.is_empty() {
@@ -113,4 +172,26 @@ async fn follow(cluster: &Cluster, query: &LookupQuery, digest: &str) -> Result<
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+
+    #[test]
+    fn few_answers_are_read_at_a_time_and_half_of_them_for_one_namespace() {
+        assert_eq!([namespace_of("a/web"), namespace_of("module")], ["a", ""]);
+        let places = ReadPlaces::new();
+        let acquire = |namespace: &str| places.acquire(namespace).now_or_never();
+        let held = [acquire("a"), acquire("a")];
+        assert!(held.iter().all(Option::is_some));
+        assert!(acquire("a").is_none());
+        // The other half is for others.
+        let others = [acquire("b"), acquire("c")];
+        assert!(others.iter().all(Option::is_some));
+        assert!(acquire("d").is_none());
+        drop(held);
+        assert!(acquire("d").is_some() && acquire("a").is_some());
+    }
 }

@@ -14,11 +14,13 @@ use serde_json::Value;
 use super::compact_object::{CompactObject, without_managed_fields};
 use super::controller_context::ControllerContext;
 use super::dependencies::reaches;
+use super::drift_policy::forget_drift;
 use super::error::ReconcileError;
 use super::failure_log::{FailureLog, PassFailure};
 use super::finalizer::has_finalizer;
 use super::front_end::{Dependencies, FrontEnd, Reconciled, Requeue};
 use super::image_values::ImageAnnotations;
+use super::kept_requests::KeptRequest;
 use super::kind_events::{self, KindEvents};
 use super::reconcile_pass::{Finished, ReconcilePass, Task, duration_labels};
 use super::related_objects::RelatedWatch;
@@ -109,8 +111,8 @@ struct ObservedObject {
     fingerprint: Fingerprint,
     releases: BTreeSet<ReleaseKey>,
     facts: ObjectFacts,
-    /// What was last rendered of each release, unless it is out of date.
-    requests: BTreeMap<ReleaseKey, Arc<ReleaseRequest>>,
+    /// What was last rendered of each release, unless it is out of date or too much to keep.
+    requests: BTreeMap<ReleaseKey, KeptRequest>,
     /// Releases that may have drifted since the last job.
     drifted: BTreeSet<ReleaseKey>,
     /// What the last pass left.
@@ -378,9 +380,8 @@ impl<F: FrontEnd> Controller<F> {
             other.readiness == Readiness::Waiting && other.facts.dependencies.contains_key(key)
         };
         let waiting = self.objects.iter().filter(|(_, other)| waits(other));
-        let blocks = |other: &ObservedObject| {
-            self.unready(other).iter().any(|missing| !self.is_unchecked(other, missing))
-        };
+        let blocks =
+            |other: &ObservedObject| self.unready(other).any(|missing| !self.is_unchecked(other, missing));
         let ready = waiting.filter(|(_, other)| !blocks(other));
         let ready: Vec<String> = ready.map(|(other, _)| other.clone()).collect();
         for other in ready {
@@ -413,7 +414,7 @@ impl<F: FrontEnd> Controller<F> {
         let object = self.reference(key);
         self.context.release_settings.forget(&object);
         let metrics = &self.context.state.metrics;
-        metrics.remove("windlass_drifted_objects", &[("object", &object.to_string())]);
+        forget_drift(metrics, ("object", &object.to_string()));
         if let Some(metric) = self.front_end.duration_metric() {
             metrics.remove(metric.name, &duration_labels(&object));
         }
@@ -490,7 +491,8 @@ impl<F: FrontEnd> Controller<F> {
                 continue;
             };
             let drifted = std::mem::take(&mut known.drifted);
-            let requests: Option<Vec<_>> = drifted.iter().map(|id| known.requests.get(id).cloned()).collect();
+            let kept = |id| known.requests.get(id).map(|kept| Arc::clone(&kept.request));
+            let requests: Option<Vec<_>> = drifted.iter().map(kept).collect();
             let Some(known) = self.objects.get(&key) else { continue };
             let owned = |id: &ReleaseKey| self.claims.refusal(id, &key).is_none();
             let owned = known.releases.is_empty() || known.releases.iter().any(owned);
@@ -563,7 +565,7 @@ impl<F: FrontEnd> Controller<F> {
                 "it depends on itself, directly or through others".to_owned(),
             ));
         }
-        let missing = self.unready(known);
+        let missing: BTreeSet<String> = self.unready(known).cloned().collect();
         if missing.is_empty() {
             return Task::Reconcile;
         }
@@ -581,13 +583,13 @@ impl<F: FrontEnd> Controller<F> {
     }
 
     /// The dependencies of an object that are not ready, as far as that is known here.
-    fn unready(&self, known: &ObservedObject) -> BTreeSet<String> {
+    fn unready<'o>(&'o self, known: &'o ObservedObject) -> impl Iterator<Item = &'o String> {
         let is_ready =
             |other: &ObservedObject| other.facts.shows_ready.unwrap_or(other.readiness == Readiness::Ready);
-        let waits = |(key, rule): &(&String, &Option<String>)| {
+        let waits = move |(key, rule): &(&String, &Option<String>)| {
             rule.is_some() || !self.objects.get(*key).is_some_and(is_ready)
         };
-        known.facts.dependencies.iter().filter(waits).map(|(key, _)| key.clone()).collect()
+        known.facts.dependencies.iter().filter(waits).map(|(key, _)| key)
     }
 
     /// Notes how a job ended. What is logged of it is masked by the secrets that it read.
@@ -639,7 +641,9 @@ impl<F: FrontEnd> Controller<F> {
             Finished::Reconciled(Reconciled { ready, requeue, requests, inputs, memo, failure }) => {
                 // A later generation that came meanwhile is not ready yet.
                 known.readiness = if ready && !busy { Readiness::Ready } else { Readiness::Pending };
-                known.requests = keyed(requests);
+                // The room of those before is free for these.
+                known.requests.clear();
+                known.requests = kept(requests, key);
                 known.memo = memo;
                 if let Some(inputs) = inputs {
                     self.workers.watch_inputs(key, inputs);
@@ -706,7 +710,11 @@ impl<F: FrontEnd> Controller<F> {
     }
 }
 
-/// What drift of each release is corrected with.
-fn keyed(requests: Vec<Arc<ReleaseRequest>>) -> BTreeMap<ReleaseKey, Arc<ReleaseRequest>> {
-    requests.into_iter().map(|request| (ReleaseKey::at_home(&request.id), request)).collect()
+/// What drift of each release is corrected with, as far as there is room. `key`: of their object.
+fn kept(requests: Vec<Arc<ReleaseRequest>>, key: &str) -> BTreeMap<ReleaseKey, KeptRequest> {
+    let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+    let keep = |request: Arc<ReleaseRequest>| {
+        Some((ReleaseKey::at_home(&request.id), KeptRequest::new(request, namespace)?))
+    };
+    requests.into_iter().filter_map(keep).collect()
 }

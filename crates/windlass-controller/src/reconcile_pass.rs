@@ -463,10 +463,15 @@ impl ReconcilePass {
         self.reader = Some(reader.clone());
     }
 
+    /// Who reads the references: the operator, unless one was set.
+    pub(crate) fn reader(&self) -> &Cluster {
+        self.reader.as_ref().unwrap_or_else(|| self.client())
+    }
+
     /// The references as inputs to watch; `None` if there are none.
     fn inputs(&mut self) -> Option<RenderInputs> {
         let lookups = std::mem::take(&mut self.references);
-        let client = self.reader.clone().unwrap_or_else(|| self.client().clone());
+        let client = self.reader().clone();
         (!lookups.is_empty()).then(|| RenderInputs { lookups, ..RenderInputs::new(client) })
     }
 

@@ -135,13 +135,14 @@ impl SecretData {
 }
 
 impl ReconcilePass {
-    /// Reads a Secret in the object's namespace, and watches it.
+    /// Reads a Secret in the object's namespace with the rights of the pass's reader ([`ReconcilePass::set_reader`]), or else of the
+    /// operator, and watches it.
     ///
     /// # Errors
     /// As [`SecretData::read`].
     pub async fn read_secret(&mut self, name: &str) -> Result<SecretData, SecretReadError> {
         let namespace = self.reference.namespace.clone().unwrap_or_default();
-        let cluster = self.client().clone();
+        let cluster = self.reader().clone();
         SecretData::read_watched(&cluster, &mut self.references, &namespace, name).await
     }
 

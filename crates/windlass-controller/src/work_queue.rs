@@ -207,6 +207,10 @@ impl WorkQueue {
 
     /// The jobs that may start now; they count as running from here on.
     pub fn start(&mut self) -> Vec<(String, Job)> {
+        if self.placed() >= self.most_placed() {
+            // Asked after each event: with many keys that wait, looking at all of them would take longer than what is done.
+            return Vec::new();
+        }
         let queue = &*self;
         let owed = |job: Job| {
             let owing = queue.slots.iter().filter(move |(key, s)| queue.owes(key, s) == Some(job));
@@ -227,9 +231,9 @@ impl WorkQueue {
             }
         };
         let ready = self.slots.iter().filter(may_start);
-        let mut ready: Vec<(u32, u64, String)> =
-            ready.map(|(key, slot)| (slot.order, slot.turn, key.clone())).collect();
-        ready.sort();
+        let mut ready: Vec<(u32, u64, &String)> =
+            ready.map(|(key, slot)| (slot.order, slot.turn, key)).collect();
+        ready.sort_unstable();
         let mut started = Vec::new();
         for key in self.with_a_place(ready.into_iter().map(|(.., key)| key)) {
             if let Some(slot) = self.slots.get_mut(&key)
@@ -242,13 +246,18 @@ impl WorkQueue {
         started
     }
 
+    /// Most jobs that have a place.
+    fn most_placed(&self) -> usize {
+        self.max_running.saturating_add(self.spare_places)
+    }
+
     /// Those of the keys that get a place now, in this order.
-    fn with_a_place(&self, keys: impl Iterator<Item = String>) -> Vec<String> {
+    fn with_a_place<'k>(&self, keys: impl Iterator<Item = &'k String>) -> Vec<String> {
         let mut placed = self.placed();
         let mut namespaces: Option<BTreeSet<String>> = None;
         let mut chosen = Vec::new();
         for key in keys {
-            if placed >= self.max_running.saturating_add(self.spare_places) {
+            if placed >= self.most_placed() {
                 break;
             }
             if placed >= self.max_running {
@@ -256,12 +265,12 @@ impl WorkQueue {
                     let started = chosen.iter().map(|key: &String| namespace_of(key).to_owned());
                     self.namespaces_with_places().into_iter().chain(started).collect()
                 });
-                if !namespaces.insert(namespace_of(&key).to_owned()) {
+                if !namespaces.insert(namespace_of(key).to_owned()) {
                     continue;
                 }
             }
             placed += 1;
-            chosen.push(key);
+            chosen.push(key.clone());
         }
         chosen
     }
@@ -295,8 +304,7 @@ impl WorkQueue {
     pub fn resume(&mut self, key: &str) -> bool {
         let placed = self.placed();
         let free = placed < self.max_running
-            || placed < self.max_running.saturating_add(self.spare_places)
-                && !self.namespaces_with_places().contains(namespace_of(key));
+            || placed < self.most_placed() && !self.namespaces_with_places().contains(namespace_of(key));
         match self.slots.get_mut(key) {
             Some(slot) if slot.parked && !free => false,
             Some(slot) => {

@@ -123,6 +123,24 @@ impl MetricStore {
         }
     }
 
+    /// Whether a series without a group exists, or fewer than `of_label` with its first label and `of_all` of the family do.
+    pub(super) fn has_room(&self, name: &str, labels: Labels, (of_label, of_all): (usize, usize)) -> bool {
+        let Some(family) = self.families.get(name) else { return true };
+        let first: Labels = labels.iter().take(1).cloned().collect();
+        let others = family.starting_with(first).take(of_label).count();
+        (others < of_label && family.series.len() < of_all) || family.series.contains_key(&(None, labels))
+    }
+
+    /// Removes all series without a group that have this first label.
+    pub(super) fn remove_starting_with(&mut self, name: &str, first: Labels) {
+        let Some(family) = self.families.get_mut(name) else { return };
+        let keys: Vec<_> = family.starting_with(first).cloned().collect();
+        for key in &keys {
+            family.series.remove(key);
+        }
+        self.total -= keys.len();
+    }
+
     /// Removes all series of a family, but keeps the family.
     pub(super) fn clear(&mut self, name: &str) {
         if let Some(family) = self.families.get_mut(name) {
@@ -181,6 +199,13 @@ impl Change<'_> {
 }
 
 impl Family {
+    /// The keys of the series without a group that have this first label: they follow each other.
+    fn starting_with(&self, first: Labels) -> impl Iterator<Item = &(Option<String>, Labels)> {
+        let label = first.first().cloned();
+        let all = self.series.range((None, first)..).map(|(key, _)| key);
+        all.take_while(move |(group, labels)| group.is_none() && labels.first() == label.as_ref())
+    }
+
     fn encoded(&self, name: &str) -> proto::MetricFamily {
         let mut family = proto::MetricFamily::default();
         family.set_name(name.to_owned());

@@ -28,6 +28,23 @@ impl Metrics {
         self.change(name, help, pairs, Change::Add(amount));
     }
 
+    /// Adds to a counter, unless it would be a new series and there are the most with its first label, or of the counter, already.
+    /// `false`: it was not added.
+    pub fn add_within(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        pairs: &[(&str, &str)],
+        amount: f64,
+        most: (usize, usize),
+    ) -> bool {
+        let fits = self.store().has_room(name, labels(pairs), most);
+        if fits {
+            self.add(name, help, pairs, amount);
+        }
+        fits
+    }
+
     /// Sets a gauge.
     pub fn set(&self, name: &'static str, help: &'static str, pairs: &[(&str, &str)], value: f64) {
         self.change(name, help, pairs, Change::Set(value));
@@ -48,6 +65,11 @@ impl Metrics {
     /// Removes a series.
     pub fn remove(&self, name: &'static str, pairs: &[(&str, &str)]) {
         self.store().remove(name, labels(pairs));
+    }
+
+    /// Removes all series with this first label.
+    pub fn remove_starting_with(&self, name: &'static str, first: (&str, &str)) {
+        self.store().remove_starting_with(name, labels(&[first]));
     }
 
     /// The text exposition of all series.

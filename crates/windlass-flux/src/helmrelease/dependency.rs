@@ -9,6 +9,9 @@ use windlass_cluster::ObjectMeta;
 use windlass_controller::{Dependencies, ReconcileError};
 use windlass_engine::Disposition;
 
+/// Most dependencies of one object: the controller looks at each whenever one of them changes.
+const MAX_DEPENDENCIES: usize = 100;
+
 /// A dependency as `NAMESPACE/NAME`.
 pub(super) fn key_of(object: &HelmReleaseObject, dependency: &Dependency) -> String {
     format!("{}/{}", dependency.namespace.as_deref().unwrap_or(&object.namespace), dependency.name)
@@ -19,12 +22,30 @@ fn all(object: &HelmReleaseObject) -> &[Dependency] {
 }
 
 /// The dependencies, as `NAMESPACE/NAME`, each with the expression that says whether it is ready. Of two for one object the first counts.
+/// None if there are too many, which [`check_number`] refuses.
 pub(super) fn declared(object: &HelmReleaseObject) -> Dependencies {
     let mut out = Dependencies::new();
+    if all(object).len() > MAX_DEPENDENCIES {
+        return out;
+    }
     for dependency in all(object) {
         out.entry(key_of(object, dependency)).or_insert_with(|| dependency.ready_expr.clone());
     }
     out
+}
+
+/// Refuses more dependencies than the controller looks at.
+///
+/// # Errors
+/// There are more than [`MAX_DEPENDENCIES`].
+pub(super) fn check_number(object: &HelmReleaseObject) -> Result<(), ReconcileError> {
+    match all(object).len() {
+        found if found > MAX_DEPENDENCIES => Err(ReconcileError::Config(format!(
+            "spec.dependsOn has {found} entries, and at most {MAX_DEPENDENCIES} are allowed: \
+             depend on an object that depends on several of them"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses expressions about objects of other namespaces: they can ask for any field of those, one bit at a time. Whether such an object
@@ -96,6 +117,20 @@ mod tests {
             let object = HelmReleaseObject::read(&object(namespace, expr));
             assert_eq!(check_namespaces(&object).is_ok(), allowed, "{namespace} {expr:?}");
         }
+    }
+
+    #[test]
+    fn dependencies_are_counted() {
+        let object = |count: usize| {
+            let all: Vec<Value> = (0..count).map(|i| json!({"name": format!("n{i}")})).collect();
+            HelmReleaseObject::read(
+                &json!({"metadata": {"namespace": "a", "name": "web"}, "spec": {"dependsOn": all}}),
+            )
+        };
+        let (most, more) = (object(MAX_DEPENDENCIES), object(MAX_DEPENDENCIES + 1));
+        assert!(check_number(&most).is_ok() && declared(&most).len() == MAX_DEPENDENCIES);
+        let told = check_number(&more).unwrap_err().to_string();
+        assert!(told.contains("spec.dependsOn has 101 entries") && declared(&more).is_empty(), "{told}");
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use flux_api::helm_release::{IgnoreRule, Selector};
 use windlass_cluster::{Gvk, ObjectMeta};
-use windlass_controller::ReconcileError;
+use windlass_controller::{MAX_IGNORE_RULES, ReconcileError};
 use windlass_engine::WHOLE_OBJECT;
 use windlass_render::post_renderers::LabelSelector;
 
@@ -26,6 +26,10 @@ const KEYS: [&[&str]; 9] = [
     &["type"],
     &["ip"],
 ];
+
+/// Most fields that rules select, of each object of a release by itself, and bytes of them.
+const MAX_FIELDS: usize = 20_000;
+const MAX_FIELD_BYTES: usize = 2 << 20;
 
 /// A target that is compiled.
 struct Target {
@@ -81,13 +85,20 @@ impl Target {
 /// The engine's rules for the objects of a release; objects without a namespace are in the release's.
 ///
 /// # Errors
-/// A pattern or selector that is not valid.
+/// A pattern or selector that is not valid, or too many paths.
 pub(super) fn rules_for(
     rules: &[IgnoreRule],
     objects: &[Value],
     namespace: &str,
 ) -> Result<Vec<String>, ReconcileError> {
-    let mut out = Vec::new();
+    let field = "spec.driftDetection.ignore";
+    let paths = rules.iter().map(|rule| rule.paths.len().max(1)).sum::<usize>();
+    if paths > MAX_IGNORE_RULES {
+        return Err(ReconcileError::Config(format!(
+            "{field}: {paths} paths, and at most {MAX_IGNORE_RULES} are allowed: name a field above several others"
+        )));
+    }
+    let (mut out, mut bytes) = (Vec::new(), 0);
     for (at, rule) in rules.iter().enumerate() {
         let wrong =
             |why: FluxError| ReconcileError::Config(format!("spec.driftDetection.ignore[{at}].{why}"));
@@ -98,8 +109,16 @@ pub(super) fn rules_for(
                 continue;
             }
             let name = ObjectMeta::of(object).name();
-            let paths = rule.paths.iter().filter_map(|pointer| path_of(pointer, object));
-            out.extend(paths.map(|path| format!("{}/{name}:{path}", gvk.kind)));
+            for path in rule.paths.iter().filter_map(|pointer| path_of(pointer, object)) {
+                let field = format!("{}/{name}:{path}", gvk.kind);
+                bytes += field.len();
+                if bytes > MAX_FIELD_BYTES || out.len() == MAX_FIELDS {
+                    return Err(wrong(FluxError::from(
+                        "target: it selects more than 20,000 fields, or 2 MiB of their paths and names: select fewer objects",
+                    )));
+                }
+                out.push(field);
+            }
         }
     }
     Ok(out)
@@ -193,6 +212,20 @@ mod tests {
             let error = rules(json!([{"paths": [""], "target": target}])).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn many_and_long_rules_are_refused() {
+        let many = vec![json!({"paths": ["/spec", "/data"]}); MAX_IGNORE_RULES / 2];
+        assert_eq!(rules(json!(many)).unwrap().len(), MAX_IGNORE_RULES * objects().len());
+        let more = rules(json!([{"paths": vec!["/spec"; MAX_IGNORE_RULES + 1]}])).unwrap_err();
+        assert!(
+            more.contains("spec.driftDetection.ignore: 257 paths, and at most 256 are allowed"),
+            "{more}"
+        );
+        let long = rules(json!([{"paths": ["/spec"]}, {"paths": [format!("/{}", "x".repeat(1 << 20))]}]));
+        let long = long.unwrap_err();
+        assert!(long.contains("spec.driftDetection.ignore[1].target: it selects more than"), "{long}");
     }
 
     #[test]

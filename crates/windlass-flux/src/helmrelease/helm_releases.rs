@@ -132,6 +132,7 @@ impl FrontEnd for HelmReleases {
     }
 
     fn check_dependencies(&self, object: &HelmReleaseObject) -> Result<(), ReconcileError> {
+        dependency::check_number(object)?;
         if self.options.no_cross_namespace_refs { dependency::check_namespaces(object) } else { Ok(()) }
     }
 

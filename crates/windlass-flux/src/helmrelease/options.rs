@@ -335,6 +335,6 @@ pub(super) fn drift_line(drift: &Drift) -> String {
     if drift.fields.is_empty() {
         format!("{name} removed")
     } else {
-        format!("{name} changed ({} fields)", drift.fields.len())
+        format!("{name} changed ({} fields)", drift.fields.len() + drift.further_fields)
     }
 }
