@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use windlass_base::redact::SecretText;
+use windlass_base::redact::{self, SecretText};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 
@@ -205,6 +205,17 @@ impl Location {
         self.path.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
     }
 
+    /// Adds what messages show of a URL that is secret to what is masked ([`redact::add`]): the URL as it is shown, and its path without and
+    /// with its query. A path shorter than what is masked at all, such as `/`, is no secret.
+    pub fn mask(&self) {
+        redact::add(&self.to_string());
+        redact::add(&self.path);
+        redact::add(&self.target());
+        if let Some(query) = &self.query {
+            redact::add(&format!("{}?{query}", self.path));
+        }
+    }
+
     /// Path and query, for a request line.
     #[must_use]
     pub fn target(&self) -> String {
@@ -365,6 +376,24 @@ mod tests {
         assert_eq!(format!("{l} {l:?}"), "https://host/x https://host/x");
         let e = Location::parse("https://me:secret@ho st/x").unwrap_err();
         assert!(!e.to_string().contains("secret"), "{e}");
+    }
+
+    #[test]
+    fn a_masked_url_is_shown_in_no_form() {
+        redact::SecretScope::new().run(|| {
+            Location::parse("https://me:pw@Hooks.test/T/B/token-one#part").unwrap().mask();
+            Location::parse("https://Other.test?key=token-two").unwrap().mask();
+            Location::parse("https://plain.test/").unwrap().mask();
+            for (text, shown) in [
+                ("Post \"https://hooks.test/T/B/token-one\": EOF", "Post \"***\": EOF"),
+                ("no answer for /T/B/token-one", "no answer for ***"),
+                ("GET https://other.test?key=token-two", "GET ***"),
+                ("GET /?key=token-two: 404", "GET ***: 404"),
+                ("a / b", "a / b"),
+            ] {
+                assert_eq!(redact::mask(text), shown);
+            }
+        });
     }
 
     #[test]

@@ -62,22 +62,62 @@ pub fn is_true(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, S
     stacker::grow(STACK, || evaluate(expression, variables))
 }
 
-/// Whether an expression is true of variables.
-///
-/// # Errors
-/// As [`is_true`], and if it reads a field that does not exist.
-pub fn holds(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, String> {
-    match stacker::grow(STACK, || execute(expression, variables))? {
-        Ok(cel::Value::Bool(holds)) => Ok(holds),
-        Ok(_) => Err("it is neither true nor false".to_owned()),
-        Err(error) => Err(error.to_string()),
+/// Variables of several evaluations, which are converted once for all of them.
+pub struct SharedVariables {
+    values: Vec<(&'static str, Value)>,
+    context: Context<'static, 'static>,
+}
+
+impl SharedVariables {
+    /// How many times as much as the values take: they, and two forms of CEL, of which one is made of the other, while they are converted.
+    /// The maps of CEL are larger than those of JSON.
+    pub const CONVERTED: usize = 5;
+    /// And afterwards: they, and one form.
+    pub const KEPT: usize = 3;
+
+    /// Converts values by their names.
+    ///
+    /// # Errors
+    /// They cannot be converted.
+    pub fn new(values: Vec<(&'static str, Value)>) -> Result<Self, String> {
+        let context = stacker::grow(STACK, || {
+            let mut context = functions()?;
+            let variables: Vec<_> = values.iter().map(|(name, value)| (*name, value)).collect();
+            add_variables(&mut context, &variables)?;
+            Ok::<_, String>(context)
+        })?;
+        Ok(Self { values, context })
+    }
+
+    /// Whether an expression is true of these variables and of others.
+    ///
+    /// # Errors
+    /// As [`is_true`], and if it reads a field that does not exist.
+    pub fn holds(&self, expression: &str, others: &[(&str, &Value)]) -> Result<bool, String> {
+        match stacker::grow(STACK, || self.execute(expression, others))? {
+            Ok(cel::Value::Bool(holds)) => Ok(holds),
+            Ok(_) => Err("it is neither true nor false".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn execute(&self, expression: &str, others: &[(&str, &Value)]) -> Result<Executed, String> {
+        let program = compile(expression)?;
+        // The last one of a name counts, as in the inner one of two scopes.
+        let mut variables: Vec<(&str, &Value)> =
+            self.values.iter().map(|(name, value)| (*name, value)).collect();
+        variables.extend_from_slice(others);
+        evaluation_cost::estimate(program.expression(), &variables, BUDGET)?;
+        let mut context = self.context.new_inner_scope();
+        add_variables(&mut context, others)?;
+        Ok(program.execute(&context))
     }
 }
 
 /// The text that an expression makes of variables.
 ///
 /// # Errors
-/// As [`holds`], and if the result is not a string.
+/// As [`is_true`], and if it reads a field that does not exist or the result is not a string.
 pub fn text(expression: &str, variables: &[(&str, &Value)]) -> Result<String, String> {
     match stacker::grow(STACK, || execute(expression, variables))? {
         Ok(cel::Value::String(text)) => Ok(text.to_string()),
@@ -131,6 +171,13 @@ type Executed = Result<cel::Value, cel::ExecutionError>;
 fn execute(expression: &str, variables: &[(&str, &Value)]) -> Result<Executed, String> {
     let program = compile(expression)?;
     evaluation_cost::estimate(program.expression(), variables, BUDGET)?;
+    let mut context = functions()?;
+    add_variables(&mut context, variables)?;
+    Ok(program.execute(&context))
+}
+
+/// A context with the functions of all expressions.
+fn functions() -> Result<Context<'static, 'static>, String> {
     let mut context = Context::with_env(environment()?);
     let clash = |e: cel::DeclarationError| e.to_string();
     context
@@ -147,10 +194,14 @@ fn execute(expression: &str, variables: &[(&str, &Value)]) -> Result<Executed, S
         .add_function("sets.intersects", |a: List, b: List| a.iter().any(|item| b.contains(item)))
         .map_err(clash)?;
     add_matches(&mut context).map_err(clash)?;
+    Ok(context)
+}
+
+fn add_variables(context: &mut Context<'_, '_>, variables: &[(&str, &Value)]) -> Result<(), String> {
     for (name, value) in variables {
         context.add_variable(*name, *value).map_err(|e| e.to_string())?;
     }
-    Ok(program.execute(&context))
+    Ok(())
 }
 
 type List = Arc<Vec<cel::Value>>;
@@ -184,6 +235,29 @@ fn brackets(text: &str) -> usize {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn holds(expression: &str, variables: &[(&str, &Value)]) -> Result<bool, String> {
+        SharedVariables::new(Vec::new())?.holds(expression, variables)
+    }
+
+    #[test]
+    fn shared_variables_are_converted_once_and_go_with_others() {
+        let shared = SharedVariables::new(vec![("req", json!({"tag": "web"})), ("n", json!(3))]).unwrap();
+        // What the context has is not looked up in the values.
+        let only = SharedVariables { values: Vec::new(), ..shared };
+        for (name, expected) in [("web", true), ("db", false)] {
+            let object = json!({"name": name});
+            let found = only.holds("req.tag == res.name && n == 3", &[("res", &object)]);
+            assert_eq!(found, Ok(expected), "{name}");
+        }
+        assert!(only.holds("res.name == 'db'", &[]).is_err(), "another evaluation's");
+        // Shared ones count like others.
+        let large = SharedVariables::new(vec![("req", json!(vec![1; 3000]))]).unwrap();
+        let error = large.holds("req.all(a, req.all(b, a == b))", &[]).unwrap_err();
+        assert!(error.contains("more than 1000000 steps"), "{error}");
+        let other = json!("other");
+        assert_eq!(large.holds("req == 'other'", &[("req", &other)]), Ok(true), "the inner one");
+    }
 
     #[test]
     fn what_is_not_there_is_not_true() {

@@ -60,6 +60,8 @@ pub(super) fn for_alert(event: &FluxEvent, spec: &AlertSpec, problems: &mut Vec<
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -76,7 +78,7 @@ mod tests {
             event[key] = value.clone();
         }
         QueuedEvent {
-            event: serde_json::from_value(event).unwrap(),
+            event: Arc::new(serde_json::from_value(event).unwrap()),
             labels: [("team".to_owned(), "a".to_owned()), ("tier".to_owned(), "b".to_owned())].into(),
             _place: None,
         }

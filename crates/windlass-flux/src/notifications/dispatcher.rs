@@ -17,13 +17,14 @@ use super::super::error::FluxError;
 use super::alert_matching::{self, Problem};
 use super::event_dedup::RecentEvents;
 use super::event_delivery::deliver;
+use super::event_filtering::{EventFiltering, FilteredAlert, FilteredEvent};
 use super::event_queue::QueuedEvent;
 use super::flux_event::FluxEvent;
-use super::message_filter::MessageFilters;
+use super::message_filter::MessageFilter;
+use super::namespace_places::{NamespacePlaces, NoPlace, TakenPlaces};
 use super::provider_settings::{admits, unsupported};
 use flux_api::alert::AlertSpec;
 use flux_api::provider::ProviderSpec;
-use windlass_base::namespace_semaphores::NamespaceSemaphores;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{Gvk, ObjectRef};
 use windlass_controller::{ControllerContext, EventNote, EventType, RelatedWatch};
@@ -68,16 +69,22 @@ pub async fn dispatch(
             changed = dispatcher.watch.next() => {
                 changed.iter().for_each(|(name, _)| dispatcher.check(name));
             }
-            Some(queued) = events.recv(), if dispatcher.watch.is_complete() => dispatcher.take(&queued).await,
+            Some(queued) = events.recv(), if dispatcher.watch.is_complete() => dispatcher.take(&queued),
+            Some(filtered) = dispatcher.filtering.next() => dispatcher.send(filtered),
             Some(ended) = dispatcher.sending.join_next() => if let Err(error) = ended {
                 tracing::error!("sending an event ended early: {error}");
             },
         }
     }
     while let Ok(queued) = events.try_recv() {
-        dispatcher.take(&queued).await;
+        dispatcher.take(&queued);
     }
-    let rest = async { while dispatcher.sending.join_next().await.is_some() {} };
+    let rest = async {
+        while let Some(filtered) = dispatcher.filtering.next().await {
+            dispatcher.send(filtered);
+        }
+        while dispatcher.sending.join_next().await.is_some() {}
+    };
     if tokio::time::timeout(GRACE, rest).await.is_err() {
         tracing::warn!("some events are not sent");
     }
@@ -89,7 +96,7 @@ struct Dispatcher {
     http: Http,
     watch: RelatedWatch,
     recent: RecentEvents,
-    filters: MessageFilters,
+    filtering: EventFiltering,
     sending: JoinSet<()>,
     places: SendingPlaces,
     /// What was said of Providers that are not supported.
@@ -98,16 +105,14 @@ struct Dispatcher {
 
 /// The events that are being sent.
 struct SendingPlaces {
-    all: Arc<Semaphore>,
-    of_namespace: NamespaceSemaphores,
+    of_namespaces: NamespacePlaces,
     of_provider: BTreeMap<ObjectRef, Arc<Semaphore>>,
 }
 
 impl Default for SendingPlaces {
     fn default() -> Self {
         Self {
-            all: Arc::new(Semaphore::new(MAX_SENDING)),
-            of_namespace: NamespaceSemaphores::new(MAX_SENDING_OF_NAMESPACE),
+            of_namespaces: NamespacePlaces::new(MAX_SENDING, MAX_SENDING_OF_NAMESPACE),
             of_provider: BTreeMap::new(),
         }
     }
@@ -115,17 +120,22 @@ impl Default for SendingPlaces {
 
 impl SendingPlaces {
     /// Places among all events that are being sent, among those of a namespace, and among those of a Provider.
-    fn take(&mut self, namespace: &str, provider: ObjectRef) -> Result<[OwnedSemaphorePermit; 3], FluxError> {
-        let full = |most: usize, whose: &'static str| {
-            move |_| FluxError::from(format!("{most} others{whose} are being sent already"))
+    fn take(
+        &mut self,
+        namespace: &str,
+        provider: ObjectRef,
+    ) -> Result<(OwnedSemaphorePermit, TakenPlaces), FluxError> {
+        let full = |most: usize, whose: &str| {
+            FluxError::from(format!("{most} others{whose} are being sent already"))
         };
         let own = self.of_provider.entry(provider);
         let own = Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(MAX_SENDING_OF_PROVIDER))));
-        let own = own.try_acquire_owned().map_err(full(MAX_SENDING_OF_PROVIDER, ""))?;
-        let of_namespace = self.of_namespace.of(namespace).try_acquire_owned();
-        let of_namespace = of_namespace.map_err(full(MAX_SENDING_OF_NAMESPACE, " of this namespace"))?;
-        let all = Arc::clone(&self.all).try_acquire_owned().map_err(full(MAX_SENDING, ""))?;
-        Ok([own, of_namespace, all])
+        let own = own.try_acquire_owned().map_err(|_| full(MAX_SENDING_OF_PROVIDER, ""))?;
+        let places = self.of_namespaces.try_take(namespace, 1).map_err(|whose| match whose {
+            NoPlace::OfNamespace => full(MAX_SENDING_OF_NAMESPACE, " of this namespace"),
+            NoPlace::OfAll => full(MAX_SENDING, ""),
+        })?;
+        Ok((own, places))
     }
 }
 
@@ -146,7 +156,7 @@ impl Dispatcher {
             http,
             watch,
             recent: RecentEvents::default(),
-            filters: MessageFilters::default(),
+            filtering: EventFiltering::default(),
             sending: JoinSet::new(),
             places: SendingPlaces::default(),
             refused: BTreeMap::new(),
@@ -157,7 +167,7 @@ impl Dispatcher {
     fn check(&mut self, name: &ObjectRef) {
         match name.gvk.kind.as_str() {
             "Provider" => self.check_provider(name),
-            _ if self.watch.get(name).is_none() => self.filters.forget(name),
+            _ if self.watch.get(name).is_none() => self.filtering.forget(name),
             _ => {}
         }
     }
@@ -180,21 +190,19 @@ impl Dispatcher {
         }
     }
 
-    async fn take(&mut self, queued: &QueuedEvent) {
+    /// Finds the Alerts that an event is for. It does not wait: those with expressions look at the event in the background.
+    fn take(&mut self, queued: &QueuedEvent) {
         if !self.recent.is_new(&queued.event, Instant::now()) {
             return;
         }
-        let mut concerned = Vec::new();
+        let (mut open, mut filtered) = (Vec::new(), BTreeMap::<String, Vec<FilteredAlert>>::new());
         for (name, object) in self.watch.all(&kind("Alert")) {
             // The API server has checked it.
             let Ok(spec) = AlertSpec::deserialize(&object["spec"]) else { continue };
-            if alert_matching::concerns(name.namespace.as_deref().unwrap_or_default(), &spec, queued) {
-                concerned.push((name.clone(), Arc::clone(object), spec));
-            }
-        }
-        for (name, object, spec) in concerned {
-            let mut problems = Vec::new();
             let own = name.namespace.as_deref().unwrap_or_default();
+            if !alert_matching::concerns(own, &spec, queued) {
+                continue;
+            }
             let of = &queued.event.involved_object;
             if self.options.no_cross_namespace_refs && of.namespace != own {
                 // Before the filters: whether a message matches one would tell what is in it.
@@ -202,15 +210,39 @@ impl Dispatcher {
                     "alert '{own}/{}' can't process events of namespace '{}', cross-namespace references have been blocked",
                     name.name, of.namespace
                 );
-                self.warn(&name, &object, (DISPATCH_FAILED, text));
+                self.warn(name, object, (DISPATCH_FAILED, text));
                 continue;
             }
-            let admitted = self.filters.of(&name, &spec).await.admits(&queued.event.message, &mut problems);
-            if admitted && let Err(error) = self.notify((&name, &object), &spec, &queued.event, &mut problems)
-            {
-                let text =
-                    format!("failed to dispatch notification for {}: {error}", queued.event.involved_object);
-                problems.push((DISPATCH_FAILED, text));
+            let alert = FilteredAlert::new(name.clone(), Arc::clone(object));
+            match MessageFilter::is_needed(&spec) {
+                true => filtered.entry(own.to_owned()).or_default().push(alert),
+                false => open.push(alert),
+            }
+        }
+        self.send(FilteredEvent { event: Arc::clone(&queued.event), alerts: open });
+        for (namespace, alerts) in filtered {
+            self.filter(namespace, FilteredEvent { event: Arc::clone(&queued.event), alerts });
+        }
+    }
+
+    /// Lets the Alerts of a namespace look at an event, unless too many wait for that.
+    fn filter(&mut self, namespace: String, event: FilteredEvent) {
+        match self.filtering.place(&namespace, &event.event) {
+            Ok(place) => self.filtering.start(namespace, place, event),
+            Err(error) => {
+                for alert in &event.alerts {
+                    self.warn(&alert.name, &alert.object, not_dispatched(&event.event, &error));
+                }
+            }
+        }
+    }
+
+    /// Sends an event to the Providers of the Alerts that it passes.
+    fn send(&mut self, filtered: FilteredEvent) {
+        let event = filtered.event;
+        for FilteredAlert { name, object, admitted, mut problems } in filtered.alerts {
+            if admitted && let Err(error) = self.notify((&name, &object), &event, &mut problems) {
+                problems.push(not_dispatched(&event, &error));
             }
             for problem in problems {
                 self.warn(&name, &object, problem);
@@ -222,10 +254,10 @@ impl Dispatcher {
     fn notify(
         &mut self,
         (name, alert): (&ObjectRef, &Arc<Value>),
-        spec: &AlertSpec,
         event: &FluxEvent,
         problems: &mut Vec<Problem>,
     ) -> Result<(), FluxError> {
+        let spec = AlertSpec::deserialize(&alert["spec"]).map_err(|e| format!("spec: {e}"))?;
         let namespace = name.namespace.clone().unwrap_or_default();
         let reference = ObjectRef::new(kind("Provider"), Some(&namespace), &spec.provider_ref.name);
         let provider = self.watch.get(&reference);
@@ -240,7 +272,7 @@ impl Dispatcher {
             return Ok(());
         }
         let places = self.places.take(&namespace, reference)?;
-        let event = alert_matching::for_alert(event, spec, problems);
+        let event = alert_matching::for_alert(event, &spec, problems);
         let (context, http) = (self.context.clone(), self.http.clone());
         let (name, alert) = (name.clone(), Arc::clone(alert));
         // The Secrets of the Provider are known to what is said of this delivery, and to nothing else.
@@ -260,6 +292,11 @@ impl Dispatcher {
     fn warn(&self, name: &ObjectRef, object: &Value, problem: Problem) {
         warn(&self.context, name, object, problem);
     }
+}
+
+/// What an Alert is told of an event that its Provider does not get.
+fn not_dispatched(event: &FluxEvent, error: &FluxError) -> Problem {
+    (DISPATCH_FAILED, format!("failed to dispatch notification for {}: {error}", event.involved_object))
 }
 
 /// Records a Warning on an Alert or a Provider.

@@ -1,7 +1,9 @@
 //! Which events are the same one, and are sent once in a while only.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
+
+use sha2::{Digest as _, Sha256};
 
 use super::flux_event::FluxEvent;
 
@@ -10,25 +12,29 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// Most events that are remembered: the oldest are forgotten.
 const MAX_REMEMBERED: usize = 16_384;
 
-/// What makes an event the same: object, message, and revision, revision of origin and token as far as they are known.
-type Identity = [Option<String>; 5];
+/// The digest of what makes an event the same: object, message, and revision, revision of origin and token as far as they are known. Of
+/// long messages no more is remembered than of short ones.
+type Identity = [u8; 32];
 
 /// The events of the last minutes.
 #[derive(Default)]
 pub(super) struct RecentEvents {
-    sent: BTreeMap<Identity, Instant>,
+    sent: BTreeSet<Identity>,
     order: VecDeque<(Instant, Identity)>,
 }
 
 fn identity(event: &FluxEvent) -> Identity {
-    let known = |key: &str| event.metadata.get(&event.involved_object.metadata_key(key)).cloned();
-    [
-        Some(event.involved_object.to_string()),
-        Some(event.message.clone()),
-        known("originRevision"),
-        known("revision"),
-        known("token"),
-    ]
+    let object = event.involved_object.to_string();
+    let [origin, revision, token] = ["originRevision", "revision", "token"]
+        .map(|key| event.metadata.get(&event.involved_object.metadata_key(key)));
+    let mut digest = Sha256::new();
+    for part in [Some(&object), Some(&event.message), origin, revision, token] {
+        // With its length, so that no part goes on in the next one. One that is not known is none that is empty.
+        digest.update([u8::from(part.is_some())]);
+        digest.update(part.map_or(0, String::len).to_le_bytes());
+        digest.update(part.map(String::as_bytes).unwrap_or_default());
+    }
+    digest.finalize().into()
 }
 
 impl RecentEvents {
@@ -41,10 +47,9 @@ impl RecentEvents {
             self.order.pop_front();
         }
         let key = identity(event);
-        if self.sent.contains_key(&key) {
+        if !self.sent.insert(key) {
             return false;
         }
-        self.sent.insert(key.clone(), now);
         self.order.push_back((now, key));
         true
     }
@@ -52,6 +57,8 @@ impl RecentEvents {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::flux_event::{InvolvedObject, Severity};
     use super::*;
 
@@ -104,6 +111,22 @@ mod tests {
             assert!(recent.is_new(&other, start), "{what}");
             assert!(!recent.is_new(&other, start), "{what}");
         }
+    }
+
+    #[test]
+    fn an_identity_is_short_and_keeps_its_parts_apart() {
+        let of = |name: &str, message: &str| {
+            identity(&event(|event| {
+                event.involved_object.name = name.to_owned();
+                event.message = message.to_owned();
+            }))
+        };
+        assert_eq!(of("a", &"m".repeat(100_000)).len(), 32);
+        assert_ne!(of("ab", "m"), of("a", "bm"));
+        let empty = |event: &mut FluxEvent| {
+            event.metadata.insert("helm.toolkit.fluxcd.io/token".to_owned(), String::new());
+        };
+        assert_ne!(identity(&event(empty)), identity(&event(|_| {})));
     }
 
     #[test]

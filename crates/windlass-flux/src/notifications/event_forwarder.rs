@@ -130,8 +130,11 @@ mod tests {
         let (sender, receiver) = tokio::sync::mpsc::channel(8);
         let events: Vec<FluxEvent> = recorded::rows().into_iter().map(|row| row.event).take(4).collect();
         for event in &events {
-            let queued =
-                QueuedEvent { event: event.clone(), labels: std::collections::BTreeMap::new(), _place: None };
+            let queued = QueuedEvent {
+                event: Arc::new(event.clone()),
+                labels: std::collections::BTreeMap::new(),
+                _place: None,
+            };
             sender.try_send(Arc::new(queued)).unwrap();
         }
         forward(Location::parse(&format!("http://{address}/")).unwrap(), receiver, async {}).await;

@@ -145,6 +145,27 @@ impl FluxEvent {
         })
     }
 
+    /// About how many bytes of memory it takes.
+    pub(super) fn memory(&self) -> usize {
+        let object = &self.involved_object;
+        let texts = [
+            &object.kind,
+            &object.namespace,
+            &object.name,
+            &object.uid,
+            &object.api_version,
+            &object.resource_version,
+            &self.timestamp,
+            &self.message,
+            &self.reason,
+            &self.reporting_controller,
+            &self.reporting_instance,
+        ];
+        size_of::<Self>()
+            + texts.map(String::capacity).into_iter().sum::<usize>()
+            + memory_of_texts(&self.metadata)
+    }
+
     /// The JSON, to the byte as Go writes it: receivers check signatures of it.
     #[must_use]
     pub fn json(&self) -> String {
@@ -163,6 +184,13 @@ impl FluxEvent {
         }
         out
     }
+}
+
+/// About how many bytes of memory texts by key take.
+pub(super) fn memory_of_texts(texts: &BTreeMap<String, String>) -> usize {
+    // Nodes of a map are half full, at least.
+    let entry = 2 * size_of::<(String, String)>();
+    texts.iter().map(|(key, value)| entry + key.capacity() + value.capacity()).sum()
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use windlass_cluster::Cluster;
 use windlass_controller::{SecretData, SecretReadError};
 use windlass_fetch::git::github_app::{self, GitHubApp};
 use windlass_fetch::http::{Pem, Proxy, Tls};
+use windlass_fetch::location::Location;
 
 /// Time limit of sending an event.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -160,6 +161,15 @@ fn headers(secret: &SecretData) -> Result<Vec<(HeaderName, String)>, FluxError> 
     }
 }
 
+/// An address that a Secret has. Errors show it in normal form, which is another text than the Secret's: both are masked.
+fn secret_address(text: &str) -> String {
+    let text = text.trim();
+    if let Ok(location) = Location::parse(text) {
+        location.mask();
+    }
+    text.to_owned()
+}
+
 /// The settings of a Provider.
 pub(super) fn settings(
     spec: &ProviderSpec,
@@ -167,7 +177,7 @@ pub(super) fn settings(
     secrets: &ProviderSecrets,
 ) -> Result<Settings, FluxError> {
     let access = secrets.access.clone().unwrap_or_default();
-    let address = access.text("address").map_or_else(|| spec.address.clone(), |text| text.trim().to_owned());
+    let address = access.text("address").map_or_else(|| spec.address.clone(), |text| secret_address(&text));
     if address.len() > MAX_ADDRESS {
         return Err(format!("the address has more than {MAX_ADDRESS} bytes").into());
     }
@@ -182,10 +192,10 @@ pub(super) fn settings(
         Some(secret) => {
             let address = secret.text("address");
             let missing = || format!("secret '{}': key 'address' not found", secret.name());
-            Some(Proxy { address: address.ok_or_else(missing)?, login: login(secret) })
+            Some(Proxy { address: secret_address(&address.ok_or_else(missing)?), login: login(secret) })
         }
         None => {
-            let own = access.text("proxy").map(|text| text.trim().to_owned());
+            let own = access.text("proxy").map(|text| secret_address(&text));
             let address = own.unwrap_or_else(|| spec.proxy.clone());
             (!address.is_empty()).then_some(Proxy { address, login: None })
         }
@@ -225,6 +235,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use windlass_base::redact::SecretScope;
 
     fn spec(value: Value) -> ProviderSpec {
         serde_json::from_value(value).unwrap()
@@ -264,6 +275,32 @@ mod tests {
         assert_eq!((proxy.address.as_str(), proxy.login), ("http://q", Some(("u".to_owned(), "p".into()))));
         let names: Vec<&str> = all.headers.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["authorization", "x-one"]);
+    }
+
+    #[test]
+    fn addresses_of_secrets_are_masked_in_normal_form() {
+        SecretScope::new().run(|| {
+            let provider = spec(json!({"type": "slack", "address": "https://Spec.test/not-a-secret"}));
+            settings(&provider, "", &ProviderSecrets::default()).unwrap();
+            let secrets = |address: &str, proxy: &str| ProviderSecrets {
+                access: secret(&[("address", address), ("proxy", proxy)]),
+                ..ProviderSecrets::default()
+            };
+            for (address, proxy) in [
+                (" https://Hooks.test/services/T/B/token-one#x\n", "http://u:p@Proxy.test:3128"),
+                ("https://u:p@hooks.test/token-two", "HTTP://other-proxy.test/"),
+            ] {
+                settings(&provider, "", &secrets(address, proxy)).unwrap();
+            }
+            for (text, shown) in [
+                ("Post \"https://hooks.test/services/T/B/token-one\": EOF", "Post \"***\": EOF"),
+                ("Post \"https://hooks.test/token-two\": EOF", "Post \"***\": EOF"),
+                ("Post \"https://spec.test/not-a-secret\"", "Post \"https://spec.test/not-a-secret\""),
+                ("proxies http://proxy.test:3128 and http://other-proxy.test/", "proxies *** and ***"),
+            ] {
+                assert_eq!(redact::mask(text), shown);
+            }
+        });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use windlass_base::bounded_json;
 use serde_json::Value;
 
 /// The largest body that is read, in bytes: a tree of it takes up to a hundred times as much memory.
-const MAX_BODY: usize = 128 << 10;
+pub(super) const MAX_BODY: usize = 128 << 10;
 /// The most repositories of a request.
 const MAX_REPOSITORIES: usize = 100;
 /// The longest path of a repository, in bytes.

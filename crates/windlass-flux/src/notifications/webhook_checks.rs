@@ -77,6 +77,11 @@ struct AzureTarget {
     tag: String,
 }
 
+/// Whether the check of a type reads the body as JSON.
+pub(super) fn reads_json(spec: &ReceiverSpec) -> bool {
+    matches!(spec.receiver_type.as_str(), "dockerhub" | "quay" | "nexus" | "acr")
+}
+
 /// Checks a request. Returns what it is about, for the log.
 pub(super) fn check(
     spec: &ReceiverSpec,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use flux_api::receiver::ReceiverSpec;
 use windlass_base::bounded_json;
-use windlass_base::cel_expression::{check_over, holds};
+use windlass_base::cel_expression::{SharedVariables, check_over};
 use windlass_cluster::ObjectRef;
 
 use super::super::error::FluxError;
@@ -34,11 +34,24 @@ pub(super) fn invalid_filter(spec: &ReceiverSpec) -> Option<String> {
 pub(super) struct Filters {
     /// Those for the objects of each reference.
     expressions: Vec<Vec<String>>,
-    request: Value,
+    /// The body of the request; `None`: no expression may look at it.
+    request: Option<SharedVariables>,
 }
 
 impl Filters {
-    /// Reads the body of a request, if an expression may look at it: only JSON can be looked at.
+    /// Whether a Receiver has expressions for its objects.
+    pub(super) fn are_used(spec: &ReceiverSpec) -> bool {
+        let mut resources = spec.resources.iter();
+        resources.any(|resource| !spec.resource_filter.is_empty() || !resource.filter.is_empty())
+    }
+
+    /// Whether the body of a request is read for expressions: only JSON can be looked at. It takes [`SharedVariables::CONVERTED`] times as
+    /// much as its values then, and [`SharedVariables::KEPT`] times as long as there are filters.
+    pub(super) fn read_body(spec: &ReceiverSpec, content_type: &str) -> bool {
+        Self::are_used(spec) && is_json(content_type)
+    }
+
+    /// Reads the body of a request, if an expression may look at it. It is converted once, for all objects.
     ///
     /// # Errors
     /// The body is not the JSON that its type promises.
@@ -49,8 +62,7 @@ impl Filters {
             both.filter(|text| !text.is_empty()).map(str::to_owned).collect::<Vec<_>>()
         };
         let expressions: Vec<_> = spec.resources.iter().map(|resource| of(&resource.filter)).collect();
-        let used = expressions.iter().any(|own| !own.is_empty());
-        if used && is_json(content_type) {
+        if Self::read_body(spec, content_type) {
             let failed = |why: String| FluxError::within("failed to parse request body as JSON", why);
             match bounded_json::from_slice(body).map_err(|e| failed(e.to_string()))? {
                 Value::Null => {}
@@ -58,6 +70,8 @@ impl Filters {
                 _ => return Err(failed("it is not an object".to_owned())),
             }
         }
+        let shared = || SharedVariables::new(vec![("req", request)]).map_err(FluxError::from);
+        let request = Self::are_used(spec).then(shared).transpose()?;
         Ok(Self { expressions, request })
     }
 
@@ -75,14 +89,14 @@ impl Filters {
     /// # Errors
     /// An expression cannot be evaluated.
     pub(super) fn admit(&self, at: usize, reference: &ObjectRef, object: &Value) -> Result<bool, FluxError> {
+        let Some(request) = &self.request else { return Ok(true) };
         let mut object = object.clone();
         // An object that was asked for as metadata has the kind of that form.
         object["kind"] = reference.gvk.kind.as_str().into();
         object["apiVersion"] = reference.gvk.api_version().into();
-        let variables = [("res", &object), ("req", &self.request)];
         for expression in self.expressions(at) {
             let failed = |e| format!("failed to evaluate the CEL expression '{expression}': {e}");
-            if !holds(expression, &variables).map_err(failed)? {
+            if !request.holds(expression, &[("res", &object)]).map_err(failed)? {
                 return Ok(false);
             }
         }

@@ -11,24 +11,28 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::super::error::FluxError;
+use super::namespace_places::NamespacePlaces;
 use super::provider_settings::read_secret;
 use super::receivers::WebhookPaths;
-use super::registry_events::pushed_repositories;
-use super::webhook_checks::check;
+use super::registry_events::{self, pushed_repositories};
+use super::webhook_checks::{check, reads_json};
 use super::webhook_filters::Filters;
 use flux_api::api_names::{REQUESTED_AT, SOURCES};
 use flux_api::common::CrossNamespaceObjectReference;
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY};
-use windlass_base::cel_expression::off_runtime;
+use windlass_base::cel_expression::SharedVariables;
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
-use windlass_controller::serve::body::{self, Budget};
+use windlass_controller::serve::body::{self, BodyError, Budget, Share};
 use windlass_controller::serve::listen::Client;
 use windlass_controller::{PushedImages, PushedRepository, STATUS_MANAGER};
 
 /// The largest body, in bytes.
 const MAX_BODY: usize = 3 << 20;
+/// Most bodies that are read for expressions, or objects that expressions look at, at once: in all, and for the Receivers of one namespace.
+const MAX_AT_ONCE: usize = 4;
+const MAX_AT_ONCE_OF_NAMESPACE: usize = MAX_AT_ONCE / 2;
 /// Kinds that references may name, and their API versions where a reference has none.
 const VERSIONS: [(&str, &str); 12] = [
     ("Bucket", SOURCES),
@@ -62,35 +66,63 @@ pub struct Webhooks {
 impl Webhooks {
     /// The routes.
     pub fn routes(self) -> Router {
-        Router::new().route("/hook/{digest}", post(answer)).with_state(Arc::new(self))
+        let at_once = NamespacePlaces::new(MAX_AT_ONCE, MAX_AT_ONCE_OF_NAMESPACE);
+        let server = Server { webhooks: self, at_once };
+        Router::new().route("/hook/{digest}", post(answer)).with_state(Arc::new(server))
+    }
+}
+
+/// The webhooks with what their requests share.
+struct Server {
+    webhooks: Webhooks,
+    at_once: NamespacePlaces,
+}
+
+/// What expressions look at for one request, with its memory: as long as one of them is evaluated, also where nobody waits for that any more.
+struct FilteredRequest {
+    filters: Filters,
+    share: Share,
+}
+
+/// A body, with its memory.
+struct ReadBody {
+    bytes: Vec<u8>,
+    share: Share,
+}
+
+/// How many times what its values take there is of a body of JSON while it is read: by the check, for pushes, and for expressions.
+fn copies(spec: &ReceiverSpec, media: &str, length: usize) -> usize {
+    match Filters::read_body(spec, media) {
+        true => SharedVariables::CONVERTED,
+        false => usize::from(reads_json(spec) || length <= registry_events::MAX_BODY),
     }
 }
 
 async fn answer(
-    State(webhooks): State<Arc<Webhooks>>,
+    State(server): State<Arc<Server>>,
     Path(digest): Path<String>,
     request: Request,
 ) -> StatusCode {
     let path = format!("/hook/{digest}");
-    let Some(receiver) = webhooks.paths.receiver(&path) else { return StatusCode::NOT_FOUND };
+    let Some(receiver) = server.webhooks.paths.receiver(&path) else { return StatusCode::NOT_FOUND };
     let (parts, body) = request.into_parts();
     let Some(client) = parts.extensions.get::<Client>() else { return StatusCode::INTERNAL_SERVER_ERROR };
-    let (bytes, _share) = match body::read(body, client, MAX_BODY, &webhooks.bodies).await {
-        Ok(read) => read,
+    let body = match body::read(body, client, MAX_BODY, &server.webhooks.bodies).await {
+        Ok((bytes, share)) => ReadBody { bytes, share },
         Err(error) => return error.status(),
     };
     // The token of a Receiver is its tenant's.
     let scope = SecretScope::of_namespace(receiver.namespace.as_deref().unwrap_or_default());
-    scope.run_async(webhooks.serve(&path, &receiver, &parts.headers, &bytes)).await
+    scope.run_async(server.serve(&path, &receiver, &parts.headers, body)).await
 }
 
-impl Webhooks {
+impl Server {
     async fn serve(
         &self,
         path: &str,
         receiver: &ObjectRef,
         headers: &http::HeaderMap,
-        body: &[u8],
+        body: ReadBody,
     ) -> StatusCode {
         match self.handle(path, receiver, headers, body).await {
             Ok(about) => {
@@ -118,6 +150,9 @@ enum WebhookError {
     /// The request does not pass the checks, or there is no token for them.
     #[error("{0}")]
     Refused(FluxError),
+    /// There is not enough memory for the body.
+    #[error(transparent)]
+    Body(#[from] BodyError),
     /// The API server fails.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -136,40 +171,48 @@ impl WebhookError {
             Self::Gone => StatusCode::NOT_FOUND,
             Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::Body(error) => error.status(),
             Self::Cluster(_) | Self::Spec(_) | Self::Objects(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }
 
-impl Webhooks {
+impl Server {
     async fn handle(
         &self,
         path: &str,
         receiver: &ObjectRef,
         headers: &http::HeaderMap,
-        body: &[u8],
+        body: ReadBody,
     ) -> Result<String, WebhookError> {
-        let Some(object) = self.cluster.get(receiver).await? else {
-            self.paths.remove(receiver);
+        let Webhooks { cluster, paths, .. } = &self.webhooks;
+        let Some(object) = cluster.get(receiver).await? else {
+            paths.remove(receiver);
             return Err(WebhookError::Gone);
         };
-        let spec = ReceiverSpec::deserialize(&object["spec"])?;
+        let spec = Arc::new(ReceiverSpec::deserialize(&object["spec"])?);
         if let Some(why) = not_ready(&object, &spec, path) {
             return Err(WebhookError::NotReady(why));
         }
         let namespace = receiver.namespace.as_deref().unwrap_or_default();
         let secret = spec.secret_ref.as_ref().map(|secret| secret.name.as_str()).unwrap_or_default();
-        let secret = read_secret(&self.cluster, namespace, secret).await.map_err(WebhookError::Refused)?;
+        let secret = read_secret(cluster, namespace, secret).await.map_err(WebhookError::Refused)?;
         let missing = || WebhookError::Refused("the Secret has no token".into());
         let token = secret.text("token").ok_or_else(missing)?;
-        let about = check(&spec, &token, headers, body).map_err(WebhookError::Refused)?;
-        self.note_pushes(namespace, body);
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
-        let filters = Filters::new(&spec, media.unwrap_or_default(), body).map_err(WebhookError::Objects)?;
-        let filters = Arc::new(filters);
+        let media = media.unwrap_or_default();
+        let values = body::parsed_size(&body.bytes);
+        let copies = copies(&spec, media, body.bytes.len());
+        body.share.resize(body.bytes.len() + copies * values).await?;
+        let about = check(&spec, &token, headers, &body.bytes).map_err(WebhookError::Refused)?;
+        self.note_pushes(namespace, &body.bytes);
+        let filtered = self.filtered(namespace, (&spec, media), body).await?;
+        let kept = if Filters::read_body(&spec, media) { SharedVariables::KEPT } else { 0 };
+        filtered.share.resize(kept * values).await?;
+        let filtered = Arc::new(filtered);
         let mut errors = Vec::new();
         for (at, resource) in spec.resources.iter().enumerate() {
-            if let Err(error) = self.request(namespace, &resource.reference, (&filters, at)).await {
+            if let Err(error) = self.request(namespace, &resource.reference, (&filtered, at)).await {
                 errors.push(format!("{}/{}: {error}", resource.reference.kind, resource.reference.name));
             }
         }
@@ -179,11 +222,29 @@ impl Webhooks {
         }
     }
 
+    /// Reads the body for expressions. Nothing is left of its text afterwards.
+    async fn filtered(
+        &self,
+        namespace: &str,
+        (spec, media): (&Arc<ReceiverSpec>, &str),
+        body: ReadBody,
+    ) -> Result<FilteredRequest, WebhookError> {
+        let read_body = Filters::read_body(spec, media);
+        let (spec, media) = (Arc::clone(spec), media.to_owned());
+        let read = move || {
+            let ReadBody { bytes, share } = body;
+            let filters = Filters::new(&spec, &media, &bytes)?;
+            Ok::<_, FluxError>(FilteredRequest { filters, share })
+        };
+        let filtered = if read_body { self.at_once.run(namespace, read).await } else { read() };
+        filtered.map_err(WebhookError::Objects)
+    }
+
     /// Lets those who follow images ask the registries now.
     fn note_pushes(&self, own: &str, body: &[u8]) {
-        let namespace = self.no_cross_namespace_refs.then(|| own.to_owned());
+        let namespace = self.webhooks.no_cross_namespace_refs.then(|| own.to_owned());
         let hint = |path| PushedRepository { origin: own.to_owned(), path, namespace: namespace.clone() };
-        self.pushed_images.note(pushed_repositories(body).into_iter().map(hint));
+        self.webhooks.pushed_images.note(pushed_repositories(body).into_iter().map(hint));
     }
 
     /// Requests a reconcile of what a reference selects, less what the Receiver's expressions refuse.
@@ -191,13 +252,14 @@ impl Webhooks {
         &self,
         own: &str,
         reference: &CrossNamespaceObjectReference,
-        (filters, at): (&Arc<Filters>, usize),
+        (filtered, at): (&Arc<FilteredRequest>, usize),
     ) -> Result<(), WebhookError> {
         for (object, metadata) in self.selected(own, reference).await? {
-            if filters.are_for(at) {
+            if filtered.filters.are_for(at) {
                 let metadata = self.metadata(&object, metadata).await?;
-                let (filters, reference) = (Arc::clone(filters), object.clone());
-                let admitted = off_runtime(move || filters.admit(at, &reference, &metadata)).await;
+                let (filtered, reference) = (Arc::clone(filtered), object.clone());
+                let admit = move || filtered.filters.admit(at, &reference, &metadata);
+                let admitted = self.at_once.run(own, admit).await;
                 if !admitted.map_err(WebhookError::Objects)? {
                     tracing::debug!(%object, "an expression of the Receiver refuses the object");
                     continue;
@@ -205,9 +267,8 @@ impl Webhooks {
             }
             let now = jiff::Timestamp::now().to_string();
             let patch = json!({"metadata": {"annotations": {REQUESTED_AT: now}}});
-            let patched =
-                self.cluster.patch_subresource(&object, "", PatchKind::Merge, &patch, STATUS_MANAGER).await;
-            patched?;
+            let cluster = &self.webhooks.cluster;
+            cluster.patch_subresource(&object, "", PatchKind::Merge, &patch, STATUS_MANAGER).await?;
             tracing::info!(%object, "a reconcile is requested");
         }
         Ok(())
@@ -218,7 +279,7 @@ impl Webhooks {
         if let Some(listed) = listed {
             return Ok(listed);
         }
-        let found = self.cluster.get_metadata(object).await?;
+        let found = self.webhooks.cluster.get_metadata(object).await?;
         found.ok_or_else(|| {
             WebhookError::Objects(FluxError::within(format!("unable to read {object}"), "not found"))
         })
@@ -230,14 +291,14 @@ impl Webhooks {
         own: &str,
         reference: &CrossNamespaceObjectReference,
     ) -> Result<Vec<(ObjectRef, Option<Value>)>, WebhookError> {
-        let namespace =
-            namespace_of(own, reference, self.no_cross_namespace_refs).map_err(WebhookError::Objects)?;
+        let no_cross = self.webhooks.no_cross_namespace_refs;
+        let namespace = namespace_of(own, reference, no_cross).map_err(WebhookError::Objects)?;
         let gvk = gvk_of(reference).map_err(WebhookError::Objects)?;
         if reference.name != "*" {
             return Ok(vec![(ObjectRef::new(gvk, Some(namespace), &reference.name), None)]);
         }
         let labels = selector(&reference.match_labels).map_err(WebhookError::Objects)?;
-        let found = self.cluster.list_metadata(&gvk, Some(namespace), &labels).await?;
+        let found = self.webhooks.cluster.list_metadata(&gvk, Some(namespace), &labels).await?;
         let with_name = |object: Value| {
             let name = Some(ObjectMeta::of(&object).name()).filter(|name| !name.is_empty())?;
             Some((ObjectRef::new(gvk.clone(), Some(namespace), name), Some(object)))
@@ -340,6 +401,31 @@ mod tests {
                 && labels(&[("a", "b,c=d")]).is_err()
                 && labels(&[("a in (b)", "")]).is_err()
         );
+    }
+
+    #[test]
+    fn the_memory_of_a_body_is_that_of_all_that_is_made_of_it() {
+        let spec = |kind: &str, filter: &str| -> ReceiverSpec {
+            let resources = json!([{"kind": "Bucket", "name": "a", "filter": filter}]);
+            serde_json::from_value(json!({"type": kind, "resources": resources})).unwrap()
+        };
+        let (small, large) = (registry_events::MAX_BODY, registry_events::MAX_BODY + 1);
+        for (kind, filter, media, length, expected) in [
+            ("generic", "true", "application/json", small, SharedVariables::CONVERTED),
+            ("quay", "true", "application/json; charset=utf-8", large, SharedVariables::CONVERTED),
+            // Expressions cannot look at it.
+            ("generic", "true", "text/plain", large, 0),
+            ("generic", "", "application/json", large, 0),
+            ("generic", "", "text/plain", small, 1),
+            ("quay", "", "text/plain", large, 1),
+            ("acr", "true", "", large, 1),
+        ] {
+            assert_eq!(copies(&spec(kind, filter), media, length), expected, "{kind} {filter} {media}");
+        }
+        let of_all = ReceiverSpec { resource_filter: "true".to_owned(), ..spec("generic", "") };
+        assert_eq!(copies(&of_all, "application/json", large), SharedVariables::CONVERTED);
+        let of_none = ReceiverSpec { resources: Vec::new(), ..of_all };
+        assert_eq!(copies(&of_none, "application/json", large), 0);
     }
 
     #[test]
