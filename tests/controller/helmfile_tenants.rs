@@ -36,6 +36,13 @@ fn attempts(victim: &str) -> Vec<Attempt> {
         ("environment", release(""), json!({"secretRefs": {"env": format!("../{victim}/key")}}), "key"),
         ("keys", release(""), json!({"secretRefs": {"sops": format!("../../{victim}/secrets/key")}}), "key"),
         ("login", release(""), json!({"secretRefs": {"git": "key"}}), "key"),
+        // The author may create Helmfiles, and neither the author nor the account may read Secrets.
+        (
+            "weak",
+            "releases: [{name: x, chart: ./{{ env \"word\" }}}]".to_owned(),
+            json!({"serviceAccountName": "weak", "secretRefs": {"env": "guarded"}}),
+            "cannot be read",
+        ),
         (
             "reference",
             reference(&format!("ref+k8s://v1/Secret/{victim}/key/word")),
@@ -105,10 +112,12 @@ async fn a_helmfile_reaches_nothing_beyond_its_namespace() {
     let other = running.cp.namespace("victim").unwrap();
     let (cp, victim, own) = (running.cp, other.name(), running.ns.name());
     cp.kubectl(["create", "serviceaccount", "tenant", "-n", own]).unwrap();
+    cp.kubectl(["create", "serviceaccount", "weak", "-n", own]).unwrap();
     let account = format!("--serviceaccount={own}:tenant");
     cp.kubectl(["create", "rolebinding", "tenant", "-n", own, "--clusterrole=admin", &account]).unwrap();
     let word = format!("--from-literal=word={SECRET}");
     cp.kubectl(["create", "secret", "generic", "key", "-n", victim, &word]).unwrap();
+    cp.kubectl(["create", "secret", "generic", "guarded", "-n", own, &word]).unwrap();
     let mark = cp.audit_mark().unwrap();
     let all = attempts(victim);
     let mut repositories = Vec::new();

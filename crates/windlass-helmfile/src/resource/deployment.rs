@@ -293,10 +293,20 @@ impl Deployment<'_> {
         if other == *self.labels {
             return Ok(Ownership::Own);
         }
-        // A release of an object that does not exist any more is anybody's.
-        match self.pass.client().get(&other.object(&self.pass.reference)).await? {
-            Some(_) => Ok(Ownership::Foreign(format!("{} {other}", self.pass.reference.gvk.kind))),
-            None => Ok(Ownership::Unmarked),
+        // A release of an object that does not exist any more is anybody's. Labels may be forged: an account learns nothing of another
+        // namespace that it may not read itself.
+        let other_object = other.object(&self.pass.reference);
+        let runner = self.pass.runner(self.front_end, self.object)?;
+        let reader = match other_object.namespace == self.pass.reference.namespace {
+            true => self.pass.client(),
+            false => runner.engine().cluster(),
+        };
+        let foreign = || Ownership::Foreign(format!("{} {other}", self.pass.reference.gvk.kind));
+        match reader.get(&other_object).await {
+            Ok(Some(_)) => Ok(foreign()),
+            Ok(None) => Ok(Ownership::Unmarked),
+            Err(error) if error.is_forbidden() => Ok(foreign()),
+            Err(error) => Err(error.into()),
         }
     }
 

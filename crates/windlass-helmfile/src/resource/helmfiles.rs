@@ -136,10 +136,13 @@ impl Helmfiles {
     async fn evaluate(
         &self,
         pass: &mut ReconcilePass,
-        generation: i64,
-        spec: &HelmfileSpec,
+        object: &HelmfileObject,
         labels: &OwnerLabels,
     ) -> Result<Evaluation, ReconcileError> {
+        let (spec, generation) = (object.spec()?, object.generation);
+        // An author who may not read Secrets names them here: what they say would reach the servers of the state file.
+        let reader = pass.runner(self, object)?.engine().cluster().clone();
+        pass.set_reader(&reader);
         let inputs = object_inputs::read(pass, spec).await?;
         let context = self.context(pass, generation, labels);
         let spec = spec.clone();
@@ -296,7 +299,7 @@ impl FrontEnd for Helmfiles {
         ));
         let labels = OwnerLabels::of_object(&pass.reference);
         let interval = Requeue::After(jittered(interval_of(spec)));
-        let evaluation = self.evaluate(pass, object.generation, spec, &labels).await?;
+        let evaluation = self.evaluate(pass, object, &labels).await?;
         let mut status = read_status(&pass.object["status"]);
         evaluation.revision.clone_into(&mut status.resolved_revision);
         evaluation.digest.clone_into(&mut status.last_attempted_digest);
