@@ -1,9 +1,11 @@
 //! Binding contexts: the input of a run, in addon-operator's JSON to the byte. Pure.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use windlass_base::bounded_json;
 use windlass_cluster::ObjectMeta;
 
 use super::Moment;
@@ -19,6 +21,8 @@ pub struct Item {
     pub object: Option<Value>,
     /// The result of the binding's filter; `None` without a filter.
     pub filtered: Option<Value>,
+    /// The most memory that it takes, in bytes.
+    size: u64,
 }
 
 /// The objects of each kubernetes binding at one moment.
@@ -53,12 +57,13 @@ pub enum ContextKind {
     Event(WatchEvent, Arc<Item>),
     Admission {
         mutating: bool,
-        review: Value,
+        /// The only copy of it that a run has.
+        review: Arc<Value>,
     },
     Conversion {
         from: String,
         to: String,
-        review: Value,
+        review: Arc<Value>,
     },
 }
 
@@ -83,38 +88,51 @@ impl Context {
         names
     }
 
-    fn to_value(&self, version: Version, config: &HookConfig, snapshots: &Snapshots) -> Value {
-        match version {
+    /// The most memory that it takes while it waits, in bytes. Reviews do not wait.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let snapshots: usize = match &self.include {
+            Include::These(names) => names.iter().map(|name| size_of::<String>() + name.len()).sum(),
+            Include::Nothing | Include::All => 0,
+        };
+        let names = self.binding.len() + self.group.as_ref().map_or(0, String::len) + snapshots;
+        let object = match &self.what {
+            ContextKind::Event(_, item) => item.size,
+            _ => 0,
+        };
+        (size_of::<Self>() + names) as u64 + object
+    }
+
+    fn shown<'c>(&'c self, config: &'c HookConfig, snapshots: &'c Snapshots) -> Shown<'c> {
+        match config.version {
             Version::V0 => self.to_v0(),
             Version::V1 => self.to_v1(config, snapshots),
         }
     }
 
-    fn to_v0(&self) -> Value {
-        let mut out = Map::from_iter([("binding".to_owned(), Value::from(self.binding.clone()))]);
+    fn to_v0(&self) -> Shown<'_> {
+        let mut out = BTreeMap::from([("binding", Shown::Text(&self.binding))]);
         if let ContextKind::Event(event, item) = &self.what {
             let event = match event {
                 WatchEvent::Added => "add",
                 WatchEvent::Modified => "update",
                 WatchEvent::Deleted => "delete",
             };
-            out.insert("resourceEvent".to_owned(), event.into());
-            out.insert("resourceNamespace".to_owned(), item.namespace.clone().into());
-            out.insert("resourceKind".to_owned(), item.kind.clone().into());
-            out.insert("resourceName".to_owned(), item.name.clone().into());
+            out.insert("resourceEvent", Shown::Text(event));
+            out.insert("resourceNamespace", Shown::Text(&item.namespace));
+            out.insert("resourceKind", Shown::Text(&item.kind));
+            out.insert("resourceName", Shown::Text(&item.name));
         }
-        Value::Object(out)
+        Shown::Map(out)
     }
 
-    fn to_v1(&self, config: &HookConfig, snapshots: &Snapshots) -> Value {
-        let mut out = Map::from_iter([("binding".to_owned(), Value::from(self.binding.clone()))]);
-        let mut put = |key: &str, value: Value| drop(out.insert(key.to_owned(), value));
+    fn to_v1<'c>(&'c self, config: &'c HookConfig, snapshots: &'c Snapshots) -> Shown<'c> {
+        let mut out = BTreeMap::from([("binding", Shown::Text(&self.binding))]);
+        let mut put = |key: &'c str, value: Shown<'c>| drop(out.insert(key, value));
         if self.what == ContextKind::Moment(Moment::OnStartup) {
-            return Value::Object(out);
+            return Shown::Map(out);
         }
-        let objects = |name: &str| {
-            Value::Array(snapshots.get(name).into_iter().flatten().map(|i| i.to_value()).collect())
-        };
+        let objects = |name: &str| Shown::Objects(snapshots.get(name).map(Vec::as_slice).unwrap_or_default());
         let shown: Option<Vec<&str>> = match &self.include {
             Include::These(names) if names.is_empty() => None,
             Include::These(names) => Some(names.iter().map(String::as_str).collect()),
@@ -122,39 +140,103 @@ impl Context {
             Include::Nothing => None,
         };
         if let Some(names) = shown {
-            put("snapshots", names.into_iter().map(|n| (n.to_owned(), objects(n))).collect());
+            put("snapshots", Shown::Map(names.into_iter().map(|n| (n, objects(n))).collect()));
         }
         match &self.what {
             ContextKind::Admission { mutating, review } => {
-                put("type", if *mutating { "Mutating".into() } else { "Validating".into() });
-                put("review", review.clone());
+                put("type", Shown::Text(if *mutating { "Mutating" } else { "Validating" }));
+                put("review", Shown::Value(review));
             }
             ContextKind::Conversion { from, to, review } => {
-                put("type", "Conversion".into());
-                put("fromVersion", from.clone().into());
-                put("toVersion", to.clone().into());
-                put("review", review.clone());
+                put("type", Shown::Text("Conversion"));
+                put("fromVersion", Shown::Text(from));
+                put("toVersion", Shown::Text(to));
+                put("review", Shown::Value(review));
             }
-            _ if self.group.is_some() => {
-                put("type", "Group".into());
-                put("groupName", self.group.clone().into());
-            }
-            ContextKind::Schedule => put("type", "Schedule".into()),
-            ContextKind::Moment(_) => {}
-            ContextKind::Synchronization => {
-                put("type", "Synchronization".into());
-                put("objects", objects(&self.binding));
-            }
-            ContextKind::Event(event, item) => {
-                put("type", "Event".into());
-                put("watchEvent", event.name().into());
-                if let Value::Object(shown) = item.to_value() {
-                    shown.into_iter().for_each(|(key, value)| put(&key, value));
+            what => match (&self.group, what) {
+                (Some(group), _) => {
+                    put("type", Shown::Text("Group"));
+                    put("groupName", Shown::Text(group));
                 }
+                (None, ContextKind::Schedule) => put("type", Shown::Text("Schedule")),
+                (None, ContextKind::Synchronization) => {
+                    put("type", Shown::Text("Synchronization"));
+                    put("objects", objects(&self.binding));
+                }
+                (None, ContextKind::Event(event, item)) => {
+                    put("type", Shown::Text("Event"));
+                    put("watchEvent", Shown::Text(event.name()));
+                    item.fields().for_each(|(key, value)| put(key, Shown::Value(value)));
+                }
+                (None, _) => {}
+            },
+        }
+        Shown::Map(out)
+    }
+}
+
+/// A part of the file: its keys are sorted, and objects are written from where they are.
+enum Shown<'c> {
+    Text(&'c str),
+    Value(&'c Value),
+    Objects(&'c [Arc<Item>]),
+    Map(BTreeMap<&'c str, Self>),
+}
+
+impl Shown<'_> {
+    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        match self {
+            Self::Text(text) => write_text(out, text),
+            Self::Value(value) => write_value(out, value),
+            Self::Objects(items) => {
+                write_list(out, items, |out, item| write_map(out, item.fields(), write_value))
+            }
+            Self::Map(fields) => {
+                let fields = fields.iter().map(|(key, value)| (*key, value));
+                write_map(out, fields, |out, value| value.write(out))
             }
         }
-        Value::Object(out)
     }
+}
+
+fn write_text(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
+    serde_json::to_writer(out, text).map_err(io::Error::from)
+}
+
+fn write_value(out: &mut dyn io::Write, value: &Value) -> io::Result<()> {
+    serde_json::to_writer(out, value).map_err(io::Error::from)
+}
+
+fn write_list<'v, T: 'v>(
+    out: &mut dyn io::Write,
+    items: &'v [T],
+    write: impl Fn(&mut dyn io::Write, &'v T) -> io::Result<()>,
+) -> io::Result<()> {
+    out.write_all(b"[")?;
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        write(&mut *out, item)?;
+    }
+    out.write_all(b"]")
+}
+
+fn write_map<'v, T>(
+    out: &mut dyn io::Write,
+    fields: impl Iterator<Item = (&'v str, T)>,
+    write: impl Fn(&mut dyn io::Write, T) -> io::Result<()>,
+) -> io::Result<()> {
+    out.write_all(b"{")?;
+    for (index, (key, value)) in fields.enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        write_text(&mut *out, key)?;
+        out.write_all(b":")?;
+        write(&mut *out, value)?;
+    }
+    out.write_all(b"}")
 }
 
 impl Item {
@@ -162,26 +244,31 @@ impl Item {
     #[must_use]
     pub fn new(object: Value, filtered: Option<Value>, keep: bool) -> Self {
         let meta = ObjectMeta::of(&object);
-        Self {
-            namespace: meta.namespace().unwrap_or_default().to_owned(),
-            kind: object["kind"].as_str().unwrap_or_default().to_owned(),
-            name: meta.name().to_owned(),
-            object: keep.then_some(object),
-            filtered,
-        }
+        let (namespace, name) = (meta.namespace().unwrap_or_default().to_owned(), meta.name().to_owned());
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        let object = keep.then_some(object);
+        let values = object.iter().chain(&filtered).map(|value| bounded_json::size(value).parsed);
+        let names = namespace.len() + kind.len() + name.len();
+        let size = values.sum::<u64>() + (size_of::<Self>() + names) as u64;
+        Self { namespace, kind, name, object, filtered, size }
+    }
+
+    /// The most memory that it takes, in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What snapshots and contexts show of it, by key in order.
+    fn fields(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        let fields = [("filterResult", &self.filtered), ("object", &self.object)];
+        fields.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)))
     }
 
     /// Its form in snapshots.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let mut out = Map::new();
-        if let Some(object) = &self.object {
-            out.insert("object".to_owned(), object.clone());
-        }
-        if let Some(filtered) = &self.filtered {
-            out.insert("filterResult".to_owned(), filtered.clone());
-        }
-        Value::Object(out)
+        Value::Object(Map::from_iter(self.fields().map(|(key, value)| (key.to_owned(), value.clone()))))
     }
 }
 
@@ -194,10 +281,17 @@ pub fn needed(contexts: &[Context], config: &HookConfig) -> Vec<String> {
     names
 }
 
-/// The file that a hook gets: a list of contexts.
-#[must_use]
-pub fn file(contexts: &[Context], config: &HookConfig, snapshots: &Snapshots) -> Value {
-    Value::Array(contexts.iter().map(|c| c.to_value(config.version, config, snapshots)).collect())
+/// Writes the file that a hook gets: a list of contexts. No object is copied for it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(
+    out: &mut dyn io::Write,
+    contexts: &[Context],
+    config: &HookConfig,
+    snapshots: &Snapshots,
+) -> io::Result<()> {
+    write_list(out, contexts, |out, context| context.shown(config, snapshots).write(out))
 }
 
 /// Of contexts of one group that follow each other only the last stays: all that they say are the group's snapshots.

@@ -1,7 +1,7 @@
 //! A hook: a program with its configuration, and one run of it.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::binding_context::{self, Context, Snapshots};
 use super::config::{ConfigError, HookConfig};
 use super::hook_file::{FileState, HookSource};
 use super::operations::{self, Operation, OperationsError};
-use super::process::{self, ProcessError, Program, Scratch, Stdout, Stream, Usage};
+use super::process::{self, OutputFile, ProcessError, Program, Scratch, Stdout, Stream, Usage};
 use super::rate_limit::RateLimit;
 use super::run_history::{RunView, Runs};
 use super::{Scope, metrics_file};
+use windlass_base::redact;
 use windlass_controller::serve::hook_metrics;
 
 /// A hook that does not say its configuration within this time will not say it.
@@ -69,11 +71,13 @@ pub struct Hook {
     runs: Arc<Runs>,
 }
 
-/// The input of a run besides its binding contexts.
+/// The input of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
-    /// The list of binding contexts.
-    pub contexts: Value,
+    /// Why it runs.
+    pub contexts: Vec<Context>,
+    /// The objects that they show.
+    pub snapshots: Snapshots,
     pub config_values: Value,
     pub values: Value,
 }
@@ -96,7 +100,7 @@ fn of_batch(batch: Option<&str>) -> String {
     batch.map_or_else(String::new, |text| format!("; hook config: {text}"))
 }
 
-/// The output of a run. Patches and responses are unparsed: the hook's owner parses them.
+/// The output of a run. Patches are unparsed, and responses unread: the hook's owner does that.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     /// The number of the run.
@@ -106,8 +110,8 @@ pub struct Output {
     pub operations: Vec<Operation>,
     pub config_values_patch: String,
     pub values_patch: String,
-    pub admission: String,
-    pub conversion: String,
+    pub admission: OutputFile,
+    pub conversion: OutputFile,
 }
 
 /// A hook that cannot be used, or a run that failed.
@@ -243,9 +247,9 @@ impl Hook {
             reason: Box::new(reason),
             status_patches: Vec::new(),
         };
-        let scratch = Scratch::new(&around.scratch, around.keep_files).map_err(failed)?;
+        let scratch = Arc::new(Scratch::new(&around.scratch, around.keep_files).map_err(failed)?);
         let mut program = self.prepared(around)?;
-        write_files(&mut program, &scratch, input).map_err(failed)?;
+        write_files(&mut program, &scratch, &self.config, input).map_err(failed)?;
         let task = TASKS.fetch_add(1, Ordering::Relaxed);
         let running = self.runs.begin((task, about.event), bindings(&input.contexts), about.queue);
         let mut message = None;
@@ -283,7 +287,7 @@ impl Hook {
     }
 
     /// What a run has written into its files.
-    fn answers(&self, around: &HookEnvironment, scratch: &Scratch) -> Result<Output, HookError> {
+    fn answers(&self, around: &HookEnvironment, scratch: &Arc<Scratch>) -> Result<Output, HookError> {
         let hook = || self.name.clone();
         let read = |name: &str| {
             scratch.read(name).map_err(|reason| HookError::Run {
@@ -302,8 +306,8 @@ impl Hook {
             operations,
             config_values_patch: read("config-values-patch.json")?,
             values_patch: read("values-patch.json")?,
-            admission: read("admission-response.json")?,
-            conversion: read("conversion-response.json")?,
+            admission: OutputFile::new(scratch, "admission-response.json"),
+            conversion: OutputFile::new(scratch, "conversion-response.json"),
             ..Output::default()
         })
     }
@@ -344,7 +348,7 @@ impl Hook {
             }
             fields.insert("proxyJsonLog".to_owned(), true.into());
             // Nothing can be done when logs cannot be written.
-            drop(writeln!(std::io::stderr(), "{}", Value::Object(fields)));
+            drop(writeln!(std::io::stderr(), "{}", redact::mask_log(&Value::Object(fields).to_string())));
             return;
         }
         macro_rules! tell {
@@ -384,24 +388,37 @@ impl Hook {
 }
 
 /// Writes the files of a run, and names them in the environment of its program.
-fn write_files(program: &mut Program, scratch: &Scratch, input: &Input) -> Result<(), ProcessError> {
-    let files = [
-        ("BINDING_CONTEXT_PATH", "binding-context.json", Some(&input.contexts)),
-        ("CONFIG_VALUES_PATH", "config-values.json", Some(&input.config_values)),
-        ("VALUES_PATH", "values.json", Some(&input.values)),
-        ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json", None),
-        ("VALUES_JSON_PATCH_PATH", "values-patch.json", None),
-        ("METRICS_PATH", "metrics.json", None),
-        ("KUBERNETES_PATCH_PATH", "kubernetes-patch", None),
-        ("ADMISSION_RESPONSE_PATH", "admission-response.json", None),
-        ("VALIDATING_RESPONSE_PATH", "admission-response.json", None),
-        ("CONVERSION_RESPONSE_PATH", "conversion-response.json", None),
-    ];
-    for (variable, name, content) in files {
-        let content = content.map(Value::to_string).unwrap_or_default();
-        let path = scratch.write(name, content.as_bytes())?;
-        program.environment.push((variable.to_owned(), OsString::from(path)));
+fn write_files(
+    program: &mut Program,
+    scratch: &Scratch,
+    config: &HookConfig,
+    input: &Input,
+) -> Result<(), ProcessError> {
+    let contexts = scratch.write_with("binding-context.json", |out| {
+        binding_context::write(out, &input.contexts, config, &input.snapshots)
+    })?;
+    let mut paths = vec![("BINDING_CONTEXT_PATH", contexts)];
+    for (variable, name, values) in [
+        ("CONFIG_VALUES_PATH", "config-values.json", &input.config_values),
+        ("VALUES_PATH", "values.json", &input.values),
+    ] {
+        let path =
+            scratch.write_with(name, |out| serde_json::to_writer(out, values).map_err(io::Error::from))?;
+        paths.push((variable, path));
     }
+    for (variable, name) in [
+        ("CONFIG_VALUES_JSON_PATCH_PATH", "config-values-patch.json"),
+        ("VALUES_JSON_PATCH_PATH", "values-patch.json"),
+        ("METRICS_PATH", "metrics.json"),
+        ("KUBERNETES_PATCH_PATH", "kubernetes-patch"),
+        ("ADMISSION_RESPONSE_PATH", "admission-response.json"),
+        ("VALIDATING_RESPONSE_PATH", "admission-response.json"),
+        ("CONVERSION_RESPONSE_PATH", "conversion-response.json"),
+    ] {
+        paths.push((variable, scratch.write(name, b"")?));
+    }
+    let named = paths.into_iter().map(|(variable, path)| (variable.to_owned(), OsString::from(path)));
+    program.environment.extend(named);
     Ok(())
 }
 
@@ -417,11 +434,11 @@ fn error_message(line: &str) -> Option<String> {
 }
 
 /// Names of the bindings of a run, each once.
-fn bindings(contexts: &Value) -> Vec<String> {
+fn bindings(contexts: &[Context]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for name in contexts.as_array().into_iter().flatten().filter_map(|c| c["binding"].as_str()) {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
+    for context in contexts {
+        if !names.contains(&context.binding) {
+            names.push(context.binding.clone());
         }
     }
     names

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::task::JoinSet;
 
 use super::binding_context::{Context, ContextKind, Include, Item, Snapshots};
-use super::config::{Common, Kubernetes, WatchEvent};
+use super::config::{Common, Kubernetes};
 use super::discover::{self, FileProblem};
 use super::hook_file::{ConfigCache, FileParts, HookSource};
 use super::monitor::{Changes, Monitor, Owner};
@@ -177,9 +177,9 @@ impl HookSet {
             for binding in &hook.config.kubernetes {
                 let owner = Owner { hook: Arc::clone(hook), measures: Arc::clone(measures) };
                 let (to, of, common) = (Arc::clone(queues), Arc::clone(hook), binding.common.clone());
-                let sink = move |event: WatchEvent, item: Arc<Item>| {
+                let sink = move |what: ContextKind| {
                     // Nobody waits for events.
-                    drop(to.push(Run::of(&of, "kubernetes", &common, ContextKind::Event(event, item))));
+                    drop(to.push(Run::of(&of, "kubernetes", &common, what)));
                 };
                 let monitor = Arc::new(Monitor::start(cluster, owner, binding, Box::new(sink)));
                 watched.push(Watched {

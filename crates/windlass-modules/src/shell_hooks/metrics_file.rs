@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 
+use windlass_base::bounded_json;
 use windlass_controller::serve::hook_metrics::{Action, Operation};
 
 /// A metrics file that cannot be used: none of it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("metrics file, document {number}: {text}")]
+#[error("metrics file{}: {text}", .number.map_or_else(String::new, |number| format!(", document {number}")))]
 pub struct MetricsError {
-    number: usize,
+    /// The document; `None`: the whole file.
+    number: Option<usize>,
     text: String,
 }
 
@@ -18,11 +20,13 @@ pub struct MetricsError {
 /// that counters restart in each run; without it they accumulate.
 ///
 /// # Errors
-/// A document is not a JSON map, or lacks a field that its action needs.
+/// A document is not a JSON map, or lacks a field that its action needs; or they take more than 32 MiB once they are read.
 pub fn parse(text: &str, group: Option<&str>) -> Result<Vec<Operation>, MetricsError> {
     let mut operations = Vec::new();
-    for (index, document) in Deserializer::from_str(text).into_iter::<Value>().enumerate() {
-        let fail = |text: String| MetricsError { number: index + 1, text };
+    let documents = bounded_json::documents::<Value>(text.as_bytes());
+    let documents = documents.map_err(|e| MetricsError { number: None, text: e.to_string() })?;
+    for (index, document) in documents.enumerate() {
+        let fail = |text: String| MetricsError { number: Some(index + 1), text };
         let document = document.map_err(|e| fail(e.to_string()))?;
         operations.push(operation(&document, group).map_err(fail)?);
     }
@@ -148,6 +152,9 @@ mod tests {
             let error = parse(text, None).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
+        let many = r#"{"name":"a","add":1}"#.repeat(50_000);
+        let error = parse(&many, None).unwrap_err().to_string();
+        assert_eq!(error, "metrics file: its values take more than 32 MiB once they are read");
     }
 
     #[test]

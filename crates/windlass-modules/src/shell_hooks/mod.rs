@@ -7,6 +7,7 @@
 pub mod apply_operations;
 pub mod binding_context;
 pub mod config;
+mod context_bounds;
 mod deletion_grace;
 pub mod discover;
 mod hook;

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::Hook;
-use super::binding_context::Item;
+use super::binding_context::{ContextKind, Item};
 use super::config::{Kubernetes, WatchEvent};
 pub use state::Changes;
 use state::State;
@@ -21,8 +21,8 @@ use windlass_base::redact;
 use windlass_cluster::Cluster;
 use windlass_controller::serve::addon_operator_metrics::Measures;
 
-/// Gets the events of a binding; called from the watches' tasks, and must be quick.
-pub(super) type EventSink = Box<dyn Fn(WatchEvent, Arc<Item>) + Send + Sync>;
+/// Gets the events of a binding, or a Synchronization that stands for many; called from the watches' tasks, and must be quick.
+pub(super) type EventSink = Box<dyn Fn(ContextKind) + Send + Sync>;
 
 /// The watches of a binding; they end when this is dropped.
 pub(super) struct Monitor {
@@ -69,7 +69,7 @@ impl Shared {
 
     fn send(&self, events: impl IntoIterator<Item = (WatchEvent, Arc<Item>)>) {
         for (event, item) in events {
-            (self.sink)(event, item);
+            (self.sink)(ContextKind::Event(event, item));
         }
     }
 }
@@ -139,6 +139,12 @@ impl Monitor {
     /// The hook gets no synchronization: held and later events pass.
     pub(super) fn open(&self) {
         let held = self.shared.state(State::open);
-        self.shared.send(held);
+        if held.contains(&ContextKind::Synchronization) {
+            tracing::warn!(
+                hook = self.shared.name,
+                "too many events have come before its objects were listed: it gets a Synchronization instead"
+            );
+        }
+        held.into_iter().for_each(|what| (self.shared.sink)(what));
     }
 }

@@ -2,9 +2,10 @@
 
 use chart_compat::data::Data;
 use chart_compat::yaml::{self, Room};
-use serde_json::{Deserializer, Map, Value};
+use serde_json::{Map, Value};
 
 use super::jq::Filter;
+use windlass_base::bounded_json::{self, JsonError};
 use windlass_cluster::Propagation;
 use windlass_render::to_json;
 
@@ -49,6 +50,8 @@ pub enum Patch {
 pub enum OperationsError {
     #[error("operations file: neither JSON ({json}) nor YAML ({yaml})")]
     Syntax { json: String, yaml: String },
+    #[error("operations file: {0}")]
+    TooLarge(String),
     #[error("operations file, document {number}: {text}")]
     Document { number: usize, text: String },
 }
@@ -71,7 +74,7 @@ const KEYS: [&str; 12] = [
 /// Reads a file of operations.
 ///
 /// # Errors
-/// A document is neither JSON nor YAML, or lacks what its operation needs.
+/// A document is neither JSON nor YAML, or lacks what its operation needs; or they take too much once they are read.
 pub fn parse(text: &str) -> Result<Vec<Operation>, OperationsError> {
     let mut operations = Vec::new();
     let room = Room::default();
@@ -83,9 +86,14 @@ pub fn parse(text: &str) -> Result<Vec<Operation>, OperationsError> {
 }
 
 fn documents(text: &str, room: &Room) -> Result<Vec<Value>, OperationsError> {
-    let json: Result<Vec<Value>, _> = Deserializer::from_str(text).into_iter().collect();
+    let json = bounded_json::documents::<Value>(text.as_bytes());
+    let json: Result<Vec<Value>, JsonError> = json.and_then(|documents| documents.collect());
     let failed = match json {
         Ok(documents) => return Ok(documents),
+        // Of YAML the signs of JSON tell nothing: its reader has a bound of its own.
+        Err(e @ JsonError::TooLarge(_)) if text.trim_start().starts_with(['{', '[']) => {
+            return Err(OperationsError::TooLarge(e.to_string()));
+        }
         Err(e) => e.to_string(),
     };
     let mut documents = Vec::new();

@@ -6,12 +6,13 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt as _;
@@ -31,8 +32,8 @@ const PER_LINE: usize = 200;
 const TAIL: usize = 2_000;
 /// Most that a program may print where its output is the answer.
 const MAX_ANSWER: usize = 1024 * 1024;
-/// Most that is read of a file that a program wrote.
-const MAX_FILE: u64 = 64 * 1024 * 1024;
+/// Most that is read of a file that a program wrote: once it is parsed it may take no more either.
+const MAX_FILE: u64 = 32 * 1024 * 1024;
 /// Most that is read of a script to see what it is run by: as much as the kernel reads.
 const MAX_FIRST_LINE: u64 = 256;
 /// How long the output of a program that has ended is waited for: something that it left behind may hold it open.
@@ -456,19 +457,77 @@ impl Scratch {
         Ok(path)
     }
 
+    /// Creates a file of this name, whose content is written as it is made; returns its path.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write_with(
+        &self,
+        name: &str,
+        content: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+    ) -> Result<PathBuf, ProcessError> {
+        let path = self.directory.path().join(name);
+        let written = File::create(&path).and_then(|file| {
+            let mut file = io::BufWriter::new(file);
+            content(&mut file)?;
+            file.flush()
+        });
+        match written {
+            Ok(()) => Ok(path),
+            Err(reason) => Err(ProcessError::Io { what: path.display().to_string(), reason }),
+        }
+    }
+
     /// Reads a file that the program may have written; empty if it is gone.
     ///
     /// # Errors
     /// It cannot be read or is too large.
     pub fn read(&self, name: &str) -> Result<String, ProcessError> {
+        self.read_within(name, MAX_FILE)
+    }
+
+    fn read_within(&self, name: &str, limit: u64) -> Result<String, ProcessError> {
         let path = self.directory.path().join(name);
         let failed = |reason| ProcessError::Io { what: name.to_owned(), reason };
-        match bounded_read::read_file(&path, MAX_FILE) {
+        match bounded_read::read_file(&path, limit) {
             Ok(bytes) => String::from_utf8(bytes)
                 .map_err(|e| failed(io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             Err(e) => Err(failed(e)),
         }
+    }
+}
+
+/// A file that a program wrote and that nobody has read yet: who reads it has the memory for it first. It is there until this is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct OutputFile {
+    name: &'static str,
+    /// Where it is; `None`: it is empty.
+    scratch: Option<Arc<Scratch>>,
+}
+
+impl OutputFile {
+    /// The file of this name; an empty one does not keep its directory.
+    #[must_use]
+    pub fn new(scratch: &Arc<Scratch>, name: &'static str) -> Self {
+        let file = Self { name, scratch: Some(Arc::clone(scratch)) };
+        if file.size() == 0 { Self { name, scratch: None } } else { file }
+    }
+
+    /// How many bytes it has now; 0 if it is gone.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        let path = self.scratch.as_ref().map(|scratch| scratch.directory.path().join(self.name));
+        path.and_then(|path| path.metadata().ok()).map_or(0, |metadata| metadata.len())
+    }
+
+    /// Reads it. `limit`: its maximal size, in bytes.
+    ///
+    /// # Errors
+    /// It cannot be read, is larger, or no text.
+    pub fn read(&self, limit: u64) -> Result<String, ProcessError> {
+        let Some(scratch) = &self.scratch else { return Ok(String::new()) };
+        scratch.read_within(self.name, limit)
     }
 }
 

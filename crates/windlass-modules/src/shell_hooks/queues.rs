@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 
 use super::Hook;
 use super::binding_context::{self, Context};
+use super::context_bounds::{self, most_waiting};
 pub use queue_dump::{OperatorTasks, dump_all, dump_main};
 use windlass_base::redact;
 
@@ -58,6 +59,8 @@ struct Task {
     run: Run,
     /// Told when it is done.
     done: Vec<oneshot::Sender<()>>,
+    /// What its contexts take, in bytes.
+    size: u64,
 }
 
 /// What a queue holds.
@@ -66,6 +69,8 @@ struct Content {
     /// The run that is under way, or waits for another try.
     head: Option<Head>,
     waiting: VecDeque<Task>,
+    /// It was too much once since it was empty.
+    was_bounded: bool,
 }
 
 struct Head {
@@ -128,6 +133,20 @@ impl TaskView {
 }
 
 impl Content {
+    /// Warns that contexts of runs take more than `most`: once, until the queue is empty.
+    fn warn_of_bound(&mut self, run: &Run, most: u64) {
+        if std::mem::replace(&mut self.was_bounded, true) {
+            return;
+        }
+        tracing::warn!(
+            module = run.hook.module,
+            hook = run.hook.name,
+            queue = run.queue,
+            "what waits takes more than {} MiB: hooks get the last change of each object, or a Synchronization instead of events",
+            most >> 20
+        );
+    }
+
     /// Its runs, the one under way first.
     fn tasks(&self) -> Vec<TaskView> {
         let head = self.head.iter().map(|h| TaskView::of(&h.run, &h.error));
@@ -173,6 +192,8 @@ pub struct Queues {
     runner: Runner,
     /// How long to wait after so many failures in a row.
     pause: fn(u32) -> Duration,
+    /// The most that contexts which wait in a queue take, in bytes, and those of the run under way.
+    most: u64,
     /// Told when a run has failed.
     failed: Arc<Notify>,
 }
@@ -180,7 +201,7 @@ pub struct Queues {
 impl Queues {
     #[must_use]
     pub fn new(runner: Runner) -> Self {
-        Self { lines: Mutex::default(), runner, pause, failed: Arc::default() }
+        Self { lines: Mutex::default(), runner, pause, most: most_waiting(), failed: Arc::default() }
     }
 
     /// Puts a run at the end of its queue, and joins it to the last one there if they belong together. What is given resolves
@@ -192,13 +213,17 @@ impl Queues {
         let line = lines.entry(id).or_insert_with(|| self.start());
         {
             let mut content = line.content.lock().unwrap_or_else(PoisonError::into_inner);
-            let task = Task { run, done: vec![done] };
+            let content = &mut *content;
+            let task = Task::new(run, done);
             match content.waiting.back_mut() {
                 Some(last) if together(&last.run, &task.run) => last.join(task),
                 _ => content.waiting.push_back(task),
             }
-            if content.waiting.len() > LONG {
+            if content.waiting.len() > LONG || size(&content.waiting) > self.most {
                 compact(&mut content.waiting);
+            }
+            if let Some(largest) = bound(content.waiting.make_contiguous(), self.most) {
+                content.warn_of_bound(&largest, self.most);
             }
         }
         line.wake.notify_one();
@@ -213,7 +238,7 @@ impl Queues {
             Arc::clone(&content),
             (Arc::clone(&wake), Arc::clone(&self.failed)),
             runner,
-            self.pause,
+            (self.pause, self.most),
         )));
         Line { content, wake, worker: worker.abort_handle() }
     }
@@ -285,14 +310,53 @@ fn compact(waiting: &mut VecDeque<Task>) {
     }
     for task in &mut kept {
         task.run.contexts = binding_context::compact(std::mem::take(&mut task.run.contexts));
+        task.measure();
     }
     *waiting = kept;
 }
 
+/// What the contexts of runs take, in bytes.
+fn size<'t>(tasks: impl IntoIterator<Item = &'t Task>) -> u64 {
+    tasks.into_iter().map(|task| task.size).sum()
+}
+
+/// Keeps the contexts of runs within a bound. Returns the run that took most, if they took more.
+fn bound(tasks: &mut [Task], most: u64) -> Option<Run> {
+    if size(&*tasks) <= most {
+        return None;
+    }
+    let largest = tasks.iter().max_by_key(|task| task.size);
+    let largest = largest.map(|task| Run { contexts: Vec::new(), ..task.run.clone() });
+    for task in &mut *tasks {
+        context_bounds::drop_superseded(&mut task.run.contexts);
+        task.measure();
+    }
+    while size(&*tasks) > context_bounds::few(most) {
+        let with_events =
+            tasks.iter_mut().filter(|task| task.run.contexts.iter().any(context_bounds::is_event));
+        let Some(task) = with_events.max_by_key(|task| task.size) else { break };
+        context_bounds::replace_events(&mut task.run.contexts);
+        task.measure();
+    }
+    largest
+}
+
 impl Task {
+    fn new(run: Run, done: oneshot::Sender<()>) -> Self {
+        let size = context_bounds::size(&run.contexts);
+        Self { run, done: vec![done], size }
+    }
+
     fn join(&mut self, next: Self) {
         self.run.contexts.extend(next.run.contexts);
+        // Nobody waits for events: their senders would add up.
+        self.done.retain(|done| !done.is_closed());
         self.done.extend(next.done);
+        self.size += next.size;
+    }
+
+    fn measure(&mut self) {
+        self.size = context_bounds::size(&self.run.contexts);
     }
 }
 
@@ -300,7 +364,7 @@ async fn work(
     content: Arc<Mutex<Content>>,
     (wake, failed): (Arc<Notify>, Arc<Notify>),
     runner: Runner,
-    pause: fn(u32) -> Duration,
+    (pause, most): (fn(u32) -> Duration, u64),
 ) {
     let content = || content.lock().unwrap_or_else(PoisonError::into_inner);
     let take = || {
@@ -308,6 +372,7 @@ async fn work(
         let task = content.waiting.pop_front();
         content.head =
             task.as_ref().map(|t| Head { run: t.run.clone(), error: String::new(), rests_until: None });
+        content.was_bounded &= task.is_some();
         task
     };
     loop {
@@ -322,6 +387,9 @@ async fn work(
                 let mut content = content();
                 while content.waiting.front().is_some_and(|next| together(&task.run, &next.run)) {
                     content.waiting.pop_front().into_iter().for_each(|next| task.join(next));
+                }
+                if let Some(run) = bound(std::slice::from_mut(&mut task), most) {
+                    content.warn_of_bound(&run, most);
                 }
                 if let Some(head) = &mut content.head {
                     head.run = task.run.clone();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use windlass_base::bounded_json;
 
 /// A stream may hold this many operations.
 const MAX_OPERATIONS: usize = 100_000;
@@ -63,8 +64,9 @@ impl Patch {
     /// What is wrong with which operation, and what to write instead. No value is shown: it may be secret.
     pub fn read(bytes: &[u8], root: Root<'_>) -> Result<Self, String> {
         let mut patch = Self::default();
-        for document in serde_json::Deserializer::from_slice(bytes).into_iter::<Value>() {
-            let document = document.map_err(|e| format!("no stream of JSON: {e}"))?;
+        let broken = |e: bounded_json::JsonError| format!("no stream of JSON: {e}");
+        for document in bounded_json::documents::<Value>(bytes).map_err(broken)? {
+            let document = document.map_err(broken)?;
             let operations = match document {
                 Value::Array(list) => list,
                 other => vec![other],
@@ -300,6 +302,9 @@ mod tests {
             assert!(error.contains(part), "{text}: {error}");
             assert!(!error.contains("s3cret"), "{error}");
         }
+        let many = r#"[{"a":1}]"#.repeat(50_000);
+        let error = Patch::read(many.as_bytes(), OWN).unwrap_err();
+        assert_eq!(error, "no stream of JSON: its values take more than 32 MiB once they are read");
         let flags =
             Patch::read(br#"{"op":"add","path":"/webEnabled","value":"true"}"#, Root::Global).unwrap();
         assert_eq!(flags.roots(), ["webEnabled"]);

@@ -1,4 +1,6 @@
 //! What a hook answers to a webhook call. Pure.
+//!
+//! Who reads an answer has memory for its values, which those of all requests share: they have no bound of their own here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -43,31 +45,37 @@ fn object(text: &str) -> Result<Value, ResponseError> {
 /// # Errors
 /// It is empty, not a JSON map, or has wrong types.
 pub fn admitted(text: &str) -> Result<Admitted, ResponseError> {
-    let value = object(text)?;
-    let wrong = |key: &str| ResponseError::Wrong(format!("{key}: {} is of the wrong type", value[key]));
-    let string = |key: &str| match &value[key] {
-        Value::Null => Ok(None),
-        Value::String(text) => Ok(Some(text.clone())),
-        _ => Err(wrong(key)),
-    };
-    let warnings = match &value["warnings"] {
+    // Texts are taken out of it: no copy of a large patch is made.
+    let mut value = object(text)?;
+    let wrong =
+        |key: &str, value: &Value| ResponseError::Wrong(format!("{key}: {value} is of the wrong type"));
+    let warnings = match value["warnings"].take() {
         Value::Null => Vec::new(),
         Value::Array(items) => {
-            let texts = items.iter().map(|i| i.as_str().map(str::to_owned).ok_or_else(|| wrong("warnings")));
+            let texts = items.into_iter().map(|item| match item {
+                Value::String(text) => Ok(text),
+                other => Err(wrong("warnings", &other)),
+            });
             texts.collect::<Result<_, _>>()?
         }
-        _ => return Err(wrong("warnings")),
+        other => return Err(wrong("warnings", &other)),
+    };
+    let mut string = |key: &str| match value[key].take() {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        other => Err(wrong(key, &other)),
     };
     let patch = string("patch")?.filter(|p| !p.is_empty());
     if patch.as_ref().is_some_and(|p| STANDARD.decode(p).is_err()) {
         return Err(ResponseError::Wrong("patch: it is not base64".to_owned()));
     }
+    let message = string("message")?.unwrap_or_default();
     let allowed = match &value["allowed"] {
         Value::Null => false,
         Value::Bool(allowed) => *allowed,
-        _ => return Err(wrong("allowed")),
+        other => return Err(wrong("allowed", other)),
     };
-    Ok(Admitted { allowed, message: string("message")?.unwrap_or_default(), warnings, patch })
+    Ok(Admitted { allowed, message, warnings, patch })
 }
 
 /// Reads `CONVERSION_RESPONSE_PATH`: as many objects as were given.

@@ -107,17 +107,14 @@ impl Hooks {
         let actor = module.map_or_else(|| self.cluster.clone(), ModuleHooks::actor);
         let needed = binding_context::needed(&run.contexts, &hook.config);
         let snapshots = set.snapshots(hook, &needed, &run.contexts);
+        // Contexts share their objects and reviews with those of the run.
         let contexts = binding_context::compact(run.contexts.clone());
         let input = {
             let store = self.store();
-            Input {
-                contexts: binding_context::file(&contexts, &hook.config, &snapshots),
-                config_values: store.values.config_for_hook(key),
-                values: store.values.for_hook(key, &store.enabled),
-            }
+            let config_values = store.values.config_for_hook(key);
+            Input { contexts, snapshots, config_values, values: store.values.for_hook(key, &store.enabled) }
         };
-        drop(snapshots);
-        let binding = contexts.first().map_or(run.kind, |c| c.binding.as_str());
+        let binding = input.contexts.first().map_or(run.kind, |c| c.binding.as_str());
         run_metrics::count_wait(&self.state.measures, run, binding);
         let activation =
             if self.state.converged.load(Ordering::Acquire) { run.kind } else { "OperatorStartup" };

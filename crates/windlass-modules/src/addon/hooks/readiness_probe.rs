@@ -14,7 +14,7 @@ use super::module_hooks::ModuleHooks;
 use super::{Change, Hooks};
 use crate::addon::status::DECKHOUSE_GROUP;
 use crate::shell_hooks::apply_operations::apply_operations;
-use crate::shell_hooks::binding_context::{self, Context, ContextKind, Include, Snapshots};
+use crate::shell_hooks::binding_context::{Context, ContextKind, Include, Snapshots};
 use crate::shell_hooks::operations::{Operation, Patch};
 use crate::shell_hooks::{About, HookError, Input, Output, ReadinessProbe, next_tick};
 use windlass_base::redact;
@@ -108,7 +108,8 @@ impl Hooks {
         let input = {
             let store = self.store();
             Input {
-                contexts: binding_context::file(&[context], &hook.config, &Snapshots::new()),
+                contexts: vec![context],
+                snapshots: Snapshots::new(),
                 config_values: store.values.config_for_hook(&module.key),
                 values: store.values.for_hook(&module.key, &store.enabled),
             }

@@ -22,6 +22,13 @@ fn pod(name: &str) -> Arc<Item> {
     Arc::new(Item::new(object, Some(json!(1)), true))
 }
 
+/// The text of the file.
+fn file(contexts: &[Context], config: &HookConfig, snapshots: &Snapshots) -> String {
+    let mut out = Vec::new();
+    write(&mut out, contexts, config, snapshots).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 fn context(binding: &str, what: ContextKind) -> Context {
     Context { binding: binding.to_owned(), group: None, include: Include::Nothing, what }
 }
@@ -34,7 +41,8 @@ fn each_kind_of_context_in_the_peers_form() {
     let these = |names: &[&str]| Include::These(names.iter().map(|n| (*n).to_owned()).collect());
     let with = |context: Context, include: Include| Context { include, ..context };
     let grouped = |context: Context| Context { group: Some("g".to_owned()), ..context };
-    let review = json!({"kind": "AdmissionReview"});
+    let review = Arc::new(json!({"kind": "AdmissionReview"}));
+    let shown = review.as_ref();
     let table = [
         (Context::moment(Moment::OnStartup), json!({"binding": "onStartup"})),
         (
@@ -75,27 +83,34 @@ fn each_kind_of_context_in_the_peers_form() {
         ),
         (
             grouped(context("a.b.c", ContextKind::Admission { mutating: true, review: review.clone() })),
-            json!({"binding": "a.b.c", "type": "Mutating", "review": review}),
+            json!({"binding": "a.b.c", "type": "Mutating", "review": shown}),
         ),
         (
             with(
                 context("a.b.c", ContextKind::Admission { mutating: false, review: review.clone() }),
                 these(&["nodes"]),
             ),
-            json!({"binding": "a.b.c", "type": "Validating", "review": review, "snapshots": {"nodes": []}}),
+            json!({"binding": "a.b.c", "type": "Validating", "review": shown, "snapshots": {"nodes": []}}),
         ),
         (
-            context("up", ContextKind::Conversion { from: "v1".into(), to: "v2".into(), review: json!({}) }),
+            context(
+                "up",
+                ContextKind::Conversion { from: "v1".into(), to: "v2".into(), review: Arc::new(json!({})) },
+            ),
             json!({"binding": "up", "type": "Conversion", "fromVersion": "v1", "toVersion": "v2", "review": {}}),
         ),
     ];
     for (context, want) in table {
-        assert_eq!(file(std::slice::from_ref(&context), &both(), &snapshots), json!([want]), "{context:?}");
+        let text = file(std::slice::from_ref(&context), &both(), &snapshots);
+        assert_eq!(text, json!([want]).to_string(), "{context:?}");
     }
+    let several = [context("s", ContextKind::Schedule), context("s", ContextKind::Schedule)];
+    let want = json!({"binding": "s", "type": "Schedule"});
+    assert_eq!(file(&several, &both(), &snapshots), json!([want, want]).to_string());
     let none = config("configVersion: v1\nbeforeHelm: 1\n");
     assert_eq!(
         file(&[Context::moment(Moment::BeforeHelm)], &none, &Snapshots::new()),
-        json!([{"binding": "beforeHelm", "snapshots": {}}])
+        json!([{"binding": "beforeHelm", "snapshots": {}}]).to_string()
     );
 }
 
@@ -115,7 +130,7 @@ fn the_old_form_names_the_object_only() {
     };
     assert_eq!(
         file(&contexts, &old, &Snapshots::new()),
-        json!([{"binding": "onStartup"}, shown("add"), shown("update"), shown("delete")])
+        json!([{"binding": "onStartup"}, shown("add"), shown("update"), shown("delete")]).to_string()
     );
 }
 
@@ -140,4 +155,19 @@ fn runs_of_a_group_shrink_to_the_last() {
         [("a", Some("g")), ("b", Some("g")), ("c", None), ("d", None), ("e", Some("g")), ("f", Some("h"))];
     let kept = compact(contexts.iter().map(|(b, g)| in_group(b, *g)).collect());
     assert_eq!(kept.iter().map(|c| &*c.binding).collect::<Vec<_>>(), ["b", "c", "d", "e", "f"]);
+}
+
+#[test]
+fn a_context_counts_its_object_and_a_copy_of_a_review_is_none() {
+    let tick = context("a", ContextKind::Schedule).size();
+    assert!((1..1000).contains(&tick), "{tick}");
+    let large = Arc::new(Item::new(json!({"data": "x".repeat(10_000)}), None, true));
+    let event = context("a", ContextKind::Event(WatchEvent::Added, Arc::clone(&large)));
+    assert!((10_000..12_000).contains(&event.size()), "{}", event.size());
+    let unkept = Item::new(json!({"data": "x".repeat(10_000)}), None, false);
+    assert!(unkept.size() < 1000, "{}", unkept.size());
+    let review = Arc::new(json!({"kind": "AdmissionReview"}));
+    let asked = context("a", ContextKind::Admission { mutating: true, review: Arc::clone(&review) });
+    let copies = [asked.clone(), asked];
+    assert_eq!((copies[0].size(), Arc::strong_count(&review)), (tick, 3));
 }

@@ -7,11 +7,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Deserializer, Value};
+use serde_json::Value;
 
 use super::fields::Fields;
 use super::{Common, ConfigError, HookConfig, Kubernetes, Schedule, Settings, Version, v1};
 use crate::shell_hooks::{Moment, Scope};
+use windlass_base::bounded_json;
 use windlass_base::cron::Cron;
 
 /// The group of all bindings of a hook: its contexts hold the snapshots of all of them.
@@ -209,11 +210,12 @@ impl BatchConfig {
 fn document(text: &[u8]) -> Result<Value, ConfigError> {
     let mut found = None;
     let mut logged = None;
-    for document in Deserializer::from_slice(text).into_iter::<Value>() {
-        let document = document.map_err(|e| {
-            let shown: String = String::from_utf8_lossy(text).trim().chars().take(MAX_SHOWN).collect();
-            ConfigError::new("", format!("it is not one JSON document: {e}; it begins with {shown:?}"))
-        })?;
+    let broken = |e: bounded_json::JsonError| {
+        let shown: String = String::from_utf8_lossy(text).trim().chars().take(MAX_SHOWN).collect();
+        ConfigError::new("", format!("it is not one JSON document: {e}; it begins with {shown:?}"))
+    };
+    for document in bounded_json::documents::<Value>(text).map_err(broken)? {
+        let document = document.map_err(broken)?;
         if document["level"].is_string() && document["msg"].is_string() {
             logged = Some(document);
         } else if found.replace(document).is_some() {

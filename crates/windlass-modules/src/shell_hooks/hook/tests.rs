@@ -6,8 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::json;
 
 use super::*;
-use crate::shell_hooks::RunResult;
+use crate::shell_hooks::binding_context::{ContextKind, Include};
 use crate::shell_hooks::process::End;
+use crate::shell_hooks::{Moment, RunResult};
 
 const ABOUT: About<'static> = About { binding: "onStartup", queue: "main", event: 1 };
 
@@ -37,7 +38,8 @@ impl TestHook {
         let script = format!("[ \"$1\" = --config ] && {{ echo 'onStartup: 1'; exit; }}\n{script}");
         let hook = self.load(&script).await.unwrap();
         let input = Input {
-            contexts: json!([{"binding": "onStartup"}]),
+            contexts: vec![Context::moment(Moment::OnStartup)],
+            snapshots: Snapshots::new(),
             config_values: json!({"global": {"a": 1}}),
             values: json!({"global": {"a": 2}}),
         };
@@ -68,8 +70,10 @@ echo '{}' > "$CONVERSION_RESPONSE_PATH"
     assert_eq!(output.values_patch, "{\"op\":\"add\"}\n");
     assert_eq!(output.config_values_patch, "{\"op\":\"remove\"}\n");
     assert_eq!((output.metrics.len(), output.operations.len()), (1, 1));
-    assert_eq!((output.admission.trim(), output.conversion.trim()), ("{\"allowed\":true}", "{}"));
+    let (admission, conversion) = (output.admission.read(99).unwrap(), output.conversion.read(99).unwrap());
+    assert_eq!((admission.trim(), conversion.trim()), ("{\"allowed\":true}", "{}"));
     assert!(output.usage.max_rss_bytes > 0);
+    drop(output);
     assert_eq!(fs::read_dir(&lab.around.scratch).unwrap().count(), 0, "the files are gone");
 }
 
@@ -122,6 +126,17 @@ async fn the_hooks_own_timeout_counts() {
     assert_eq!(error.to_string(), "hook hook.sh: killed after 0.2s, its timeout");
 }
 
+/// Contexts of schedules of these names.
+fn ticks(names: &[&str]) -> Vec<Context> {
+    let context = |name: &&str| Context {
+        binding: (*name).to_owned(),
+        group: None,
+        include: Include::Nothing,
+        what: ContextKind::Schedule,
+    };
+    names.iter().map(context).collect()
+}
+
 #[tokio::test]
 async fn runs_are_remembered_with_what_they_used_and_printed() {
     let lab = TestHook::new();
@@ -137,8 +152,7 @@ case $(cat "$BINDING_CONTEXT_PATH") in
 esac"#;
     let hook = lab.load(script).await.unwrap();
     for binding in ["well", "badly", "killed", "late", "garbled"] {
-        let contexts = json!([{"binding": binding}, {"binding": "other"}, {"binding": binding}]);
-        let input = Input { contexts, ..Input::default() };
+        let input = Input { contexts: ticks(&[binding, "other", binding]), ..Input::default() };
         let done = hook.run(&lab.around, &input, &About { binding, queue: "own", event: 7 }).await;
         assert_eq!(done.is_ok(), binding == "well", "{done:?}");
     }
@@ -165,7 +179,7 @@ esac"#;
     assert_eq!(ended(&hook.runs()[0]).2, "its patch leads nowhere");
 
     // One that is given up is reported as such.
-    let input = Input { contexts: json!([{"binding": "late"}]), ..Input::default() };
+    let input = Input { contexts: ticks(&["late"]), ..Input::default() };
     let run = hook.run(&lab.around, &input, &ABOUT);
     tokio::select! {
         done = run => panic!("{done:?}"),

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use windlass_cluster::ObjectMeta;
 
-use crate::shell_hooks::binding_context::Item;
+use crate::shell_hooks::binding_context::{ContextKind, Item};
 use crate::shell_hooks::config::{Kubernetes, WatchEvent};
+use crate::shell_hooks::context_bounds::{drop_superseded_events, few, most_waiting};
 use crate::shell_hooks::jq::{Filter, JqError};
 
 /// Namespace and name that one watch is bound to; empty ones are not bound.
@@ -43,6 +44,46 @@ impl Changes {
     }
 }
 
+/// Events that are held back.
+#[derive(Default)]
+struct Held {
+    events: Vec<Event>,
+    /// What they take, in bytes.
+    size: u64,
+    /// They are not kept: the hook gets all objects instead.
+    is_replaced: bool,
+}
+
+impl Held {
+    fn size_of(event: &Event) -> u64 {
+        size_of::<Event>() as u64 + event.1.size()
+    }
+
+    /// Keeps an event. If all take more than `most`, changes of one object are one, and if that is not enough, no event is kept.
+    fn add(&mut self, event: Event, most: u64) {
+        if self.is_replaced {
+            return;
+        }
+        self.size += Self::size_of(&event);
+        self.events.push(event);
+        if self.size <= most {
+            return;
+        }
+        drop_superseded_events(&mut self.events);
+        self.size = self.events.iter().map(Self::size_of).sum();
+        if self.size > few(most) {
+            *self = Self { is_replaced: true, ..Self::default() };
+        }
+    }
+
+    fn contexts(self) -> Vec<ContextKind> {
+        match self.is_replaced {
+            true => vec![ContextKind::Synchronization],
+            false => self.events.into_iter().map(|(event, item)| ContextKind::Event(event, item)).collect(),
+        }
+    }
+}
+
 pub(super) struct State {
     filter: Option<Filter>,
     keep: bool,
@@ -53,7 +94,7 @@ pub(super) struct State {
     /// All watches have begun: with namespaces by labels, these have been listed.
     parts_known: bool,
     /// Events wait here until the hook has seen what exists.
-    held: Option<Vec<Event>>,
+    held: Option<Held>,
     /// Why there is no list yet.
     pub(super) problem: Option<String>,
     /// The failure is permanent.
@@ -73,7 +114,8 @@ impl State {
             items: BTreeMap::new(),
             parts: BTreeMap::new(),
             parts_known: false,
-            held: Some(Vec::new()),
+            // A synchronization shows what they would tell.
+            held: Some(Held { is_replaced: binding.on_synchronization, ..Held::default() }),
             problem: None,
             refused: false,
             changes: <(Changes, Changes)>::default(),
@@ -175,7 +217,7 @@ impl State {
         }
         match &mut self.held {
             Some(held) => {
-                held.push((event, item));
+                held.add((event, item), most_waiting());
                 None
             }
             None => Some((event, item)),
@@ -190,8 +232,9 @@ impl State {
         self.held = None;
     }
 
-    pub(super) fn open(&mut self) -> Vec<Event> {
-        self.held.take().unwrap_or_default()
+    /// What was held back: one Synchronization, if that was too much.
+    pub(super) fn open(&mut self) -> Vec<ContextKind> {
+        self.held.take().map(Held::contexts).unwrap_or_default()
     }
 }
 
@@ -266,10 +309,38 @@ mod tests {
 
     #[test]
     fn without_synchronization_held_ones_pass() {
-        let mut s = state("");
+        let mut s = state(", executeHookOnSynchronization: false");
         list(&mut s, &[pod("a", 1, "x")]);
         present(&mut s, pod("b", 1, "x"));
-        assert_eq!(event_lines(s.open()), ["Added b"]);
+        let held = s.open();
+        let [ContextKind::Event(WatchEvent::Added, item)] = &held[..] else { panic!("{held:?}") };
+        assert_eq!(item.name, "b");
+        assert_eq!(present(&mut s, pod("a", 2, "x")), ["Modified a"]);
+    }
+
+    #[test]
+    fn what_is_held_back_is_bounded() {
+        let event = |event: WatchEvent, name: &str| -> Event {
+            (event, Arc::new(Item::new(pod(name, 1, &"x".repeat(1000)), None, true)))
+        };
+        let most = 40_000;
+        let mut held = Held::default();
+        for _ in 0..1000 {
+            held.add(event(WatchEvent::Modified, "a"), most);
+            assert!(held.size <= most);
+        }
+        assert!(held.events.len() < 30 && !held.is_replaced, "changes of one object are one");
+        for number in 0..1000 {
+            held.add(event(WatchEvent::Deleted, &number.to_string()), most);
+            assert!(held.size <= most);
+        }
+        assert_eq!(held.contexts(), [ContextKind::Synchronization]);
+        // Where a synchronization follows anyway nothing is kept.
+        let mut s = state("");
+        list(&mut s, &[]);
+        present(&mut s, pod("a", 1, "x"));
+        assert!(s.held.as_ref().is_some_and(|held| held.events.is_empty()));
+        s.synchronize();
         assert_eq!(present(&mut s, pod("a", 2, "x")), ["Modified a"]);
     }
 

@@ -127,3 +127,15 @@ fn what_is_wrong_is_told_with_its_document() {
         assert!(error.contains(part), "{text}: {error}");
     }
 }
+
+#[test]
+fn what_takes_too_much_is_refused_before_it_is_read() {
+    let many = r#"{"operation":"Delete","kind":"Pod","name":"a"}"#.repeat(50_000);
+    let error = parse(&many).unwrap_err().to_string();
+    assert_eq!(error, "operations file: its values take more than 32 MiB once they are read");
+    // A text in YAML whose signs would be too many values in JSON.
+    let text = ",".repeat(600_000);
+    let head = "operation: Create\nobject:\n  apiVersion: v1\n  kind: X\n  metadata: {name: a}\n";
+    let yaml = format!("{head}  data: |\n    {text}\n");
+    assert_eq!(parse(&yaml).unwrap().len(), 1);
+}

@@ -134,6 +134,19 @@ fn scratch_files_are_private_and_go() {
     assert_eq!((scratch.read("x").unwrap(), scratch.read("absent").unwrap()), ("1".into(), String::new()));
     drop(scratch);
     assert!(!path.exists());
+    let scratch = Arc::new(Scratch::new(base.path(), false).unwrap());
+    let path = scratch.write_with("y", |out| out.write_all(b"1234")).unwrap();
+    let (file, empty) = (OutputFile::new(&scratch, "y"), OutputFile::new(&scratch, "absent"));
+    drop(scratch);
+    assert_eq!(
+        (file.size(), file.read(4).unwrap(), empty.read(4).unwrap()),
+        (4, "1234".into(), String::new())
+    );
+    let error = file.read(3).unwrap_err().to_string();
+    assert_eq!(error, "y: larger than 3 bytes", "who has memory for less reads none of it");
+    drop(file);
+    assert!(!path.exists(), "an empty one does not keep the directory");
+    drop(empty);
     let kept = Scratch::new(base.path(), true).unwrap().write("x", b"1").unwrap();
     assert!(kept.exists());
 }

@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::AtomicUsize;
 
+use serde_json::json;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
-use crate::shell_hooks::binding_context::{ContextKind, Include};
+use crate::shell_hooks::binding_context::{ContextKind, Include, Item};
+use crate::shell_hooks::config::WatchEvent;
 use crate::shell_hooks::{CONFIG_TIMEOUT, HookSource, Scope};
 
 async fn hook(dir: &tempfile::TempDir, name: &str, module: &str) -> Arc<Hook> {
@@ -85,6 +87,56 @@ async fn runs_of_a_hook_in_a_long_queue_are_one() {
     for wait in waits {
         wait.await.unwrap();
     }
+}
+
+/// A run for what befell an object of a kilobyte.
+fn event_run(hook: &Arc<Hook>, event: WatchEvent, name: &str) -> Run {
+    let object = json!({"kind": "Pod", "metadata": {"name": name}, "data": "x".repeat(1000)});
+    let mut run = run(hook, "pods", "kubernetes", "main");
+    run.contexts[0].what = ContextKind::Event(event, Arc::new(Item::new(object, None, true)));
+    run
+}
+
+#[tokio::test]
+async fn what_waits_for_a_hook_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (hook(&dir, "a", "").await, hook(&dir, "b", "").await);
+    let (runner, mut told, gate) = gated();
+    let most = 100_000;
+    let queues = Queues { most, ..Queues::new(runner) };
+    let _first = queues.push(run(&b, "first", "schedule", "main"));
+    assert_eq!(told.recv().await.unwrap(), "b schedule first");
+    let waiting = || {
+        let lines = queues.lines.lock().unwrap();
+        let content = lines.values().next().unwrap().content.lock().unwrap();
+        assert!(size(&content.waiting) <= most);
+        let of_a = content.waiting.iter().find(|task| task.run.hook.name == a.name).unwrap();
+        assert_eq!(of_a.size, context_bounds::size(&of_a.run.contexts));
+        assert!(of_a.done.len() < 10, "nobody waits for them");
+        (of_a.run.contexts.clone(), content.was_bounded)
+    };
+    drop(queues.push(event_run(&a, WatchEvent::Added, "web")));
+    for _ in 0..10 {
+        drop(queues.push(event_run(&a, WatchEvent::Modified, "web")));
+    }
+    let (contexts, was_bounded) = waiting();
+    assert!(contexts.len() == 11 && !was_bounded, "in ordinary cases the hook gets all events");
+    for _ in 0..200 {
+        drop(queues.push(event_run(&a, WatchEvent::Modified, "web")));
+        // Also where others are between them.
+        drop(queues.push(run(&b, "tick", "schedule", "main")));
+        let (contexts, _) = waiting();
+        assert!(matches!(contexts[0].what, ContextKind::Event(WatchEvent::Added, _)));
+    }
+    assert!(waiting().1);
+    for number in 0..200 {
+        drop(queues.push(event_run(&a, WatchEvent::Deleted, &number.to_string())));
+    }
+    let (contexts, _) = waiting();
+    assert_eq!(contexts[0].what, ContextKind::Synchronization, "it stands for the events before it");
+    gate.add_permits(10);
+    let names = told.recv().await.unwrap();
+    assert!(names.starts_with("a kubernetes pods"), "{names}");
 }
 
 #[tokio::test]

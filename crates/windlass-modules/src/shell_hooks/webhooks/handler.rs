@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -23,8 +24,10 @@ use super::{AT_ONCE_OF_OWNER, Answer, Webhooks};
 use crate::shell_hooks::Hook;
 use crate::shell_hooks::binding_context::ContextKind;
 use crate::shell_hooks::config::{Admission, Conversion};
+use crate::shell_hooks::process::{OutputFile, ProcessError};
 use crate::shell_hooks::queues::Run;
 use crate::shell_hooks::webhook_responses::{Admitted, ResponseError, admitted, converted};
+use windlass_base::bounded_json;
 use windlass_base::redact;
 use windlass_controller::serve::body::{self, BodyError, Share};
 use windlass_controller::serve::listen::Client;
@@ -70,8 +73,7 @@ async fn admit(State(webhooks): Shared, kind: Kind, name: &str, request: Request
     let Some(asked) = webhooks.asked(kind, name) else { return nobody() };
     match webhooks.review(request, MAX_ADMISSION, "AdmissionReview").await {
         Err(refused) => refused,
-        // The share lasts as long as the review.
-        Ok((review, _share)) => webhooks.admit(kind, asked, review).await,
+        Ok((review, share)) => webhooks.admit(kind, asked, review, share).await,
     }
 }
 
@@ -80,17 +82,21 @@ async fn convert(State(webhooks): Shared, Path(crd): Path<String>, request: Requ
     if webhooks.steps(&crd).is_empty() {
         return nobody();
     }
-    let (mut review, _share) = match webhooks.review(request, MAX_CONVERSION, "ConversionReview").await {
+    let (mut review, share) = match webhooks.review(request, MAX_CONVERSION, "ConversionReview").await {
         Err(refused) => return refused,
         Ok(read) => read,
     };
-    let answer = webhooks.convert(&crd, &mut review).await;
+    let deadline = Instant::now() + CONVERSION.saturating_sub(MARGIN);
+    let call = ConversionCall { crd: &crd, share: &share, deadline };
+    let answer = webhooks.convert(&call, &mut review).await;
     let result = if answer.is_ok() { "converted" } else { "failed" };
     webhooks.count("kubernetesCustomResourceConversion", &crd, result);
     if let Err(text) = &answer {
         tracing::error!(crd, "conversion: {text}");
     }
-    json(&review.converted(answer.map_err(|text| redact::mask(&text).into_owned())))
+    let answer = review.converted(answer.map_err(|text| redact::mask(&text).into_owned()));
+    drop(review);
+    json(answer, share).await
 }
 
 fn nobody() -> Response {
@@ -105,8 +111,64 @@ fn refuse(status: StatusCode, text: &str) -> Response {
     (status, redact::mask(text).into_owned()).into_response()
 }
 
-fn json(value: &Value) -> Response {
-    ([(header::CONTENT_TYPE, JSON)], value.to_string()).into_response()
+/// An answer whose text has its share of the memory until it is sent.
+async fn json(value: Value, share: Share) -> Response {
+    let size = bounded_json::size(&value);
+    if let Err(error) = share.resize(in_memory(size.parsed.saturating_add(size.bytes))).await {
+        return refuse(error.status(), &error.to_string());
+    }
+    let text = value.to_string();
+    drop(value);
+    // There is always room for less.
+    share.resize(text.len()).await.unwrap_or_default();
+    let text = Bytes::from_owner(AnswerText { text, _share: share });
+    ([(header::CONTENT_TYPE, JSON)], Body::from(text)).into_response()
+}
+
+/// The text of an answer, with its memory.
+struct AnswerText {
+    text: String,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for AnswerText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+}
+
+/// A number of bytes; more than there can be is no less.
+fn in_memory(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Why an answer of a hook is not read.
+#[derive(Debug, thiserror::Error)]
+enum AnswerError {
+    #[error("its answer: {0}")]
+    Memory(#[from] BodyError),
+    #[error(transparent)]
+    File(#[from] ProcessError),
+}
+
+/// Reads what a hook wrote, once the memory of requests has room for it besides `held` bytes: for its text, its values, and as much as its
+/// text again, for what is taken out of it and becomes the answer to the API server.
+async fn read_answer<T>(
+    file: &OutputFile,
+    (share, held): (&Share, usize),
+    parse: impl FnOnce(&str) -> T,
+) -> Result<T, AnswerError> {
+    let size = file.size();
+    share.resize(held.saturating_add(in_memory(size))).await?;
+    let text = file.read(size)?;
+    let values = body::parsed_size(text.as_bytes());
+    share.resize(with_answer(held, text.len(), values)).await?;
+    Ok(parse(&text))
+}
+
+/// What is in memory while an answer becomes one to the API server.
+fn with_answer(held: usize, text: usize, values: usize) -> usize {
+    held.saturating_add(text.saturating_mul(2)).saturating_add(values)
 }
 
 /// The admission bindings of a kind.
@@ -123,6 +185,14 @@ struct Step {
     hook: Arc<Hook>,
     binding: Conversion,
     versions: (String, String),
+}
+
+/// A conversion that the API server waits for.
+struct ConversionCall<'c> {
+    crd: &'c str,
+    /// Its memory.
+    share: &'c Share,
+    deadline: Instant,
 }
 
 /// The hook that answers an admission.
@@ -171,39 +241,32 @@ impl Webhooks {
         Ok((review, share))
     }
 
-    async fn admit(&self, kind: Kind, asked: Asked, mut review: Review) -> Response {
-        let Asked { owner, hook, binding } = asked;
+    async fn admit(&self, kind: Kind, asked: Asked, mut review: Review, share: Share) -> Response {
+        let Asked { owner, hook, binding } = &asked;
         let name = &binding.common.name;
         let mutating = kind == Kind::Mutating;
-        let what = ContextKind::Admission { mutating, review: review.body.take() };
-        let run = Run::of(&hook, kind.binding(), &binding.common, what);
+        let what = ContextKind::Admission { mutating, review: Arc::new(review.body.take()) };
+        let run = Run::of(hook, kind.binding(), &binding.common, what);
         let seconds = Duration::from_secs(u64::try_from(binding.timeout_seconds).unwrap_or_default());
-        let outcome = self.ask(&owner, run, Instant::now() + seconds.saturating_sub(MARGIN)).await;
+        let outcome = self.ask(owner, run, Instant::now() + seconds.saturating_sub(MARGIN)).await;
         let (result, answer) = match outcome {
-            RunResult::Answered(answer) => match admitted(&answer.admission) {
-                Ok(answer) => (
-                    if answer.allowed { "allowed" } else { "denied" },
-                    json(&review.admitted(&answer, mutating)),
-                ),
-                Err(ResponseError::Empty) => {
-                    tracing::error!(module = owner, hook = hook.name, webhook = name, "it wrote no response");
-                    let text = format!("hook {} wrote no response", hook.name);
-                    ("failed", refuse(StatusCode::INTERNAL_SERVER_ERROR, &text))
-                }
-                Err(error) => {
-                    tracing::error!(module = owner, hook = hook.name, webhook = name, "{error}");
-                    ("failed", json(&review.admitted(&failed(), mutating)))
-                }
-            },
-            RunResult::Failed => ("failed", json(&review.admitted(&failed(), mutating))),
+            RunResult::Answered(answer) => admission(&asked, &answer, &share).await,
+            RunResult::Failed => ("failed", Ok(failed())),
             RunResult::Late => {
                 let text = format!("hook {} did not answer within {}s", hook.name, binding.timeout_seconds);
-                // Of other statuses, API servers drop the text.
-                ("late", refuse(StatusCode::INTERNAL_SERVER_ERROR, &text))
+                ("late", Err(text))
             }
         };
         self.count(kind.binding(), name, result);
-        answer
+        match answer {
+            Ok(answer) => {
+                let value = review.admitted(&answer, mutating);
+                drop(answer);
+                json(value, share).await
+            }
+            // Of other statuses, API servers drop the text.
+            Err(text) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &text),
+        }
     }
 
     /// Runs a hook, unless no slot becomes free in time.
@@ -239,8 +302,7 @@ impl Webhooks {
     }
 
     /// Converts the objects of a review, those of each version by the shortest chain from it.
-    async fn convert(&self, crd: &str, review: &mut Review) -> Result<Vec<Value>, String> {
-        let deadline = Instant::now() + CONVERSION.saturating_sub(MARGIN);
+    async fn convert(&self, call: &ConversionCall<'_>, review: &mut Review) -> Result<Vec<Value>, String> {
         let (mut objects, wanted) = review.conversion()?;
         let version = |o: &Value| o["apiVersion"].as_str().unwrap_or_default().to_owned();
         let mut versions: Vec<String> = objects.iter().map(version).collect();
@@ -251,8 +313,12 @@ impl Webhooks {
                 continue;
             }
             let places: Vec<usize> = (0..objects.len()).filter(|i| version(&objects[*i]) == from).collect();
-            let of_version: Vec<Value> = places.iter().map(|i| objects[*i].clone()).collect();
-            let done = self.convert_from(crd, review, of_version, &from, &wanted, deadline).await?;
+            // Moved, not copied: where a step fails the answer has no objects.
+            let of_version: Vec<Value> = places.iter().map(|i| objects[*i].take()).collect();
+            let others = [&review.body].into_iter().chain(&objects);
+            let held = in_memory(others.map(|value| bounded_json::size(value).parsed).sum());
+            let ends = (from.as_str(), wanted.as_str());
+            let done = self.convert_from(call, (&mut *review, held), of_version, ends).await?;
             for (place, object) in places.into_iter().zip(done) {
                 objects[place] = object;
             }
@@ -260,31 +326,36 @@ impl Webhooks {
         Ok(objects)
     }
 
+    /// Converts objects of one version. `held`: what is in memory besides them.
     async fn convert_from(
         &self,
-        crd: &str,
-        review: &Review,
-        objects: Vec<Value>,
-        from: &str,
-        wanted: &str,
-        deadline: Instant,
+        call: &ConversionCall<'_>,
+        (review, held): (&mut Review, usize),
+        mut objects: Vec<Value>,
+        (from, wanted): (&str, &str),
     ) -> Result<Vec<Value>, String> {
-        let steps = self.steps(crd);
+        let steps = self.steps(call.crd);
         let versions: Vec<(String, String)> = steps.iter().map(|s| s.versions.clone()).collect();
         let Some(way) = chain(&versions, from, wanted) else {
-            return Err(format!("no hook converts {crd} from {from} to {wanted}"));
+            return Err(format!("no hook converts {} from {from} to {wanted}", call.crd));
         };
-        let mut objects = objects;
         for Step { owner, hook, binding, versions: (from, to) } in way.into_iter().map(|i| &steps[i]) {
-            let review = review.with_objects(&objects);
-            let what = ContextKind::Conversion { from: from.clone(), to: to.clone(), review };
+            let count = objects.len();
+            let shown = review.with_objects(objects);
+            let what =
+                ContextKind::Conversion { from: from.clone(), to: to.clone(), review: Arc::clone(&shown) };
             let run = Run::of(hook, "kubernetesCustomResourceConversion", &binding.common, what);
-            let answer = match self.ask(owner, run, deadline).await {
+            let outcome = self.ask(owner, run, call.deadline).await;
+            // The objects go before those of the answer come.
+            review.take_back(shown);
+            let answer = match outcome {
                 RunResult::Answered(answer) => answer,
                 RunResult::Failed => return Err(format!("Hook failed to convert to {wanted}")),
                 RunResult::Late => return Err(format!("hook {} did not answer in time", hook.name)),
             };
-            objects = converted(&answer.conversion, objects.len()).map_err(|error| match error {
+            let read = read_answer(&answer.conversion, (call.share, held), |text| converted(text, count));
+            let read = read.await.map_err(|error| format!("hook {}: {error}", hook.name))?;
+            objects = read.map_err(|error| match error {
                 ResponseError::Refused(message) => message,
                 error => format!("hook {}: {error}", hook.name),
             })?;
@@ -327,6 +398,49 @@ impl Webhooks {
     }
 }
 
+/// What a hook said to an admission: the result that is counted, and the answer, or why there is none.
+async fn admission(
+    asked: &Asked,
+    answer: &Answer,
+    share: &Share,
+) -> (&'static str, Result<Admitted, String>) {
+    let (module, hook) = (asked.owner.as_str(), asked.hook.name.as_str());
+    let webhook = asked.binding.common.name.as_str();
+    // The review has gone with its run: nothing else is in memory.
+    match read_answer(&answer.admission, (share, 0), admitted).await {
+        Ok(Ok(answer)) => (if answer.allowed { "allowed" } else { "denied" }, Ok(answer)),
+        Ok(Err(ResponseError::Empty)) => {
+            tracing::error!(module, hook, webhook, "it wrote no response");
+            ("failed", Err(format!("hook {hook} wrote no response")))
+        }
+        Ok(Err(error)) => {
+            tracing::error!(module, hook, webhook, "{error}");
+            ("failed", Ok(failed()))
+        }
+        Err(error @ AnswerError::Memory(_)) => {
+            tracing::error!(module, hook, webhook, "{error}");
+            ("failed", Err(format!("hook {hook}: {error}")))
+        }
+        Err(error @ AnswerError::File(_)) => {
+            tracing::error!(module, hook, webhook, "{error}");
+            ("failed", Ok(failed()))
+        }
+    }
+}
+
 fn failed() -> Admitted {
     Admitted { message: "Hook failed".to_owned(), ..Admitted::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_its_text_twice_and_its_values() {
+        assert_eq!(with_answer(5, 100, 1000), 1205);
+        // A number that cannot be is refused, and does not wrap around.
+        assert_eq!(with_answer(5, usize::MAX, 1000), usize::MAX);
+        assert_eq!(with_answer(usize::MAX, 1, 1), usize::MAX);
+    }
 }

@@ -26,6 +26,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
 use super::Hook;
+use super::process::OutputFile;
 use super::queues::Run;
 use windlass_base::backoff;
 use windlass_base::redact;
@@ -84,11 +85,11 @@ impl Default for Options {
     }
 }
 
-/// What a hook wrote for the API server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What a hook wrote for the API server: its files, which are read once there is memory for them.
+#[derive(Clone, Debug, Default)]
 pub struct Answer {
-    pub admission: String,
-    pub conversion: String,
+    pub admission: OutputFile,
+    pub conversion: OutputFile,
 }
 
 /// Runs a hook once; an error is for the log.

@@ -1,5 +1,7 @@
 //! Reviews that the API server sends, and the answers that it gets. Pure.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::shell_hooks::webhook_responses::Admitted;
@@ -73,12 +75,20 @@ impl Review {
         }
     }
 
-    /// The same review for other objects: what the next step of a chain sees.
+    /// The same review for other objects: what the next step of a chain sees. Nothing is copied: the body is missing here until it
+    /// [comes back](Self::take_back).
     #[must_use]
-    pub(super) fn with_objects(&self, objects: &[Value]) -> Value {
-        let mut body = self.body.clone();
+    pub(super) fn with_objects(&mut self, objects: Vec<Value>) -> Arc<Value> {
+        let mut body = self.body.take();
         body["request"]["objects"] = objects.into();
-        body
+        Arc::new(body)
+    }
+
+    /// The body comes back without its objects.
+    pub(super) fn take_back(&mut self, shown: Arc<Value>) {
+        // A run has dropped its own by now.
+        self.body = Arc::unwrap_or_clone(shown);
+        self.body["request"]["objects"] = Value::Null;
     }
 
     /// The answer to a conversion review.
@@ -153,7 +163,17 @@ mod tests {
         let request = json!({"uid": "u", "desiredAPIVersion": "g/v2", "objects": [{"a": 1}]});
         let mut review = review("ConversionReview", &request);
         assert_eq!(review.conversion(), Ok((vec![json!({"a": 1})], "g/v2".to_owned())));
-        assert_eq!(review.with_objects(&[json!(2)])["request"]["objects"], json!([2]));
+        let (before, objects) = (review.body.clone(), vec![json!("large")]);
+        let place = objects[0].as_str().unwrap().as_ptr();
+        let shown = review.with_objects(objects);
+        assert_eq!(shown["request"]["objects"], json!(["large"]));
+        assert_eq!(
+            shown["request"]["objects"][0].as_str().unwrap().as_ptr(),
+            place,
+            "it is moved, not copied"
+        );
+        review.take_back(shown);
+        assert_eq!(review.body, before);
         let good = review.converted(Ok(vec![json!({"b": 1})]));
         let response = json!({"uid": "u", "convertedObjects": [{"b": 1}], "result": {"status": "Success"}});
         assert_eq!(good["response"], response);
