@@ -12,6 +12,7 @@
 //! - [`hex`]: bytes as hexadecimal digits
 //! - [`local_address`]: addresses where tenants' servers may not be
 //! - [`machine`]: how much memory the process may take
+//! - [`namespace_places`]: places of all, of which one namespace has a part
 //! - [`namespace_semaphores`]: what one namespace may take of what all share
 //! - [`redact`]: secrets, and their masks in messages
 
@@ -29,5 +30,6 @@ pub mod cron;
 pub mod hex;
 pub mod local_address;
 pub mod machine;
+pub mod namespace_places;
 pub mod namespace_semaphores;
 pub mod redact;

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 
-use windlass_base::namespace_semaphores::NamespaceSemaphores;
+use windlass_base::namespace_places::NamespacePlaces;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectEvent};
 use windlass_render::lookup_digest;
 use windlass_render::replay::LookupQuery;
@@ -35,33 +34,8 @@ const READ_OF_NAMESPACE: usize = READ_AT_ONCE / 2;
 const READ_TIME: Duration = Duration::from_secs(60);
 
 /// The places of this process.
-static PLACES: LazyLock<ReadPlaces> = LazyLock::new(ReadPlaces::new);
-
-/// Places for answers that are read again.
-struct ReadPlaces {
-    all: Semaphore,
-    of_namespace: NamespaceSemaphores,
-}
-
-/// A place, until it is dropped.
-struct ReadPlace<'p> {
-    _of_namespace: Option<OwnedSemaphorePermit>,
-    _of_all: Option<SemaphorePermit<'p>>,
-}
-
-impl ReadPlaces {
-    fn new() -> Self {
-        Self { all: Semaphore::new(READ_AT_ONCE), of_namespace: NamespaceSemaphores::new(READ_OF_NAMESPACE) }
-    }
-
-    /// Waits for a place: first for one of the namespace, so that its other answers do not wait before those of others.
-    async fn acquire(&self, namespace: &str) -> ReadPlace<'_> {
-        // The semaphores are never closed.
-        let of_namespace = self.of_namespace.of(namespace).acquire_owned().await.ok();
-        let of_all = self.all.acquire().await.ok();
-        ReadPlace { _of_namespace: of_namespace, _of_all: of_all }
-    }
-}
+static PLACES: LazyLock<NamespacePlaces> =
+    LazyLock::new(|| NamespacePlaces::new(READ_AT_ONCE, READ_OF_NAMESPACE));
 
 /// The watches of one key; they end when this is dropped.
 pub(super) struct AnswerWatch {
@@ -110,7 +84,7 @@ async fn is_current(
     query: &LookupQuery,
     digest: &str,
 ) -> Result<bool, ClusterError> {
-    let _place = PLACES.acquire(namespace_of(key)).await;
+    let _place = PLACES.take(namespace_of(key)).await;
     match tokio::time::timeout(READ_TIME, lookup_digest(cluster, query)).await {
         Ok(found) => Ok(found? == digest),
         Err(_) => {
@@ -177,21 +151,9 @@ async fn follow(cluster: &Cluster, key: &str, query: &LookupQuery, digest: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::FutureExt as _;
 
     #[test]
-    fn few_answers_are_read_at_a_time_and_half_of_them_for_one_namespace() {
+    fn places_are_those_of_the_namespace_of_a_key() {
         assert_eq!([namespace_of("a/web"), namespace_of("module")], ["a", ""]);
-        let places = ReadPlaces::new();
-        let acquire = |namespace: &str| places.acquire(namespace).now_or_never();
-        let held = [acquire("a"), acquire("a")];
-        assert!(held.iter().all(Option::is_some));
-        assert!(acquire("a").is_none());
-        // The other half is for others.
-        let others = [acquire("b"), acquire("c")];
-        assert!(others.iter().all(Option::is_some));
-        assert!(acquire("d").is_none());
-        drop(held);
-        assert!(acquire("d").is_some() && acquire("a").is_some());
     }
 }

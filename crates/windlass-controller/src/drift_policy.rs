@@ -95,7 +95,7 @@ fn count(metrics: &Metrics, key: (&str, &str), drift: &Drift) {
             unnamed(1);
         }
     };
-    if drift.fields.is_empty() {
+    if drift.fields.is_empty() && drift.further_fields == 0 {
         add("", "");
     }
     for field in &drift.fields {

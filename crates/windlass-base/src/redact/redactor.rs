@@ -38,8 +38,8 @@ const MAX_VISITS: usize = 1 << 18;
 #[derive(Default)]
 struct Texts {
     by_start: HashMap<[u8; SHORTEST], VecDeque<Arc<str>>>,
-    /// Each with the namespace that it counts for: that of the Secret that has it; empty for others.
-    known: HashMap<Arc<str>, Arc<str>>,
+    /// Each with the namespaces that it counts for: those of the Secrets that have it; empty for others.
+    known: HashMap<Arc<str>, Vec<Arc<str>>>,
     /// Those of them that are beginnings of longer texts.
     beginnings: HashSet<Arc<str>>,
     shares: BTreeMap<Arc<str>, Share>,
@@ -52,7 +52,7 @@ struct Texts {
 /// The texts of one namespace.
 #[derive(Default)]
 struct Share {
-    /// In the order of their reads; one that counts for another share by now stays here until its turn.
+    /// In the order of their reads.
     oldest: VecDeque<Arc<str>>,
     bytes: usize,
 }
@@ -80,6 +80,8 @@ impl Redactor {
             return;
         }
         let mut texts = self.texts.write().unwrap_or_else(PoisonError::into_inner);
+        // Where nothing is dropped it does not matter whose a text is.
+        let namespace = if texts.keeps_all { "" } else { namespace };
         if texts.is_known(text.trim(), namespace) {
             return;
         }
@@ -245,9 +247,9 @@ impl Redactor {
 }
 
 impl Texts {
-    /// Whether a text is there that counts for the namespace, or for none.
+    /// Whether a text is there that counts for the namespace.
     fn is_known(&self, text: &str, namespace: &str) -> bool {
-        self.known.get(text).is_some_and(|owner| owner.is_empty() || !namespace.is_empty())
+        self.known.get(text).is_some_and(|owners| owners.iter().any(|owner| **owner == *namespace))
     }
 
     fn insert(&mut self, mut text: String, namespace: &str) {
@@ -261,15 +263,16 @@ impl Texts {
         if self.is_known(&text, namespace) {
             return;
         }
-        // One of a namespace that is of none as well.
-        self.remove(&text);
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>().copied() else { return };
         let size = text.len() + ENTRY_BYTES;
         if self.keeps_all && self.bytes + size > MAX_BYTES {
             self.overflowed = true;
             return;
         }
-        let text: Arc<str> = text.into();
+        let text: Arc<str> = match self.known.get_key_value(text.as_str()) {
+            Some((known, _)) => Arc::clone(known),
+            None => text.into(),
+        };
         let owner = match self.shares.get_key_value(namespace) {
             Some((owner, _)) => Arc::clone(owner),
             None => namespace.into(),
@@ -278,11 +281,14 @@ impl Texts {
         share.bytes += size;
         share.oldest.push_back(Arc::clone(&text));
         self.bytes += size;
-        self.by_start.entry(start).or_default().push_back(Arc::clone(&text));
         if long {
             self.beginnings.insert(Arc::clone(&text));
         }
-        self.known.insert(text, owner);
+        let owners = self.known.entry(Arc::clone(&text)).or_default();
+        if owners.is_empty() {
+            self.by_start.entry(start).or_default().push_back(text);
+        }
+        owners.push(owner);
         while self.bytes > MAX_BYTES && self.drop_oldest() {}
     }
 
@@ -294,28 +300,29 @@ impl Texts {
         let largest = namespaces.max_by_key(|(_, share)| share.bytes).map(|(name, _)| Arc::clone(name));
         let owner = largest.filter(|_| own <= MAX_OWN_BYTES).unwrap_or_default();
         let Some(share) = self.shares.get_mut(&owner) else { return false };
-        let Some(text) = share.oldest.pop_front() else { return self.shares.remove(&owner).is_some() };
-        if self.known.get(&text) == Some(&owner) {
-            self.remove(&text);
+        let Some(text) = share.oldest.pop_front() else { return false };
+        let size = text.len() + ENTRY_BYTES;
+        share.bytes -= size;
+        self.bytes -= size;
+        if share.oldest.is_empty() {
+            self.shares.remove(&owner);
+        }
+        let Some(owners) = self.known.get_mut(&text) else { return true };
+        owners.retain(|other| *other != owner);
+        if owners.is_empty() {
+            self.forget(&text);
         }
         true
     }
 
-    fn remove(&mut self, text: &str) {
-        let Some((text, owner)) = self.known.remove_entry(text) else { return };
-        self.beginnings.remove(&text);
-        let size = text.len() + ENTRY_BYTES;
-        self.bytes -= size;
-        if let Some(share) = self.shares.get_mut(&owner) {
-            share.bytes -= size;
-            if share.bytes == 0 {
-                self.shares.remove(&owner);
-            }
-        }
+    /// Forgets a text that counts for nobody any more.
+    fn forget(&mut self, text: &Arc<str>) {
+        self.known.remove(text);
+        self.beginnings.remove(text);
         let Some(start) = text.as_bytes().first_chunk::<SHORTEST>() else { return };
         if let Some(list) = self.by_start.get_mut(start) {
             // The oldest is among the first.
-            if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, &text)) {
+            if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, text)) {
                 list.remove(place);
             }
             if list.is_empty() {
@@ -501,13 +508,17 @@ mod tests {
                 &json!({"kind": "Secret", "metadata": {"namespace": namespace}, "stringData": {"a": text}}),
             );
         };
+        secret("loud", "copied-to-another");
+        secret("quiet", "copied-to-another");
         secret("quiet", "secret-of-another");
         secret("loud", "known-to-a-tenant-first");
         redactor.add("known-to-a-tenant-first");
         for i in 0..40 {
             secret("loud", &format!("{i:08}{}", "x".repeat(100_000)));
         }
-        for text in ["password-of-a-module", "secret-of-another", "known-to-a-tenant-first"] {
+        for text in
+            ["password-of-a-module", "secret-of-another", "known-to-a-tenant-first", "copied-to-another"]
+        {
             assert_eq!(redactor.mask(text), MASK, "{text}");
         }
         assert_ne!(redactor.mask(&format!("00000000{}", "x".repeat(100_000))), MASK, "the oldest went");

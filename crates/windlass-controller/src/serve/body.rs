@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
+use chart_compat::json::ParsedSize;
 use http_body_util::BodyExt as _;
 use hyper::body::Body as _;
 use tokio::sync::Notify;
@@ -23,10 +24,6 @@ pub const DEFAULT_MEMORY: usize = 96;
 const BLOCK: usize = 64 << 10;
 /// Time limit of a wait for memory.
 const WAIT: Duration = Duration::from_secs(2);
-/// Memory of a JSON object with members, in addition to its text, in bytes: a node of its map.
-const OBJECT: usize = 640;
-/// Memory of each further value, in bytes.
-const VALUE: usize = 64;
 
 /// The reason why a body is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +82,12 @@ impl Budget {
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, held: Mutex::default(), released: Notify::new() }
+    }
+
+    /// The bytes that all requests may take together.
+    #[must_use]
+    pub fn most(&self) -> usize {
+        self.most
     }
 
     fn lock(&self) -> MutexGuard<'_, Holders> {
@@ -240,17 +243,7 @@ async fn read_as(
 /// Maximal memory of a parsed JSON document, in bytes.
 #[must_use]
 pub fn parsed_size(json: &[u8]) -> usize {
-    let mut size = json.len();
-    let mut next = json.iter().skip(1);
-    for byte in json {
-        let following = next.next();
-        size += match byte {
-            b'{' if following != Some(&b'}') => OBJECT,
-            b',' | b'[' | b':' => VALUE,
-            _ => 0,
-        };
-    }
-    size
+    usize::try_from(ParsedSize::of(json).parsed).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

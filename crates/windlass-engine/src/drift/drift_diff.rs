@@ -61,8 +61,9 @@ pub(crate) async fn of(
 /// The changed fields with their owners, and how many others there are. `bounded`: not more than people read.
 fn drifted_fields(mut change: PlannedChange, bounded: bool) -> (Vec<DriftedField>, usize) {
     let mut fields = std::mem::take(&mut change.fields);
-    if fields.is_empty() {
-        // A conflict that the server rejects cannot be compared.
+    // A conflict that the server rejects cannot be compared.
+    let is_compared = !fields.is_empty();
+    if !is_compared {
         let path = |conflict: &Conflict| conflict.field.clone();
         let unknown = |path| FieldChange { path, before: None, after: None, sensitive: false };
         fields = change.conflicts.iter().map(path).map(unknown).collect();
@@ -75,11 +76,14 @@ fn drifted_fields(mut change: PlannedChange, bounded: bool) -> (Vec<DriftedField
         fields.iter_mut().for_each(field_diff::shorten_values);
     }
     let owners = FieldOwners::of(&change.conflicts);
-    let owned = |field: FieldChange| DriftedField {
-        manager: owners.of_field(&plain(&field.path)).or(change.writer.as_deref()).map(str::to_owned),
-        change: field,
+    let manager = |(at, field): (usize, &FieldChange)| match is_compared {
+        true => owners.of_field(&plain(&field.path)).or(change.writer.as_deref()),
+        false => change.conflicts.get(at).map(|conflict| conflict.manager.as_str()),
     };
-    (fields.into_iter().map(owned).collect(), others)
+    let managers: Vec<Option<String>> =
+        fields.iter().enumerate().map(manager).map(|manager| manager.map(str::to_owned)).collect();
+    let owned = fields.into_iter().zip(managers).map(|(change, manager)| DriftedField { change, manager });
+    (owned.collect(), others)
 }
 
 /// The managers of conflicting fields, by their normalized paths.
@@ -94,6 +98,10 @@ impl<'c> FieldOwners<'c> {
 
     /// The manager of the field, of the next field above it, or of the first below it.
     fn of_field(&self, path: &str) -> Option<&'c str> {
+        if path.len() > MAX_PATH_BYTES {
+            // Each part of it would be looked up.
+            return None;
+        }
         let ends: Vec<usize> = path.match_indices(['.', '[']).map(|(at, _)| at).collect();
         let above = ends.into_iter().chain([path.len()]).rev().find_map(|end| self.0.get(&path[..end]));
         let below = || {

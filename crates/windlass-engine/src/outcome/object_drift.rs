@@ -43,6 +43,7 @@ impl fmt::Display for Drift {
         }
         write!(f, "{}", self.object)?;
         if self.fields.is_empty() {
+            // What differs is not known, or too long to be told.
             return f.write_str(" was changed");
         }
         for (i, field) in self.fields.iter().take(MOST).enumerate() {

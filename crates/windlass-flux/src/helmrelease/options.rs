@@ -332,7 +332,7 @@ pub(super) fn drift_line(drift: &Drift) -> String {
     let object = &drift.object;
     let namespace = object.namespace.as_deref().map_or(String::new(), |namespace| format!("{namespace}/"));
     let name = format!("{}/{namespace}{}", object.gvk.kind, object.name);
-    if drift.fields.is_empty() {
+    if drift.fields.is_empty() && drift.further_fields == 0 {
         format!("{name} removed")
     } else {
         format!("{name} changed ({} fields)", drift.fields.len() + drift.further_fields)

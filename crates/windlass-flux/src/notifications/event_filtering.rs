@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -13,8 +14,10 @@ use super::super::error::FluxError;
 use super::alert_matching::Problem;
 use super::flux_event::FluxEvent;
 use super::message_filter::MessageFilters;
-use super::namespace_places::{NamespacePlaces, WaitingPlace, WaitingPlaces};
+use super::waiting_places::{WaitingPlace, WaitingPlaces};
 use flux_api::alert::AlertSpec;
+use windlass_base::cel_expression::off_runtime;
+use windlass_base::namespace_places::NamespacePlaces;
 use windlass_cluster::ObjectRef;
 
 /// Most events that are looked at, in all and for the Alerts of one namespace, which are looked at one after the other.
@@ -85,17 +88,24 @@ impl EventFiltering {
     /// Looks at an event in the background, with the expressions of the Alerts of one namespace.
     pub(super) fn start(&mut self, namespace: String, place: WaitingPlace, filtered: FilteredEvent) {
         let (filters, at_once) = (Arc::clone(&self.filters), Arc::clone(&self.at_once));
+        let mut turn = Box::pin(async move { at_once.take(&namespace).await });
+        // It stands in the queue of its namespace from here on: of two events the first is sent first.
+        let taken = turn.as_mut().now_or_never();
         self.tasks.spawn(async move {
+            let turn = match taken {
+                Some(turn) => turn,
+                None => turn.await,
+            };
             let FilteredEvent { event, mut alerts } = filtered;
             for alert in &mut alerts {
                 let (filters, event) = (Arc::clone(&filters), Arc::clone(&event));
                 let (name, object) = (alert.name.clone(), Arc::clone(&alert.object));
-                let looked_at = at_once.run(&namespace, move || look_at(&filters, &name, &object, &event));
+                let looked_at = off_runtime(move || look_at(&filters, &name, &object, &event));
                 (alert.admitted, alert.problems) = looked_at.await.unwrap_or_else(|error| {
                     (false, vec![("InvalidConfig", format!("an event is not sent: {error}"))])
                 });
             }
-            drop(place);
+            drop((turn, place));
             FilteredEvent { event, alerts }
         });
     }
@@ -133,7 +143,6 @@ fn look_at(
 mod tests {
     use std::sync::mpsc;
 
-    use futures::FutureExt as _;
     use serde_json::json;
 
     use super::super::recorded;
@@ -161,7 +170,7 @@ mod tests {
         let (end, ended) = mpsc::channel::<()>();
         let slow = move || {
             ended.recv().unwrap_err();
-            Ok(())
+            Ok::<_, FluxError>(())
         };
         assert!(filtering.at_once.run("slow", slow).now_or_never().is_none());
         start(&mut filtering, "slow", ".*");

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use super::flux_event::{FluxEvent, memory_of_texts};
-use super::namespace_places::{WaitingPlace, WaitingPlaces};
+use super::waiting_places::{WaitingPlace, WaitingPlaces};
 use windlass_cluster::ObjectMeta;
 use windlass_controller::{EventNote, EventSink};
 

@@ -369,7 +369,8 @@ mod tests {
         for at in 0..40 {
             filters.forget(&name(at));
         }
-        assert_eq!((filters.lock().filters.len(), filters.lock().memory), (0, 0));
+        let kept = filters.lock();
+        assert_eq!((kept.filters.len(), kept.memory), (0, 0));
     }
 
     #[test]

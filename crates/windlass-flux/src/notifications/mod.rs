@@ -13,13 +13,13 @@ mod event_forwarder;
 mod event_queue;
 mod flux_event;
 mod message_filter;
-mod namespace_places;
 mod provider_requests;
 mod provider_settings;
 mod receivers;
 #[cfg(test)]
 mod recorded;
 mod registry_events;
+mod waiting_places;
 mod webhook_checks;
 mod webhook_filters;
 mod webhook_server;

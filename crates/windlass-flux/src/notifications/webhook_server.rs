@@ -11,7 +11,6 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::super::error::FluxError;
-use super::namespace_places::NamespacePlaces;
 use super::provider_settings::read_secret;
 use super::receivers::WebhookPaths;
 use super::registry_events::{self, pushed_repositories};
@@ -22,6 +21,7 @@ use flux_api::common::CrossNamespaceObjectReference;
 use flux_api::receiver::{ReceiverSpec, ReceiverStatus};
 use flux_api::status_conditions::{self, READY};
 use windlass_base::cel_expression::SharedVariables;
+use windlass_base::namespace_places::{NamespacePlaces, TakenPlaces};
 use windlass_base::redact::SecretScope;
 use windlass_cluster::{Cluster, ClusterError, Gvk, ObjectMeta, ObjectRef, PatchKind};
 use windlass_controller::serve::body::{self, BodyError, Budget, Share};
@@ -33,6 +33,10 @@ const MAX_BODY: usize = 3 << 20;
 /// Most bodies that are read for expressions, or objects that expressions look at, at once: in all, and for the Receivers of one namespace.
 const MAX_AT_ONCE: usize = 4;
 const MAX_AT_ONCE_OF_NAMESPACE: usize = MAX_AT_ONCE / 2;
+/// Most requests whose bodies expressions look at; one of a namespace. Each has a part of the memory of requests at most, so that they leave
+/// half of it to others.
+const MAX_FILTERED: usize = 4;
+const PARTS: usize = 2 * MAX_FILTERED;
 /// Kinds that references may name, and their API versions where a reference has none.
 const VERSIONS: [(&str, &str); 12] = [
     ("Bucket", SOURCES),
@@ -67,7 +71,8 @@ impl Webhooks {
     /// The routes.
     pub fn routes(self) -> Router {
         let at_once = NamespacePlaces::new(MAX_AT_ONCE, MAX_AT_ONCE_OF_NAMESPACE);
-        let server = Server { webhooks: self, at_once };
+        let turns = NamespacePlaces::new(MAX_FILTERED, 1);
+        let server = Server { webhooks: self, at_once, turns };
         Router::new().route("/hook/{digest}", post(answer)).with_state(Arc::new(server))
     }
 }
@@ -76,12 +81,15 @@ impl Webhooks {
 struct Server {
     webhooks: Webhooks,
     at_once: NamespacePlaces,
+    /// Those of requests whose bodies expressions look at.
+    turns: NamespacePlaces,
 }
 
 /// What expressions look at for one request, with its memory: as long as one of them is evaluated, also where nobody waits for that any more.
 struct FilteredRequest {
     filters: Filters,
     share: Share,
+    _turn: Option<TakenPlaces>,
 }
 
 /// A body, with its memory.
@@ -90,12 +98,9 @@ struct ReadBody {
     share: Share,
 }
 
-/// How many times what its values take there is of a body of JSON while it is read: by the check, for pushes, and for expressions.
-fn copies(spec: &ReceiverSpec, media: &str, length: usize) -> usize {
-    match Filters::read_body(spec, media) {
-        true => SharedVariables::CONVERTED,
-        false => usize::from(reads_json(spec) || length <= registry_events::MAX_BODY),
-    }
+/// How many times what its values take there is of a body of JSON while it is read by the check or for pushes.
+fn copies(spec: &ReceiverSpec, length: usize) -> usize {
+    usize::from(reads_json(spec) || length <= registry_events::MAX_BODY)
 }
 
 async fn answer(
@@ -150,6 +155,11 @@ enum WebhookError {
     /// The request does not pass the checks, or there is no token for them.
     #[error("{0}")]
     Refused(FluxError),
+    /// Expressions would look at too much.
+    #[error(
+        "the body takes {needed} bytes of memory for expressions, and at most {most} are allowed: remove the filters"
+    )]
+    LargeValues { needed: usize, most: usize },
     /// There is not enough memory for the body.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -171,6 +181,7 @@ impl WebhookError {
             Self::Gone => StatusCode::NOT_FOUND,
             Self::NotReady(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Refused(_) => StatusCode::BAD_REQUEST,
+            Self::LargeValues { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Body(error) => error.status(),
             Self::Cluster(_) | Self::Spec(_) | Self::Objects(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -202,13 +213,17 @@ impl Server {
         let media = headers.get(http::header::CONTENT_TYPE).and_then(|media| media.to_str().ok());
         let media = media.unwrap_or_default();
         let values = body::parsed_size(&body.bytes);
-        let copies = copies(&spec, media, body.bytes.len());
-        body.share.resize(body.bytes.len() + copies * values).await?;
+        body.share.resize(body.bytes.len() + copies(&spec, body.bytes.len()) * values).await?;
         let about = check(&spec, &token, headers, &body.bytes).map_err(WebhookError::Refused)?;
         self.note_pushes(namespace, &body.bytes);
-        let filtered = self.filtered(namespace, (&spec, media), body).await?;
-        let kept = if Filters::read_body(&spec, media) { SharedVariables::KEPT } else { 0 };
-        filtered.share.resize(kept * values).await?;
+        let filtered = match Filters::read_body(&spec, media) {
+            true => self.filtered_by_body(namespace, (&spec, media), (body, values)).await?,
+            false => {
+                let ReadBody { bytes, share } = body;
+                let filters = Filters::new(&spec, media, &bytes).map_err(WebhookError::Objects)?;
+                FilteredRequest { filters, share, _turn: None }
+            }
+        };
         let filtered = Arc::new(filtered);
         let mut errors = Vec::new();
         for (at, resource) in spec.resources.iter().enumerate() {
@@ -222,22 +237,29 @@ impl Server {
         }
     }
 
-    /// Reads the body for expressions. Nothing is left of its text afterwards.
-    async fn filtered(
+    /// Reads the body for expressions, in its namespace's turn. Nothing is left of its text afterwards. `values`: what its values take.
+    async fn filtered_by_body(
         &self,
         namespace: &str,
         (spec, media): (&Arc<ReceiverSpec>, &str),
-        body: ReadBody,
+        (body, values): (ReadBody, usize),
     ) -> Result<FilteredRequest, WebhookError> {
-        let read_body = Filters::read_body(spec, media);
+        let most = self.webhooks.bodies.most() / PARTS;
+        let needed = body.bytes.len() + SharedVariables::CONVERTED * values;
+        if needed > most {
+            return Err(WebhookError::LargeValues { needed, most });
+        }
+        let turn = self.turns.take(namespace).await;
+        body.share.resize(needed).await?;
         let (spec, media) = (Arc::clone(spec), media.to_owned());
         let read = move || {
             let ReadBody { bytes, share } = body;
             let filters = Filters::new(&spec, &media, &bytes)?;
-            Ok::<_, FluxError>(FilteredRequest { filters, share })
+            Ok::<_, FluxError>(FilteredRequest { filters, share, _turn: Some(turn) })
         };
-        let filtered = if read_body { self.at_once.run(namespace, read).await } else { read() };
-        filtered.map_err(WebhookError::Objects)
+        let filtered = self.at_once.run(namespace, read).await.map_err(WebhookError::Objects)?;
+        filtered.share.resize(SharedVariables::KEPT * values).await?;
+        Ok(filtered)
     }
 
     /// Lets those who follow images ask the registries now.
@@ -404,28 +426,16 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_a_body_is_that_of_all_that_is_made_of_it() {
-        let spec = |kind: &str, filter: &str| -> ReceiverSpec {
-            let resources = json!([{"kind": "Bucket", "name": "a", "filter": filter}]);
-            serde_json::from_value(json!({"type": kind, "resources": resources})).unwrap()
-        };
+    fn the_check_reads_some_bodies_as_json() {
+        let spec = |kind: &str| ReceiverSpec { receiver_type: kind.to_owned(), ..ReceiverSpec::default() };
         let (small, large) = (registry_events::MAX_BODY, registry_events::MAX_BODY + 1);
-        for (kind, filter, media, length, expected) in [
-            ("generic", "true", "application/json", small, SharedVariables::CONVERTED),
-            ("quay", "true", "application/json; charset=utf-8", large, SharedVariables::CONVERTED),
-            // Expressions cannot look at it.
-            ("generic", "true", "text/plain", large, 0),
-            ("generic", "", "application/json", large, 0),
-            ("generic", "", "text/plain", small, 1),
-            ("quay", "", "text/plain", large, 1),
-            ("acr", "true", "", large, 1),
-        ] {
-            assert_eq!(copies(&spec(kind, filter), media, length), expected, "{kind} {filter} {media}");
+        for (kind, length, expected) in
+            [("generic", small, 1), ("generic", large, 0), ("quay", large, 1), ("acr", large, 1)]
+        {
+            assert_eq!(copies(&spec(kind), length), expected, "{kind} {length}");
         }
-        let of_all = ReceiverSpec { resource_filter: "true".to_owned(), ..spec("generic", "") };
-        assert_eq!(copies(&of_all, "application/json", large), SharedVariables::CONVERTED);
-        let of_none = ReceiverSpec { resources: Vec::new(), ..of_all };
-        assert_eq!(copies(&of_none, "application/json", large), 0);
+        let told = WebhookError::LargeValues { needed: 2, most: 1 };
+        assert_eq!(told.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 use windlass_base::bounded_json;
@@ -23,6 +24,24 @@ pub struct Item {
     pub filtered: Option<Value>,
     /// The most memory that it takes, in bytes.
     size: u64,
+    is_in_snapshot: SnapshotMark,
+}
+
+/// Whether the snapshot of its binding has an item. It is no part of what the item is.
+#[derive(Debug, Default)]
+struct SnapshotMark(AtomicBool);
+
+impl Clone for SnapshotMark {
+    /// A copy is in no snapshot.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for SnapshotMark {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// The objects of each kubernetes binding at one moment.
@@ -91,13 +110,22 @@ impl Context {
     /// The most memory that it takes while it waits, in bytes. Reviews do not wait.
     #[must_use]
     pub fn size(&self) -> u64 {
+        self.size_with(Item::size)
+    }
+
+    /// The same, less what the snapshot of its binding has anyway.
+    pub(super) fn size_beside_snapshot(&self) -> u64 {
+        self.size_with(Item::size_beside_snapshot)
+    }
+
+    fn size_with(&self, size: impl Fn(&Item) -> u64) -> u64 {
         let snapshots: usize = match &self.include {
             Include::These(names) => names.iter().map(|name| size_of::<String>() + name.len()).sum(),
             Include::Nothing | Include::All => 0,
         };
         let names = self.binding.len() + self.group.as_ref().map_or(0, String::len) + snapshots;
         let object = match &self.what {
-            ContextKind::Event(_, item) => item.size,
+            ContextKind::Event(_, item) => size(item),
             _ => 0,
         };
         (size_of::<Self>() + names) as u64 + object
@@ -250,7 +278,17 @@ impl Item {
         let values = object.iter().chain(&filtered).map(|value| bounded_json::size(value).parsed);
         let names = namespace.len() + kind.len() + name.len();
         let size = values.sum::<u64>() + (size_of::<Self>() + names) as u64;
-        Self { namespace, kind, name, object, filtered, size }
+        Self { namespace, kind, name, object, filtered, size, is_in_snapshot: SnapshotMark::default() }
+    }
+
+    /// Notes whether the snapshot of its binding has it.
+    pub(super) fn set_in_snapshot(&self, is_in_snapshot: bool) {
+        self.is_in_snapshot.0.store(is_in_snapshot, Ordering::Relaxed);
+    }
+
+    /// The most memory that it takes beside the snapshot of its binding, in bytes.
+    pub(super) fn size_beside_snapshot(&self) -> u64 {
+        if self.is_in_snapshot.0.load(Ordering::Relaxed) { 0 } else { self.size }
     }
 
     /// The most memory that it takes, in bytes.

@@ -26,6 +26,11 @@ pub(super) fn size(contexts: &[Context]) -> u64 {
     contexts.iter().map(Context::size).sum()
 }
 
+/// The same, less what the snapshots of their bindings have anyway.
+pub(super) fn size_beside_snapshots(contexts: &[Context]) -> u64 {
+    contexts.iter().map(Context::size_beside_snapshot).sum()
+}
+
 /// Leaves the last of what a hook would be told again: of the changes of an object the newest, of ticks and synchronizations of a binding
 /// one. Creations and deletions stay.
 pub(super) fn drop_superseded(contexts: &mut Vec<Context>) {
@@ -53,7 +58,7 @@ pub(super) fn drop_superseded_events(events: &mut Vec<(WatchEvent, Arc<Item>)>) 
 pub(super) fn replace_events(contexts: &mut Vec<Context>) -> bool {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     for context in contexts.iter().filter(|context| is_event(context)) {
-        *sizes.entry(context.binding.as_str()).or_default() += context.size();
+        *sizes.entry(context.binding.as_str()).or_default() += context.size_beside_snapshot();
     }
     let Some((binding, _)) = sizes.into_iter().max_by_key(|(_, size)| *size) else { return false };
     let binding = binding.to_owned();

@@ -325,6 +325,12 @@ fn bound(tasks: &mut [Task], most: u64) -> Option<Run> {
     if size(&*tasks) <= most {
         return None;
     }
+    // Ordinary clusters have many objects, each once: their snapshots are there anyway. What is counted anew counts less from here on, by
+    // at most what the snapshots have.
+    tasks.iter_mut().for_each(Task::measure);
+    if size(&*tasks) <= most {
+        return None;
+    }
     let largest = tasks.iter().max_by_key(|task| task.size);
     let largest = largest.map(|task| Run { contexts: Vec::new(), ..task.run.clone() });
     for task in &mut *tasks {
@@ -356,7 +362,7 @@ impl Task {
     }
 
     fn measure(&mut self) {
-        self.size = context_bounds::size(&self.run.contexts);
+        self.size = context_bounds::size_beside_snapshots(&self.run.contexts);
     }
 }
 

@@ -135,7 +135,9 @@ impl State {
     /// A namespace is no longer watched: its objects leave the snapshots without an event.
     pub(super) fn remove_namespace(&mut self, namespace: &str) {
         self.parts.retain(|part, _| part.0 != namespace);
-        self.items.retain(|_, stored| stored.part.0 != namespace);
+        for (_, stored) in self.items.extract_if(.., |_, stored| stored.part.0 == namespace) {
+            stored.item.set_in_snapshot(false);
+        }
     }
 
     pub(super) fn all_parts_are_known(&mut self) {
@@ -161,7 +163,12 @@ impl State {
         let item = Arc::new(Item::new(object, filtered, self.keep));
         let key = (item.namespace.clone(), item.name.clone());
         let stored = Stored { part: part.clone(), item: Arc::clone(&item), digest };
-        let event = match self.items.insert(key, stored) {
+        item.set_in_snapshot(true);
+        let before = self.items.insert(key, stored);
+        if let Some(before) = &before {
+            before.item.set_in_snapshot(false);
+        }
+        let event = match before {
             None => WatchEvent::Added,
             Some(before) if before.digest != digest => WatchEvent::Modified,
             Some(_) => return Ok(None),
@@ -175,6 +182,7 @@ impl State {
     /// Removes an object; returns the event to send now.
     pub(super) fn gone(&mut self, object: Value) -> Option<Event> {
         let before = self.items.remove(&item_key(&object))?;
+        before.item.set_in_snapshot(false);
         // The object as it last was; a filter that fails on it leaves what was known before.
         let filtered = match &self.filter {
             Some(filter) => filter.apply(&object).ok().or_else(|| before.item.filtered.clone()),
@@ -196,9 +204,9 @@ impl State {
             .collect();
         let mut events = Vec::new();
         for key in gone {
-            if let Some(stored) = self.items.remove(&key)
-                && !first_list
-            {
+            let Some(stored) = self.items.remove(&key) else { continue };
+            stored.item.set_in_snapshot(false);
+            if !first_list {
                 self.count(WatchEvent::Deleted);
                 events.extend(self.pass(WatchEvent::Deleted, stored.item));
             }

@@ -115,7 +115,9 @@ fn refuse(status: StatusCode, text: &str) -> Response {
 async fn json(value: Value, share: Share) -> Response {
     let size = bounded_json::size(&value);
     if let Err(error) = share.resize(in_memory(size.parsed.saturating_add(size.bytes))).await {
-        return refuse(error.status(), &error.to_string());
+        tracing::error!("webhooks: an answer is not sent: {error}");
+        // Of other statuses, API servers drop the text.
+        return refuse(StatusCode::INTERNAL_SERVER_ERROR, &format!("the answer: {error}"));
     }
     let text = value.to_string();
     drop(value);
