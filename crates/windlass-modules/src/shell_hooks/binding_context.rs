@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use windlass_base::bounded_json;
 use windlass_cluster::ObjectMeta;
@@ -160,7 +161,8 @@ impl Context {
         if self.what == ContextKind::Moment(Moment::OnStartup) {
             return Shown::Map(out);
         }
-        let objects = |name: &str| Shown::Objects(snapshots.get(name).map(Vec::as_slice).unwrap_or_default());
+        let objects =
+            |name: &str| Shown::Objects(snapshots.get(name).into_iter().flatten().map(Arc::as_ref).collect());
         let shown: Option<Vec<&str>> = match &self.include {
             Include::These(names) if names.is_empty() => None,
             Include::These(names) => Some(names.iter().map(String::as_str).collect()),
@@ -204,67 +206,20 @@ impl Context {
 }
 
 /// A part of the file: its keys are sorted, and objects are written from where they are.
+#[derive(Serialize)]
+#[serde(untagged)]
 enum Shown<'c> {
     Text(&'c str),
     Value(&'c Value),
-    Objects(&'c [Arc<Item>]),
+    Objects(Vec<&'c Item>),
     Map(BTreeMap<&'c str, Self>),
 }
 
-impl Shown<'_> {
-    fn write(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        match self {
-            Self::Text(text) => write_text(out, text),
-            Self::Value(value) => write_value(out, value),
-            Self::Objects(items) => {
-                write_list(out, items, |out, item| write_map(out, item.fields(), write_value))
-            }
-            Self::Map(fields) => {
-                let fields = fields.iter().map(|(key, value)| (*key, value));
-                write_map(out, fields, |out, value| value.write(out))
-            }
-        }
+impl Serialize for Item {
+    /// As snapshots and contexts show it.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.fields())
     }
-}
-
-fn write_text(out: &mut dyn io::Write, text: &str) -> io::Result<()> {
-    serde_json::to_writer(out, text).map_err(io::Error::from)
-}
-
-fn write_value(out: &mut dyn io::Write, value: &Value) -> io::Result<()> {
-    serde_json::to_writer(out, value).map_err(io::Error::from)
-}
-
-fn write_list<'v, T: 'v>(
-    out: &mut dyn io::Write,
-    items: &'v [T],
-    write: impl Fn(&mut dyn io::Write, &'v T) -> io::Result<()>,
-) -> io::Result<()> {
-    out.write_all(b"[")?;
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.write_all(b",")?;
-        }
-        write(&mut *out, item)?;
-    }
-    out.write_all(b"]")
-}
-
-fn write_map<'v, T>(
-    out: &mut dyn io::Write,
-    fields: impl Iterator<Item = (&'v str, T)>,
-    write: impl Fn(&mut dyn io::Write, T) -> io::Result<()>,
-) -> io::Result<()> {
-    out.write_all(b"{")?;
-    for (index, (key, value)) in fields.enumerate() {
-        if index > 0 {
-            out.write_all(b",")?;
-        }
-        write_text(&mut *out, key)?;
-        out.write_all(b":")?;
-        write(&mut *out, value)?;
-    }
-    out.write_all(b"}")
 }
 
 impl Item {
@@ -329,7 +284,8 @@ pub fn write(
     config: &HookConfig,
     snapshots: &Snapshots,
 ) -> io::Result<()> {
-    write_list(out, contexts, |out, context| context.shown(config, snapshots).write(out))
+    let shown: Vec<Shown<'_>> = contexts.iter().map(|context| context.shown(config, snapshots)).collect();
+    serde_json::to_writer(out, &shown).map_err(io::Error::from)
 }
 
 /// Of contexts of one group that follow each other only the last stays: all that they say are the group's snapshots.

@@ -333,9 +333,14 @@ fn bound(tasks: &mut [Task], most: u64) -> Option<Run> {
     }
     let largest = tasks.iter().max_by_key(|task| task.size);
     let largest = largest.map(|task| Run { contexts: Vec::new(), ..task.run.clone() });
-    for task in &mut *tasks {
-        context_bounds::drop_superseded(&mut task.run.contexts);
-        task.measure();
+    let mut by_size: Vec<usize> = (0..tasks.len()).collect();
+    by_size.sort_by_key(|at| std::cmp::Reverse(tasks[*at].size));
+    for at in by_size {
+        if size(&*tasks) <= context_bounds::few(most) {
+            break;
+        }
+        context_bounds::drop_superseded(&mut tasks[at].run.contexts);
+        tasks[at].measure();
     }
     while size(&*tasks) > context_bounds::few(most) {
         let with_events =
