@@ -216,6 +216,11 @@ impl Cluster {
         Ok(client)
     }
 
+    /// The limits of its server.
+    pub(super) fn limits(&self) -> &RequestLimits {
+        &self.inner.limits
+    }
+
     /// Sends a request, with retries where those are safe, and parses the answer.
     pub(crate) async fn call(&self, call: ApiCall<'_>) -> Result<ApiResponse> {
         self.call_within(call, u64::MAX).await

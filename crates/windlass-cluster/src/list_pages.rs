@@ -4,6 +4,7 @@
 //! held as text and as values. The pages after it follow the bytes of those before.
 
 use serde_json::Value;
+use windlass_base::bounded_json;
 
 use super::{
     api_client::{ApiCall, Cluster, JSON},
@@ -22,6 +23,9 @@ const SMALL: usize = 1 << 20;
 /// The most bytes of a page of several whole objects. Small objects may come before large ones: a page with more is not read to its end, and
 /// asked for again with fewer objects.
 const MOST_BYTES: u64 = 32 << 20;
+
+/// What a page counts at least, in bytes: a server may send empty pages without end.
+const LEAST_OF_PAGE: u64 = 64 << 10;
 
 /// Which page of a list is requested.
 #[derive(Clone, Copy)]
@@ -95,13 +99,23 @@ pub(super) struct PageSize {
     objects: usize,
     /// Whether they are whole ones. The size of others does not change.
     is_whole: bool,
+    /// What the values of further pages may take, in bytes; `None`: the server is not a tenant's.
+    left: Option<u64>,
 }
 
 impl PageSize {
-    /// That of a first page, of objects in the form of a content type.
-    pub(super) fn first(accept: &str) -> Self {
+    /// That of a first page, of objects in the form of a content type. `room`: what the values of all pages may take, if it has a bound.
+    pub(super) fn first(accept: &str, room: Option<u64>) -> Self {
         let is_whole = accept == JSON;
-        Self { objects: if is_whole { WHOLE } else { MOST }, is_whole }
+        Self { objects: if is_whole { WHOLE } else { MOST }, is_whole, left: room }
+    }
+
+    /// Counts the values of a page. `false`: all pages take more than they may.
+    fn count(&mut self, list: &Value) -> bool {
+        let Some(left) = &mut self.left else { return true };
+        let rest = left.checked_sub(bounded_json::size(list).parsed.max(LEAST_OF_PAGE));
+        *left = rest.unwrap_or_default();
+        rest.is_some()
     }
 
     /// The most bytes of a page of so many objects.
@@ -165,6 +179,10 @@ impl Cluster {
             let call = ApiCall { accept: query.accept, ..ApiCall::get(&url) };
             match self.call_within(call, size.most_bytes(objects)).await {
                 Ok(answer) => {
+                    if !size.count(&answer.value) {
+                        let (path, most) = (query.path.to_owned(), self.limits().largest_list());
+                        return Err(ClusterError::TooLarge { path, most });
+                    }
                     size.read(answer.bytes);
                     return query.page_of(answer.value, answer.bytes);
                 }
@@ -180,7 +198,7 @@ impl Cluster {
 
     /// The objects from a token on, as one page: at most 500, and fewer where these are large.
     pub(super) async fn list_next(&self, query: ListQuery<'_>, after: Option<&str>) -> Result<ListPage> {
-        let mut size = PageSize::first(query.accept);
+        let mut size = PageSize::first(query.accept, self.limits().list_room());
         let mut all = self.list_page(query, Page::of(after, None), MOST, &mut size).await?;
         while size.is_whole && all.items.len() < MOST && all.bytes <= LARGE {
             let Some(token) = all.next.take() else { break };
@@ -203,7 +221,7 @@ mod tests {
 
     /// The objects of the pages that are read of objects with so many bytes each.
     fn pages(objects: &[usize]) -> Vec<usize> {
-        let mut size = PageSize::first(JSON);
+        let mut size = PageSize::first(JSON, None);
         let (mut pages, mut rest) = (Vec::new(), objects);
         while !rest.is_empty() {
             let asked = size.objects;
@@ -235,10 +253,22 @@ mod tests {
 
     #[test]
     fn pages_of_metadata_have_one_size() {
-        let mut size = PageSize::first(METADATA);
+        let mut size = PageSize::first(METADATA, None);
         size.read(LARGE + 1);
         assert!(!size.exceeded(MOST));
         assert_eq!((size.objects, size.most_bytes(MOST)), (MOST, u64::MAX));
+    }
+
+    #[test]
+    fn the_pages_of_a_tenants_server_are_bounded_together() {
+        let mut size = PageSize::first(JSON, Some(10 * LEAST_OF_PAGE));
+        let empty = json!({"items": [], "metadata": {"continue": "t"}});
+        assert_eq!((0..100).take_while(|_| size.count(&empty)).count(), 10);
+        let mut size = PageSize::first(METADATA, Some(10 * LEAST_OF_PAGE));
+        let large = json!({"items": vec![json!({"": 0}); 500]});
+        assert_eq!((0..100).take_while(|_| size.count(&large)).count(), 1, "values count what they take");
+        let mut own = PageSize::first(JSON, None);
+        assert!((0..100).all(|_| own.count(&large)));
     }
 
     #[test]

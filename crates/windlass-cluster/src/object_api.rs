@@ -236,7 +236,7 @@ impl Cluster {
     ) -> Result<Vec<Value>> {
         let path = self.path(gvk, namespace, None).await?;
         let query = ListQuery { path: &path, labels, accept };
-        let mut size = PageSize::first(accept);
+        let mut size = PageSize::first(accept, self.limits().list_room());
         let mut all = Vec::new();
         let mut next: Option<String> = None;
         loop {

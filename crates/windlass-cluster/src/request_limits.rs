@@ -90,6 +90,16 @@ impl RequestLimits {
         format!("{} MiB{read}", most.min(self.answer) >> 20)
     }
 
+    /// What the values of all pages of a list may take together, in bytes: twice what one answer may. `None`: the server is not a tenant's.
+    pub(super) fn list_room(&self) -> Option<u64> {
+        self.is_foreign.then(|| self.answer.saturating_mul(2))
+    }
+
+    /// The same, for messages.
+    pub(super) fn largest_list(&self) -> String {
+        format!("{} MiB in all pages once they are read", self.answer.saturating_mul(2) >> 20)
+    }
+
     /// The bytes that are read of an answer with this status, of which a success may have `most`.
     pub(super) fn most_of(status: StatusCode, most: u64) -> u64 {
         if status.is_success() { most } else { MOST_OF_FAILURE.min(most) }

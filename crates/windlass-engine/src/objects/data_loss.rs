@@ -10,7 +10,7 @@ use windlass_cluster::ObjectMeta;
 pub(crate) const ALLOW: &str = "windlass.dev/allow-data-loss";
 /// Most losses in a text.
 const MOST: usize = 5;
-/// Most losses that are told apart; past them only the first of each version, and the first of none.
+/// Maximum number of losses that are kept. Beyond it, only the first loss of each version is added, and the first without a version.
 const MOST_TOLD: usize = 1_000;
 /// Most bytes of a field's name in a text.
 const LONGEST_NAME: usize = 256;

@@ -294,7 +294,7 @@ impl Dispatcher {
     }
 }
 
-/// What an Alert is told of an event that its Provider does not get.
+/// Message of the Event on an Alert whose Provider does not receive an event.
 fn not_dispatched(event: &FluxEvent, error: &FluxError) -> Problem {
     (DISPATCH_FAILED, format!("failed to dispatch notification for {}: {error}", event.involved_object))
 }
