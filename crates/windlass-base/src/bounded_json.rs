@@ -5,6 +5,7 @@
 use std::io;
 
 use chart_compat::json::ParsedSize;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -93,20 +94,32 @@ pub fn documents<T: DeserializeOwned>(
 /// What a value takes: its text, and that once it is read. Nothing is allocated to know it.
 #[must_use]
 pub fn size(value: &Value) -> ParsedSize {
-    let mut counter = Counter::default();
+    let mut counter = Counter { size: ParsedSize::default(), most: u64::MAX };
     // A value has texts for keys, and counting never fails.
     drop(serde_json::to_writer(&mut counter, value));
-    counter.0
+    counter.size
 }
 
-/// Counts what is written.
-#[derive(Default)]
-struct Counter(ParsedSize);
+/// The bytes of a value as JSON; `None`: it has more than `most`, and is not read further.
+pub fn length_within(value: &impl Serialize, most: u64) -> Option<u64> {
+    let mut counter = Counter { size: ParsedSize::default(), most };
+    serde_json::to_writer(&mut counter, value).ok()?;
+    Some(counter.size.bytes)
+}
+
+/// Counts what is written, up to a number of bytes.
+struct Counter {
+    size: ParsedSize,
+    most: u64,
+}
 
 impl io::Write for Counter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.add(bytes);
-        Ok(bytes.len())
+        self.size.add(bytes);
+        match self.size.bytes > self.most {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => Ok(bytes.len()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

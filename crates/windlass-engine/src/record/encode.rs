@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{Read as _, Write as _},
     time::{SystemTime, UNIX_EPOCH},
 };
 use windlass_base::bounded_json;
@@ -221,27 +221,10 @@ pub(crate) fn encode(record: &Record, stamp: &str, form: RecordForm) -> Result<E
     Ok(Encoded { head, parts, extension })
 }
 
-/// Whether a record has at most so many bytes as JSON. No more than these are written.
-pub(crate) fn fits(record: &Record, bytes: usize) -> bool {
-    let mut room = WriteRoom { left: bytes };
-    serde_json::to_writer(&mut room, record).is_ok()
-        && serde_json::to_writer(&mut room, &record.extension).is_ok()
-}
-
-/// Takes so many bytes, and keeps none.
-struct WriteRoom {
-    left: usize,
-}
-
-impl io::Write for WriteRoom {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Whether a record has at most so many bytes as JSON. No more than these are counted.
+pub(crate) fn fits(record: &Record, bytes: u64) -> bool {
+    let length = bounded_json::length_within(record, bytes);
+    length.is_some_and(|length| bounded_json::length_within(&record.extension, bytes - length).is_some())
 }
 
 /// The content that is moved out of a record that is too large.
@@ -487,6 +470,7 @@ mod tests {
     fn a_record_fits_with_its_extension() {
         let bytes = serde_json::to_vec(&record()).unwrap().len()
             + serde_json::to_vec(&record().extension).unwrap().len();
+        let bytes = bytes as u64;
         assert!(fits(&record(), bytes));
         assert!(!fits(&record(), bytes - 1));
     }

@@ -143,7 +143,7 @@ async fn apart<T: Send + 'static>(
 
 /// The objects of a record. `stamp`: as in [`encode::encode`].
 async fn encoded(record: &Record, stamp: &'static str, form: RecordForm) -> Result<Encoded, RecordError> {
-    if encode::fits(record, SMALL) {
+    if encode::fits(record, SMALL as u64) {
         return encode::encode(record, stamp, form);
     }
     let turn = LARGE.lock().await;
